@@ -1,0 +1,314 @@
+//! The configuration after every check: no optional field is left that has a
+//! default, no string that should be a number, no name that points nowhere.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sprat_scheduler::Discipline;
+
+/// A whole configuration, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Threads and shutdown.
+    pub runtime: Runtime,
+    /// Where the admin listener stands; none if switched off.
+    pub admin: Option<Admin>,
+    /// At least one.
+    pub listeners: Vec<Listener>,
+    /// The scarce link towards the clients.
+    pub uplink: Uplink,
+    /// In the order of the file; [`Route::cluster`] points into it.
+    pub clusters: Vec<Arc<Cluster>>,
+    /// First match wins.
+    pub routes: Vec<Route>,
+    /// None if switched off.
+    pub access_log: Option<AccessLog>,
+    /// What earlier responses taught about sizes.
+    pub catalogue: Catalogue,
+}
+
+/// Threads and shutdown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runtime {
+    /// Worker threads, each with its own event loop; at least 1.
+    pub workers: usize,
+    /// How long open requests may go on after SIGTERM.
+    pub drain_timeout: Duration,
+}
+
+/// The admin listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admin {
+    /// Loopback unless the operator says otherwise.
+    pub address: SocketAddr,
+}
+
+/// A socket that clients connect to, and the bounds on what they may do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listener {
+    /// Unique among the listeners; its address when not named.
+    pub name: String,
+    /// What to bind.
+    pub address: SocketAddr,
+    /// Open connections; one over it is closed at once.
+    pub max_connections: usize,
+    /// Bytes of a request's head (request line and header section).
+    pub max_header_bytes: usize,
+    /// Header fields in a request.
+    pub max_header_fields: usize,
+    /// Bytes of a request's body; `None` is without bound (it is streamed).
+    pub max_body_bytes: Option<u64>,
+    /// From the first byte (or the accept) to the end of the head.
+    pub header_timeout: Duration,
+    /// Between two requests on a kept connection.
+    pub idle_timeout: Duration,
+    /// Without a byte of progress in either direction while a request is open
+    /// and the client is the one that keeps it waiting.
+    pub stream_idle_timeout: Duration,
+    /// Forwarding headers.
+    pub forwarding: Forwarding,
+}
+
+/// What is said to the backend about the client (RFC 7239).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forwarding {
+    /// Send `X-Forwarded-For`, `-Proto`, `-Host`.
+    pub x_forwarded: bool,
+    /// Send `Forwarded`.
+    pub forwarded: bool,
+    /// Clients whose own forwarding headers are kept and appended to; those of
+    /// any other are replaced.
+    pub trusted: Vec<Network>,
+    /// The pseudonym in `Via` (RFC 9110 7.6.3); `None` sends no `Via`.
+    pub via: Option<String>,
+}
+
+/// A block of addresses (`10.0.0.0/8`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The first address.
+    pub address: IpAddr,
+    /// Leading bits that count.
+    pub prefix_len: u8,
+}
+
+impl Network {
+    /// Whether `ip` lies in the block (an IPv4-mapped IPv6 address counts as
+    /// the IPv4 one).
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        let bits = |ip: IpAddr| match ip.to_canonical() {
+            IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, true),
+            IpAddr::V6(v6) => (v6.to_bits(), false),
+        };
+        let ((own, own_v4), (other, other_v4)) = (bits(self.address), bits(ip));
+        let shift = 128 - u32::from(self.prefix_len);
+        own_v4 == other_v4 && (shift == 128 || own >> shift == other >> shift)
+    }
+}
+
+/// The scarce link towards the clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Uplink {
+    /// How fast to send.
+    pub rate: Rate,
+    /// Whom to serve first.
+    pub policy: Discipline,
+    /// Who enforces the order.
+    pub engine: Engine,
+    /// Responses in progress; one over it is answered 503.
+    pub max_flows: usize,
+    /// Arrivals on the fast path above this multiple of their moving average
+    /// drop to the ordinary order (TOCS03 2.2.3).
+    pub guard_factor: f64,
+}
+
+/// How fast to send, counted on the wire with all headers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// Bits per second.
+    Fixed(u64),
+    /// Found by watching the queue that builds up.
+    Auto,
+    /// No pacing: everything at once.
+    Unlimited,
+}
+
+/// Who enforces the order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Engine {
+    /// Sprat decides who writes next. No privileges.
+    Pace,
+    /// `SO_PRIORITY` and the kernel's queueing discipline (TOCS03).
+    Kernel(KernelEngine),
+}
+
+/// The kernel engine's parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelEngine {
+    /// The queueing discipline that `sprat link` installs.
+    pub qdisc: Qdisc,
+    /// The network device; needed by `sprat link` only.
+    pub device: Option<String>,
+}
+
+/// A queueing discipline with strict priorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Qdisc {
+    /// HTB classes with `prio` and borrowing; needs the uplink's rate.
+    Htb,
+    /// `prio` with 16 bands.
+    Prio,
+}
+
+/// A group of endpoints that serve the same things.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// Unique.
+    pub name: String,
+    /// At least one.
+    pub endpoints: Vec<Endpoint>,
+    /// How an endpoint is chosen.
+    pub dispatch: Dispatch,
+    /// To open a connection to an endpoint.
+    pub connect_timeout: Duration,
+    /// Connections to each endpoint, over all workers; a request over it is
+    /// answered 503.
+    pub max_connections: usize,
+    /// Idle connections kept to each endpoint, over all workers.
+    pub max_idle_connections: usize,
+    /// How long an idle connection is kept.
+    pub idle_timeout: Duration,
+    /// Bytes of a response's head.
+    pub max_header_bytes: usize,
+}
+
+/// One backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub address: EndpointAddress,
+    /// Its share, relative to the others; at least 1.
+    pub weight: u32,
+}
+
+/// Where an endpoint listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EndpointAddress {
+    /// `127.0.0.1:8000`
+    Ip(SocketAddr),
+    /// `web1.example:8000`: a name, looked up when a connection is opened.
+    Name {
+        /// Host name.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+}
+
+impl std::fmt::Display for EndpointAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// How an endpoint is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// In turn, by weight.
+    RoundRobin,
+    /// The one with the fewest requests outstanding for its weight (SDIS02's
+    /// shortest queue first).
+    LeastRequest,
+}
+
+/// Which requests go where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// What a request must look like.
+    pub matches: RouteMatch,
+    /// Where it goes.
+    pub cluster: Arc<Cluster>,
+    /// From the end of the request's head to the end of the response; `None`
+    /// is without bound.
+    pub timeout: Option<Duration>,
+    /// From the end of the request to the response's head.
+    pub response_timeout: Duration,
+    /// Between two chunks of the upstream's body (or of the request's, when it
+    /// is the upstream that does not take it).
+    pub idle_timeout: Duration,
+    /// Replaces the matched path prefix.
+    pub prefix_rewrite: Option<String>,
+    /// Replaces the `Host` that the upstream sees.
+    pub host_rewrite: Option<String>,
+}
+
+/// What a request must look like to take a route.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RouteMatch {
+    /// Any of these hosts (empty: every host), lower case, without port.
+    pub hosts: Vec<HostPattern>,
+    /// The path.
+    pub path: PathPattern,
+}
+
+/// A host in a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostPattern {
+    /// `www.example.org`
+    Exact(String),
+    /// `*.example.org`, kept as `.example.org`: any name below it.
+    Suffix(String),
+}
+
+/// A path in a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PathPattern {
+    /// Every path.
+    #[default]
+    Any,
+    /// This path alone.
+    Exact(String),
+    /// This path and all below it: `/a` matches `/a` and `/a/b`, not `/ab`.
+    Prefix(String),
+}
+
+/// The access log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccessLog {
+    /// Where it goes.
+    pub target: LogTarget,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+/// Where a log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output.
+    Stdout,
+    /// A file, appended to; reopened on SIGUSR1.
+    File(PathBuf),
+}
+
+/// How a line of the access log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// The combined log format, followed by size, wait and slowdown.
+    Combined,
+}
+
+/// What earlier responses taught about sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Catalogue {
+    /// Bytes of memory at most; zero switches it off.
+    pub max_bytes: usize,
+    /// How long a size is believed.
+    pub ttl: Duration,
+}

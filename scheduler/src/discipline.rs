@@ -1,5 +1,9 @@
 //! The order in which flows get the uplink.
 
+use crate::cutoffs::Bands;
+use crate::queue::Rank;
+use crate::{Cutoffs, Size, Time};
+
 /// A scheduling discipline and its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Discipline {
@@ -11,7 +15,9 @@ pub enum Discipline {
     /// Shortest remaining size first (Schrage and Miller 1966).
     Srpt,
     /// SRPT with a key that ages: remaining bytes + `ageing` x arrival time.
-    /// The key of a waiting flow does not change, so ageing needs no re-sort.
+    /// The key of a waiting flow does not change, so ageing needs no re-sort,
+    /// and no flow waits for one that arrived more than remaining / `ageing`
+    /// after it.
     SrptAged {
         /// Bytes of advantage that each second of waiting gives.
         ageing_bytes_per_s: u64,
@@ -20,29 +26,85 @@ pub enum Discipline {
     Bands(Cutoffs),
 }
 
-/// Where one size class of [`Discipline::Bands`] ends and the next begins.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cutoffs {
-    /// Ascending bounds in bytes: a flow is in the first class whose bound is
-    /// at least its remaining size, or past the last.
-    Fixed(Vec<u64>),
-    /// Learnt from the sizes seen, by the rules of thumb of TOCS03 2.2.2: the
-    /// lowest at the median, the highest above all but the largest 0.5-1%,
-    /// logarithmic spacing between.
-    Learnt {
-        /// Number of classes, 2 to 16.
-        classes: u8,
-    },
+/// What a discipline may look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowView {
+    pub(crate) level: u8,
+    pub(crate) seq: u64,
+    pub(crate) arrival: Time,
+    pub(crate) size: Size,
+    /// Bytes sent so far.
+    pub(crate) attained: u64,
+    /// The flow's place in a round robin by bytes.
+    pub(crate) turn: u64,
 }
 
-impl Cutoffs {
-    /// TOCS03 2.2.4's table: 1K, 2K, 5K, 20K, 50K.
-    pub fn paper() -> Self {
-        Self::Fixed([1, 2, 5, 20, 50].map(|k| k * 1024).to_vec())
+impl FlowView {
+    /// Bytes left, as far as known; what was attained if not known, or if the
+    /// flow has outgrown its estimate (it then never jumps ahead again).
+    fn remaining(&self) -> u64 {
+        match self.size {
+            Size::Exact(bytes) => bytes.saturating_sub(self.attained),
+            Size::Estimate { bytes, .. } if self.attained < bytes => bytes - self.attained,
+            Size::Estimate { .. } | Size::Unknown => self.attained,
+        }
+    }
+}
+
+/// A discipline with the state it learns.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranker {
+    discipline: Discipline,
+    bands: Option<Bands>,
+}
+
+impl Ranker {
+    pub(crate) fn new(discipline: Discipline) -> Self {
+        let bands = match &discipline {
+            Discipline::Bands(cutoffs) => Some(Bands::new(cutoffs)),
+            _ => None,
+        };
+        Self { discipline, bands }
     }
 
-    /// TOCS03 3.4: two classes, split at 1K.
-    pub fn two_class() -> Self {
-        Self::Fixed(vec![1024])
+    /// Whether [`FlowView::turn`] takes part in the rank.
+    pub(crate) fn takes_turns(&self) -> bool {
+        matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))
+    }
+
+    pub(crate) fn band(&self, flow: &FlowView) -> u8 {
+        self.bands
+            .as_ref()
+            .map_or(0, |bands| bands.band(flow.remaining()))
+    }
+
+    pub(crate) fn rank(&self, flow: &FlowView) -> Rank {
+        let key = match self.discipline {
+            Discipline::Fcfs => 0,
+            Discipline::Fair | Discipline::Bands(_) => flow.turn,
+            Discipline::Srpt => flow.remaining(),
+            Discipline::SrptAged { ageing_bytes_per_s } => {
+                let nanos = u128::from(flow.arrival.as_nanos());
+                let age = nanos * u128::from(ageing_bytes_per_s) / 1_000_000_000;
+                u64::try_from(age + u128::from(flow.remaining())).unwrap_or(u64::MAX)
+            }
+        };
+        Rank {
+            level: flow.level,
+            band: self.band(flow),
+            key,
+            seq: flow.seq,
+        }
+    }
+
+    /// Notes the whole size of a response.
+    pub(crate) fn observe(&mut self, bytes: u64) {
+        if let Some(bands) = &mut self.bands {
+            bands.observe(bytes);
+        }
+    }
+
+    pub(crate) fn cutoffs(&self) -> &[u64] {
+        self.bands.as_ref().map_or(&[], |bands| bands.cutoffs())
     }
 }

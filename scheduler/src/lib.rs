@@ -8,12 +8,22 @@
 
 #![forbid(unsafe_code)]
 
-pub mod discipline;
+mod cutoffs;
+mod discipline;
+pub mod egress;
+mod guard;
+mod pacer;
+mod queue;
 mod size;
 mod time;
 mod wire;
 
+pub use cutoffs::Cutoffs;
 pub use discipline::Discipline;
+pub use egress::{AtCapacity, Egress, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
+pub use guard::Guard;
+pub use pacer::Pacer;
+pub use queue::Rank;
 pub use size::Size;
 pub use time::Time;
 pub use wire::WireCost;

@@ -1,0 +1,240 @@
+//! Size classes: where they end, given or learnt.
+
+/// Where one size class of [`crate::Discipline::Bands`] ends and the next
+/// begins.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cutoffs {
+    /// Ascending bounds in bytes: a flow is in the first class whose bound is
+    /// at least its remaining size, or past the last.
+    Fixed(Vec<u64>),
+    /// Learnt from the sizes seen, by the rules of thumb of TOCS03 2.2.2: the
+    /// lowest at the median, the highest above all but the largest 0.5-1%,
+    /// logarithmic spacing between. Until enough have been seen, the paper's.
+    Learnt {
+        /// Number of classes, 2 to 16.
+        classes: u8,
+    },
+}
+
+impl Cutoffs {
+    /// TOCS03 2.2.4's table: 1K, 2K, 5K, 20K, 50K.
+    pub fn paper() -> Self {
+        Self::Fixed(PAPER.to_vec())
+    }
+
+    /// TOCS03 3.4: two classes, split at 1K.
+    pub fn two_class() -> Self {
+        Self::Fixed(vec![1024])
+    }
+}
+
+const PAPER: [u64; 5] = [1 << 10, 2 << 10, 5 << 10, 20 << 10, 50 << 10];
+
+/// Classes at most, as in TOCS03's 16 bands of the kernel's `prio`.
+pub(crate) const MAX_CLASSES: usize = 16;
+
+/// Sizes before the first learnt cutoffs, and between two revisions.
+const REVISE_EVERY: u32 = 512;
+
+/// Sizes after which old ones count half.
+const HALVE_AT: u64 = 1 << 16;
+
+/// Share of the requests above the highest cutoff: TOCS03 says 0.5-1%.
+const LARGEST_PER_MILLE: u64 = 8;
+
+/// Steps of the histogram per doubling: a cutoff is right within 9%.
+const STEPS: usize = 8;
+
+/// Assigns remaining sizes to bands, learning the cutoffs if asked to.
+#[derive(Clone, Debug)]
+pub(crate) struct Bands {
+    cutoffs: Vec<u64>,
+    learner: Option<Learner>,
+}
+
+#[derive(Clone, Debug)]
+struct Learner {
+    classes: usize,
+    counts: Vec<u64>,
+    total: u64,
+    until_revision: u32,
+}
+
+impl Bands {
+    pub(crate) fn new(cutoffs: &Cutoffs) -> Self {
+        match cutoffs {
+            Cutoffs::Fixed(bounds) => Self {
+                cutoffs: bounds.clone(),
+                learner: None,
+            },
+            Cutoffs::Learnt { classes } => Self {
+                cutoffs: PAPER.to_vec(),
+                learner: Some(Learner {
+                    classes: usize::from(*classes).clamp(2, MAX_CLASSES),
+                    counts: vec![0; 64 * STEPS],
+                    total: 0,
+                    until_revision: REVISE_EVERY,
+                }),
+            },
+        }
+    }
+
+    /// The first band whose cutoff is at least `remaining`.
+    pub(crate) fn band(&self, remaining: u64) -> u8 {
+        self.cutoffs.partition_point(|&cutoff| cutoff < remaining) as u8
+    }
+
+    /// The cutoffs in force, ascending.
+    pub(crate) fn cutoffs(&self) -> &[u64] {
+        &self.cutoffs
+    }
+
+    /// Notes the whole size of a response.
+    pub(crate) fn observe(&mut self, bytes: u64) {
+        if let Some(learner) = &mut self.learner
+            && let Some(cutoffs) = learner.observe(bytes)
+        {
+            self.cutoffs = cutoffs;
+        }
+    }
+}
+
+impl Learner {
+    /// New cutoffs when it is time to revise them.
+    fn observe(&mut self, bytes: u64) -> Option<Vec<u64>> {
+        self.counts[step(bytes)] += 1;
+        self.total += 1;
+        if self.total >= HALVE_AT {
+            self.counts.iter_mut().for_each(|count| *count /= 2);
+            self.total = self.counts.iter().sum();
+        }
+        self.until_revision -= 1;
+        if self.until_revision > 0 {
+            return None;
+        }
+        self.until_revision = REVISE_EVERY;
+        Some(self.revise())
+    }
+
+    fn revise(&self) -> Vec<u64> {
+        let lowest = self.quantile_per_mille(500);
+        let highest = self.quantile_per_mille(1000 - LARGEST_PER_MILLE);
+        let gaps = self.classes - 2;
+        let mut cutoffs = vec![lowest];
+        for gap in 1..=gaps {
+            // Geometric steps from the lowest to the highest.
+            let exponent = gap as f64 / gaps as f64;
+            let ratio = (highest as f64 / lowest as f64).powf(exponent);
+            cutoffs.push((lowest as f64 * ratio) as u64);
+        }
+        cutoffs.dedup();
+        cutoffs
+    }
+
+    /// The upper bound of the step that holds the quantile.
+    fn quantile_per_mille(&self, per_mille: u64) -> u64 {
+        let wanted = (self.total * per_mille).div_ceil(1000);
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return upper_bound(index);
+            }
+        }
+        upper_bound(self.counts.len() - 1)
+    }
+}
+
+/// The step of the histogram that holds `bytes`: [`STEPS`] equal ones to each
+/// doubling.
+fn step(bytes: u64) -> usize {
+    let bytes = bytes.max(STEPS as u64);
+    let octave = bytes.ilog2() as usize;
+    let within = (bytes >> (octave - STEPS.ilog2() as usize)) as usize - STEPS;
+    octave * STEPS + within
+}
+
+/// The largest size in a step.
+fn upper_bound(step: usize) -> u64 {
+    let (octave, within) = (step / STEPS, step % STEPS);
+    let width_log2 = octave.saturating_sub(STEPS.ilog2() as usize);
+    let next = (STEPS + within + 1) as u128;
+    u64::try_from((next << width_log2) - 1).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_papers_table() {
+        let bands = Bands::new(&Cutoffs::paper());
+        let of = |kib: u64| bands.band(kib * 1024);
+        assert_eq!(bands.band(0), 0);
+        assert_eq!([of(1), of(2), of(5), of(20), of(50)], [0, 1, 2, 3, 4]);
+        assert_eq!(bands.band(1025), 1);
+        assert_eq!(of(51), 5);
+    }
+
+    #[test]
+    fn two_classes_split_at_1k() {
+        let bands = Bands::new(&Cutoffs::two_class());
+        assert_eq!([bands.band(1024), bands.band(1025)], [0, 1]);
+    }
+
+    #[test]
+    fn learnt_cutoffs_follow_the_rules_of_thumb() {
+        let mut bands = Bands::new(&Cutoffs::Learnt { classes: 6 });
+        assert_eq!(bands.cutoffs(), PAPER);
+        // 1000 sizes, the i-th being 100 x i, in a scattered order.
+        for i in 0..4096u64 {
+            bands.observe(100 * ((i * 619) % 1000 + 1));
+        }
+        let cutoffs = bands.cutoffs();
+        assert_eq!(cutoffs.len(), 5);
+        let within = |cutoff: u64, wanted: u64| {
+            assert!(
+                cutoff >= wanted && cutoff <= wanted * 113 / 100,
+                "{cutoff} for {wanted}"
+            );
+        };
+        within(cutoffs[0], 50_000);
+        within(cutoffs[4], 99_200);
+        let ratios: Vec<f64> = cutoffs
+            .windows(2)
+            .map(|w| w[1] as f64 / w[0] as f64)
+            .collect();
+        for ratio in &ratios {
+            assert!((ratio - ratios[0]).abs() < 0.01, "{ratios:?}");
+        }
+    }
+
+    #[test]
+    fn learnt_cutoffs_forget() {
+        let mut bands = Bands::new(&Cutoffs::Learnt { classes: 2 });
+        (0..HALVE_AT).for_each(|_| bands.observe(1000));
+        (0..4 * HALVE_AT).for_each(|_| bands.observe(1_000_000));
+        assert!(bands.cutoffs()[0] > 900_000);
+    }
+
+    proptest! {
+        #[test]
+        fn a_step_holds_what_falls_into_it(bytes in any::<u64>()) {
+            let step = step(bytes);
+            prop_assert!(step < 64 * STEPS);
+            prop_assert!(upper_bound(step) >= bytes);
+            if bytes > STEPS as u64 {
+                prop_assert!(step == 0 || upper_bound(step - 1) < bytes);
+            }
+        }
+
+        #[test]
+        fn learnt_cutoffs_ascend(sizes in prop::collection::vec(any::<u64>(), 1100), classes in 0u8..30) {
+            let mut bands = Bands::new(&Cutoffs::Learnt { classes });
+            sizes.iter().for_each(|&bytes| bands.observe(bytes));
+            prop_assert!(bands.cutoffs().windows(2).all(|w| w[0] < w[1]));
+            prop_assert!(bands.cutoffs().len() < MAX_CLASSES);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! When the uplink is free again.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// Bits of fraction in [`Pacer::nanos_per_byte`].
+const FRACTION: u32 = 20;
+
+/// A link of a given rate, seen from its sender: everything sent is debited,
+/// and the next quantum may go when the link has (all but) drained.
+///
+/// This is a virtual clock rather than a bucket of tokens: `free_at` is when
+/// the last byte handed over will have left.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    rate_bits_per_s: u64,
+    /// Fixed point, [`FRACTION`] bits.
+    nanos_per_byte: u64,
+    free_at: Time,
+    /// How long before `free_at` the next quantum may go. It keeps a link
+    /// busy that would else idle while a timer fires late; what it costs is
+    /// that much queue in the kernel.
+    ahead: Duration,
+    /// How much unused time is made up for when a timer fired late. More
+    /// than the lateness of timers would let bursts queue up after idle times.
+    credit: Duration,
+}
+
+impl Pacer {
+    /// Late wake-ups of a user-space timer on a busy machine stay below this.
+    const TIMER_LATENESS: Duration = Duration::from_micros(200);
+
+    /// A link that is free now.
+    ///
+    /// `rate_bits_per_s` counts what is on the wire; at least 1.
+    pub fn new(rate_bits_per_s: u64) -> Self {
+        let mut pacer = Self {
+            rate_bits_per_s: 0,
+            nanos_per_byte: 0,
+            free_at: Time::ZERO,
+            ahead: Self::TIMER_LATENESS / 2,
+            credit: Self::TIMER_LATENESS,
+        };
+        pacer.set_rate(rate_bits_per_s);
+        pacer
+    }
+
+    /// A link that is granted to at the exact moment it is free, for callers
+    /// whose timers are never late (the simulator).
+    pub fn exact(rate_bits_per_s: u64) -> Self {
+        Self {
+            ahead: Duration::ZERO,
+            credit: Duration::ZERO,
+            ..Self::new(rate_bits_per_s)
+        }
+    }
+
+    /// Bits per second on the wire.
+    pub fn rate_bits_per_s(&self) -> u64 {
+        self.rate_bits_per_s
+    }
+
+    /// Changes the rate for what is debited from now on.
+    pub fn set_rate(&mut self, rate_bits_per_s: u64) {
+        let rate = rate_bits_per_s.max(1);
+        self.rate_bits_per_s = rate;
+        let nanos = (8_000_000_000u128 << FRACTION) / u128::from(rate);
+        self.nanos_per_byte = u64::try_from(nanos).unwrap_or(u64::MAX).max(1);
+    }
+
+    /// How long the link takes for `wire_bytes`.
+    pub fn time_for(&self, wire_bytes: u64) -> Duration {
+        let nanos = (u128::from(wire_bytes) * u128::from(self.nanos_per_byte)) >> FRACTION;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Bytes that the link carries in `time`.
+    pub fn bytes_in(&self, time: Duration) -> u64 {
+        let bytes = (time.as_nanos() << FRACTION) / u128::from(self.nanos_per_byte);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Takes `wire_bytes` off the link.
+    pub fn debit(&mut self, now: Time, wire_bytes: u64) {
+        self.free_at = self.free_at.max(now - self.credit) + self.time_for(wire_bytes);
+    }
+
+    /// Gives back what was debited and not sent.
+    pub fn refund(&mut self, wire_bytes: u64) {
+        self.free_at = self.free_at - self.time_for(wire_bytes);
+    }
+
+    /// When the next quantum may go; in the past if it may go now.
+    pub fn next_grant_at(&self) -> Time {
+        self.free_at - self.ahead
+    }
+
+    /// Bytes debited that cannot have left yet.
+    pub fn backlog(&self, now: Time) -> u64 {
+        self.bytes_in(self.free_at.since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MBIT: u64 = 1_000_000;
+
+    fn at(micros: u64) -> Time {
+        Time::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn a_full_segment_takes_1_2112_ms_at_10_mbit() {
+        let pacer = Pacer::new(10 * MBIT);
+        assert_eq!(pacer.time_for(1514), Duration::from_nanos(1_211_200));
+        assert_eq!(pacer.bytes_in(Duration::from_nanos(1_211_200)), 1514);
+    }
+
+    #[test]
+    fn an_exact_link_is_free_when_the_last_byte_has_left() {
+        let mut pacer = Pacer::exact(8 * MBIT);
+        pacer.debit(at(100), 1000);
+        assert_eq!(pacer.next_grant_at(), at(1100));
+        pacer.debit(at(200), 500);
+        assert_eq!(pacer.next_grant_at(), at(1600));
+        assert_eq!(pacer.backlog(at(1100)), 500);
+        pacer.refund(500);
+        assert_eq!(pacer.next_grant_at(), at(1100));
+        pacer.debit(at(5000), 1000);
+        assert_eq!(pacer.next_grant_at(), at(6000), "idle time is not saved up");
+    }
+
+    #[test]
+    fn lateness_is_made_up_for_and_no_more() {
+        let mut pacer = Pacer::new(8 * MBIT);
+        pacer.debit(at(1000), 1000);
+        let first = pacer.next_grant_at();
+        // The timer fires 60 us late: the next grant is not.
+        pacer.debit(first + Duration::from_micros(160), 1000);
+        assert_eq!(pacer.next_grant_at(), first + Duration::from_millis(1));
+        // A second of silence leaves 200 us of credit, not a second.
+        pacer.debit(at(1_000_000), 1000);
+        assert_eq!(pacer.next_grant_at(), at(1_000_700));
+    }
+
+    #[test]
+    fn extreme_rates_neither_overflow_nor_stall() {
+        let mut slow = Pacer::new(0);
+        slow.debit(at(0), u64::MAX);
+        assert!(slow.next_grant_at() > at(1_000_000));
+        let mut fast = Pacer::new(u64::MAX);
+        fast.debit(at(0), 1 << 40);
+        assert!(fast.next_grant_at() > Time::ZERO);
+    }
+}

@@ -2,4 +2,7 @@
 
 #![deny(unsafe_code)]
 
+mod sys;
+mod uplink;
+
 fn main() {}

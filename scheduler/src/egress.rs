@@ -321,6 +321,12 @@ impl Egress {
         self.stats.overhead_bytes += wire_bytes;
     }
 
+    /// Of what was debited outside grants, `wire_bytes` did not go out.
+    pub fn refund(&mut self, wire_bytes: u64) {
+        self.pacer.refund(wire_bytes);
+        self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_sub(wire_bytes);
+    }
+
     /// When to call [`Egress::grant`] again if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.ready.first().map(|_| self.pacer.next_grant_at())

@@ -1,0 +1,125 @@
+//! The one module with unsafe code: what the kernel says of a TCP connection.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The start of Linux's `struct tcp_info` (include/uapi/linux/tcp.h), up to
+/// what Sprat reads. The kernel fills as much of it as it knows; the rest
+/// stays zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TcpInfo {
+    pub(crate) state: u8,
+    pub(crate) ca_state: u8,
+    pub(crate) retransmits: u8,
+    pub(crate) probes: u8,
+    pub(crate) backoff: u8,
+    pub(crate) options: u8,
+    pub(crate) window_scales: u8,
+    /// Bit 0: the application, not the network, limits the delivery rate.
+    pub(crate) flags: u8,
+    pub(crate) rto_us: u32,
+    pub(crate) ato_us: u32,
+    /// Bytes of payload in a full segment.
+    pub(crate) snd_mss: u32,
+    pub(crate) rcv_mss: u32,
+    /// Segments sent and not acknowledged.
+    pub(crate) unacked: u32,
+    pub(crate) sacked: u32,
+    pub(crate) lost: u32,
+    pub(crate) retrans: u32,
+    pub(crate) fackets: u32,
+    pub(crate) last_data_sent_ms: u32,
+    pub(crate) last_ack_sent_ms: u32,
+    pub(crate) last_data_recv_ms: u32,
+    pub(crate) last_ack_recv_ms: u32,
+    pub(crate) pmtu: u32,
+    pub(crate) rcv_ssthresh: u32,
+    /// Smoothed round-trip time.
+    pub(crate) rtt_us: u32,
+    pub(crate) rttvar_us: u32,
+    pub(crate) snd_ssthresh: u32,
+    /// Congestion window in segments.
+    pub(crate) snd_cwnd: u32,
+    pub(crate) advmss: u32,
+    pub(crate) reordering: u32,
+    pub(crate) rcv_rtt_us: u32,
+    pub(crate) rcv_space: u32,
+    pub(crate) total_retrans: u32,
+    pub(crate) pacing_rate: u64,
+    pub(crate) max_pacing_rate: u64,
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    /// Segments sent, pure acknowledgements included.
+    pub(crate) segs_out: u32,
+    pub(crate) segs_in: u32,
+    /// Bytes written and not yet sent.
+    pub(crate) notsent_bytes: u32,
+    pub(crate) min_rtt_us: u32,
+    pub(crate) data_segs_in: u32,
+    pub(crate) data_segs_out: u32,
+    pub(crate) delivery_rate: u64,
+    pub(crate) busy_time_us: u64,
+    pub(crate) rwnd_limited_us: u64,
+    pub(crate) sndbuf_limited_us: u64,
+    pub(crate) delivered: u32,
+    pub(crate) delivered_ce: u32,
+    /// Payload bytes sent, retransmissions included.
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_retrans: u64,
+}
+
+/// Reads `TCP_INFO` of a connected socket.
+pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    let mut info = TcpInfo::default();
+    let mut len = size_of::<TcpInfo>() as libc::socklen_t;
+    // SAFETY: `info` is plain integers, valid for any bytes, and the kernel
+    // writes at most `len` bytes to it; both outlive the call.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        )
+    };
+    if outcome == 0 {
+        Ok(info)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn tells_what_was_sent_and_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(&[7; 5000]).unwrap();
+        client.read_exact(&mut [0; 5000]).unwrap();
+        // The answer carries the acknowledgement.
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0; 1]).unwrap();
+        let info = tcp_info(server.as_fd()).unwrap();
+        assert_eq!(info.bytes_sent, 5000);
+        assert_eq!(info.bytes_acked, 5000);
+        assert_eq!(info.notsent_bytes, 0);
+        assert!(info.segs_out >= 1 && info.snd_mss > 500 && info.min_rtt_us > 0);
+    }
+
+    #[test]
+    fn an_unconnected_descriptor_is_an_error() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(tcp_info(file.as_fd()).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! What one client connection has put on the wire.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use sprat_scheduler::WireCost;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::link::WorkerLink;
+use crate::sys;
+
+/// Bytes of a SYN-ACK with Linux's options beyond a segment's overhead.
+const SYN_ACK_OPTIONS: u64 = 8;
+
+/// Segments that end a connection: the FIN and the ACK of the client's.
+const CLOSING_SEGMENTS: u64 = 2;
+
+/// Segments that begin one: the SYN-ACK and the ACK of the first request.
+const OPENING_SEGMENTS: u64 = 2;
+
+/// Shared by a connection's socket and the bodies that are written to it: how
+/// far the writing has come, and what the uplink has been debited for.
+pub(crate) struct SocketGauge {
+    worker: Rc<WorkerLink>,
+    cost: WireCost,
+    /// Payload bytes debited by grants and still to come out of the socket's
+    /// end.
+    promised: Cell<u64>,
+    /// Wire bytes debited for this connection so far.
+    debited: Cell<u64>,
+    /// A frame has been handed to the HTTP layer and is not all written.
+    unflushed: Cell<bool>,
+    on_flush: RefCell<Option<Waker>>,
+}
+
+impl SocketGauge {
+    pub(crate) fn new(worker: &Rc<WorkerLink>, cost: WireCost) -> Rc<Self> {
+        let gauge = Rc::new(Self {
+            worker: Rc::clone(worker),
+            cost,
+            promised: Cell::new(0),
+            debited: Cell::new(0),
+            unflushed: Cell::new(false),
+            on_flush: RefCell::new(None),
+        });
+        let overhead = u64::from(cost.segment_overhead);
+        gauge.debit(OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS);
+        gauge
+    }
+
+    pub(crate) fn cost(&self) -> WireCost {
+        self.cost
+    }
+
+    /// The worker's uplink.
+    pub(crate) fn worker(&self) -> &Rc<WorkerLink> {
+        &self.worker
+    }
+
+    /// `bytes` were granted, debited, and will be written.
+    pub(crate) fn promise(&self, bytes: u64) {
+        self.promised.set(self.promised.get() + bytes);
+        self.debited.set(self.debited.get() + self.cost.bytes(bytes));
+    }
+
+    /// A frame goes to the HTTP layer.
+    pub(crate) fn frame_given(&self) {
+        self.unflushed.set(true);
+    }
+
+    /// Ready once all that was given is in the socket: a connection that TCP
+    /// holds back is not ready for more.
+    pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.unflushed.get() {
+            return Poll::Ready(());
+        }
+        *self.on_flush.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The kernel took `written` of `offered` bytes.
+    fn wrote(&self, written: usize, offered: usize) {
+        let written = written as u64;
+        let promised = self.promised.get();
+        if written > promised {
+            self.debit(self.cost.bytes(written - promised));
+        }
+        self.promised.set(promised.saturating_sub(written));
+        if written == offered as u64 {
+            // What is promised now was an over-estimate of a head's length.
+            self.promised.set(0);
+            self.unflushed.set(false);
+            let waker = self.on_flush.borrow_mut().take();
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn debit(&self, wire_bytes: u64) {
+        self.worker.debit(wire_bytes);
+        self.debited.set(self.debited.get() + wire_bytes);
+    }
+
+    /// Settles what was debited by the model with what the kernel counted:
+    /// segments, pure acknowledgements and retransmissions included.
+    pub(crate) fn settle(&self, socket: &TcpStream) {
+        let Ok(info) = sys::tcp_info(socket.as_fd()) else {
+            return;
+        };
+        let segments = u64::from(info.segs_out) + 1;
+        let sent = info.bytes_sent + segments * u64::from(self.cost.segment_overhead);
+        let actual = sent + SYN_ACK_OPTIONS + self.cost.bytes(u64::from(info.notsent_bytes));
+        let debited = self.debited.replace(actual);
+        if actual > debited {
+            self.worker.debit(actual - debited);
+        } else {
+            self.worker.refund(debited - actual);
+        }
+    }
+}
+
+/// A client's socket, gauged.
+pub(crate) struct GaugedStream {
+    stream: TcpStream,
+    gauge: Rc<SocketGauge>,
+}
+
+impl GaugedStream {
+    pub(crate) fn new(stream: TcpStream, gauge: Rc<SocketGauge>) -> Self {
+        Self { stream, gauge }
+    }
+}
+
+impl Drop for GaugedStream {
+    fn drop(&mut self) {
+        self.gauge.settle(&self.stream);
+        let overhead = u64::from(self.gauge.cost.segment_overhead);
+        self.gauge.debit(CLOSING_SEGMENTS * overhead);
+    }
+}
+
+impl AsyncRead for GaugedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for GaugedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
+        if let Poll::Ready(Ok(written)) = outcome {
+            self.gauge.wrote(written, buf.len());
+        }
+        outcome
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        if let Poll::Ready(Ok(written)) = outcome {
+            let offered = bufs.iter().map(|buf| buf.len()).sum();
+            self.gauge.wrote(written, offered);
+        }
+        outcome
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,247 @@
+//! One uplink, shared by all workers: the core's [`Egress`] behind a mutex
+//! whose critical sections are a few heap operations long.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use sprat_scheduler::{
+    AtCapacity, Egress, EgressConfig, EgressStats, FlowId, FlowSpec, Grant, Size, Time, WireCost,
+};
+
+use super::timer::Timer;
+
+/// The uplink's scheduler and those who wait for it.
+pub struct PacedLink {
+    epoch: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    egress: Egress,
+    /// By [`FlowId::index`].
+    waiters: Vec<Waiter>,
+    /// When the earliest timer of any worker fires.
+    timer_at: Option<Time>,
+}
+
+#[derive(Default)]
+struct Waiter {
+    waker: Option<Waker>,
+    /// Granted and not yet fetched.
+    granted: u64,
+}
+
+impl Waiter {
+    fn is_woken_by(&self, waker: &Waker) -> bool {
+        matches!(&self.waker, Some(own) if own.will_wake(waker))
+    }
+}
+
+/// A moment's view of the uplink, for metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkStatus {
+    /// Responses in progress.
+    pub open_flows: usize,
+    /// Of these, those that wait for their turn.
+    pub waiting_flows: usize,
+    /// Bits per second on the wire.
+    pub rate_bits_per_s: u64,
+    /// Counters of the scheduler.
+    pub stats: EgressStats,
+}
+
+impl PacedLink {
+    /// An uplink with no flows.
+    pub fn new(config: EgressConfig) -> Arc<Self> {
+        Arc::new(Self {
+            epoch: Instant::now(),
+            state: Mutex::new(State {
+                egress: Egress::new(config),
+                waiters: Vec::new(),
+                timer_at: None,
+            }),
+        })
+    }
+
+    /// What goes on now.
+    pub fn status(&self) -> LinkStatus {
+        let state = self.lock();
+        LinkStatus {
+            open_flows: state.egress.open_flows(),
+            waiting_flows: state.egress.waiting_flows(),
+            rate_bits_per_s: state.egress.pacer().rate_bits_per_s(),
+            stats: state.egress.stats(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    /// No code panics while it holds the lock; if one did, the queue is still
+    /// the best there is.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A worker's hold on the uplink: the shared scheduler and the worker's own
+/// timer.
+pub(crate) struct WorkerLink {
+    link: Arc<PacedLink>,
+    timer: Timer,
+}
+
+impl WorkerLink {
+    /// Must be called on the worker's runtime, whose reactor the timer joins.
+    pub(crate) fn new(link: Arc<PacedLink>) -> std::io::Result<Rc<Self>> {
+        Ok(Rc::new(Self {
+            link,
+            timer: Timer::new()?,
+        }))
+    }
+
+    /// Grants whenever the link gets free; runs as long as the worker.
+    pub(crate) async fn run(self: Rc<Self>) {
+        while self.timer.fired().await.is_ok() {
+            let mut state = self.link.lock();
+            state.timer_at = None;
+            let granted = self.grant_due(&mut state, self.link.now());
+            drop(state);
+            granted.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Wire bytes went out that no grant covered.
+    pub(crate) fn debit(&self, wire_bytes: u64) {
+        self.link.lock().egress.debit(self.link.now(), wire_bytes);
+    }
+
+    /// Of what was debited, `wire_bytes` never went out.
+    pub(crate) fn refund(&self, wire_bytes: u64) {
+        self.link.lock().egress.refund(wire_bytes);
+    }
+
+    /// See [`Egress::fast_path`].
+    pub(crate) fn fast_path(&self, wire_bytes: u64) -> bool {
+        let now = self.link.now();
+        self.link.lock().egress.fast_path(now, wire_bytes)
+    }
+
+    /// Makes all grants that are due and arms the timer for the next. Those
+    /// who got one are to be woken once the lock is released.
+    #[must_use]
+    fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
+        let mut granted = Vec::new();
+        loop {
+            match state.egress.grant(now) {
+                Grant::Send { flow, bytes } => {
+                    let waiter = &mut state.waiters[flow.index()];
+                    waiter.granted = bytes;
+                    granted.extend(waiter.waker.take());
+                }
+                Grant::Wait { until } => {
+                    if state.timer_at.is_none_or(|at| until < at) {
+                        state.timer_at = Some(until);
+                        self.timer.arm(until.since(now));
+                    }
+                    return granted;
+                }
+                Grant::Idle => return granted,
+            }
+        }
+    }
+}
+
+/// A response's place on the uplink, given up when dropped.
+pub(crate) struct Flow {
+    worker: Rc<WorkerLink>,
+    id: FlowId,
+    /// Bytes the flow is in the queue with.
+    asked: u64,
+    asked_at: Time,
+    waited: Duration,
+}
+
+impl Flow {
+    /// A new flow that has nothing to send yet.
+    pub(crate) fn open(
+        worker: &Rc<WorkerLink>,
+        level: u8,
+        size: Size,
+        cost: WireCost,
+    ) -> Result<Self, AtCapacity> {
+        let now = worker.link.now();
+        let mut state = worker.link.lock();
+        let id = state.egress.open(now, FlowSpec { level, size, cost })?;
+        if state.waiters.len() <= id.index() {
+            state.waiters.resize_with(id.index() + 1, Waiter::default);
+        }
+        Ok(Self {
+            worker: Rc::clone(worker),
+            id,
+            asked: 0,
+            asked_at: now,
+            waited: Duration::ZERO,
+        })
+    }
+
+    /// Asks for the link with `available` bytes to send; ready with how many
+    /// of them may be written now.
+    pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
+        let now = self.worker.link.now();
+        let mut state = self.worker.link.lock();
+        let mut woken = Vec::new();
+        if self.asked == 0 {
+            self.asked_at = now;
+        }
+        if state.waiters[self.id.index()].granted == 0 && self.asked != available {
+            state.egress.ready(now, self.id, available);
+            self.asked = available;
+            // Without a waker: a grant made here is fetched below.
+            state.waiters[self.id.index()].waker = None;
+            woken = self.worker.grant_due(&mut state, now);
+        }
+        let waiter = &mut state.waiters[self.id.index()];
+        let granted = std::mem::take(&mut waiter.granted);
+        if granted == 0 && !waiter.is_woken_by(cx.waker()) {
+            waiter.waker = Some(cx.waker().clone());
+        }
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        if granted == 0 {
+            return Poll::Pending;
+        }
+        self.asked = 0;
+        self.waited += now.since(self.asked_at);
+        Poll::Ready(granted)
+    }
+
+    /// What is known of the size has changed.
+    pub(crate) fn resize(&self, size: Size) {
+        let now = self.worker.link.now();
+        self.worker.link.lock().egress.resize(now, self.id, size);
+    }
+
+    /// How long its bytes have waited for the uplink.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        let now = self.worker.link.now();
+        let mut state = self.worker.link.lock();
+        let unused = std::mem::take(&mut state.waiters[self.id.index()]).granted;
+        if unused == 0 {
+            state.egress.sent(now, self.id, u64::MAX);
+        }
+        state.egress.close(now, self.id);
+        let woken = self.worker.grant_due(&mut state, now);
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,235 @@
+//! A response body that goes out when the uplink's scheduler says so.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, header};
+use http_body::{Body, Frame, SizeHint};
+use sprat_scheduler::{AtCapacity, Size};
+
+use super::gauge::SocketGauge;
+use super::link::Flow;
+
+/// How long a head waits for the first bytes of its body, so that both go out
+/// in one segment. A backend that writes them separately does so within this.
+const HEAD_WAIT: Duration = Duration::from_millis(2);
+
+/// Framing of one chunk in chunked coding: the size in hex, two line ends.
+const CHUNK_FRAMING: u64 = 12;
+
+/// Chunks of the upstream's held back at most, so that a segment need not be
+/// cut where a chunk ends.
+const CHUNKS_HELD: usize = 2;
+
+/// A body under the uplink's scheduler.
+pub(crate) struct Paced<B> {
+    inner: B,
+    flow: Flow,
+    gauge: Rc<SocketGauge>,
+    /// Read from upstream and not yet granted.
+    chunks: [Bytes; CHUNKS_HELD],
+    trailers: Option<HeaderMap>,
+    ended: bool,
+    /// Bytes that may be given to the HTTP layer now.
+    credit: u64,
+    /// Bytes that the HTTP layer adds to each frame.
+    framing: u64,
+}
+
+impl<B> Paced<B> {
+    /// How long its bytes have waited for the uplink.
+    pub(crate) fn waited(&self) -> Duration {
+        self.flow.waited()
+    }
+}
+
+/// Puts a response under the uplink's scheduler: ready when its head, and the
+/// first bytes of its body if they are there, may go.
+///
+/// `size` is what is known of the body's.
+pub(crate) async fn pace<B>(
+    gauge: &Rc<SocketGauge>,
+    level: u8,
+    size: Size,
+    response: Response<B>,
+) -> Result<Response<Paced<B>>, (AtCapacity, Response<B>)>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let head = head_bytes(&response);
+    let whole = match size {
+        Size::Exact(bytes) => Size::Exact(bytes + head),
+        Size::Estimate { bytes, confidence } => Size::Estimate {
+            bytes: bytes + head,
+            confidence,
+        },
+        Size::Unknown => Size::Unknown,
+    };
+    let flow = match Flow::open(gauge.worker(), level, whole, gauge.cost()) {
+        Ok(flow) => flow,
+        Err(full) => return Err((full, response)),
+    };
+    let (parts, inner) = response.into_parts();
+    let chunked = inner.size_hint().exact().is_none();
+    let mut paced = Paced {
+        inner,
+        flow,
+        gauge: Rc::clone(gauge),
+        chunks: [Bytes::new(), Bytes::new()],
+        trailers: None,
+        ended: false,
+        credit: 0,
+        framing: if chunked { CHUNK_FRAMING } else { 0 },
+    };
+    let first = tokio::time::timeout(HEAD_WAIT, poll_fn(|cx| paced.poll_fill(cx)));
+    match first.await {
+        Ok(Ok(())) => paced.grant_head(head).await,
+        // Whatever failed is told when the body is polled.
+        Ok(Err(_)) => {}
+        // The size alone says nothing of when the body comes: the head goes
+        // ahead, as what is small and needed for the client to go on.
+        Err(_) => {
+            if gauge.worker().fast_path(gauge.cost().bytes(head)) {
+                gauge.promise(head);
+            } else {
+                paced.grant_head(head).await;
+            }
+        }
+    }
+    Ok(Response::from_parts(parts, paced))
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
+    /// Waits for grants that cover the head; what is over is for the body.
+    async fn grant_head(&mut self, head: u64) {
+        let mut granted = 0;
+        while granted < head {
+            let wanted = head - granted + self.framing + self.held();
+            granted += poll_fn(|cx| self.flow.poll_grant(cx, wanted)).await;
+        }
+        self.gauge.promise(granted);
+        self.credit = (granted - head).saturating_sub(self.framing);
+    }
+
+    fn held(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+    }
+
+    /// Reads ahead until a segment's worth is held or nothing more is there.
+    /// Ready once there is something to send, or the end is known.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), B::Error>> {
+        let enough = u64::from(self.gauge.cost().mss);
+        while !self.ended && self.chunks[1].is_empty() && self.held() < enough {
+            if self.inner.is_end_stream() {
+                self.ended = true;
+                break;
+            }
+            match Pin::new(&mut self.inner).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => self.take(frame),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                Poll::Ready(None) => self.ended = true,
+                Poll::Pending if self.held() > 0 => break,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn take(&mut self, frame: Frame<Bytes>) {
+        match frame.into_data() {
+            Ok(data) if self.chunks[0].is_empty() => self.chunks[0] = data,
+            Ok(data) => self.chunks[1] = data,
+            Err(frame) => {
+                self.trailers = frame.into_trailers().ok();
+                self.ended = true;
+            }
+        }
+    }
+
+    /// The next frame within the credit.
+    fn give(&mut self) -> Bytes {
+        let first = &mut self.chunks[0];
+        let bytes = first.len().min(usize::try_from(self.credit).unwrap_or(usize::MAX));
+        let data = first.split_to(bytes);
+        if first.is_empty() {
+            self.chunks.swap(0, 1);
+        }
+        self.credit -= data.len() as u64;
+        self.gauge.frame_given();
+        data
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.get_mut();
+        loop {
+            if this.held() > 0 && this.credit > 0 {
+                return Poll::Ready(Some(Ok(Frame::data(this.give()))));
+            }
+            // What was granted before must be in the socket first: a
+            // connection that TCP holds back does not queue for more.
+            if this.credit == 0 {
+                ready!(this.gauge.poll_flushed(cx));
+            }
+            if let Err(error) = ready!(this.poll_fill(cx)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+            if this.held() == 0 {
+                return Poll::Ready(this.trailers.take().map(|t| Ok(Frame::trailers(t))));
+            }
+            if this.credit == 0 {
+                let wanted = this.held() + this.framing;
+                let granted = ready!(this.flow.poll_grant(cx, wanted));
+                this.gauge.promise(granted);
+                this.credit = granted.saturating_sub(this.framing).max(1);
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held() == 0 && self.trailers.is_none() && (self.ended || self.inner.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = self.held();
+        let inner = self.inner.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + held);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + held);
+        }
+        hint
+    }
+}
+
+/// Bytes of the head as HTTP/1.1 writes it, a few over rather than under.
+fn head_bytes<B>(response: &Response<B>) -> u64 {
+    /// `HTTP/1.1 200 ` and two line ends.
+    const STATUS_LINE: usize = 17;
+    /// `connection: keep-alive` or `transfer-encoding: chunked`.
+    const FRAMING_FIELD: usize = 28;
+    const DATE_FIELD: usize = 37;
+    let reason = response.status().canonical_reason().unwrap_or("").len();
+    let headers = response.headers();
+    let fields: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum();
+    let date = if headers.contains_key(header::DATE) {
+        0
+    } else {
+        DATE_FIELD
+    };
+    (STATUS_LINE + reason + fields + date + FRAMING_FIELD) as u64
+}

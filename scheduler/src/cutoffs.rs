@@ -45,9 +45,9 @@ const LARGEST_PER_MILLE: u64 = 8;
 /// Steps of the histogram per doubling: a cutoff is right within 9%.
 const STEPS: usize = 8;
 
-/// Assigns remaining sizes to bands, learning the cutoffs if asked to.
+/// Assigns remaining sizes to classes, learning the cutoffs if asked to.
 #[derive(Clone, Debug)]
-pub(crate) struct Bands {
+pub struct SizeClasses {
     cutoffs: Vec<u64>,
     learner: Option<Learner>,
 }
@@ -60,8 +60,9 @@ struct Learner {
     until_revision: u32,
 }
 
-impl Bands {
-    pub(crate) fn new(cutoffs: &Cutoffs) -> Self {
+impl SizeClasses {
+    /// Classes that end at `cutoffs`.
+    pub fn new(cutoffs: &Cutoffs) -> Self {
         match cutoffs {
             Cutoffs::Fixed(bounds) => Self {
                 cutoffs: bounds.clone(),
@@ -79,18 +80,18 @@ impl Bands {
         }
     }
 
-    /// The first band whose cutoff is at least `remaining`.
-    pub(crate) fn band(&self, remaining: u64) -> u8 {
+    /// The first class whose cutoff is at least `remaining` bytes, from 0.
+    pub fn class(&self, remaining: u64) -> u8 {
         self.cutoffs.partition_point(|&cutoff| cutoff < remaining) as u8
     }
 
     /// The cutoffs in force, ascending.
-    pub(crate) fn cutoffs(&self) -> &[u64] {
+    pub fn cutoffs(&self) -> &[u64] {
         &self.cutoffs
     }
 
     /// Notes the whole size of a response.
-    pub(crate) fn observe(&mut self, bytes: u64) {
+    pub fn observe(&mut self, bytes: u64) {
         if let Some(learner) = &mut self.learner
             && let Some(cutoffs) = learner.observe(bytes)
         {
@@ -169,29 +170,29 @@ mod tests {
 
     #[test]
     fn the_papers_table() {
-        let bands = Bands::new(&Cutoffs::paper());
-        let of = |kib: u64| bands.band(kib * 1024);
-        assert_eq!(bands.band(0), 0);
+        let classes = SizeClasses::new(&Cutoffs::paper());
+        let of = |kib: u64| classes.class(kib * 1024);
+        assert_eq!(classes.class(0), 0);
         assert_eq!([of(1), of(2), of(5), of(20), of(50)], [0, 1, 2, 3, 4]);
-        assert_eq!(bands.band(1025), 1);
+        assert_eq!(classes.class(1025), 1);
         assert_eq!(of(51), 5);
     }
 
     #[test]
     fn two_classes_split_at_1k() {
-        let bands = Bands::new(&Cutoffs::two_class());
-        assert_eq!([bands.band(1024), bands.band(1025)], [0, 1]);
+        let classes = SizeClasses::new(&Cutoffs::two_class());
+        assert_eq!([classes.class(1024), classes.class(1025)], [0, 1]);
     }
 
     #[test]
     fn learnt_cutoffs_follow_the_rules_of_thumb() {
-        let mut bands = Bands::new(&Cutoffs::Learnt { classes: 6 });
-        assert_eq!(bands.cutoffs(), PAPER);
+        let mut classes = SizeClasses::new(&Cutoffs::Learnt { classes: 6 });
+        assert_eq!(classes.cutoffs(), PAPER);
         // 1000 sizes, the i-th being 100 x i, in a scattered order.
         for i in 0..4096u64 {
-            bands.observe(100 * ((i * 619) % 1000 + 1));
+            classes.observe(100 * ((i * 619) % 1000 + 1));
         }
-        let cutoffs = bands.cutoffs();
+        let cutoffs = classes.cutoffs();
         assert_eq!(cutoffs.len(), 5);
         let within = |cutoff: u64, wanted: u64| {
             assert!(
@@ -212,10 +213,10 @@ mod tests {
 
     #[test]
     fn learnt_cutoffs_forget() {
-        let mut bands = Bands::new(&Cutoffs::Learnt { classes: 2 });
-        (0..HALVE_AT).for_each(|_| bands.observe(1000));
-        (0..4 * HALVE_AT).for_each(|_| bands.observe(1_000_000));
-        assert!(bands.cutoffs()[0] > 900_000);
+        let mut classes = SizeClasses::new(&Cutoffs::Learnt { classes: 2 });
+        (0..HALVE_AT).for_each(|_| classes.observe(1000));
+        (0..4 * HALVE_AT).for_each(|_| classes.observe(1_000_000));
+        assert!(classes.cutoffs()[0] > 900_000);
     }
 
     proptest! {
@@ -231,10 +232,10 @@ mod tests {
 
         #[test]
         fn learnt_cutoffs_ascend(sizes in prop::collection::vec(any::<u64>(), 1100), classes in 0u8..30) {
-            let mut bands = Bands::new(&Cutoffs::Learnt { classes });
-            sizes.iter().for_each(|&bytes| bands.observe(bytes));
-            prop_assert!(bands.cutoffs().windows(2).all(|w| w[0] < w[1]));
-            prop_assert!(bands.cutoffs().len() < MAX_CLASSES);
+            let mut classes = SizeClasses::new(&Cutoffs::Learnt { classes });
+            sizes.iter().for_each(|&bytes| classes.observe(bytes));
+            prop_assert!(classes.cutoffs().windows(2).all(|w| w[0] < w[1]));
+            prop_assert!(classes.cutoffs().len() < MAX_CLASSES);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The order in which flows get the uplink.
 
-use crate::cutoffs::Bands;
 use crate::queue::Rank;
-use crate::{Cutoffs, Size, Time};
+use crate::{Cutoffs, Size, SizeClasses, Time};
 
 /// A scheduling discipline and its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,16 +54,19 @@ impl FlowView {
 #[derive(Clone, Debug)]
 pub(crate) struct Ranker {
     discipline: Discipline,
-    bands: Option<Bands>,
+    classes: Option<SizeClasses>,
 }
 
 impl Ranker {
     pub(crate) fn new(discipline: Discipline) -> Self {
-        let bands = match &discipline {
-            Discipline::Bands(cutoffs) => Some(Bands::new(cutoffs)),
+        let classes = match &discipline {
+            Discipline::Bands(cutoffs) => Some(SizeClasses::new(cutoffs)),
             _ => None,
         };
-        Self { discipline, bands }
+        Self {
+            discipline,
+            classes,
+        }
     }
 
     /// Whether [`FlowView::turn`] takes part in the rank.
@@ -73,9 +75,9 @@ impl Ranker {
     }
 
     pub(crate) fn band(&self, flow: &FlowView) -> u8 {
-        self.bands
+        self.classes
             .as_ref()
-            .map_or(0, |bands| bands.band(flow.remaining()))
+            .map_or(0, |classes| classes.class(flow.remaining()))
     }
 
     pub(crate) fn rank(&self, flow: &FlowView) -> Rank {
@@ -99,12 +101,14 @@ impl Ranker {
 
     /// Notes the whole size of a response.
     pub(crate) fn observe(&mut self, bytes: u64) {
-        if let Some(bands) = &mut self.bands {
-            bands.observe(bytes);
+        if let Some(classes) = &mut self.classes {
+            classes.observe(bytes);
         }
     }
 
     pub(crate) fn cutoffs(&self) -> &[u64] {
-        self.bands.as_ref().map_or(&[], |bands| bands.cutoffs())
+        self.classes
+            .as_ref()
+            .map_or(&[], |classes| classes.cutoffs())
     }
 }

@@ -18,7 +18,7 @@ mod size;
 mod time;
 mod wire;
 
-pub use cutoffs::Cutoffs;
+pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{AtCapacity, Egress, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
 pub use guard::Guard;

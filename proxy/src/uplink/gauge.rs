@@ -65,7 +65,8 @@ impl SocketGauge {
     /// `bytes` were granted, debited, and will be written.
     pub(crate) fn promise(&self, bytes: u64) {
         self.promised.set(self.promised.get() + bytes);
-        self.debited.set(self.debited.get() + self.cost.bytes(bytes));
+        self.debited
+            .set(self.debited.get() + self.cost.bytes(bytes));
     }
 
     /// A frame goes to the HTTP layer.

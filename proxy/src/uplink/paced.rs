@@ -153,7 +153,9 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
     /// The next frame within the credit.
     fn give(&mut self) -> Bytes {
         let first = &mut self.chunks[0];
-        let bytes = first.len().min(usize::try_from(self.credit).unwrap_or(usize::MAX));
+        let bytes = first
+            .len()
+            .min(usize::try_from(self.credit).unwrap_or(usize::MAX));
         let data = first.split_to(bytes);
         if first.is_empty() {
             self.chunks.swap(0, 1);

@@ -324,7 +324,7 @@ pub(crate) struct List<T, const MIN: usize>(pub(crate) Vec<Field<T>>);
 
 impl<T: Decode, const MIN: usize> Decode for List<T, MIN> {
     fn expected() -> Cow<'static, str> {
-        "a list".into()
+        format!("a list, each item {}", T::expected()).into()
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -336,7 +336,7 @@ impl<T: Decode, const MIN: usize> Decode for List<T, MIN> {
     }
 
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
-        let expected = format!("a list, each item {}", T::expected());
+        let expected = Self::expected();
         let items = match &node.kind {
             Kind::Sequence(items) => items,
             Kind::Mapping(_) => {
@@ -365,7 +365,7 @@ pub(crate) struct Named<T>(pub(crate) Vec<(Field<String>, Field<T>)>);
 
 impl<T: Decode> Decode for Named<T> {
     fn expected() -> Cow<'static, str> {
-        "a mapping from names".into()
+        format!("a mapping from names, each to {}", T::expected()).into()
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {

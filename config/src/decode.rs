@@ -35,8 +35,27 @@ impl<'a, 't> Context<'a, 't> {
         }
     }
 
-    /// Reports that `node` is not what it should be.
+    /// Reports that something else stands where a value should.
     pub(crate) fn mismatch(&mut self, span: &Range<usize>, expected: &str, found: &Found<'_>) {
+        let help = match found {
+            Found::Text(text) => self
+                .meant(text)
+                .map(|word| format!("did you mean `{word}`?")),
+            Found::Nothing => Some("give it a value, or remove the key".to_owned()),
+            Found::NotText(_) => Some("quote it".to_owned()),
+            Found::List | Found::Mapping => None,
+        };
+        self.mismatch_with(span, expected, found, help);
+    }
+
+    /// As [`mismatch`](Self::mismatch), with help of the caller's own.
+    pub(crate) fn mismatch_with(
+        &mut self,
+        span: &Range<usize>,
+        expected: &str,
+        found: &Found<'_>,
+        help: Option<String>,
+    ) {
         let words: String = self
             .words
             .iter()
@@ -44,14 +63,6 @@ impl<'a, 't> Context<'a, 't> {
             .collect();
         let words = words.strip_suffix(", ").unwrap_or("");
         let separator = if words.is_empty() { "" } else { " or " };
-        let help = match found {
-            Found::Text(text) => self
-                .meant(text)
-                .map(|word| format!("did you mean `{word}`?")),
-            Found::Nothing => Some("give it a value, or remove the key".to_owned()),
-            Found::NumberForText => Some("quote it".to_owned()),
-            Found::List | Found::Mapping => None,
-        };
         let message = format!("expected {words}{separator}{expected}, found {found}");
         self.reporter.error(span, message, help);
     }
@@ -139,7 +150,8 @@ impl<'a, 't> Context<'a, 't> {
 /// What stands where something else should.
 pub(crate) enum Found<'a> {
     Text(&'a str),
-    NumberForText,
+    /// What YAML takes for a number or a truth value.
+    NotText(&'a str),
     Nothing,
     List,
     Mapping,
@@ -149,7 +161,7 @@ impl std::fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Text(text) => write!(f, "`{}`", shortened(text)),
-            Self::NumberForText => f.write_str("a number, a truth value or nothing"),
+            Self::NotText(text) => write!(f, "`{}`, which is not text", shortened(text)),
             Self::Nothing => f.write_str("nothing"),
             Self::List => f.write_str("a list"),
             Self::Mapping => f.write_str("a mapping"),
@@ -178,7 +190,7 @@ pub(crate) fn similar<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) 
             let other = word.replace('-', "_");
             (strsim::damerau_levenshtein(&lower, &other), word)
         })
-        .filter(|(distance, word)| *distance <= 1.max(word.len() / 3))
+        .filter(|(distance, word)| word.len() > 2 && *distance <= 1.max(word.len() / 3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
 }

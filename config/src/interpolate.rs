@@ -73,7 +73,10 @@ fn value(inner: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, (S
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !valid {
         return Err((
-            format!("`{name}` is not the name of an environment variable"),
+            match name {
+                "" => "`${` is followed by no name".to_owned(),
+                _ => format!("`{name}` is not the name of an environment variable"),
+            },
             "write `${NAME}`, `${NAME:-default}`, or `$${` for the characters `${`".to_owned(),
         ));
     }

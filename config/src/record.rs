@@ -48,6 +48,8 @@ pub(crate) struct Keys<'k, 'a, 't> {
     keys: std::slice::Iter<'static, Key>,
     entries: &'k [Entry],
     span: &'k Range<usize>,
+    /// Keys that were surely meant by unknown ones.
+    misspelt: Vec<&'static str>,
     cx: &'k mut Context<'a, 't>,
 }
 
@@ -65,6 +67,8 @@ impl Keys<'_, '_, '_> {
         let value = match key.presence {
             Presence::Default(yaml) => Some(default_value(yaml)),
             Presence::Optional => None,
+            // It was reported as unknown.
+            Presence::Required if self.misspelt.contains(&key.name) => None,
             Presence::Required => {
                 let message = format!("the key `{}` is missing", key.name);
                 let help = format!("`{}` takes {}", key.name, (key.expected)());
@@ -98,12 +102,19 @@ pub(crate) fn decode<R: Record>(
 ) -> Option<R> {
     let entries = cx.mapping(node, &expected::<R>())?;
     let known = || R::KEYS.iter().map(|key| key.name).chain(tag);
+    let mut misspelt = Vec::new();
     for entry in entries {
         let open = R::OPEN && entry.key.starts_with("x-");
         if !open && !known().any(|key| key == entry.key) {
             let message = format!("unknown key `{}`", shortened(&entry.key));
             let help = match similar(&entry.key, known()) {
-                Some(key) => format!("did you mean `{key}`?"),
+                Some(key) => {
+                    misspelt.push(key);
+                    format!("did you mean `{key}`?")
+                }
+                None if known().nth(1).is_none() => {
+                    format!("the only key here is {}", listed(known()))
+                }
                 None => format!("the keys here are {}", listed(known())),
             };
             cx.reporter.error(&entry.key_span, message, Some(help));
@@ -114,18 +125,19 @@ pub(crate) fn decode<R: Record>(
             keys: R::KEYS.iter(),
             entries,
             span: &node.span,
+            misspelt,
             cx,
         })
     }))
 }
 
-/// What a record looks like, for an error's text.
+/// What a record looks like, for an error's text: the keys that it must have,
+/// or else those that it may.
 pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
-    format!(
-        "a mapping with {}",
-        listed(R::KEYS.iter().map(|key| key.name))
-    )
-    .into()
+    let required = |key: &&Key| matches!(key.presence, Presence::Required);
+    let none_required = !R::KEYS.iter().any(|key| required(&key));
+    let keys = R::KEYS.iter().filter(|key| none_required || required(key));
+    format!("a mapping with {}", listed(keys.map(|key| key.name))).into()
 }
 
 /// `a`, `b` and `c`.

@@ -99,12 +99,13 @@ impl<T: Leaf> Decode for T {
             let quoting_helps = T::parse(&text.text, Class::String).is_ok()
                 && matches!(text.class, Class::Integer | Class::Float | Class::Bool);
             if quoting_helps && T::TEXT {
-                cx.mismatch(&text.span, &expected, &Found::NumberForText);
+                cx.mismatch(&text.span, &expected, &Found::NotText(&text.text));
                 return None;
             }
         }
         let fault = match T::parse(&text.text, text.class) {
             Ok(value) if class_fits => return Some(value),
+            Ok(_) if text.class == Class::String => Fault::help("write it without quotes"),
             Ok(_) => Fault::PLAIN,
             Err(fault) => fault,
         };
@@ -117,9 +118,8 @@ fn report(text: &Text, expected: &str, fault: Fault, cx: &mut Context<'_, '_>) {
     let span = fault.part.map_or(text.span.clone(), |part| text.part(part));
     match (fault.message, fault.help) {
         (Some(message), help) => cx.reporter.error(&span, message, help),
-        (None, Some(help)) => {
-            let message = format!("expected {expected}, found `{}`", shortened(&text.text));
-            cx.reporter.error(&span, message, Some(help));
+        (None, help @ Some(_)) => {
+            cx.mismatch_with(&span, expected, &Found::Text(&text.text), help);
         }
         (None, None) => cx.mismatch(&span, expected, &Found::Text(&text.text)),
     }

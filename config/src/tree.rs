@@ -100,7 +100,8 @@ pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>>
             Err(error) => {
                 let at = error.marker().byte_offset().unwrap_or(text.len());
                 let message = format!("this is not YAML: {}", error.info());
-                builder.reporter.error(&(at..at + 1), message, None);
+                let help = syntax_help(text, at, error.info().as_str());
+                builder.reporter.error(&(at..at + 1), message, help);
                 Err(Stop)
             }
         };
@@ -115,6 +116,19 @@ pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>>
             .error(&(0..0), "the file is empty".to_owned(), Some(help));
     }
     builder.root
+}
+
+/// What to do about the slips that are easily made.
+fn syntax_help(text: &str, at: usize, info: &str) -> Option<String> {
+    let before = text.get(..at)?;
+    let line = before.rsplit('\n').next()?;
+    if line.ends_with('$') || line.contains("${") {
+        Some("inside [...] and {...}, quote a value with a variable: \"${NAME}\"".to_owned())
+    } else if info.contains("tab") {
+        Some("indent with spaces".to_owned())
+    } else {
+        None
+    }
 }
 
 /// An error that was reported and leaves nothing to go on with.

@@ -7,8 +7,9 @@ use std::path::Path;
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-/// Complaints kept; a file with more has other problems.
-const MAX_DIAGNOSTICS: usize = 1000;
+/// Errors kept, and warnings; a file with more has other problems. Counted
+/// apart, so that warnings never crowd an error out.
+const MAX_OF_EACH: usize = 1000;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,6 +136,8 @@ pub(crate) struct Reporter<'a> {
     name: &'a str,
     text: &'a str,
     diagnostics: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
 }
 
 impl<'a> Reporter<'a> {
@@ -143,6 +146,8 @@ impl<'a> Reporter<'a> {
             name,
             text,
             diagnostics: Vec::new(),
+            errors: 0,
+            warnings: 0,
         }
     }
 
@@ -169,7 +174,12 @@ impl<'a> Reporter<'a> {
         message: String,
         help: Option<String>,
     ) {
-        if self.diagnostics.len() < MAX_DIAGNOSTICS {
+        let kept = match severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *kept += 1;
+        if *kept <= MAX_OF_EACH {
             let place = Some(self.place(span));
             self.diagnostics.push(Diagnostic {
                 severity,
@@ -199,7 +209,7 @@ impl<'a> Reporter<'a> {
         diagnostics.sort_by_key(|d| d.place.as_ref().map(|p| (p.span.start, p.span.end)));
         // An alias shows what is wrong with its anchor once more.
         diagnostics.dedup();
-        let failed = diagnostics.iter().any(|d| d.severity == Severity::Error);
+        let failed = self.errors > 0;
         let errors = Errors {
             name: self.name.to_owned(),
             text: self.text.to_owned(),

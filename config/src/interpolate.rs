@@ -128,6 +128,6 @@ mod tests {
     fn says_where_it_cannot() {
         assert_eq!(run("a${NONE}b${X-Y}c"), Err(vec![1..8, 9..15]));
         assert_eq!(run("${NONE} ${PORT"), Err(vec![0..7, 8..14]));
-        assert_eq!(run("${}"), Err(vec![0..3]));
+        assert_eq!(run("${} ${-}"), Err(vec![0..3, 4..8]));
     }
 }

@@ -12,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
+mod containers;
 mod decode;
 mod diagnostic;
 mod interpolate;

@@ -6,12 +6,14 @@ use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use crate::decode::{Context, Decode, Field, Found, List, Named, Of, Or};
+use crate::addresses::{Backend, Cidr, Host, HostHeader, ListenAddress, UrlPath};
+use crate::containers::{List, Named, Or, Word};
+use crate::decode::{Context, Decode, Field, Found, Of};
 use crate::record::{choices, record, variants};
 use crate::resolved::{Dispatch, LogFormat, Qdisc};
 use crate::scalars::{
-    Auto, Backend, BitRate, Bytes, Cidr, Count, Device, Factor, FilePath, Flag, Host, HostHeader,
-    ListenAddress, MAX_SIZE, Name, Off, Paper, Pseudonym, Time, TwoClass, Unlimited, UrlPath,
+    Auto, BitRate, Bytes, Count, Device, Factor, FilePath, Flag, MAX_SIZE, Name, Off, Paper,
+    Pseudonym, Time, TwoClass, Unlimited,
 };
 use crate::tree::{Kind, Node};
 
@@ -238,7 +240,7 @@ record! {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stdout;
 
-impl crate::decode::Word for Stdout {
+impl Word for Stdout {
     const WORD: &'static str = "stdout";
 }
 

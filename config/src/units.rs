@@ -118,7 +118,7 @@ pub fn format_duration(duration: Duration) -> String {
 fn unscaled(value: u64, units: Units) -> (u64, &'static str) {
     units
         .iter()
-        .find(|(_, factor)| (value != 0 || *factor == 1) && value % factor == 0)
+        .find(|(_, factor)| (value != 0 || *factor == 1) && value.is_multiple_of(*factor))
         .map_or((value, ""), |(unit, factor)| (value / factor, unit))
 }
 

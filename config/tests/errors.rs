@@ -1,5 +1,8 @@
 //! What an operator reads when a file is wrong.
 
+// Clippy's exception for tests does not reach the functions that they call.
+#![allow(clippy::unwrap_used)]
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
@@ -13,6 +16,7 @@ fn errors(text: &str) -> Errors {
 }
 
 const HEAD: &str = "version: 1\nlisteners: [{address: 0.0.0.0:80}]\n";
+const TAIL_CLUSTERS: &str = "clusters: {farm: {endpoints: [a:1]}}\n";
 const TAIL: &str = "clusters: {farm: {endpoints: [a:1]}}\nroutes: [{cluster: farm}]\n";
 
 /// `line:column message | help` of each complaint.
@@ -559,6 +563,13 @@ fn depth_and_length_are_bounded() {
     // A thousand complaints are enough.
     let wrong: String = (0..5000).map(|i| format!("key{i}: 1\n")).collect();
     assert_eq!(errors(&wrong).diagnostics().len(), 1000);
+    // Warnings crowd no error out.
+    let routes = "- {cluster: farm}\n".repeat(1500);
+    let wrong = errors(&format!(
+        "{HEAD}{TAIL_CLUSTERS}routes:\n{routes}- {{cluster: frm}}\n"
+    ));
+    assert_eq!(wrong.diagnostics().len(), 1001);
+    assert!(wrong.to_string().contains("there is no cluster `frm`"));
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! `UPDATE=1 cargo test -p sprat-config --test schema` writes
 //! `config/schema.json` and the reference in `docs/configuration.md` anew.
 
+// Clippy's exception for tests does not reach the functions that they call.
+#![allow(clippy::unwrap_used)]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

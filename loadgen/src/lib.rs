@@ -3,7 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+mod cli;
+pub mod content;
+pub mod generate;
+pub mod origin;
+pub mod recorded;
 pub mod results;
 pub mod table;
 pub mod trace;
 pub mod wire;
+pub mod workload;

@@ -2,4 +2,26 @@
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+use clap::{Parser, Subcommand};
+use sprat_loadgen::{generate, origin};
+
+/// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
+#[derive(Debug, Parser)]
+#[command(name = "sprat-loadgen", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Gen(generate::GenArgs),
+    Origin(origin::OriginArgs),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Gen(args) => generate::run(&args),
+        Command::Origin(args) => origin::run(&args),
+    }
+}

@@ -8,6 +8,7 @@ pub mod content;
 pub mod generate;
 pub mod origin;
 pub mod recorded;
+pub mod replay;
 pub mod results;
 pub mod table;
 pub mod trace;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::{generate, origin};
+use sprat_loadgen::{generate, origin, replay};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Debug, Parser)]
@@ -17,11 +17,13 @@ struct Cli {
 enum Command {
     Gen(generate::GenArgs),
     Origin(origin::OriginArgs),
+    Replay(replay::ReplayArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Gen(args) => generate::run(&args),
         Command::Origin(args) => origin::run(&args),
+        Command::Replay(args) => replay::run(&args),
     }
 }

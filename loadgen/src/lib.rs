@@ -6,6 +6,7 @@
 mod cli;
 pub mod content;
 pub mod generate;
+pub mod lab;
 pub mod origin;
 pub mod recorded;
 pub mod replay;

@@ -1,5 +1,7 @@
 //! The binary's commands, as one types them.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,5 +1,7 @@
 //! The origin and the replay against each other, over loopback.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 

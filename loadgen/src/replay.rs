@@ -198,7 +198,7 @@ fn summary(info: &RunInfo, outcomes: &[Outcome], connection: Connection) -> Stri
     });
     format!(
         "{}: {} requests, {} failed{}, mean {mean:.2} ms, mean slowdown {slowdown}, p50 {:.2} ms, \
-         p99 {:.2} ms, goodput {:.3} Mbit/s",
+         p99 {:.2} ms, goodput {:.3} Mbit/s{}",
         info.name,
         info.requests,
         info.failed,
@@ -206,6 +206,26 @@ fn summary(info: &RunInfo, outcomes: &[Outcome], connection: Connection) -> Stri
         percentile(&times, 0.5),
         percentile(&times, 0.99),
         info.goodput_bytes_per_s * 8.0 / 1e6,
+        lateness(info, outcomes),
+    )
+}
+
+/// How late an open loop's requests started: a client that lacks CPU time
+/// offers another load than it says. Empty for other loops.
+fn lateness(info: &RunInfo, outcomes: &[Outcome]) -> String {
+    let open = info
+        .client
+        .as_ref()
+        .is_some_and(|client| client.mode == Mode::Open);
+    if !open {
+        return String::new();
+    }
+    let mut late_ms: Vec<f64> = outcomes.iter().map(|o| (o.start_s - o.t_s) * 1e3).collect();
+    late_ms.sort_by(f64::total_cmp);
+    format!(
+        ", starts late by p50 {:.2} ms, p99 {:.2} ms",
+        percentile(&late_ms, 0.5),
+        percentile(&late_ms, 0.99),
     )
 }
 

@@ -198,11 +198,11 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// A time in seconds, finite and not negative.
+    /// A time in seconds, not negative and within what clocks can add.
     pub(crate) fn seconds(&self, column: usize) -> Result<f64, TableError> {
-        const EXPECTED: &str = "a number of seconds, 0 or more";
+        const EXPECTED: &str = "a number of seconds, 0 to 1e12";
         let value: f64 = self.parse(column, EXPECTED)?;
-        if value.is_finite() && value >= 0.0 {
+        if (0.0..=1e12).contains(&value) {
             Ok(value)
         } else {
             Err(self.error(format!(

@@ -120,15 +120,16 @@ impl Trace {
 
     /// Bytes of all bodies.
     pub fn payload_bytes(&self) -> u64 {
-        self.requests.iter().map(|request| request.bytes).sum()
+        let sizes = self.requests.iter().map(|request| request.bytes);
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// Bytes that all responses cost on the wire.
     pub fn wire_bytes(&self, connection: Connection) -> u64 {
-        self.requests
-            .iter()
+        let costs = self.requests.iter();
+        costs
             .map(|request| wire::response_bytes(request.bytes, connection))
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     /// What the trace asks of a link: bytes over what the link carries while
@@ -240,6 +241,15 @@ mod tests {
         }
         let long = format!("t_s,bytes,path\n0,1,/{}\n", "a".repeat(PATH_BYTES_MAX));
         assert!(problem(&long).contains("longer than 8 KB"));
+    }
+
+    #[test]
+    fn extreme_values_neither_overflow_nor_pass_for_times() {
+        let max = u64::MAX;
+        let trace = read(&format!("t_s,bytes,path\n0,{max},/a\n1,{max},/a\n")).unwrap();
+        assert_eq!(trace.payload_bytes(), max);
+        assert_eq!(trace.wire_bytes(Connection::New), max);
+        assert!(problem("t_s,bytes,path\n1e13,1,/a\n").contains("0 to 1e12"));
     }
 
     #[test]

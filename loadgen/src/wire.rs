@@ -24,7 +24,7 @@ pub fn response_bytes(payload: u64, connection: Connection) -> u64 {
     let cost = WireCost::ETHERNET_IPV4;
     let exchange = cost.bytes(payload.saturating_add(RESPONSE_HEAD_BYTES));
     match connection {
-        Connection::New => exchange + u64::from(cost.connection_overhead),
+        Connection::New => exchange.saturating_add(cost.connection_overhead.into()),
         Connection::Keep => exchange,
     }
 }

@@ -37,8 +37,12 @@ fn from_reader(
     {
         let t_s = row.seconds(0)?;
         let bytes: u64 = row.parse(1, "a number of bytes")?;
-        let status: u16 = row.parse(2, "a status code")?;
-        if bytes == 0 || status == NOT_MODIFIED {
+        let status = match row.text(2) {
+            // As the common log format has it: the server did not note one.
+            "-" => None,
+            _ => Some(row.parse(2, "a status code or `-`")?),
+        };
+        if bytes == 0 || status == Some(NOT_MODIFIED) {
             continue;
         }
         if requests.last().is_some_and(|last| last.t_s > t_s) {
@@ -100,6 +104,19 @@ mod tests {
         assert_ne!(times[0], times[1]);
         assert_eq!(trace, from_text(RECORDED, None, 1).unwrap());
         assert_ne!(trace, from_text(RECORDED, None, 2).unwrap());
+    }
+
+    #[test]
+    fn a_status_may_be_unknown_but_not_nonsense() {
+        let text = "t_s,bytes,status,url\n4,7,-,/a\n";
+        assert_eq!(from_text(text, None, 1).unwrap().requests.len(), 1);
+        let error = from_text(&text.replace(",-,", ",x,"), None, 1).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("r.csv:2: `x` in column `status`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -2,4 +2,41 @@
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use sprat_loadgen::{generate, lab, origin, replay};
+
+/// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
+#[derive(Debug, Parser)]
+#[command(name = "sprat-loadgen", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Gen(generate::GenArgs),
+    Origin(origin::OriginArgs),
+    Replay(replay::ReplayArgs),
+    Lab(lab::LabArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Gen(args) => generate::run(&args),
+        Command::Origin(args) => origin::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Lab(args) => lab::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to do if stderr is closed.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

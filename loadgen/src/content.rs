@@ -1,0 +1,166 @@
+//! The bodies of the origin: bytes that a client can check by their offset.
+//!
+//! Every origin path `/size/<bytes>/<id>` has its own content: one fixed
+//! sequence, entered at a place that depends on the path, so that a body that
+//! is cut, shifted or another response's is told from the right one. Files
+//! written for another server hold the same bytes.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+/// Bytes after which the sequence repeats: a prime, so that a lost run of
+/// whole pages or segments does not go unseen.
+const PERIOD: usize = 65_521;
+
+/// The most bytes that one slice holds.
+pub const SLICE_BYTES_MAX: usize = 65_536;
+
+/// The sequence, long enough that a full slice may begin anywhere in the
+/// period. Letters and digits, so that it can be looked at.
+static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let period: Vec<u8> = (0..PERIOD as u64)
+        .map(|index| ALPHABET[(mix(index) & 63) as usize])
+        .collect();
+    period
+        .iter()
+        .copied()
+        .cycle()
+        .take(PERIOD + SLICE_BYTES_MAX)
+        .collect()
+});
+
+/// SplitMix64 (Steele, Lea and Flood, 2014).
+fn mix(index: u64) -> u64 {
+    let z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The content of one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Size of the body, in bytes.
+    pub bytes: u64,
+    /// Where in the sequence the body begins.
+    phase: usize,
+}
+
+impl Content {
+    /// The content of an origin path, with or without a query; `None` if the
+    /// path is not one. What stands before `/size/` does not count, so that a
+    /// gateway may take a prefix off.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        let rest = &path[path.find("/size/")? + "/size/".len()..];
+        let (bytes, id) = rest.split_once('/').unwrap_or((rest, ""));
+        if id.contains('/') || !bytes.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        Some(Self {
+            bytes: bytes.parse().ok()?,
+            phase: phase(rest),
+        })
+    }
+
+    /// At most `bytes_max` bytes from `offset` on; empty at the end.
+    pub fn slice(&self, offset: u64, bytes_max: usize) -> Bytes {
+        let left = self.bytes.saturating_sub(offset);
+        self.stretch(
+            offset,
+            bytes_max.min(left.min(SLICE_BYTES_MAX as u64) as usize),
+        )
+    }
+
+    /// Exactly `len` bytes (at most a slice) as if the body went on for ever.
+    pub(crate) fn stretch(&self, offset: u64, len: usize) -> Bytes {
+        let start = self.position(offset);
+        BLOCK.slice(start..start + len.min(SLICE_BYTES_MAX))
+    }
+
+    /// Whether `body` is what stands at `offset`.
+    pub fn matches(&self, offset: u64, body: &[u8]) -> bool {
+        let mut offset = offset;
+        body.chunks(SLICE_BYTES_MAX).all(|chunk| {
+            let start = self.position(offset);
+            offset += chunk.len() as u64;
+            BLOCK[start..start + chunk.len()] == *chunk
+        })
+    }
+
+    fn position(&self, offset: u64) -> usize {
+        ((offset % PERIOD as u64) as usize + self.phase) % PERIOD
+    }
+}
+
+/// FNV-1a of the text, folded into the period.
+fn phase(text: &str) -> usize {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash % PERIOD as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(content: &Content) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let slice = content.slice(body.len() as u64, 10_000);
+            if slice.is_empty() {
+                return body;
+            }
+            body.extend_from_slice(&slice);
+        }
+    }
+
+    #[test]
+    fn a_body_is_as_long_as_its_path_says_and_matches_itself() {
+        for bytes in [0, 1, 65_520, 65_521, 65_536, 300_000] {
+            let content = Content::of_path(&format!("/size/{bytes}/7")).unwrap();
+            let body = body(&content);
+            assert_eq!(body.len() as u64, bytes);
+            assert!(content.matches(0, &body));
+        }
+    }
+
+    #[test]
+    fn a_shifted_cut_or_foreign_body_does_not_match() {
+        let content = Content::of_path("/size/200000/7").unwrap();
+        let body = body(&content);
+        assert!(!content.matches(0, &body[1..]));
+        assert!(!content.matches(4096, &body[8192..]));
+        assert!(!content.matches(0, &body[65_536..]));
+        assert!(content.matches(65_536, &body[65_536..]));
+        let mut wrong = body.clone();
+        wrong[150_000] ^= 1;
+        assert!(!content.matches(0, &wrong));
+        assert!(
+            !Content::of_path("/size/200000/8")
+                .unwrap()
+                .matches(0, &body)
+        );
+    }
+
+    #[test]
+    fn only_origin_paths_have_content() {
+        let plain = Content::of_path("/size/10/a");
+        assert_eq!(plain, Content::of_path("/size/10/a?delay=1s"));
+        assert_eq!(plain, Content::of_path("/prefix/size/10/a"));
+        assert_eq!(Content::of_path("/size/10").unwrap().bytes, 10);
+        for path in [
+            "/",
+            "/size/",
+            "/size/x",
+            "/size/+1/a",
+            "/size/1/a/b",
+            "/size/99999999999999999999",
+        ] {
+            assert_eq!(Content::of_path(path), None, "{path}");
+        }
+    }
+}

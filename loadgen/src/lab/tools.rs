@@ -1,0 +1,61 @@
+//! The programs that make a lab: ip, tc and ethtool.
+
+use std::io;
+use std::process::{Command, Output};
+
+use anyhow::{Context, bail, ensure};
+
+/// Says what is missing before anything is changed.
+pub(super) fn check_means() -> anyhow::Result<()> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "a lab needs root: network namespaces and queues are made. Run this with sudo"
+    );
+    for (program, package) in [
+        ("ip", "iproute2"),
+        ("tc", "iproute2"),
+        ("ethtool", "ethtool"),
+    ] {
+        if let Err(error) = Command::new(program).arg("--version").output() {
+            bail!(
+                "cannot run `{program}` ({error}): install it, on Debian with `apt-get install {package}`"
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn namespaces() -> anyhow::Result<Vec<String>> {
+    let text = tool("ip", &["netns", "list"])?;
+    let first_words = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    Ok(first_words.map(str::to_owned).collect())
+}
+
+pub(super) fn ip(args: &[&str]) -> anyhow::Result<()> {
+    tool("ip", args).map(drop)
+}
+
+pub(super) fn inside(namespace: &str, command: &[&str]) -> anyhow::Result<()> {
+    let args = [&["netns", "exec", namespace], command].concat();
+    tool("ip", &args).map(drop)
+}
+
+/// Runs a program and returns what it printed.
+pub(super) fn tool(program: &str, args: &[&str]) -> anyhow::Result<String> {
+    let told = || format!("`{program} {}`", args.join(" "));
+    let output: Output = match Command::new(program).args(args).output() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            bail!("`{program}` is missing; on Debian it comes with the package iproute2")
+        }
+        other => other.with_context(|| format!("cannot run {}", told()))?,
+    };
+    ensure!(
+        output.status.success(),
+        "{} failed: {}",
+        told(),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

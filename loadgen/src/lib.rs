@@ -1,0 +1,17 @@
+//! The load generator's parts, for its binary and its tests: traces and
+//! results, and the tools that write them.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+pub mod content;
+pub mod generate;
+pub mod lab;
+pub mod origin;
+pub mod recorded;
+pub mod replay;
+pub mod results;
+pub mod table;
+pub mod trace;
+pub mod wire;
+pub mod workload;

@@ -1,0 +1,166 @@
+//! One request over one connection, as cheaply as it can be done.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::Target;
+use super::response::{End, ResponseReader};
+use crate::results::{Failure, Outcome};
+use crate::trace::Request;
+use crate::wire::Connection;
+
+/// All connections read into the same buffer, one at a time.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Asks for responses and times them.
+pub(super) struct Client {
+    target: Target,
+    connection: Connection,
+    timeout: Duration,
+    begun: Instant,
+    idle: RefCell<Vec<TcpStream>>,
+    buffer: RefCell<Box<[u8]>>,
+}
+
+impl Client {
+    /// `begun` is the moment that starts are counted from.
+    pub(super) fn new(
+        target: Target,
+        connection: Connection,
+        timeout: Duration,
+        begun: Instant,
+    ) -> Self {
+        Self {
+            target,
+            connection,
+            timeout,
+            begun,
+            idle: RefCell::default(),
+            buffer: RefCell::new(vec![0; BUFFER_BYTES].into()),
+        }
+    }
+
+    /// Asks for the response and checks it.
+    pub(super) async fn fetch(&self, request: &Request) -> Outcome {
+        let start = Instant::now();
+        let mut reader = ResponseReader::new(&request.path, request.bytes);
+        let attempt = self.attempt(&request.path, &mut reader);
+        let result = match tokio::time::timeout(self.timeout, attempt).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::Timeout),
+        };
+        let response = start.elapsed();
+        Outcome {
+            received: reader.received(),
+            status: reader.status(),
+            ..self.outcome(request, start, response, result.err())
+        }
+    }
+
+    /// A request that was not even tried.
+    pub(super) fn refuse(&self, request: &Request) -> Outcome {
+        self.outcome(
+            request,
+            Instant::now(),
+            Duration::ZERO,
+            Some(Failure::Connect),
+        )
+    }
+
+    /// Times are kept to the microsecond.
+    fn outcome(
+        &self,
+        request: &Request,
+        start: Instant,
+        response: Duration,
+        error: Option<Failure>,
+    ) -> Outcome {
+        let start = start.saturating_duration_since(self.begun);
+        Outcome {
+            t_s: request.t_s,
+            bytes: request.bytes,
+            path: request.path.clone(),
+            start_s: start.as_micros() as f64 / 1e6,
+            response_ms: response.as_micros() as f64 / 1e3,
+            received: 0,
+            status: 0,
+            error,
+        }
+    }
+
+    async fn attempt(&self, path: &str, reader: &mut ResponseReader) -> Result<(), Failure> {
+        let head = self.head(path);
+        // The server may close an idle connection just as it is used again:
+        // that is no failure of the request, which goes on a new one.
+        let idle = self.idle.borrow_mut().pop();
+        if let Some(stream) = idle {
+            match self.exchange(stream, &head, reader).await {
+                Err(Failure::Reset) if !reader.has_begun() => {}
+                result => return result,
+            }
+        }
+        let stream = TcpStream::connect(self.target.address)
+            .await
+            .map_err(|_| Failure::Connect)?;
+        // Without it a request in two writes would wait for an ACK; ours is
+        // one write, so that a failure here is harmless.
+        let _ = stream.set_nodelay(true);
+        self.exchange(stream, &head, reader).await
+    }
+
+    fn head(&self, path: &str) -> Vec<u8> {
+        let close = match self.connection {
+            Connection::New => "Connection: close\r\n",
+            Connection::Keep => "",
+        };
+        let authority = &self.target.authority;
+        format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: sprat-loadgen\r\nAccept: */*\r\n{close}\r\n")
+            .into_bytes()
+    }
+
+    /// Sends `head` and reads the response. Dropping the stream closes it.
+    async fn exchange(
+        &self,
+        mut stream: TcpStream,
+        head: &[u8],
+        reader: &mut ResponseReader,
+    ) -> Result<(), Failure> {
+        stream.write_all(head).await.map_err(|_| Failure::Reset)?;
+        let end = loop {
+            stream.readable().await.map_err(|_| Failure::Reset)?;
+            if let Some(end) = self.read_some(&stream, reader)? {
+                break end;
+            }
+        };
+        if end.keep && self.connection == Connection::Keep {
+            // No more than were ever open at once, which is bounded.
+            self.idle.borrow_mut().push(stream);
+        }
+        Ok(())
+    }
+
+    /// One read, without waiting.
+    fn read_some(
+        &self,
+        stream: &TcpStream,
+        reader: &mut ResponseReader,
+    ) -> Result<Option<End>, Failure> {
+        let mut buffer = self.buffer.borrow_mut();
+        match stream.try_read(&mut buffer) {
+            Ok(0) => reader.closed().map(Some),
+            Ok(length) => reader.feed(&buffer[..length]),
+            Err(error) => transient(&error).map(|()| None),
+        }
+    }
+}
+
+fn transient(error: &io::Error) -> Result<(), Failure> {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
+        _ => Err(Failure::Reset),
+    }
+}

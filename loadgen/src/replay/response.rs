@@ -1,0 +1,453 @@
+//! A response as it comes off the wire: framing, length and content, checked
+//! byte by byte, without a socket.
+
+use crate::content::Content;
+use crate::results::Failure;
+
+/// The longest head or trailer section that is read.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+const HEADERS_MAX: usize = 256;
+
+/// The longest line that announces a chunk.
+const CHUNK_LINE_BYTES_MAX: usize = 1024;
+
+/// Reads one response. Feed it what the socket gives until it is done.
+#[derive(Debug)]
+pub(super) struct ResponseReader {
+    state: State,
+    /// The head, chunk line or trailers so far.
+    partial: Vec<u8>,
+    expected_bytes: u64,
+    content: Option<Content>,
+    status: u16,
+    received: u64,
+    wrong: bool,
+    keep: bool,
+    begun: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Head,
+    /// Content-Length: so much of the body is left.
+    Sized(u64),
+    ChunkLine,
+    Chunk(u64),
+    /// The line end after a chunk.
+    ChunkEnd,
+    Trailers,
+    /// Neither length nor chunks: the end of the connection ends the body.
+    UntilClose,
+    Done,
+}
+
+/// How a response ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct End {
+    /// Whether the connection can be used again.
+    pub(super) keep: bool,
+}
+
+impl ResponseReader {
+    /// Expects the body that `path` promises, if it is an origin's, and
+    /// `bytes` bytes of it in any case.
+    pub(super) fn new(path: &str, bytes: u64) -> Self {
+        Self {
+            state: State::Head,
+            partial: Vec::new(),
+            expected_bytes: bytes,
+            content: Content::of_path(path),
+            status: 0,
+            received: 0,
+            wrong: false,
+            keep: true,
+            begun: false,
+        }
+    }
+
+    /// The status of the final head; 0 before it has come.
+    pub(super) fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Bytes of the body so far.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether any byte has come.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Takes what the socket gave. `Some` once the response is complete.
+    ///
+    /// # Errors
+    /// `Corrupt` if this is not HTTP, or more than a response; once complete,
+    /// what is wrong with it.
+    pub(super) fn feed(&mut self, mut input: &[u8]) -> Result<Option<End>, Failure> {
+        self.begun |= !input.is_empty();
+        while !input.is_empty() {
+            input = match self.state {
+                State::Head => self.head(input)?,
+                State::Sized(left) => {
+                    let (body, rest) = split(input, left);
+                    self.body(body);
+                    self.state = match left - body.len() as u64 {
+                        0 => State::Done,
+                        left => State::Sized(left),
+                    };
+                    rest
+                }
+                State::Chunk(left) => {
+                    let (body, rest) = split(input, left);
+                    self.body(body);
+                    self.state = match left - body.len() as u64 {
+                        0 => State::ChunkEnd,
+                        left => State::Chunk(left),
+                    };
+                    rest
+                }
+                State::ChunkLine | State::ChunkEnd | State::Trailers => self.line(input)?,
+                State::UntilClose => {
+                    self.body(input);
+                    &[]
+                }
+                // Nothing was asked for after this response.
+                State::Done => return Err(Failure::Corrupt),
+            };
+        }
+        if self.state == State::Done {
+            self.verdict().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// The connection was closed.
+    pub(super) fn closed(&mut self) -> Result<End, Failure> {
+        self.keep = false;
+        match self.state {
+            State::UntilClose | State::Done => self.verdict(),
+            State::Head if !self.begun => Err(Failure::Reset),
+            _ => Err(Failure::Short),
+        }
+    }
+
+    fn verdict(&self) -> Result<End, Failure> {
+        if self.status != 200 {
+            Err(Failure::Status)
+        } else if self.received < self.expected_bytes {
+            Err(Failure::Short)
+        } else if self.wrong || self.received > self.expected_bytes {
+            Err(Failure::Corrupt)
+        } else {
+            Ok(End { keep: self.keep })
+        }
+    }
+
+    fn body(&mut self, bytes: &[u8]) {
+        if self.status == 200
+            && let Some(content) = &self.content
+        {
+            self.wrong |= !content.matches(self.received, bytes);
+        }
+        self.received += bytes.len() as u64;
+    }
+
+    /// Collects the head and, when it is whole, settles the framing. Returns
+    /// what comes after it.
+    fn head<'a>(&mut self, input: &'a [u8]) -> Result<&'a [u8], Failure> {
+        let before = self.partial.len();
+        let room = HEAD_BYTES_MAX - before;
+        self.partial
+            .extend_from_slice(&input[..input.len().min(room)]);
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut head = httparse::Response::new(&mut headers);
+        match head.parse(&self.partial) {
+            Ok(httparse::Status::Complete(length)) => {
+                let status = head.code.unwrap_or(0);
+                let framing = Framing::of(&head)?;
+                self.partial.clear();
+                match status {
+                    100 | 102..=199 => {} // Interim: the final head follows.
+                    200..=599 => {
+                        self.status = status;
+                        self.keep = framing.keep;
+                        self.state = framing.state(status);
+                    }
+                    _ => return Err(Failure::Corrupt),
+                }
+                Ok(&input[length - before..])
+            }
+            Ok(httparse::Status::Partial) if self.partial.len() < HEAD_BYTES_MAX => Ok(&[]),
+            _ => Err(Failure::Corrupt),
+        }
+    }
+
+    /// Collects a line of the chunked framing and acts on it. Returns what
+    /// comes after it.
+    fn line<'a>(&mut self, input: &'a [u8]) -> Result<&'a [u8], Failure> {
+        let max = match self.state {
+            State::Trailers => HEAD_BYTES_MAX,
+            _ => CHUNK_LINE_BYTES_MAX,
+        };
+        let end = input.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(input.len(), |end| end + 1);
+        if self.partial.len() + taken > max {
+            return Err(Failure::Corrupt);
+        }
+        self.partial.extend_from_slice(&input[..taken]);
+        if end.is_some() {
+            let line = self.partial.strip_suffix(b"\r\n").ok_or(Failure::Corrupt)?;
+            self.state = match self.state {
+                State::ChunkLine => match chunk_bytes(line)? {
+                    0 => State::Trailers,
+                    bytes => State::Chunk(bytes),
+                },
+                State::ChunkEnd if line.is_empty() => State::ChunkLine,
+                State::Trailers if line.is_empty() => State::Done,
+                State::Trailers => State::Trailers,
+                _ => return Err(Failure::Corrupt),
+            };
+            self.partial.clear();
+        }
+        Ok(&input[taken..])
+    }
+}
+
+/// At most `left` bytes, and the rest.
+fn split(input: &[u8], left: u64) -> (&[u8], &[u8]) {
+    input.split_at(usize::try_from(left).map_or(input.len(), |left| left.min(input.len())))
+}
+
+/// The size that a chunk line announces, without its extensions.
+fn chunk_bytes(line: &[u8]) -> Result<u64, Failure> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or(line);
+    std::str::from_utf8(digits.trim_ascii_end())
+        .ok()
+        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        .ok_or(Failure::Corrupt)
+}
+
+/// What a head says about its body and connection.
+struct Framing {
+    length: Option<u64>,
+    chunked: bool,
+    keep: bool,
+}
+
+impl Framing {
+    fn of(head: &httparse::Response<'_, '_>) -> Result<Self, Failure> {
+        let mut framing = Self {
+            length: None,
+            chunked: false,
+            keep: head.version == Some(1),
+        };
+        for header in head.headers.iter() {
+            let value = std::str::from_utf8(header.value).unwrap_or("").trim();
+            if header.name.eq_ignore_ascii_case("content-length") {
+                let length = value.parse().map_err(|_| Failure::Corrupt)?;
+                if framing.length.is_some_and(|other| other != length) {
+                    return Err(Failure::Corrupt);
+                }
+                framing.length = Some(length);
+            } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+                if !value.eq_ignore_ascii_case("chunked") || framing.chunked {
+                    return Err(Failure::Corrupt);
+                }
+                framing.chunked = true;
+            } else if header.name.eq_ignore_ascii_case("connection") {
+                let mut options = value.split(',').map(str::trim);
+                framing.keep &= !options.any(|option| option.eq_ignore_ascii_case("close"));
+            }
+        }
+        if framing.chunked && framing.length.is_some() {
+            return Err(Failure::Corrupt);
+        }
+        Ok(framing)
+    }
+
+    fn state(&self, status: u16) -> State {
+        match self.length {
+            _ if matches!(status, 204 | 304) => State::Done,
+            _ if self.chunked => State::ChunkLine,
+            Some(0) => State::Done,
+            Some(length) => State::Sized(length),
+            None => State::UntilClose,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PATH: &str = "/size/10/a";
+
+    fn content(bytes: u64) -> Vec<u8> {
+        Content::of_path(&format!("/size/{bytes}/a"))
+            .unwrap()
+            .slice(0, bytes as usize)
+            .to_vec()
+    }
+
+    fn message(head: &str, body: &[u8]) -> Vec<u8> {
+        [head.as_bytes(), b"\r\n\r\n", body].concat()
+    }
+
+    /// Feeds the message in pieces of `piece` bytes, then closes.
+    fn read(message: &[u8], piece: usize) -> Result<End, Failure> {
+        let mut reader = ResponseReader::new(PATH, 10);
+        let mut end = None;
+        for part in message.chunks(piece) {
+            end = reader.feed(part)?;
+        }
+        end.map_or_else(|| reader.closed(), Ok)
+    }
+
+    fn chunked() -> Vec<u8> {
+        let body = content(10);
+        [
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\n",
+            &body[..3],
+            b"\r\n7 \r\n",
+            &body[3..],
+            b"\r\n0\r\nA: b\r\n\r\n",
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn each_framing_is_read_in_pieces_of_any_size() {
+        let body = content(10);
+        let sized = message("HTTP/1.1 200 OK\r\nContent-Length: 10", &body);
+        let interim = message(
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: x, Close",
+            &body,
+        );
+        let until_close = message("HTTP/1.1 200 OK", &body);
+        for piece in 1..200 {
+            assert_eq!(read(&sized, piece), Ok(End { keep: true }));
+            assert_eq!(read(&chunked(), piece), Ok(End { keep: true }));
+            assert_eq!(read(&interim, piece), Ok(End { keep: false }));
+            assert_eq!(read(&until_close, piece), Ok(End { keep: false }));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let body = content(10);
+        let cases: [(&str, &[u8], Failure); 17] = [
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 10",
+                &body[..9],
+                Failure::Short,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 9",
+                &body[..9],
+                Failure::Short,
+            ),
+            ("HTTP/1.1 200 OK", &body[..9], Failure::Short),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 10",
+                b"0123456789",
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 10",
+                &content(11),
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 10, 10",
+                &body,
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Length: 9",
+                &body,
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nTransfer-Encoding: chunked",
+                &body,
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip",
+                &body,
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
+                b"g\r\n",
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
+                b"1\r\nxyz\r\n",
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
+                b"1\n",
+                Failure::Corrupt,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
+                b"0\r\n\r\n",
+                Failure::Short,
+            ),
+            (
+                "HTTP/1.1 503 No\r\nContent-Length: 10",
+                &body,
+                Failure::Status,
+            ),
+            ("HTTP/1.1 304 Not Modified", b"", Failure::Status),
+            ("HTTP/1.1 101 Switching", b"", Failure::Corrupt),
+            ("GARBAGE", b"", Failure::Corrupt),
+        ];
+        for (head, body, failure) in cases {
+            assert_eq!(read(&message(head, body), 4096), Err(failure), "{head}");
+        }
+        assert_eq!(read(b"", 1), Err(Failure::Reset));
+        assert_eq!(read(b"HTTP/1.1 2", 100), Err(Failure::Short));
+        let flood = format!("HTTP/1.1 200 OK\r\n{}", "a: b\r\n".repeat(20_000));
+        assert_eq!(read(flood.as_bytes(), 4096), Err(Failure::Corrupt));
+        let line = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;{}",
+            "x".repeat(2000)
+        );
+        assert_eq!(read(line.as_bytes(), 100), Err(Failure::Corrupt));
+    }
+
+    #[test]
+    fn a_response_to_something_else_is_only_measured() {
+        let mut reader = ResponseReader::new("/logo.gif", 4);
+        let end = reader.feed(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nabcd");
+        assert_eq!(end, Ok(Some(End { keep: false })));
+        assert_eq!((reader.status(), reader.received()), (200, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1usize..50) {
+            let _ = read(&bytes, piece);
+            let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let _ = read(&[&head[..], &bytes].concat(), piece);
+        }
+
+        #[test]
+        fn a_flipped_byte_of_the_body_is_seen(at in 0usize..10, bit in 0u8..8) {
+            let mut body = content(10);
+            body[at] ^= 1 << bit;
+            let sized = message("HTTP/1.1 200 OK\r\nContent-Length: 10", &body);
+            prop_assert_eq!(read(&sized, 7), Err(Failure::Corrupt));
+        }
+    }
+}

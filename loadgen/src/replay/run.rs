@@ -1,0 +1,214 @@
+//! Who asks when: the arrivals of a trace, users, or a closed loop.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use super::Target;
+use super::client::Client;
+use crate::results::Outcome;
+use crate::trace::Trace;
+use crate::wire::Connection;
+
+/// Arrivals that may wait between the clock and the client.
+const ARRIVALS_WAITING_MAX: usize = 4096;
+
+/// From the start of the clock to time 0 of the trace, for the client to be
+/// ready.
+const LEAD: Duration = Duration::from_millis(50);
+
+/// How to replay a trace.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The server to ask.
+    pub target: Target,
+    /// A new connection for each request, or kept ones.
+    pub connection: Connection,
+    /// A request fails after this long.
+    pub timeout: Duration,
+    /// The most requests open at once; one more fails.
+    pub open_max: u32,
+    /// What sets the pace.
+    pub pace: Pace,
+}
+
+/// What sets the pace of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// The trace: its arrivals, or those of its users.
+    Trace,
+    /// So many clients back to back.
+    Closed(u32),
+}
+
+/// Replays `trace` and returns what became of each request, in its order.
+///
+/// # Errors
+/// When a thread or the runtime cannot be started.
+pub fn replay(
+    trace: &Trace,
+    plan: &Replay,
+    progress: &ProgressBar,
+) -> anyhow::Result<Vec<Outcome>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the client")?;
+    let begun = Instant::now() + LEAD;
+    let run = Rc::new(Run {
+        client: Client::new(plan.target.clone(), plan.connection, plan.timeout, begun),
+        trace: trace.clone(),
+        outcomes: RefCell::new(vec![None; trace.requests.len()]),
+        open: Cell::new(0),
+        open_max: plan.open_max,
+        progress: progress.clone(),
+    });
+    let local = LocalSet::new();
+    match plan.pace {
+        Pace::Closed(clients) => local.block_on(&runtime, closed_loop(run.clone(), clients)),
+        Pace::Trace => {
+            let sessions = sessions(trace);
+            let starts_s = sessions.iter().map(|s| trace.requests[s[0]].t_s).collect();
+            let (sender, arrivals) = mpsc::channel(ARRIVALS_WAITING_MAX);
+            std::thread::Builder::new()
+                .name("arrivals".to_owned())
+                .spawn(move || tell_arrivals(begun, starts_s, &sender))
+                .context("cannot start the arrivals")?;
+            local.block_on(&runtime, open_loop(run.clone(), sessions, arrivals));
+        }
+    }
+    progress.finish_and_clear();
+    let outcomes = run.outcomes.take();
+    Ok(outcomes
+        .into_iter()
+        .map(|outcome| outcome.expect("every request is tried or refused"))
+        .collect())
+}
+
+/// Requests that follow each other: a user's, or each one by itself. In the
+/// order of their first arrival.
+fn sessions(trace: &Trace) -> Vec<Vec<usize>> {
+    let mut sessions: Vec<Vec<usize>> = Vec::new();
+    let mut of_user: HashMap<u32, usize> = HashMap::new();
+    for (index, request) in trace.requests.iter().enumerate() {
+        let known = request.user.and_then(|user| of_user.get(&user).copied());
+        match known {
+            Some(session) => sessions[session].push(index),
+            None => {
+                if let Some(user) = request.user {
+                    of_user.insert(user, sessions.len());
+                }
+                sessions.push(vec![index]);
+            }
+        }
+    }
+    sessions
+}
+
+/// Sends each number at its time. A thread of its own, because the runtime's
+/// timers are a millisecond coarse, which is more than many a response takes.
+/// It ends with the last arrival, or when nobody listens any more.
+fn tell_arrivals(begun: Instant, starts_s: Vec<f64>, arrivals: &mpsc::Sender<usize>) {
+    for (index, start_s) in starts_s.into_iter().enumerate() {
+        let due = begun + Duration::from_secs_f64(start_s);
+        let wait = due.saturating_duration_since(Instant::now());
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+        if arrivals.blocking_send(index).is_err() {
+            return;
+        }
+    }
+}
+
+/// What all requests of a replay share.
+struct Run {
+    client: Client,
+    trace: Trace,
+    outcomes: RefCell<Vec<Option<Outcome>>>,
+    open: Cell<u32>,
+    open_max: u32,
+    progress: ProgressBar,
+}
+
+impl Run {
+    /// Makes the requests one after the other.
+    async fn session(&self, indices: Vec<usize>) {
+        for index in indices {
+            let outcome = self.client.fetch(&self.trace.requests[index]).await;
+            self.record(index, outcome);
+        }
+        self.open.set(self.open.get() - 1);
+    }
+
+    fn record(&self, index: usize, outcome: Outcome) {
+        self.outcomes.borrow_mut()[index] = Some(outcome);
+        self.progress.inc(1);
+    }
+}
+
+async fn open_loop(run: Rc<Run>, sessions: Vec<Vec<usize>>, mut arrivals: mpsc::Receiver<usize>) {
+    let mut sessions: Vec<Option<Vec<usize>>> = sessions.into_iter().map(Some).collect();
+    let mut tasks = tokio::task::JoinSet::new();
+    while let Some(number) = arrivals.recv().await {
+        let indices = sessions[number].take().expect("each session arrives once");
+        if run.open.get() < run.open_max {
+            run.open.set(run.open.get() + 1);
+            let run = run.clone();
+            tasks.spawn_local(async move { run.session(indices).await });
+        } else {
+            for index in indices {
+                run.record(index, run.client.refuse(&run.trace.requests[index]));
+            }
+        }
+        while tasks.try_join_next().is_some() {}
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+async fn closed_loop(run: Rc<Run>, clients: u32) {
+    let next = Rc::new(Cell::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..clients.min(run.open_max) {
+        let (run, next) = (run.clone(), next.clone());
+        tasks.spawn_local(async move {
+            while let Some(request) = run.trace.requests.get(next.get()) {
+                let index = next.replace(next.get() + 1);
+                let outcome = run.client.fetch(request).await;
+                run.record(index, outcome);
+            }
+        });
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Request;
+
+    #[test]
+    fn a_user_has_one_session_and_other_requests_one_each() {
+        let request = |user| Request {
+            t_s: 0.0,
+            bytes: 1,
+            path: "/".into(),
+            user,
+        };
+        let users = [5, 2, 5, 2, 9].map(|user| request(Some(user)));
+        let trace = Trace {
+            requests: users.into(),
+        };
+        assert_eq!(sessions(&trace), [vec![0, 2], vec![1, 3], vec![4]]);
+        let trace = Trace {
+            requests: vec![request(None), request(None)],
+        };
+        assert_eq!(sessions(&trace), [[0], [1]]);
+    }
+}

@@ -1,0 +1,197 @@
+//! The binary's commands, as one types them.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use sprat_loadgen::results::{self, RunInfo};
+use sprat_loadgen::trace::Trace;
+
+fn loadgen(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sprat-loadgen"))
+        .args(args)
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn gen_writes_a_trace_and_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "gen",
+        "--requests",
+        "500",
+        "--files",
+        "50",
+        "--load",
+        "0.7",
+        "-o",
+        "t.csv.gz",
+        "--tree",
+        "www",
+    ];
+    let told = stdout(&loadgen(dir.path(), &args));
+    assert!(told.contains("500 requests in "), "{told}");
+    assert!(told.contains("load 0.700 on the wire"), "{told}");
+    let trace = Trace::read(&dir.path().join("t.csv.gz")).unwrap();
+    assert_eq!(trace.requests.len(), 500);
+    for request in &trace.requests {
+        let file = dir.path().join("www").join(&request.path[1..]);
+        assert_eq!(std::fs::metadata(file).unwrap().len(), request.bytes);
+    }
+    let first = std::fs::read(dir.path().join("t.csv.gz")).unwrap();
+    stdout(&loadgen(dir.path(), &args));
+    assert_eq!(std::fs::read(dir.path().join("t.csv.gz")).unwrap(), first);
+}
+
+#[test]
+fn replay_writes_results_and_their_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = sprat_loadgen::origin::start(&Default::default())
+        .unwrap()
+        .addresses[0];
+    stdout(&loadgen(
+        dir.path(),
+        &[
+            "gen",
+            "--requests",
+            "300",
+            "--uplink",
+            "100mbit",
+            "-o",
+            "t.csv",
+        ],
+    ));
+    let target = format!("http://{address}");
+    let told = stdout(&loadgen(
+        dir.path(),
+        &[
+            "replay",
+            "--trace",
+            "t.csv",
+            "--target",
+            &target,
+            "--name",
+            "origin",
+            "--limit",
+            "200",
+            "--warmup",
+            "50",
+            "--seed",
+            "7",
+            "--load",
+            "0.9",
+            "--uplink",
+            "100mbit",
+            "--commit",
+            "abc",
+            "-o",
+            "out/r.csv",
+        ],
+    ));
+    assert!(
+        told.starts_with("origin: 150 requests, 0 failed, mean "),
+        "{told}"
+    );
+    let file = dir.path().join("out/r.csv");
+    let outcomes = results::read(&file).unwrap();
+    let trace = Trace::read(&dir.path().join("t.csv")).unwrap();
+    assert_eq!(outcomes.len(), 150);
+    assert_eq!(outcomes[0].path, trace.requests[50].path);
+    let info = RunInfo::read_beside(&file).unwrap();
+    assert_eq!(
+        (info.name.as_str(), info.seed, info.failed),
+        ("origin", Some(7), 0)
+    );
+    assert_eq!(info.commit.as_deref(), Some("abc"));
+    assert!(info.load_wire.unwrap() > info.load_payload.unwrap());
+    assert!(info.goodput_bytes_per_s > 0.0);
+    assert_eq!(info.client.unwrap().warmup, 50);
+}
+
+#[test]
+fn mistakes_are_told_with_file_and_line() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("bad.csv"),
+        "t_s,bytes,path\n0,1,/a\n0,x,/a\n",
+    )
+    .unwrap();
+    let target = "http://127.0.0.1:1";
+    for (args, expected) in [
+        (
+            vec![
+                "replay", "--trace", "bad.csv", "--target", target, "-o", "r.csv",
+            ],
+            "bad.csv:3: `x` in column `bytes`",
+        ),
+        (
+            vec![
+                "replay",
+                "--trace",
+                "bad.csv",
+                "--target",
+                "http://127.0.0.1/x",
+                "-o",
+                "r.csv",
+            ],
+            "a target is written http://host:port",
+        ),
+        (
+            vec!["gen", "--uplink", "10", "-o", "t.csv"],
+            "`10` is not a rate",
+        ),
+        (
+            vec!["gen", "--load", "0", "-o", "t.csv"],
+            "a load is a share of the link",
+        ),
+        (vec!["gen"], "--output"),
+        (
+            vec!["origin", "--header", "x"],
+            "a header is written `Name: value`",
+        ),
+        (vec!["origin", "--one-at-a-time"], "--bandwidth"),
+    ] {
+        let output = loadgen(dir.path(), &args);
+        assert!(!output.status.success(), "{args:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(expected), "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn recorded_traces_become_replayable() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded =
+        "t_s,bytes,status,url\n4,0,304,/a\n5,1000,200,/a\n5,2000,200,/b\n9,3000,200,/c\n";
+    std::fs::write(dir.path().join("day.csv"), recorded).unwrap();
+    let told = stdout(&loadgen(
+        dir.path(),
+        &[
+            "gen",
+            "--recorded",
+            "day.csv",
+            "--load",
+            "0.5",
+            "-o",
+            "t.csv",
+        ],
+    ));
+    assert!(
+        told.contains("3 requests") && told.contains("load 0.500"),
+        "{told}"
+    );
+    assert_eq!(
+        Trace::read(&dir.path().join("t.csv"))
+            .unwrap()
+            .payload_bytes(),
+        6000
+    );
+}

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ideal;
 pub mod results;
 pub mod table;
 pub mod trace;

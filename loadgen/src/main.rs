@@ -2,4 +2,25 @@
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+use clap::{Parser, Subcommand};
+use sprat_loadgen::ideal;
+
+/// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compute the bounds of a trace: SRPT and processor sharing.
+    Ideal(ideal::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Ideal(args) => ideal::main(&args),
+    }
+}

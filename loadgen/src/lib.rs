@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ideal;
+pub mod report;
 pub mod results;
 pub mod table;
 pub mod trace;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::ideal;
+use sprat_loadgen::{ideal, report};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Parser)]
@@ -17,10 +17,13 @@ struct Cli {
 enum Command {
     /// Compute the bounds of a trace: SRPT and processor sharing.
     Ideal(ideal::Args),
+    /// Compare results: a table, figures, and a page that holds them.
+    Report(report::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Ideal(args) => ideal::main(&args),
+        Command::Report(args) => report::main(&args),
     }
 }

@@ -51,6 +51,16 @@ pub struct Args {
 /// If results cannot be read or compared (the message names the file), or the
 /// output cannot be written.
 pub fn main(args: &Args) -> anyhow::Result<()> {
+    let text = write_report(args)?;
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever read the table has seen enough of it.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// Writes all files, and says what came out.
+fn write_report(args: &Args) -> anyhow::Result<String> {
     let runs = args.results.iter().map(|file| Run::read(file));
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
     let comparison = Comparison::new(runs, args.baseline.as_deref())?;
@@ -79,11 +89,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         "written: {}",
         args.output.join("index.html").display()
     )?;
-    match io::stdout().lock().write_all(&text) {
-        // Whoever read the table has seen enough of it.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    Ok(String::from_utf8(text)?)
 }
 
 fn save(directory: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {

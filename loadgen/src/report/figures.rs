@@ -202,7 +202,7 @@ const STYLES: [Style; 6] = [
     measured(RGBColor(0xd5, 0x5e, 0x00), Some((26, 10)), Marker::Triangle),
     measured(RGBColor(0x00, 0x9e, 0x73), Some((12, 8)), Marker::Diamond),
     measured(RGBColor(0xcc, 0x79, 0xa7), Some((40, 8)), Marker::Circle),
-    measured(RGBColor(0xe6, 0x9f, 0x00), Some((18, 18)), Marker::Square),
+    measured(RGBColor(0xe6, 0x9f, 0x00), Some((30, 8)), Marker::Square),
     measured(RGBColor(0x56, 0xb4, 0xe9), None, Marker::Triangle),
 ];
 

@@ -106,7 +106,8 @@ fn write_notes(page: &mut String, comparison: &Comparison, loads: &[LoadRows]) -
     let baseline = escape(&comparison.baseline);
     writeln!(
         page,
-        "<p class=\"notes\">Response time is from just before connect to the last byte. \
+        "<p class=\"notes\">Response time is from just before connect to the last byte; \
+         goodput is the payload that arrived, from the first start to the last completion. \
          Small print beside a time is {baseline}\u{2019}s value over the system\u{2019}s \
          (\u{d7}2 is half the time), beside goodput the share of {baseline}\u{2019}s. \
          \u{201c}Of ideal\u{201d} is the mean over ideal SRPT\u{2019}s. Slowdown is response time \

@@ -202,7 +202,7 @@ impl BarChart {
         chart
             .configure_mesh()
             .disable_y_mesh()
-            .bold_line_style(GRID.stroke_width(2))
+            .bold_line_style(LIGHT_GRID.stroke_width(2))
             .light_line_style(TRANSPARENT)
             .axis_style(INK.stroke_width(2))
             .label_style(font(TEXT_SIZE))
@@ -234,9 +234,12 @@ impl BarChart {
                 dash: Some((12, 8)),
                 marker: Marker::None,
             };
-            draw_line(root, &[bottom, (top.0, top.1 - 10)], style)?;
-            let centre = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Bottom));
-            root.draw(&Text::new(name.clone(), (top.0 - 4, top.1 - 16), centre))?;
+            let ends = [bottom, (top.0, top.1 - 10)];
+            // On a bar of its own colour it would not show.
+            root.draw(&PathElement::new(ends, WHITE.stroke_width(11)))?;
+            draw_line(root, &ends, style)?;
+            let above = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Bottom));
+            root.draw(&Text::new(name.clone(), (top.0 - 4, top.1 - 16), above))?;
         }
         Ok(())
     }

@@ -97,7 +97,8 @@ impl Served {
 /// Serves `jobs`, which are in the order of their arrival, in O(n log n).
 ///
 /// # Panics
-/// If an arrival comes before the one in front of it.
+/// If an arrival comes before the one in front of it, or the jobs take longer
+/// than 64 bits of nanoseconds, 584 years.
 pub fn serve(jobs: &[Job], bound: Bound) -> Vec<Served> {
     match bound {
         Bound::Srpt => run(jobs, Srpt::default()),

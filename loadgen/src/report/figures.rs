@@ -31,13 +31,15 @@ pub(crate) fn draw(comparison: &Comparison, loads: &[LoadRows]) -> Result<Vec<Fi
         figures.push(Figure {
             name: "time-by-load".to_owned(),
             svg: time_by_load(comparison, loads, &rate).svg()?,
-            caption: "Mean response time against the load on the wire (as figure 5 of the paper)."
+            caption: "Mean response time against the load on the wire (after figure 5 of \
+                      Harchol-Balter et al. 2003)."
                 .to_owned(),
         });
         figures.push(Figure {
             name: "slowdown-by-load".to_owned(),
             svg: slowdown_by_load(comparison, loads, &rate).svg()?,
-            caption: "Mean slowdown against the load on the wire (as figure 6 of the paper)."
+            caption: "Mean slowdown against the load on the wire (after figure 6 of \
+                      Harchol-Balter et al. 2003)."
                 .to_owned(),
         });
     }
@@ -58,8 +60,8 @@ pub(crate) fn draw(comparison: &Comparison, loads: &[LoadRows]) -> Result<Vec<Fi
         figures.push(Figure {
             name: format!("time-by-size{suffix}"),
             svg: time_by_size(comparison, load, &at).svg()?,
-            caption: "Mean response time by size, in bins from x to 1.2 x (as figure 9, left, of \
-                      the paper)."
+            caption: "Mean response time by size, in bins from x to 1.2 x (after figure 9, left, \
+                      of Harchol-Balter et al. 2003)."
                 .to_owned(),
         });
         figures.push(Figure {
@@ -67,7 +69,7 @@ pub(crate) fn draw(comparison: &Comparison, loads: &[LoadRows]) -> Result<Vec<Fi
             svg: time_by_percentile(comparison, load, &at).svg()?,
             caption: format!(
                 "Mean response time by percentile of size, in {BUCKETS} buckets of half a per \
-                 cent (as figure 9, right, of the paper)."
+                 cent (after figure 9, right, of Harchol-Balter et al. 2003)."
             ),
         });
     }

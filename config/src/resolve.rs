@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sprat_scheduler::Cutoffs;
 use sprat_scheduler::Discipline;
-use sprat_scheduler::discipline::Cutoffs;
 
 use crate::containers::{List, Or};
 use crate::decode::Field;

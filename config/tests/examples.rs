@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sprat_config::resolved::*;
 use sprat_config::{Loaded, load, parse};
+use sprat_scheduler::Cutoffs;
 use sprat_scheduler::Discipline;
-use sprat_scheduler::discipline::Cutoffs;
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")

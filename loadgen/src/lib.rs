@@ -6,10 +6,12 @@
 mod cli;
 pub mod content;
 pub mod generate;
+pub mod ideal;
 pub mod lab;
 pub mod origin;
 pub mod recorded;
 pub mod replay;
+pub mod report;
 pub mod results;
 pub mod table;
 pub mod trace;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::{generate, lab, origin, replay};
+use sprat_loadgen::{generate, ideal, lab, origin, replay, report};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Debug, Parser)]
@@ -21,6 +21,10 @@ enum Command {
     Gen(generate::GenArgs),
     Origin(origin::OriginArgs),
     Replay(replay::ReplayArgs),
+    /// Compute the bounds of a trace: SRPT and processor sharing.
+    Ideal(ideal::Args),
+    /// Compare results: a table, figures, and a page that holds them.
+    Report(report::Args),
     Lab(lab::LabArgs),
 }
 
@@ -29,6 +33,8 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(&args),
         Command::Origin(args) => origin::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Ideal(args) => ideal::main(&args),
+        Command::Report(args) => report::main(&args),
         Command::Lab(args) => lab::run(&args),
     };
     match result {

@@ -1,0 +1,127 @@
+//! What one run comes to, in numbers.
+
+use super::runs::{Group, Run};
+use crate::results::Outcome;
+use crate::wire;
+
+/// Half-percentile buckets of size, as in TOCS03's figure 9 (right).
+pub(crate) const BUCKETS: usize = 200;
+
+/// Each size bin ends at this multiple of its start, as in TOCS03's figure 9
+/// (left). From 41 B to 2 MB that makes the paper's 60 bins.
+const BIN_RATIO: f64 = 1.2;
+
+/// One system at one load. Times are over answered requests only; size ranks
+/// are over all requests of the trace, so that they mean the same for all.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Measures {
+    /// All requests.
+    pub(crate) requests: usize,
+    /// Requests without a whole answer.
+    pub(crate) failed: usize,
+    /// Payload received over (last completion - first start).
+    pub(crate) goodput_bytes_per_s: f64,
+    /// Mean response time; NaN if nothing was answered, here and below.
+    pub(crate) mean_ms: f64,
+    /// Mean of response time over the time that the response needs alone.
+    pub(crate) slowdown: f64,
+    /// Mean response time of the smallest 80%.
+    pub(crate) smallest80_ms: f64,
+    /// Mean response time of the largest 1%.
+    pub(crate) largest1_ms: f64,
+    /// Median response time, by nearest rank.
+    pub(crate) p50_ms: f64,
+    /// 99th percentile of response time, by nearest rank.
+    pub(crate) p99_ms: f64,
+    /// Mean response time of each half-percentile of size; `None` where a
+    /// bucket holds no answered request.
+    pub(crate) buckets_ms: Vec<Option<f64>>,
+    /// (geometric middle of the bin in bytes, mean response time in ms) of
+    /// each bin that holds an answered request.
+    pub(crate) bins_ms: Vec<(f64, f64)>,
+}
+
+impl Measures {
+    /// Measures `run`, which is one of `group`.
+    pub(crate) fn of(run: &Run, group: &Group, uplink_bits_per_s: u64) -> Self {
+        let by_size: Vec<&Outcome> = group.by_size.iter().map(|&i| &run.outcomes[i]).collect();
+        let buckets = (0..BUCKETS).map(|k| &by_size[cut(k, &by_size)..cut(k + 1, &by_size)]);
+        let buckets_ms = buckets.map(|bucket| mean(answered_ms(bucket)));
+        let mut sorted_ms: Vec<f64> = answered_ms(&by_size).collect();
+        sorted_ms.sort_by(f64::total_cmp);
+        let answered = by_size.iter().filter(|outcome| outcome.error.is_none());
+        let slowdowns = answered.map(|outcome| {
+            outcome.response_ms / wire::alone_ms(outcome.bytes, run.connection(), uplink_bits_per_s)
+        });
+        let or_nan = |mean: Option<f64>| mean.unwrap_or(f64::NAN);
+        // 80% and 99% in half-percentiles.
+        let (small, large) = (cut(160, &by_size), cut(198, &by_size));
+        Self {
+            requests: by_size.len(),
+            failed: by_size.len() - sorted_ms.len(),
+            goodput_bytes_per_s: run.info.goodput_bytes_per_s,
+            mean_ms: or_nan(mean(sorted_ms.iter().copied())),
+            slowdown: or_nan(mean(slowdowns)),
+            smallest80_ms: or_nan(mean(answered_ms(&by_size[..small]))),
+            largest1_ms: or_nan(mean(answered_ms(&by_size[large..]))),
+            p50_ms: percentile(&sorted_ms, 0.50),
+            p99_ms: percentile(&sorted_ms, 0.99),
+            buckets_ms: buckets_ms.collect(),
+            bins_ms: bins(&by_size),
+        }
+    }
+
+    /// How many half-percentiles of size are faster here than under
+    /// `baseline`, and how many `baseline` has answered. A bucket that only
+    /// the baseline answered counts as not faster.
+    pub(crate) fn buckets_faster_than(&self, baseline: &Self) -> (usize, usize) {
+        let mut faster = 0;
+        let mut compared = 0;
+        for (ours, theirs) in self.buckets_ms.iter().zip(&baseline.buckets_ms) {
+            let Some(theirs) = theirs else { continue };
+            compared += 1;
+            faster += usize::from(ours.is_some_and(|ours| ours < *theirs));
+        }
+        (faster, compared)
+    }
+}
+
+/// Where half-percentile `k` begins.
+fn cut<T>(k: usize, by_size: &[T]) -> usize {
+    by_size.len() * k / BUCKETS
+}
+
+fn answered_ms(outcomes: &[&Outcome]) -> impl Iterator<Item = f64> {
+    let answered = outcomes.iter().filter(|outcome| outcome.error.is_none());
+    answered.map(|outcome| outcome.response_ms)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0u64, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / count as f64)
+}
+
+/// The least value that `share` of the values do not exceed.
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    let value = sorted.get(rank.saturating_sub(1));
+    value.copied().unwrap_or(f64::NAN)
+}
+
+/// Bins `[x, 1.2 x]` from the smallest size; empty bodies count as one byte.
+fn bins(by_size: &[&Outcome]) -> Vec<(f64, f64)> {
+    let size = |outcome: &Outcome| outcome.bytes.max(1) as f64;
+    let Some(smallest) = by_size.first().map(|outcome| size(outcome)) else {
+        return Vec::new();
+    };
+    // Forgives rounding, so that a size on an edge opens its own bin.
+    let bin = |outcome: &Outcome| {
+        ((size(outcome) / smallest).ln() / BIN_RATIO.ln() + 1e-9).floor() as i32
+    };
+    let point = |outcomes: &[&Outcome]| {
+        let middle = smallest * BIN_RATIO.powf(f64::from(bin(outcomes[0])) + 0.5);
+        Some((middle, mean(answered_ms(outcomes))?))
+    };
+    let same_bin = by_size.chunk_by(|a, b| bin(a) == bin(b));
+    same_bin.filter_map(point).collect()
+}

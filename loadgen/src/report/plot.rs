@@ -1,0 +1,323 @@
+//! Drawing: line charts and bar charts as SVG.
+//!
+//! Text stays text, in the reader's own sans-serif font; its width is only
+//! ever estimated. The canvas has twice the resolution that the picture is
+//! shown at, because the library draws on whole units.
+
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::axis::Axis;
+
+/// Units of the canvas for each pixel of the picture.
+const OVERSAMPLING: u32 = 2;
+const PLOT_WIDTH: u32 = 1500;
+const PLOT_HEIGHT: u32 = 1000;
+
+pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+const GRID: RGBColor = RGBColor(0xc8, 0xc8, 0xc8);
+const LIGHT_GRID: RGBColor = RGBColor(0xec, 0xec, 0xec);
+
+/// Sizes of text, in units of the canvas.
+const TITLE_SIZE: f64 = 36.0;
+const TEXT_SIZE: f64 = 28.0;
+/// What a character of sans-serif text takes on average, in its size; on the
+/// wide side, so that nothing runs into its neighbour.
+const CHARACTER_WIDTH: f64 = 0.6;
+
+/// A picture that could not be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("could not draw `{title}`: {problem}")]
+pub(crate) struct PlotError {
+    title: String,
+    problem: String,
+}
+
+/// What marks a line's points, so that lines differ without colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marker {
+    /// Nothing: for bounds, which are no measurements.
+    None,
+    /// A filled circle.
+    Circle,
+    /// A filled square.
+    Square,
+    /// A filled triangle.
+    Triangle,
+    /// A filled square on its corner.
+    Diamond,
+}
+
+/// How a system looks in every chart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Style {
+    /// Of line, marker and bar.
+    pub(crate) colour: RGBColor,
+    /// Lengths of dash and gap; `None` is a solid line.
+    pub(crate) dash: Option<(u32, u32)>,
+    /// On some of the line's points.
+    pub(crate) marker: Marker,
+}
+
+/// One line.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    /// As the legend has it.
+    pub(crate) name: String,
+    /// How it looks.
+    pub(crate) style: Style,
+    /// (x, y), in the axes' own values, by x.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Lines over two axes.
+#[derive(Clone, Debug)]
+pub(crate) struct LineChart {
+    /// Above the chart.
+    pub(crate) title: String,
+    /// Along the bottom.
+    pub(crate) x: Axis,
+    /// Along the left.
+    pub(crate) y: Axis,
+    /// Drawn in order, the last on top.
+    pub(crate) series: Vec<Series>,
+}
+
+/// One bar.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    /// To the left of the bar.
+    pub(crate) name: String,
+    /// Its colour.
+    pub(crate) style: Style,
+    /// Its length, in the axis's values.
+    pub(crate) value: f64,
+    /// To the right of the bar.
+    pub(crate) label: String,
+}
+
+/// Horizontal bars over one axis, and a line through them.
+#[derive(Clone, Debug)]
+pub(crate) struct BarChart {
+    /// Above the chart.
+    pub(crate) title: String,
+    /// Along the bottom.
+    pub(crate) x: Axis,
+    /// From the top.
+    pub(crate) bars: Vec<Bar>,
+    /// A value to compare with, and its name.
+    pub(crate) line: Option<(f64, String)>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Pixels = (i32, i32);
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+impl LineChart {
+    /// The chart as SVG.
+    ///
+    /// # Errors
+    /// If the library cannot draw it.
+    pub(crate) fn svg(&self) -> Result<String, PlotError> {
+        let names = self.series.iter().map(|series| series.name.as_str());
+        let legend_width = 130 + names.map(text_width).max().unwrap_or(0);
+        let size = (PLOT_WIDTH + legend_width, PLOT_HEIGHT);
+        picture(&self.title, size, |root| self.draw(root))
+    }
+
+    fn draw(&self, root: &Area<'_>) -> Result<(), AnyError> {
+        let (plot, legend) = root.split_horizontally(PLOT_WIDTH);
+        let (x, y) = (&self.x, &self.y);
+        let mut chart = ChartBuilder::on(&plot)
+            .margin(30)
+            .margin_top(100)
+            .x_label_area_size(100)
+            .y_label_area_size(140)
+            .build_cartesian_2d(x.clone(), y.clone())?;
+
+        chart
+            .configure_mesh()
+            .bold_line_style(GRID.stroke_width(2))
+            .light_line_style(LIGHT_GRID.stroke_width(2))
+            .axis_style(INK.stroke_width(2))
+            .label_style(font(TEXT_SIZE))
+            .axis_desc_style(font(TEXT_SIZE))
+            .x_desc(&x.title)
+            .y_desc(&y.title)
+            .draw()?;
+        for (index, series) in self.series.iter().enumerate() {
+            let finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
+            let points = series.points.iter().filter(finite);
+            let pixels: Vec<Pixels> = points.map(|point| chart.backend_coord(point)).collect();
+            draw_line(root, &pixels, series.style)?;
+            for pixel in marked(&pixels, index, self.series.len()) {
+                draw_marker(root, pixel, series.style)?;
+            }
+        }
+        for (index, series) in self.series.iter().enumerate() {
+            let middle = 130 + 52 * i32::try_from(index)?;
+            let from = (0, middle);
+            draw_line(&legend, &[from, (90, middle)], series.style)?;
+            draw_marker(&legend, (45, middle), series.style)?;
+            let text = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Center));
+            legend.draw(&Text::new(series.name.clone(), (104, middle), text))?;
+        }
+        Ok(())
+    }
+}
+
+/// Which points of a line get its marker: all of a few; of many, some ten,
+/// at other places than the other lines'.
+fn marked(pixels: &[Pixels], index: usize, lines: usize) -> impl Iterator<Item = Pixels> {
+    const MARKERS: usize = 10;
+    let every = (pixels.len() / MARKERS).max(1);
+    let first = every * index / lines.max(1);
+    pixels.iter().copied().skip(first).step_by(every)
+}
+
+impl BarChart {
+    /// The chart as SVG.
+    ///
+    /// # Errors
+    /// If the library cannot draw it.
+    pub(crate) fn svg(&self) -> Result<String, PlotError> {
+        const BAR_HEIGHT: u32 = 70;
+        let bars = u32::try_from(self.bars.len()).unwrap_or(u32::MAX);
+        let height = 300u32.saturating_add(bars.saturating_mul(BAR_HEIGHT));
+        picture(&self.title, (PLOT_WIDTH, height), |root| self.draw(root))
+    }
+
+    fn draw(&self, root: &Area<'_>) -> Result<(), AnyError> {
+        let names = self.bars.iter().map(|bar| text_width(&bar.name));
+        let x = &self.x;
+        let places = 0.0..self.bars.len() as f64;
+        let mut chart = ChartBuilder::on(root)
+            .margin(30)
+            .margin_top(140)
+            .margin_right(220)
+            .x_label_area_size(100)
+            .y_label_area_size(40 + names.max().unwrap_or(0))
+            .build_cartesian_2d(x.clone(), places)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .bold_line_style(LIGHT_GRID.stroke_width(2))
+            .light_line_style(TRANSPARENT)
+            .axis_style(INK.stroke_width(2))
+            .label_style(font(TEXT_SIZE))
+            .axis_desc_style(font(TEXT_SIZE))
+            .x_desc(&x.title)
+            .y_labels(0)
+            .draw()?;
+        for (bar, row) in self.bars.iter().rev().zip(0u32..) {
+            let row = f64::from(row);
+            let value = if bar.value.is_finite() {
+                bar.value
+            } else {
+                0.0
+            };
+            let low = chart.backend_coord(&(0.0, row + 0.18));
+            let high = chart.backend_coord(&(value, row + 0.82));
+            let middle = (low.1 + high.1) / 2;
+            root.draw(&Rectangle::new([low, high], bar.style.colour.filled()))?;
+            let right = font(TEXT_SIZE).pos(Pos::new(HPos::Right, VPos::Center));
+            root.draw(&Text::new(bar.name.clone(), (low.0 - 16, middle), right))?;
+            let left = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Center));
+            root.draw(&Text::new(bar.label.clone(), (high.0 + 14, middle), left))?;
+        }
+        if let Some((value, name)) = &self.line {
+            let bottom = chart.backend_coord(&(*value, 0.0));
+            let top = chart.backend_coord(&(*value, self.bars.len() as f64));
+            let style = Style {
+                colour: INK,
+                dash: Some((12, 8)),
+                marker: Marker::None,
+            };
+            let ends = [bottom, (top.0, top.1 - 10)];
+            // On a bar of its own colour it would not show.
+            root.draw(&PathElement::new(ends, WHITE.stroke_width(11)))?;
+            draw_line(root, &ends, style)?;
+            let above = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Bottom));
+            root.draw(&Text::new(name.clone(), (top.0 - 4, top.1 - 16), above))?;
+        }
+        Ok(())
+    }
+}
+
+fn draw_line(area: &Area<'_>, pixels: &[Pixels], style: Style) -> Result<(), AnyError> {
+    let stroke = style.colour.stroke_width(5);
+    match style.dash {
+        None => area.draw(&PathElement::new(pixels.to_vec(), stroke))?,
+        Some((dash, gap)) => {
+            area.draw(&DashedPathElement::new(
+                pixels.iter().copied(),
+                dash,
+                gap,
+                stroke,
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn draw_marker(area: &Area<'_>, (x, y): Pixels, style: Style) -> Result<(), AnyError> {
+    let fill = style.colour.filled();
+    match style.marker {
+        Marker::None => {}
+        Marker::Circle => area.draw(&Circle::new((x, y), 10, fill))?,
+        Marker::Square => area.draw(&Rectangle::new([(x - 9, y - 9), (x + 9, y + 9)], fill))?,
+        Marker::Triangle => {
+            let corners = [(x - 11, y + 9), (x + 11, y + 9), (x, y - 12)];
+            area.draw(&Polygon::new(corners, fill))?;
+        }
+        Marker::Diamond => {
+            let corners = [(x - 12, y), (x, y - 12), (x + 12, y), (x, y + 12)];
+            area.draw(&Polygon::new(corners, fill))?;
+        }
+    }
+    Ok(())
+}
+
+/// Text of `size` units. The library takes the height of a line, which is
+/// 1.24 of the font's size.
+fn font(size: f64) -> TextStyle<'static> {
+    (FontFamily::SansSerif, size * 1.24).into_font().color(&INK)
+}
+
+fn text_width(text: &str) -> u32 {
+    (text.chars().count() as f64 * TEXT_SIZE * CHARACTER_WIDTH) as u32
+}
+
+/// A picture with a title, on white.
+fn picture(
+    title: &str,
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), AnyError>,
+) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    let drawn = || -> Result<(), AnyError> {
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        let bold = font(TITLE_SIZE).pos(Pos::new(HPos::Left, VPos::Center));
+        root.draw(&Text::new(title.to_owned(), (40, 50), bold))?;
+        draw(&root)?;
+        root.present()?;
+        Ok(())
+    }();
+    let error = |problem: String| PlotError {
+        title: title.to_owned(),
+        problem,
+    };
+    drawn.map_err(|problem| error(problem.to_string()))?;
+    let (_, body) = svg
+        .split_once('>')
+        .ok_or_else(|| error("no SVG came out".to_owned()))?;
+    let (width, height) = size;
+    Ok(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" \
+         width=\"{}\" height=\"{}\" viewBox=\"0 0 {width} {height}\">{body}",
+        width / OVERSAMPLING,
+        height / OVERSAMPLING
+    ))
+}

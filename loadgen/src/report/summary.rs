@@ -1,0 +1,299 @@
+//! The table: one row for each system at each load.
+
+use std::io::{self, Write};
+
+use super::measure::Measures;
+use super::runs::{Comparison, Group, Run};
+
+/// The bound that means are compared with.
+pub(crate) const IDEAL: &str = "ideal-srpt";
+
+/// One system at one load, beside the baseline and the ideal.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// The system.
+    pub(crate) system: String,
+    /// Its numbers.
+    pub(crate) measures: Measures,
+    /// Against the baseline at this load, if there is one.
+    pub(crate) against: Option<Against>,
+    /// Mean response time over ideal SRPT's at this load, if it was given.
+    pub(crate) of_ideal: Option<f64>,
+}
+
+/// A system against the baseline. A *gain* is the baseline's value over the
+/// system's: 2 is half the time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Against {
+    /// Goodput as a share of the baseline's.
+    pub(crate) goodput: f64,
+    /// Gain in mean response time.
+    pub(crate) mean: f64,
+    /// Gain in mean slowdown.
+    pub(crate) slowdown: f64,
+    /// Gain in the mean response time of the smallest 80%.
+    pub(crate) smallest80: f64,
+    /// Gain in the mean response time of the largest 1%.
+    pub(crate) largest1: f64,
+    /// Half-percentiles of size that are faster.
+    pub(crate) buckets_faster: usize,
+    /// Half-percentiles of size that could be compared.
+    pub(crate) buckets: usize,
+}
+
+impl Against {
+    fn new(ours: &Measures, baseline: &Measures) -> Self {
+        let (buckets_faster, buckets) = ours.buckets_faster_than(baseline);
+        Self {
+            goodput: ours.goodput_bytes_per_s / baseline.goodput_bytes_per_s,
+            mean: baseline.mean_ms / ours.mean_ms,
+            slowdown: baseline.slowdown / ours.slowdown,
+            smallest80: baseline.smallest80_ms / ours.smallest80_ms,
+            largest1: baseline.largest1_ms / ours.largest1_ms,
+            buckets_faster,
+            buckets,
+        }
+    }
+}
+
+/// The rows of one load.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadRows {
+    /// Load on the wire in per cent of the link, if known.
+    pub(crate) load_percent: Option<u32>,
+    /// In the order of the runs.
+    pub(crate) rows: Vec<Row>,
+}
+
+impl LoadRows {
+    fn new(group: &Group, comparison: &Comparison) -> Self {
+        let measure = |run: &Run| Measures::of(run, group, comparison.uplink_bits_per_s);
+        let baseline = group.run(&comparison.baseline).map(measure);
+        let ideal_ms = group.run(IDEAL).map(|run| measure(run).mean_ms);
+        let row = |run: &Run| {
+            let measures = measure(run);
+            Row {
+                system: run.info.name.clone(),
+                against: baseline.as_ref().map(|b| Against::new(&measures, b)),
+                of_ideal: ideal_ms.map(|ideal_ms| measures.mean_ms / ideal_ms),
+                measures,
+            }
+        };
+        Self {
+            load_percent: group.load_percent,
+            rows: group.runs.iter().map(row).collect(),
+        }
+    }
+
+    /// `0.90`; `None` if the runs did not say.
+    pub(crate) fn load(&self) -> Option<String> {
+        let load_percent = self.load_percent?;
+        Some(format!("{:.2}", f64::from(load_percent) / 100.0))
+    }
+
+    /// `load 0.90 of 10 Mbit/s, 18338 requests`.
+    pub(crate) fn heading(&self, uplink_bits_per_s: u64) -> String {
+        let requests = self.rows.first().map_or(0, |row| row.measures.requests);
+        let rate = rate_text(uplink_bits_per_s);
+        match self.load() {
+            Some(load) => format!("load {load} of {rate}, {requests} requests"),
+            None => format!("unknown load of {rate}, {requests} requests"),
+        }
+    }
+
+    /// The row of the system called `name`.
+    pub(crate) fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.system == name)
+    }
+}
+
+/// The table of all loads.
+pub(crate) fn rows(comparison: &Comparison) -> Vec<LoadRows> {
+    let groups = comparison.groups.iter();
+    groups
+        .map(|group| LoadRows::new(group, comparison))
+        .collect()
+}
+
+const CSV_COLUMNS: [&str; 19] = [
+    "system",
+    "load",
+    "requests",
+    "failed",
+    "goodput_bytes_per_s",
+    "goodput_of_baseline",
+    "mean_ms",
+    "mean_gain",
+    "mean_of_ideal_srpt",
+    "slowdown",
+    "slowdown_gain",
+    "smallest80_ms",
+    "smallest80_gain",
+    "largest1_ms",
+    "largest1_gain",
+    "p50_ms",
+    "p99_ms",
+    "buckets_faster",
+    "buckets",
+];
+
+/// Writes the table as CSV. A gain is the baseline's value over the system's;
+/// what cannot be stated is empty.
+pub(crate) fn write_csv(loads: &[LoadRows], out: impl Write) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(CSV_COLUMNS)?;
+    for load in loads {
+        for row in &load.rows {
+            csv.write_record(csv_fields(load, row).map(Option::unwrap_or_default))?;
+        }
+    }
+    csv.flush()
+}
+
+fn csv_fields(load: &LoadRows, row: &Row) -> [Option<String>; CSV_COLUMNS.len()] {
+    let m = &row.measures;
+    let number = |value: f64| value.is_finite().then(|| format!("{value:.4}"));
+    let gain = |of: fn(&Against) -> f64| row.against.as_ref().and_then(|a| number(of(a)));
+    let count = |of: fn(&Against) -> usize| row.against.as_ref().map(|a| of(a).to_string());
+    [
+        Some(row.system.clone()),
+        load.load(),
+        Some(m.requests.to_string()),
+        Some(m.failed.to_string()),
+        number(m.goodput_bytes_per_s),
+        gain(|a| a.goodput),
+        number(m.mean_ms),
+        gain(|a| a.mean),
+        row.of_ideal.and_then(number),
+        number(m.slowdown),
+        gain(|a| a.slowdown),
+        number(m.smallest80_ms),
+        gain(|a| a.smallest80),
+        number(m.largest1_ms),
+        gain(|a| a.largest1),
+        number(m.p50_ms),
+        number(m.p99_ms),
+        count(|a| a.buckets_faster),
+        count(|a| a.buckets),
+    ]
+}
+
+/// Headings of the table that people read.
+pub(crate) const HEADINGS: [&str; 11] = [
+    "system",
+    "failed",
+    "goodput Mbit/s",
+    "mean ms",
+    "of ideal",
+    "slowdown",
+    "smallest 80% ms",
+    "largest 1% ms",
+    "p50 ms",
+    "p99 ms",
+    "buckets faster",
+];
+
+/// A cell: its value, and how it compares with the baseline.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cell {
+    /// The value, as text.
+    pub(crate) value: String,
+    /// `x5.6`, or a share; empty for the baseline itself.
+    pub(crate) against: String,
+}
+
+/// The cells of a row under [`HEADINGS`].
+pub(crate) fn cells(row: &Row, baseline: &str) -> [Cell; HEADINGS.len()] {
+    let m = &row.measures;
+    let against = row.against.as_ref().filter(|_| row.system != baseline);
+    let gain = |of: fn(&Against) -> f64| {
+        against.map_or_else(String::new, |a| format!("x{}", significant(of(a))))
+    };
+    let plain = |value: String| Cell {
+        value,
+        against: String::new(),
+    };
+    let compared = |value: f64, against: String| Cell {
+        value: significant(value),
+        against,
+    };
+    let goodput = Cell {
+        value: format!("{:.3}", m.goodput_bytes_per_s * 8.0 / 1e6),
+        against: against.map_or_else(String::new, |a| format!("{:.3}", a.goodput)),
+    };
+    let of_ideal = row.of_ideal.filter(|ratio| ratio.is_finite());
+    let buckets = against.map(|a| format!("{} of {}", a.buckets_faster, a.buckets));
+    [
+        plain(row.system.clone()),
+        plain(m.failed.to_string()),
+        goodput,
+        compared(m.mean_ms, gain(|a| a.mean)),
+        plain(of_ideal.map_or_else(String::new, |ratio| format!("{ratio:.2}"))),
+        compared(m.slowdown, gain(|a| a.slowdown)),
+        compared(m.smallest80_ms, gain(|a| a.smallest80)),
+        compared(m.largest1_ms, gain(|a| a.largest1)),
+        plain(significant(m.p50_ms)),
+        plain(significant(m.p99_ms)),
+        plain(buckets.unwrap_or_default()),
+    ]
+}
+
+/// Three significant digits, without an exponent.
+pub(crate) fn significant(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let decimals = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Writes the table as text, one block for each load.
+pub(crate) fn write_text(
+    comparison: &Comparison,
+    loads: &[LoadRows],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for load in loads {
+        let heading = load.heading(comparison.uplink_bits_per_s);
+        writeln!(out, "{heading}; x2 = half of {}'s", comparison.baseline)?;
+        let mut lines = vec![HEADINGS.map(str::to_owned)];
+        for row in &load.rows {
+            let text = |cell: Cell| match cell.against.as_str() {
+                "" => cell.value,
+                against => format!("{} ({against})", cell.value),
+            };
+            lines.push(cells(row, &comparison.baseline).map(text));
+        }
+        write_aligned(&lines, out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The first column to the left, the others to the right.
+fn write_aligned<const N: usize>(lines: &[[String; N]], out: &mut impl Write) -> io::Result<()> {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    for line in lines {
+        write!(out, "{:<1$}", line[0], widths[0])?;
+        for (text, &width) in line.iter().zip(&widths).skip(1) {
+            write!(out, "  {text:>width$}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// `10 Mbit/s`.
+pub(crate) fn rate_text(bits_per_s: u64) -> String {
+    let rate = bits_per_s as f64;
+    match bits_per_s {
+        0..1_000_000 => format!("{} kbit/s", rate / 1e3),
+        1_000_000..1_000_000_000 => format!("{} Mbit/s", rate / 1e6),
+        _ => format!("{} Gbit/s", rate / 1e9),
+    }
+}

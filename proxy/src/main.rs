@@ -1,5 +1,7 @@
 //! `sprat`: a reverse proxy and load balancer that schedules by size.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    sprat::cli::main()
+}

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod discipline;
+pub mod dispatch;
 mod size;
 mod time;
 mod wire;

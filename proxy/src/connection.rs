@@ -362,6 +362,10 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
         }
     })
     .await;
+    if let End::Cut(reason) = &end {
+        // Before hyper drops the response, whose record asks for it.
+        connection.cut.set(Some(*reason));
+    }
     let parts = http.into_parts();
     conclude(&connection, end, parts.io.into_inner()).await;
 }
@@ -416,8 +420,7 @@ async fn conclude(connection: &Rc<Connection>, end: End, io: Io<TcpStream>) {
         End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
         // hyper has sent its answer to a bad head after what was before it.
         End::Failed(error) if error.is_parse() => connection.settle(),
-        End::Failed(_) => {}
-        End::Cut(reason) => connection.cut.set(Some(*reason)),
+        End::Failed(_) | End::Cut(_) => {}
     }
     // A response that is still here was never taken by the socket as a whole.
     drop(connection.finishing.take());

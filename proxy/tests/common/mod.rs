@@ -12,16 +12,16 @@ use sprat_config::resolved::*;
 use sprat_scheduler::Discipline;
 
 /// For what must happen, but at no particular time.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An origin: each connection is given to `serve` on a thread of its own.
-pub struct Origin {
-    pub address: SocketAddr,
-    pub connections: Arc<AtomicUsize>,
+pub(crate) struct Origin {
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: Arc<AtomicUsize>,
 }
 
 impl Origin {
-    pub fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -41,7 +41,7 @@ impl Origin {
     }
 
     /// Answers every request with what `answer` makes of it.
-    pub fn http(answer: impl Fn(&Message) -> String + Send + Sync + 'static) -> Self {
+    pub(crate) fn http(answer: impl Fn(&Message) -> String + Send + Sync + 'static) -> Self {
         Self::start(move |mut peer| {
             while let Some(request) = peer.try_message(true) {
                 peer.send(answer(&request));
@@ -49,45 +49,45 @@ impl Origin {
         })
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
 /// A head and a body as they came over the wire.
 #[derive(Debug, Clone, Default)]
-pub struct Message {
-    pub start: String,
+pub(crate) struct Message {
+    pub(crate) start: String,
     /// Names in lower case.
-    pub fields: Vec<(String, String)>,
-    pub body: Vec<u8>,
-    pub trailers: Vec<(String, String)>,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<(String, String)>,
 }
 
 impl Message {
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(n, _)| n == name);
         let value = found.next().map(|(_, value)| value.as_str());
         assert!(found.next().is_none(), "more than one {name}: {self:?}");
         value
     }
 
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.start.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
 /// One end of a connection.
-pub struct Peer {
-    pub reader: BufReader<TcpStream>,
+pub(crate) struct Peer {
+    pub(crate) reader: BufReader<TcpStream>,
 }
 
 impl Peer {
-    pub fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self {
@@ -95,20 +95,20 @@ impl Peer {
         }
     }
 
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         Self::new(TcpStream::connect(address).unwrap())
     }
 
-    pub fn stream(&self) -> &TcpStream {
+    pub(crate) fn stream(&self) -> &TcpStream {
         self.reader.get_ref()
     }
 
     /// Sends; a peer that has gone is no error here.
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.reader.get_mut().write_all(bytes.as_ref()).is_ok()
     }
 
-    pub fn half_close(&self) {
+    pub(crate) fn half_close(&self) {
         let _ = self.stream().shutdown(Shutdown::Write);
     }
 
@@ -132,7 +132,7 @@ impl Peer {
         }
     }
 
-    pub fn head(&mut self) -> Option<Message> {
+    pub(crate) fn head(&mut self) -> Option<Message> {
         Some(Message {
             start: self.line()?,
             fields: self.fields()?,
@@ -141,7 +141,7 @@ impl Peer {
     }
 
     /// A whole message; `None` if the connection ends before its end.
-    pub fn try_message(&mut self, has_body: bool) -> Option<Message> {
+    pub(crate) fn try_message(&mut self, has_body: bool) -> Option<Message> {
         let mut message = self.head()?;
         if !has_body
             || [" 304 ", " 204 "]
@@ -178,18 +178,18 @@ impl Peer {
     }
 
     /// A whole message.
-    pub fn message(&mut self) -> Message {
+    pub(crate) fn message(&mut self) -> Message {
         self.try_message(true).expect("a whole message")
     }
 
     /// Sends a request and reads its answer.
-    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> Message {
+    pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Message {
         assert!(self.send(request));
         self.message()
     }
 
     /// Whether the connection has been closed, once all is read.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         // A reset is a close, a time-out is not.
         match self.reader.read_to_end(&mut rest) {
@@ -199,18 +199,18 @@ impl Peer {
     }
 }
 
-pub fn get(path: &str) -> String {
+pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: test.example\r\n\r\n")
 }
 
-pub fn ok(body: &str) -> String {
+pub(crate) fn ok(body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
 }
 
-pub fn endpoint(address: SocketAddr) -> Endpoint {
+pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint {
         address: EndpointAddress::Ip(address),
         weight: 1,
@@ -218,7 +218,7 @@ pub fn endpoint(address: SocketAddr) -> Endpoint {
 }
 
 /// One listener, one route, one cluster of these origins; generous bounds.
-pub fn config(origins: &[SocketAddr]) -> Config {
+pub(crate) fn config(origins: &[SocketAddr]) -> Config {
     let cluster = Arc::new(Cluster {
         name: "farm".to_owned(),
         endpoints: origins.iter().map(|&address| endpoint(address)).collect(),
@@ -269,7 +269,7 @@ pub fn config(origins: &[SocketAddr]) -> Config {
     }
 }
 
-pub fn route(cluster: &Arc<Cluster>) -> Route {
+pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
     Route {
         matches: RouteMatch::default(),
         cluster: Arc::clone(cluster),
@@ -282,7 +282,7 @@ pub fn route(cluster: &Arc<Cluster>) -> Route {
 }
 
 /// Changes the only cluster of a configuration.
-pub fn with_cluster(config: &mut Config, change: impl FnOnce(&mut Cluster)) {
+pub(crate) fn with_cluster(config: &mut Config, change: impl FnOnce(&mut Cluster)) {
     let mut cluster = Cluster::clone(&config.clusters[0]);
     change(&mut cluster);
     let cluster = Arc::new(cluster);
@@ -293,15 +293,15 @@ pub fn with_cluster(config: &mut Config, change: impl FnOnce(&mut Cluster)) {
 }
 
 /// A server in operation; stopped when dropped.
-pub struct Proxy {
-    pub server: Option<Server>,
-    pub address: SocketAddr,
-    pub log: Option<std::path::PathBuf>,
+pub(crate) struct Proxy {
+    pub(crate) server: Option<Server>,
+    pub(crate) address: SocketAddr,
+    pub(crate) log: Option<std::path::PathBuf>,
     _directory: Option<tempfile::TempDir>,
 }
 
 impl Proxy {
-    pub fn start(config: &Config) -> Self {
+    pub(crate) fn start(config: &Config) -> Self {
         let server = Server::start(config).unwrap();
         Self {
             address: server.addresses()[0],
@@ -312,7 +312,7 @@ impl Proxy {
     }
 
     /// With an access log in JSON.
-    pub fn logging(mut config: Config) -> Self {
+    pub(crate) fn logging(mut config: Config) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access.log");
         config.access_log = Some(AccessLog {
@@ -325,30 +325,30 @@ impl Proxy {
         proxy
     }
 
-    pub fn of(origins: &[&Origin]) -> Self {
+    pub(crate) fn of(origins: &[&Origin]) -> Self {
         Self::logging(config(
             &origins.iter().map(|o| o.address).collect::<Vec<_>>(),
         ))
     }
 
-    pub fn connect(&self) -> Peer {
+    pub(crate) fn connect(&self) -> Peer {
         Peer::connect(self.address)
     }
 
     /// The sum of the samples whose name and labels hold all of `parts`.
-    pub fn metric(&self, parts: &[&str]) -> f64 {
+    pub(crate) fn metric(&self, parts: &[&str]) -> f64 {
         metric(&self.server.as_ref().unwrap().metrics(), parts)
     }
 
     /// Waits until a metric has a value.
-    pub fn wait_metric(&self, parts: &[&str], value: f64) {
+    pub(crate) fn wait_metric(&self, parts: &[&str], value: f64) {
         wait_for(&format!("{parts:?} to be {value}"), || {
             self.metric(parts) == value
         });
     }
 
     /// Every gauge is back at zero: nothing has leaked.
-    pub fn assert_no_leak(&self) {
+    pub(crate) fn assert_no_leak(&self) {
         for gauge in [
             "sprat_open_connections",
             "sprat_open_requests",
@@ -363,7 +363,7 @@ impl Proxy {
     }
 
     /// Waits for so many lines of the log.
-    pub fn log_lines(&self, count: usize) -> Vec<serde_json::Value> {
+    pub(crate) fn log_lines(&self, count: usize) -> Vec<serde_json::Value> {
         let path = self.log.as_ref().unwrap();
         let read = || -> Vec<serde_json::Value> {
             let text = std::fs::read_to_string(path).unwrap();
@@ -380,7 +380,7 @@ impl Proxy {
     }
 
     /// Stops at once, and fails if anything in it had failed.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let server = self.server.take().unwrap();
         server.control().cut();
         server.join().unwrap();
@@ -399,14 +399,14 @@ impl Drop for Proxy {
     }
 }
 
-pub fn metric(text: &str, parts: &[&str]) -> f64 {
+pub(crate) fn metric(text: &str, parts: &[&str]) -> f64 {
     text.lines()
         .filter(|line| !line.starts_with('#') && parts.iter().all(|part| line.contains(part)))
         .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
         .sum()
 }
 
-pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");

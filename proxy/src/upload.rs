@@ -86,6 +86,8 @@ pub(crate) struct Streaming {
     /// Bytes that may still come; more is an error.
     budget: Option<u64>,
     gate: Option<Gate>,
+    /// The upstream has answered without asking for it.
+    unwanted: bool,
 }
 
 /// Holds the body back until the upstream asks for it.
@@ -125,6 +127,7 @@ impl RequestBody {
             upload: Rc::clone(&upload),
             budget: max_bytes,
             gate: None,
+            unwanted: false,
         };
         (Self::Streaming(Box::new(streaming)), upload)
     }
@@ -146,12 +149,23 @@ impl RequestBody {
 impl Streaming {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         if let Some(gate) = &mut self.gate {
-            let open = Pin::new(&mut gate.asked).poll(cx).is_ready()
-                || gate.bound.as_mut().poll(cx).is_ready();
-            if !open {
-                return Poll::Pending;
+            match Pin::new(&mut gate.asked).poll(cx) {
+                Poll::Ready(Ok(())) => {}
+                // The final answer came instead: nobody wants the body. Its
+                // connection ends with the exchange.
+                Poll::Ready(Err(_)) => {
+                    self.unwanted = true;
+                }
+                Poll::Pending => {
+                    if gate.bound.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
             }
             self.gate = None;
+        }
+        if self.unwanted {
+            return Poll::Pending;
         }
         let frame = match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Pending => {

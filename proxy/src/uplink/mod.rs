@@ -114,7 +114,8 @@ impl HttpBody for Body {
                 if let (Some(data), Some(record)) = (frame.data_ref(), &mut this.record) {
                     record.bytes += data.len() as u64;
                 }
-                if this.is_end_stream() {
+                // hyper does not poll again after trailers.
+                if frame.is_trailers() || this.is_end_stream() {
                     this.finish();
                 }
                 Poll::Ready(Some(Ok(frame)))

@@ -177,7 +177,8 @@ impl Upstream {
     fn keep(&self, endpoint: usize, sender: SendRequest<RequestBody>) {
         let endpoint = &self.endpoints[endpoint];
         let bound = self.config.max_idle_connections;
-        if !sender.is_closed() && take_one(&endpoint.shared.idle, bound) {
+        // Not ready: the request's body is not through, though the answer is.
+        if sender.is_ready() && take_one(&endpoint.shared.idle, bound) {
             endpoint.idle.borrow_mut().push_back(Idle {
                 sender,
                 since: Instant::now(),

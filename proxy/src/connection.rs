@@ -416,6 +416,7 @@ fn rearm(
 
 /// Says what there is to say, and closes.
 async fn conclude(connection: &Rc<Connection>, end: End, io: Io<TcpStream>) {
+    tracing::trace!(peer = %connection.peer, bytes = connection.written(), "connection ends");
     match &end {
         End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
         // hyper has sent its answer to a bad head after what was before it.

@@ -133,7 +133,8 @@ impl<'a> Plan<'a> {
             None => "",
         };
         let path = parts.uri.path();
-        if !path.starts_with('/') && !(path == "*" && parts.method == Method::OPTIONS) {
+        let asterisk = path == "*" && parts.method == Method::OPTIONS;
+        if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
@@ -252,8 +253,8 @@ fn plan_head(
         host: asked.as_ref(),
         version: parts.version,
     };
-    let forwarding = &connection.listener.config.forwarding;
-    headers::add_forwarding(&mut parts.headers, forwarding, &client);
+    let forwarder = &connection.listener.forwarder;
+    forwarder.add(&mut parts.headers, &client);
     if let Some(host) = &route.host_rewrite {
         parts.headers.insert(HOST, host.clone());
     } else if let (Some(host), Some(_)) = (asked, parts.uri.authority()) {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use http::header::InvalidHeaderValue;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
 };
@@ -102,48 +103,67 @@ pub(crate) struct Client<'a> {
     pub(crate) version: Version,
 }
 
-/// Tells the backend about the client, as `forwarding` wants it.
-pub(crate) fn add_forwarding(
-    headers: &mut HeaderMap,
-    forwarding: &Forwarding,
-    client: &Client<'_>,
-) {
-    let trusted = forwarding
-        .trusted
-        .iter()
-        .any(|network| network.contains(client.ip));
-    if !trusted {
-        for name in [
-            FORWARDED,
-            X_FORWARDED_FOR,
-            X_FORWARDED_PROTO,
-            X_FORWARDED_HOST,
-        ] {
-            headers.remove(name);
-        }
-    }
-    if forwarding.x_forwarded {
-        append(headers, X_FORWARDED_FOR, client.text);
-        headers
-            .entry(X_FORWARDED_PROTO)
-            .or_insert(HeaderValue::from_static("http"));
-        if let Some(host) = client.host {
-            headers.entry(X_FORWARDED_HOST).or_insert(host.clone());
-        }
-    }
-    if forwarding.forwarded
-        && let Some(element) = forwarded_element(client)
-    {
-        append(headers, FORWARDED, &element);
-    }
-    if let Some(pseudonym) = &forwarding.via {
-        let version = if client.version == Version::HTTP_10 {
-            "1.0"
-        } else {
-            "1.1"
+/// Tells backends about clients.
+#[derive(Debug)]
+pub(crate) struct Forwarder {
+    config: Forwarding,
+    /// What is added to `Via` for a client that speaks HTTP/1.0, and 1.1.
+    via: Option<[HeaderValue; 2]>,
+}
+
+impl Forwarder {
+    /// As `config` wants it.
+    ///
+    /// # Errors
+    ///
+    /// A pseudonym that no header field can hold.
+    pub(crate) fn new(config: &Forwarding) -> Result<Self, InvalidHeaderValue> {
+        let via = match &config.via {
+            Some(pseudonym) => Some([
+                HeaderValue::try_from(format!("1.0 {pseudonym}"))?,
+                HeaderValue::try_from(format!("1.1 {pseudonym}"))?,
+            ]),
+            None => None,
         };
-        if let Ok(value) = HeaderValue::try_from(format!("{version} {pseudonym}")) {
-            append(headers, VIA, &value);
+        Ok(Self {
+            config: config.clone(),
+            via,
+        })
+    }
+
+    /// Replaces what an untrusted client says about itself, appends to what a
+    /// trusted one says.
+    pub(crate) fn add(&self, headers: &mut HeaderMap, client: &Client<'_>) {
+        let trusted = &self.config.trusted;
+        if !trusted.iter().any(|network| network.contains(client.ip)) {
+            for name in [
+                FORWARDED,
+                X_FORWARDED_FOR,
+                X_FORWARDED_PROTO,
+                X_FORWARDED_HOST,
+            ] {
+                headers.remove(name);
+            }
+        }
+        if self.config.x_forwarded {
+            append(headers, X_FORWARDED_FOR, client.text);
+            headers
+                .entry(X_FORWARDED_PROTO)
+                .or_insert(HeaderValue::from_static("http"));
+            if let Some(host) = client.host {
+                headers
+                    .entry(X_FORWARDED_HOST)
+                    .or_insert_with(|| host.clone());
+            }
+        }
+        if self.config.forwarded
+            && let Some(element) = forwarded_element(client)
+        {
+            append(headers, FORWARDED, &element);
+        }
+        if let Some(via) = &self.via {
+            let spoken = usize::from(client.version != Version::HTTP_10);
+            append(headers, VIA, &via[spoken]);
         }
     }
 }
@@ -255,7 +275,7 @@ mod tests {
             host: Some(&HeaderValue::from_str(host).unwrap()),
             version: Version::HTTP_11,
         };
-        add_forwarding(headers, forwarding, &client);
+        Forwarder::new(forwarding).unwrap().add(headers, &client);
     }
 
     const SPOOFED: [(&str, &str); 5] = [

@@ -178,7 +178,11 @@ mod tests {
         let suffix = HostPattern::Suffix(".example.org".to_owned());
         let exact = HostPattern::Exact("www.example.org".to_owned());
         let mut routes = vec![
-            route(&[exact.clone()], PathPattern::Exact("/a".to_owned()), None),
+            route(
+                std::slice::from_ref(&exact),
+                PathPattern::Exact("/a".to_owned()),
+                None,
+            ),
             route(&[suffix], prefix("/a"), None),
             route(&[exact], PathPattern::Any, None),
         ];

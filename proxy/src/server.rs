@@ -295,13 +295,11 @@ impl Parts {
             .enable_all()
             .build_local(LocalOptions::default())
             .context("cannot start an event loop")?;
-        let listeners: Vec<_> = config
-            .listeners
-            .iter()
-            .zip(&self.open)
-            .map(|(listener, open)| Rc::new(ListenerState::new(listener, Arc::clone(open))))
-            .zip(sockets)
-            .collect();
+        let mut listeners = Vec::new();
+        for ((listener, open), socket) in config.listeners.iter().zip(&self.open).zip(sockets) {
+            let state = ListenerState::new(listener, Arc::clone(open))?;
+            listeners.push((Rc::new(state), socket));
+        }
         let worker = Rc::new(self.worker(config, stats)?);
         runtime.block_on(worker::run(worker, listeners, stage))?;
         Ok(())

@@ -22,6 +22,7 @@ use crate::access_log;
 use crate::catalogue::{Catalogue, Key};
 use crate::connection::{self, Connection};
 use crate::error::Reason;
+use crate::headers::Forwarder;
 use crate::routing::Route;
 use crate::stats::WorkerStats;
 use crate::uplink::Uplink;
@@ -54,6 +55,8 @@ pub(crate) enum Stage {
 pub(crate) struct ListenerState {
     /// Its configuration.
     pub(crate) config: Listener,
+    /// Tells backends about its clients.
+    pub(crate) forwarder: Forwarder,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
     /// Connections open over all workers.
@@ -62,7 +65,11 @@ pub(crate) struct ListenerState {
 
 impl ListenerState {
     /// A listener whose connections are counted in `open`.
-    pub(crate) fn new(config: &Listener, open: Arc<AtomicUsize>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// A pseudonym for `Via` that no header field can hold.
+    pub(crate) fn new(config: &Listener, open: Arc<AtomicUsize>) -> anyhow::Result<Self> {
         let mut http = http1::Builder::new();
         // The connection has a timer of its own.
         http.header_read_timeout(None);
@@ -70,11 +77,12 @@ impl ListenerState {
         if config.max_header_fields != DEFAULT_MAX_HEADERS {
             http.max_headers(config.max_header_fields);
         }
-        Self {
+        Ok(Self {
+            forwarder: Forwarder::new(&config.forwarding)?,
             config: config.clone(),
             http,
             open,
-        }
+        })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Bad input from clients and upstreams: each gets the right status or a
 //! closed connection, a log line and a count, leaks nothing and delays nobody.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use std::io::Read;

@@ -1,5 +1,7 @@
 //! HTTP/1.1 as it should be, over real sockets.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use common::*;

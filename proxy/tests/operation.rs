@@ -1,6 +1,8 @@
 //! Routing, bounds, pools, shutdown and what an operator sees, over real
 //! sockets.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use std::process::Command;
@@ -238,7 +240,7 @@ fn a_connect_that_hangs_is_504() {
     let filler = std::net::TcpStream::connect(address).unwrap();
     let mut config = config(&[address]);
     with_cluster(&mut config, |cluster| {
-        cluster.connect_timeout = Duration::from_millis(300)
+        cluster.connect_timeout = Duration::from_millis(300);
     });
     let proxy = Proxy::logging(config);
     let answer = proxy.connect().ask(get("/"));

@@ -367,7 +367,8 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
         connection.cut.set(Some(*reason));
     }
     let parts = http.into_parts();
-    conclude(&connection, end, parts.io.into_inner()).await;
+    // Boxed: an idle connection does not carry the room that its end needs.
+    Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
 }
 
 fn register(connection: &Connection, cx: &Context<'_>) {

@@ -1,5 +1,6 @@
 //! The command line: `sprat run`, `check`, `schema`.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -49,26 +50,18 @@ enum Command {
     Schema,
 }
 
-/// Where configurations come from.
-pub struct Source {
-    /// Reads a file; the error is ready to be shown.
-    pub load: fn(&Path) -> Result<Config, String>,
-    /// The JSON Schema.
-    pub schema: fn() -> String,
-}
-
 /// Runs the command line; the exit code is 2 for a wrong one, 1 for anything
 /// else that failed.
-pub fn main(source: &Source) -> ExitCode {
+pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(arguments.log_level)
         .init();
     let done = match arguments.command {
-        Command::Run { config, workers } => run(source, &config, workers),
-        Command::Check { file, config } => check(source, &file.or(config).unwrap_or_default()),
-        Command::Schema => print(&(source.schema)()),
+        Command::Run { config, workers } => run(&config, workers),
+        Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
+        Command::Schema => schema(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,13 +72,30 @@ pub fn main(source: &Source) -> ExitCode {
     }
 }
 
-fn check(source: &Source, file: &Path) -> anyhow::Result<()> {
-    (source.load)(file).map_err(anyhow::Error::msg)?;
-    print(&format!("{}: ok", file.display()))
+/// Reads a configuration; shows what is doubtful about it.
+fn load(file: &Path) -> anyhow::Result<Config> {
+    let colour = std::io::stderr().is_terminal();
+    let loaded = sprat_config::load(file, &sprat_config::process_env)
+        .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
+    if !loaded.warnings.is_empty() {
+        complain(&loaded.warnings.render(colour));
+    }
+    Ok(loaded.config)
 }
 
-fn run(source: &Source, file: &Path, workers: Option<u16>) -> anyhow::Result<()> {
-    let mut config = (source.load)(file).map_err(anyhow::Error::msg)?;
+fn check(file: &Path) -> anyhow::Result<()> {
+    load(file)?;
+    print(&format!("{}: ok", file.display()));
+    Ok(())
+}
+
+fn schema() -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(&sprat_config::schema())?);
+    Ok(())
+}
+
+fn run(file: &Path, workers: Option<u16>) -> anyhow::Result<()> {
+    let mut config = load(file)?;
     if let Some(workers) = workers {
         config.runtime.workers = usize::from(workers);
     }
@@ -153,9 +163,8 @@ impl Signals {
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]
-fn print(text: &str) -> anyhow::Result<()> {
+fn print(text: &str) {
     println!("{}", text.trim_end());
-    Ok(())
 }
 
 #[expect(

@@ -331,8 +331,9 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
     let service = service_fn({
         let connection = Rc::clone(&connection);
         move |request| {
-            let answer = handler::handle(Rc::clone(&connection), request);
-            async move { Ok::<_, Infallible>(answer.await) }
+            let connection = Rc::clone(&connection);
+            // Boxed: an idle connection does not carry a request's room.
+            Box::pin(async move { Ok::<_, Infallible>(handler::handle(connection, request).await) })
         }
     });
     let mut http = connection.listener.http.serve_connection(io, service);

@@ -358,7 +358,7 @@ impl Exchange<'_> {
     /// waiting.
     async fn wait<T>(&self, record: &Record, answer: impl Future<Output = T>) -> Result<T, Reason> {
         let mut answer = pin!(answer);
-        let sent = Instant::now();
+        let mut sent = None;
         let deadline = self.plan.deadline(record);
         poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
@@ -367,13 +367,14 @@ impl Exchange<'_> {
             if let Some(upload) = &self.upload {
                 upload.tell_when_done(cx.waker());
             }
-            let (mut at, mut reason) = self.owed(sent);
+            let now = Instant::now();
+            let (mut at, mut reason) = self.owed(*sent.get_or_insert(now));
             if let Some(deadline) = deadline
                 && deadline < at
             {
                 (at, reason) = (deadline, Reason::RouteTimeout);
             }
-            if Instant::now() >= at {
+            if now >= at {
                 return Poll::Ready(Err(reason));
             }
             self.plan.connection.wake_at.set(at);

@@ -3,11 +3,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    sprat::cli::main(&sprat::cli::Source {
-        load: |path| {
-            let _ = path;
-            Err("no loader".to_owned())
-        },
-        schema: String::new,
-    })
+    sprat::cli::main()
 }

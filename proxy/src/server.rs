@@ -258,6 +258,7 @@ struct Parts {
     catalogue: Arc<Catalogue>,
     log: Option<access_log::Sender>,
     epoch: Instant,
+    reclaim: Arc<Notify>,
 }
 
 impl Parts {
@@ -276,6 +277,7 @@ impl Parts {
             catalogue: Arc::new(catalogue),
             log,
             epoch: Instant::now(),
+            reclaim: Arc::default(),
         }
     }
 
@@ -308,7 +310,8 @@ impl Parts {
     fn worker(self, config: &Config, stats: Arc<WorkerStats>) -> anyhow::Result<Worker> {
         let mut upstreams = Vec::new();
         for (index, (cluster, shared)) in config.clusters.iter().zip(&self.shared).enumerate() {
-            let upstream = Upstream::new(cluster, index, shared, Arc::clone(&stats))?;
+            let (stats, reclaim) = (Arc::clone(&stats), Arc::clone(&self.reclaim));
+            let upstream = Upstream::new(cluster, index, shared, stats, reclaim)?;
             upstreams.push(Rc::new(upstream));
         }
         Ok(Worker {
@@ -322,6 +325,7 @@ impl Parts {
                 Rate::Auto | Rate::Unlimited => None,
             },
             epoch: self.epoch,
+            reclaim: self.reclaim,
             connections: Default::default(),
             emptied: Notify::new(),
             stats,

@@ -106,6 +106,8 @@ pub(crate) struct Worker {
     pub(crate) epoch: Instant,
     /// Open connections.
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
+    /// Told when a worker wants a connection that another keeps idle.
+    pub(crate) reclaim: Arc<Notify>,
     /// Told when the last connection ends.
     pub(crate) emptied: Notify,
 }
@@ -181,10 +183,14 @@ async fn emptied(worker: &Worker) {
 async fn reap(worker: Rc<Worker>) {
     let mut ticks = interval(REAP_INTERVAL);
     loop {
-        ticks.tick().await;
-        let now = Instant::now();
-        for upstream in &worker.upstreams {
-            upstream.reap(now);
+        tokio::select! {
+            _ = ticks.tick() => {
+                let now = Instant::now();
+                worker.upstreams.iter().for_each(|upstream| upstream.reap(now));
+            }
+            () = worker.reclaim.notified() => {
+                worker.upstreams.iter().for_each(|upstream| upstream.give_way());
+            }
         }
     }
 }

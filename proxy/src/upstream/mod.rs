@@ -14,6 +14,7 @@ use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use sprat_config::resolved::{Cluster, Dispatch};
 use sprat_scheduler::dispatch::{LeastRequest, RoundRobin};
+use tokio::sync::Notify;
 
 use crate::error::Reason;
 use crate::stats::{EndpointStats, WorkerStats};
@@ -28,6 +29,22 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     /// Idle connections.
     pub(crate) idle: AtomicUsize,
+    /// Requests that wait for another worker's idle connection to be closed,
+    /// because no further one may be opened.
+    wanted: AtomicUsize,
+    /// Told when a connection is closed while one is wanted.
+    freed: Notify,
+}
+
+impl Shared {
+    /// Whether some of the connections are neither idle nor in use: they are
+    /// being closed.
+    fn is_closing(&self, bound: usize) -> bool {
+        self.outstanding
+            .load(Relaxed)
+            .saturating_sub(self.wanted.load(Relaxed))
+            < bound
+    }
 }
 
 /// Takes one of at most `bound`; false if there is none left.
@@ -64,6 +81,8 @@ pub(crate) struct Upstream {
     endpoints: Vec<Endpoint>,
     balancer: RefCell<Balancer>,
     http: http1::Builder,
+    /// Has every worker call [`Upstream::give_way`].
+    reclaim: Arc<Notify>,
 }
 
 /// Endpoints that a request has already tried, by index.
@@ -93,6 +112,7 @@ impl Upstream {
         index: usize,
         shared: &[Arc<Shared>],
         stats: Arc<WorkerStats>,
+        reclaim: Arc<Notify>,
     ) -> anyhow::Result<Self> {
         let weights: Vec<u32> = config.endpoints.iter().map(|e| e.weight).collect();
         let endpoint = |(endpoint, shared): (&sprat_config::resolved::Endpoint, &Arc<Shared>)| {
@@ -119,6 +139,7 @@ impl Upstream {
             index,
             stats,
             http,
+            reclaim,
         })
     }
 
@@ -195,6 +216,18 @@ impl Upstream {
                 !kept.sender.is_closed() && now < kept.since + self.config.idle_timeout
             });
             endpoint.shared.idle.fetch_sub(before - idle.len(), Relaxed);
+        }
+    }
+
+    /// Closes an idle connection to each endpoint where another worker wants
+    /// to open one and may not.
+    pub(crate) fn give_way(&self) {
+        for endpoint in &self.endpoints {
+            if endpoint.shared.wanted.load(Relaxed) > 0
+                && endpoint.idle.borrow_mut().pop_front().is_some()
+            {
+                endpoint.shared.idle.fetch_sub(1, Relaxed);
+            }
         }
     }
 

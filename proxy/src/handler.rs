@@ -44,6 +44,7 @@ pub(crate) async fn handle(
         Err(reason) => return uplink.refuse(&connection, reason, json, record),
     };
     let exchange = plan.exchange(parts, body);
+    record.upload.clone_from(&exchange.upload);
     match exchange.fetch(&mut record).await {
         Ok(response) => {
             let known = exchange.plan.known(&response, &mut record);

@@ -11,6 +11,7 @@ use crate::access_log::Line;
 use crate::catalogue;
 use crate::connection::Connection;
 use crate::error::{Fault, Reason};
+use crate::upload::Upload;
 use crate::upstream::Lease;
 
 /// A request on its way. It counts as open while this lives; dropped before
@@ -33,6 +34,8 @@ pub(crate) struct Record {
     pub(crate) endpoint: Option<usize>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
+    /// The request's body, if it has one.
+    pub(crate) upload: Option<Rc<Upload>>,
     /// Where the catalogue keeps the size, if this response may teach it.
     pub(crate) learn: Option<catalogue::Key>,
     reason: Option<Reason>,
@@ -83,6 +86,7 @@ impl Record {
             cluster: None,
             endpoint: None,
             lease: None,
+            upload: None,
             learn: None,
             reason: None,
             done: false,
@@ -108,6 +112,9 @@ impl Record {
 
     /// The upstream's part is over: its connection serves the next request.
     pub(crate) fn release_upstream(&mut self) {
+        if let Some(upload) = self.upload.take() {
+            upload.end();
+        }
         if let Some(lease) = self.lease.take() {
             lease.release();
         }
@@ -120,6 +127,9 @@ impl Record {
 
     fn finish(&mut self, aborted: bool) {
         self.done = true;
+        if let Some(upload) = self.upload.take() {
+            upload.end();
+        }
         let duration = self.started.elapsed();
         let worker = &self.connection.worker;
         let stats = &worker.stats;

@@ -27,6 +27,10 @@ pub(crate) struct Upload {
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
     waits_for_end: RefCell<Option<Waker>>,
+    /// The task that sends the body, while it waits.
+    sender: RefCell<Option<Waker>>,
+    /// The exchange is over: nobody wants the rest.
+    over: Cell<bool>,
 }
 
 /// How far a body has got.
@@ -60,6 +64,22 @@ impl Upload {
         let mut waiting = self.waits_for_end.borrow_mut();
         if !waiting.as_ref().is_some_and(|known| known.will_wake(waker)) {
             *waiting = Some(waker.clone());
+        }
+    }
+
+    /// The exchange is over: what has not been sent will not be, and the
+    /// upstream's connection ends.
+    pub(crate) fn end(&self) {
+        self.over.set(true);
+        if let Some(waker) = self.sender.take() {
+            waker.wake();
+        }
+    }
+
+    fn park(&self, waker: &Waker) {
+        let mut sender = self.sender.borrow_mut();
+        if !sender.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *sender = Some(waker.clone());
         }
     }
 
@@ -121,6 +141,8 @@ impl RequestBody {
             }),
             failure: Cell::new(None),
             waits_for_end: RefCell::new(None),
+            sender: RefCell::new(None),
+            over: Cell::new(false),
         });
         let streaming = Streaming {
             body,
@@ -148,6 +170,20 @@ impl RequestBody {
 
 impl Streaming {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        if self.upload.over.get() {
+            return self.fail(Reason::TruncatedBody);
+        }
+        let polled = self.poll_wanted(cx);
+        if polled.is_pending() {
+            self.upload.park(cx.waker());
+        }
+        polled
+    }
+
+    fn poll_wanted(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         if let Some(gate) = &mut self.gate {
             match Pin::new(&mut gate.asked).poll(cx) {
                 Poll::Ready(Ok(())) => {}

@@ -176,7 +176,7 @@ fn expect_continue_asks_the_client_only_when_the_upstream_does() {
             assert_eq!(request.field("expect"), Some("100-continue"));
             if request.start.contains("/refuse") {
                 peer.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
-                return;
+                continue;
             }
             peer.send("HTTP/1.1 100 Continue\r\n\r\n");
             let mut body = [0; 5];

@@ -1,8 +1,7 @@
 //! `sprat`: a reverse proxy and load balancer that schedules by size.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-mod sys;
-mod uplink;
-
-fn main() {}
+fn main() -> std::process::ExitCode {
+    sprat::cli::main()
+}

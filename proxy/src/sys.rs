@@ -1,9 +1,13 @@
-//! The one module with unsafe code: what the kernel says of a TCP connection.
+//! The one module with unsafe code: what the kernel says of a TCP connection,
+//! and descriptors of our own on tokio's reactor.
 
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// The start of Linux's `struct tcp_info` (include/uapi/linux/tcp.h), up to
 /// what Sprat reads. The kernel fills as much of it as it knows; the rest
@@ -91,6 +95,13 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Puts a descriptor on the reactor of the runtime that this is called on.
+pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is the same open descriptor for as long as it
+    // lives, and it lives as long as the `AsyncFd` that takes it.
+    unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 mod cutoffs;
 mod discipline;
+pub mod dispatch;
 pub mod egress;
 mod guard;
 mod pacer;

@@ -1,14 +1,12 @@
 //! What one client connection has put on the wire.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
-use std::pin::Pin;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use socket2::SockRef;
 use sprat_scheduler::WireCost;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::link::WorkerLink;
@@ -39,7 +37,9 @@ pub(crate) struct SocketGauge {
 }
 
 impl SocketGauge {
-    pub(crate) fn new(worker: &Rc<WorkerLink>, cost: WireCost) -> Rc<Self> {
+    /// A connection that has just been accepted: its set-up is debited.
+    pub(crate) fn new(worker: &Rc<WorkerLink>, stream: &TcpStream) -> Rc<Self> {
+        let cost = wire_cost(stream);
         let gauge = Rc::new(Self {
             worker: Rc::clone(worker),
             cost,
@@ -85,7 +85,7 @@ impl SocketGauge {
     }
 
     /// The kernel took `written` of `offered` bytes.
-    fn wrote(&self, written: usize, offered: usize) {
+    pub(crate) fn wrote(&self, written: usize, offered: usize) {
         let written = written as u64;
         let promised = self.promised.get();
         if written > promised {
@@ -106,15 +106,17 @@ impl SocketGauge {
         self.debited.set(self.debited.get() + wire_bytes);
     }
 
-    /// Settles what was debited by the model with what the kernel counted:
-    /// segments, pure acknowledgements and retransmissions included.
-    pub(crate) fn settle(&self, socket: &TcpStream) {
-        let Ok(info) = sys::tcp_info(socket.as_fd()) else {
+    /// The connection ends: settles what was debited by the model with what
+    /// the kernel counted, segments, pure acknowledgements and
+    /// retransmissions included.
+    pub(crate) fn close(&self, socket: BorrowedFd<'_>) {
+        let overhead = u64::from(self.cost.segment_overhead);
+        let Ok(info) = sys::tcp_info(socket) else {
             return;
         };
-        let segments = u64::from(info.segs_out) + 1;
-        let sent = info.bytes_sent + segments * u64::from(self.cost.segment_overhead);
-        let actual = sent + SYN_ACK_OPTIONS + self.cost.bytes(u64::from(info.notsent_bytes));
+        let segments = u64::from(info.segs_out) + 1 + CLOSING_SEGMENTS;
+        let unsent = self.cost.bytes(u64::from(info.notsent_bytes));
+        let actual = info.bytes_sent + segments * overhead + SYN_ACK_OPTIONS + unsent;
         let debited = self.debited.replace(actual);
         if actual > debited {
             self.worker.debit(actual - debited);
@@ -124,71 +126,20 @@ impl SocketGauge {
     }
 }
 
-/// A client's socket, gauged.
-pub(crate) struct GaugedStream {
-    stream: TcpStream,
-    gauge: Rc<SocketGauge>,
-}
-
-impl GaugedStream {
-    pub(crate) fn new(stream: TcpStream, gauge: Rc<SocketGauge>) -> Self {
-        Self { stream, gauge }
+/// What a connection's bytes cost. To a client on this host the link is taken
+/// to be Ethernet: loopback's segments of 64 KB would pace nothing.
+fn wire_cost(stream: &TcpStream) -> WireCost {
+    let usual = WireCost::ETHERNET_IPV4;
+    let Ok(peer) = stream.peer_addr().map(|peer| peer.ip().to_canonical()) else {
+        return usual;
+    };
+    if peer.is_loopback() {
+        return usual;
     }
-}
-
-impl Drop for GaugedStream {
-    fn drop(&mut self) {
-        self.gauge.settle(&self.stream);
-        let overhead = u64::from(self.gauge.cost.segment_overhead);
-        self.gauge.debit(CLOSING_SEGMENTS * overhead);
-    }
-}
-
-impl AsyncRead for GaugedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for GaugedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
-        if let Poll::Ready(Ok(written)) = outcome {
-            self.gauge.wrote(written, buf.len());
-        }
-        outcome
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        if let Poll::Ready(Ok(written)) = outcome {
-            let offered = bufs.iter().map(|buf| buf.len()).sum();
-            self.gauge.wrote(written, offered);
-        }
-        outcome
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    WireCost {
+        mss: SockRef::from(stream).tcp_mss().unwrap_or(usual.mss).max(1),
+        // An IPv6 header is 20 bytes longer.
+        segment_overhead: usual.segment_overhead + if peer.is_ipv6() { 20 } else { 0 },
+        ..usual
     }
 }

@@ -2,6 +2,7 @@
 //! whose critical sections are a few heap operations long.
 
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -13,8 +14,10 @@ use sprat_scheduler::{
 use super::timer::Timer;
 
 /// The uplink's scheduler and those who wait for it.
-pub struct PacedLink {
+pub(crate) struct PacedLink {
     epoch: Instant,
+    /// The pacer's, to be read without the lock.
+    rate_bits_per_s: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -41,22 +44,23 @@ impl Waiter {
 
 /// A moment's view of the uplink, for metrics.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkStatus {
+pub(crate) struct LinkStatus {
     /// Responses in progress.
-    pub open_flows: usize,
+    pub(crate) open_flows: usize,
     /// Of these, those that wait for their turn.
-    pub waiting_flows: usize,
+    pub(crate) waiting_flows: usize,
     /// Bits per second on the wire.
-    pub rate_bits_per_s: u64,
+    pub(crate) rate_bits_per_s: u64,
     /// Counters of the scheduler.
-    pub stats: EgressStats,
+    pub(crate) stats: EgressStats,
 }
 
 impl PacedLink {
     /// An uplink with no flows.
-    pub fn new(config: EgressConfig) -> Arc<Self> {
+    pub(crate) fn new(config: EgressConfig) -> Arc<Self> {
         Arc::new(Self {
             epoch: Instant::now(),
+            rate_bits_per_s: AtomicU64::new(config.pacer.rate_bits_per_s()),
             state: Mutex::new(State {
                 egress: Egress::new(config),
                 waiters: Vec::new(),
@@ -66,7 +70,7 @@ impl PacedLink {
     }
 
     /// What goes on now.
-    pub fn status(&self) -> LinkStatus {
+    pub(crate) fn status(&self) -> LinkStatus {
         let state = self.lock();
         LinkStatus {
             open_flows: state.egress.open_flows(),
@@ -114,6 +118,11 @@ impl WorkerLink {
         }
     }
 
+    /// Bits per second on the wire.
+    pub(crate) fn rate_bits_per_s(&self) -> u64 {
+        self.link.rate_bits_per_s.load(Ordering::Relaxed)
+    }
+
     /// Wire bytes went out that no grant covered.
     pub(crate) fn debit(&self, wire_bytes: u64) {
         self.link.lock().egress.debit(self.link.now(), wire_bytes);
@@ -127,7 +136,18 @@ impl WorkerLink {
     /// See [`Egress::fast_path`].
     pub(crate) fn fast_path(&self, wire_bytes: u64) -> bool {
         let now = self.link.now();
-        self.link.lock().egress.fast_path(now, wire_bytes)
+        let mut state = self.link.lock();
+        let trips = state.egress.stats().guard_trips;
+        let ahead = state.egress.fast_path(now, wire_bytes);
+        let tripped = state.egress.stats().guard_trips > trips;
+        drop(state);
+        if tripped {
+            tracing::warn!(
+                "arrivals on the fast path are far above their average: \
+                 until that passes they go in the ordinary order"
+            );
+        }
+        ahead
     }
 
     /// Makes all grants that are due and arms the timer for the next. Those

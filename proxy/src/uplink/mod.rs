@@ -1,6 +1,249 @@
-//! The uplink: responses on their way to clients, in the scheduler's order.
+//! The way out: responses go to clients in the scheduler's order.
 
 mod gauge;
+mod io;
 mod link;
 mod paced;
 mod timer;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use sprat_scheduler::Size;
+use tokio::net::TcpStream;
+
+use crate::connection::Connection;
+use crate::error::Reason;
+use crate::record::Record;
+
+pub(crate) use gauge::SocketGauge;
+pub(crate) use io::Io;
+pub(crate) use link::{PacedLink, WorkerLink};
+use paced::{Paced, head_bytes, pace, send_ahead};
+
+/// What a worker sends responses through.
+#[derive(Clone)]
+pub(crate) enum Uplink {
+    /// Everything at once.
+    Unlimited,
+    /// In the scheduler's order, at the link's pace.
+    Paced(Rc<WorkerLink>),
+}
+
+impl Uplink {
+    /// A worker's hold on the uplink; to be called on the worker's runtime.
+    ///
+    /// # Errors
+    ///
+    /// No timer can be had from the kernel.
+    pub(crate) fn new(link: Option<&Arc<PacedLink>>) -> std::io::Result<Self> {
+        Ok(match link {
+            None => Self::Unlimited,
+            Some(link) => Self::Paced(WorkerLink::new(Arc::clone(link))?),
+        })
+    }
+
+    /// Grants whenever the link gets free; runs as long as the worker.
+    pub(crate) async fn run(&self) {
+        match self {
+            Self::Unlimited => {}
+            Self::Paced(worker) => Rc::clone(worker).run().await,
+        }
+    }
+
+    /// Prepares a client's socket that has just been accepted.
+    pub(crate) fn accept(&self, stream: &TcpStream) -> Option<Rc<SocketGauge>> {
+        match self {
+            Self::Unlimited => None,
+            Self::Paced(worker) => Some(SocketGauge::new(worker, stream)),
+        }
+    }
+
+    /// The link's rate, if it has one.
+    pub(crate) fn rate_bits_per_s(&self) -> Option<f64> {
+        match self {
+            Self::Unlimited => None,
+            Self::Paced(worker) => Some(worker.rate_bits_per_s() as f64),
+        }
+    }
+
+    /// Sends an upstream's response, whose size is `known` as well as it is.
+    pub(crate) async fn respond(
+        &self,
+        connection: &Rc<Connection>,
+        response: Response<Incoming>,
+        known: Size,
+        accepts_json: bool,
+        mut record: Record,
+    ) -> Response<Body> {
+        record.known = known;
+        record.respond(response.status());
+        let inner = match connection.gauge() {
+            None => response.map(Inner::Upstream),
+            Some(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
+                send_ahead(gauge, head_bytes(&response)).await;
+                response.map(Inner::Upstream)
+            }
+            Some(gauge) => match pace(connection, gauge, known, response).await {
+                Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
+                Err(_) => {
+                    let full = Reason::UplinkFull;
+                    return self.refuse(connection, full, accepts_json, record).await;
+                }
+            },
+        };
+        inner.map(|inner| Body::new(inner, connection, record))
+    }
+
+    /// Sends an answer of the proxy itself.
+    pub(crate) async fn refuse(
+        &self,
+        connection: &Rc<Connection>,
+        reason: Reason,
+        accepts_json: bool,
+        mut record: Record,
+    ) -> Response<Body> {
+        connection.begin_response(None);
+        if reason.ends_connection() {
+            connection.close_lingering();
+        }
+        let response = reason.response(accepts_json);
+        let bytes = response.body().len() as u64;
+        record.known = Size::Exact(bytes);
+        record.fail(reason);
+        record.respond(response.status());
+        if let Some(gauge) = connection.gauge() {
+            send_ahead(gauge, head_bytes(&response) + bytes).await;
+        }
+        response.map(|text| Body::new(Inner::Local(Some(text)), connection, record))
+    }
+}
+
+/// The body of a response on its way to a client.
+pub(crate) struct Body {
+    inner: Inner,
+    connection: Rc<Connection>,
+    record: Option<Record>,
+}
+
+enum Inner {
+    Upstream(Incoming),
+    Paced(Box<Paced<Incoming>>),
+    Local(Option<Bytes>),
+}
+
+impl Body {
+    fn new(inner: Inner, connection: &Rc<Connection>, record: Record) -> Self {
+        Self {
+            inner,
+            connection: Rc::clone(connection),
+            record: Some(record),
+        }
+    }
+
+    /// The last frame has been handed over.
+    fn finish(&mut self) {
+        if let Some(mut record) = self.record.take() {
+            if let Inner::Paced(paced) = &self.inner {
+                record.wait = paced.waited();
+            }
+            record.release_upstream();
+            self.connection.finish(record);
+        }
+    }
+
+    fn fail(&mut self, reason: Reason) {
+        if let Some(mut record) = self.record.take() {
+            record.fail(reason);
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let frame = match &mut this.inner {
+            Inner::Upstream(incoming) => {
+                let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
+                    this.connection.upstream_silent();
+                    return Poll::Pending;
+                };
+                this.connection.upstream_sent();
+                frame
+            }
+            Inner::Paced(paced) => ready!(Pin::new(&mut **paced).poll_frame(cx)),
+            Inner::Local(text) => text.take().map(|text| Ok(Frame::data(text))),
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                if let (Some(data), Some(record)) = (frame.data_ref(), &mut this.record) {
+                    record.bytes += data.len() as u64;
+                }
+                // hyper does not poll again after trailers.
+                if frame.is_trailers() || this.is_end_stream() {
+                    this.finish();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                this.fail(Reason::ResponseIncomplete);
+                Poll::Ready(Some(Err(BodyError(error))))
+            }
+            None => {
+                this.finish();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.inner {
+            Inner::Upstream(incoming) => incoming.is_end_stream(),
+            Inner::Paced(paced) => paced.is_end_stream(),
+            Inner::Local(text) => text.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.inner {
+            Inner::Upstream(incoming) => incoming.size_hint(),
+            Inner::Paced(paced) => paced.size_hint(),
+            Inner::Local(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        // A response without a body is never polled; hyper drops it unread.
+        let unread = matches!(self.inner, Inner::Local(_)) && self.connection.is_responding();
+        if self.is_end_stream() || unread {
+            self.finish();
+        }
+    }
+}
+
+/// The upstream ended the body early; the client's connection is closed, which
+/// tells it so.
+#[derive(Debug, thiserror::Error)]
+#[error("the upstream ended the response's body: {0}")]
+pub(crate) struct BodyError(hyper::Error);
+
+impl From<Infallible> for BodyError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}

@@ -13,6 +13,7 @@ use sprat_scheduler::{AtCapacity, Size};
 
 use super::gauge::SocketGauge;
 use super::link::Flow;
+use crate::connection::Connection;
 
 /// How long a head waits for the first bytes of its body, so that both go out
 /// in one segment. A backend that writes them separately does so within this.
@@ -20,6 +21,9 @@ const HEAD_WAIT: Duration = Duration::from_millis(2);
 
 /// Framing of one chunk in chunked coding: the size in hex, two line ends.
 const CHUNK_FRAMING: u64 = 12;
+
+/// All responses are of one level until classes say otherwise.
+const LEVEL: u8 = 0;
 
 /// Chunks of the upstream's held back at most, so that a segment need not be
 /// cut where a chunk ends.
@@ -30,6 +34,7 @@ pub(crate) struct Paced<B> {
     inner: B,
     flow: Flow,
     gauge: Rc<SocketGauge>,
+    connection: Rc<Connection>,
     /// Read from upstream and not yet granted.
     chunks: [Bytes; CHUNKS_HELD],
     trailers: Option<HeaderMap>,
@@ -52,8 +57,8 @@ impl<B> Paced<B> {
 ///
 /// `size` is what is known of the body's.
 pub(crate) async fn pace<B>(
+    connection: &Rc<Connection>,
     gauge: &Rc<SocketGauge>,
-    level: u8,
     size: Size,
     response: Response<B>,
 ) -> Result<Response<Paced<B>>, (AtCapacity, Response<B>)>
@@ -69,7 +74,7 @@ where
         },
         Size::Unknown => Size::Unknown,
     };
-    let flow = match Flow::open(gauge.worker(), level, whole, gauge.cost()) {
+    let flow = match Flow::open(gauge.worker(), LEVEL, whole, gauge.cost()) {
         Ok(flow) => flow,
         Err(full) => return Err((full, response)),
     };
@@ -79,6 +84,7 @@ where
         inner,
         flow,
         gauge: Rc::clone(gauge),
+        connection: Rc::clone(connection),
         chunks: [Bytes::new(), Bytes::new()],
         trailers: None,
         ended: false,
@@ -92,15 +98,25 @@ where
         Ok(Err(_)) => {}
         // The size alone says nothing of when the body comes: the head goes
         // ahead, as what is small and needed for the client to go on.
-        Err(_) => {
-            if gauge.worker().fast_path(gauge.cost().bytes(head)) {
-                gauge.promise(head);
-            } else {
-                paced.grant_head(head).await;
+        Err(_) => send_ahead(gauge, head).await,
+    }
+    Ok(Response::from_parts(parts, paced))
+}
+
+/// Has `bytes` go ahead of everything, or in the ordinary order while the
+/// fast path's guard says so.
+pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, bytes: u64) {
+    if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
+        let flow = Flow::open(gauge.worker(), LEVEL, Size::Exact(bytes), gauge.cost());
+        // With no room for another flow, what is small goes at once.
+        if let Ok(mut flow) = flow {
+            let mut granted = 0;
+            while granted < bytes {
+                granted += poll_fn(|cx| flow.poll_grant(cx, bytes - granted)).await;
             }
         }
     }
-    Ok(Response::from_parts(parts, paced))
+    gauge.promise(bytes);
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
@@ -128,12 +144,18 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
                 self.ended = true;
                 break;
             }
-            match Pin::new(&mut self.inner).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => self.take(frame),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
-                Poll::Ready(None) => self.ended = true,
-                Poll::Pending if self.held() > 0 => break,
-                Poll::Pending => return Poll::Pending,
+            let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else {
+                if self.held() > 0 {
+                    break;
+                }
+                self.connection.upstream_silent();
+                return Poll::Pending;
+            };
+            self.connection.upstream_sent();
+            match frame {
+                Some(Ok(frame)) => self.take(frame),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => self.ended = true,
             }
         }
         Poll::Ready(Ok(()))
@@ -216,7 +238,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
 }
 
 /// Bytes of the head as HTTP/1.1 writes it, a few over rather than under.
-fn head_bytes<B>(response: &Response<B>) -> u64 {
+pub(crate) fn head_bytes<B>(response: &Response<B>) -> u64 {
     /// `HTTP/1.1 200 ` and two line ends.
     const STATUS_LINE: usize = 17;
     /// `connection: keep-alive` or `transfer-encoding: chunked`.

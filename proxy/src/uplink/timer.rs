@@ -14,6 +14,8 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::sys;
+
 pub(crate) struct Timer {
     fd: AsyncFd<OwnedFd>,
 }
@@ -23,7 +25,7 @@ impl Timer {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self {
-            fd: AsyncFd::with_interest(fd, Interest::READABLE)?,
+            fd: sys::watch_readable(fd)?,
         })
     }
 

@@ -1,0 +1,315 @@
+//! The access log: one line for each request, written by a thread of its own.
+//!
+//! Workers never wait for the disk: a line that finds the queue full is
+//! dropped and counted.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderValue, Method, StatusCode, Uri};
+use serde::Serialize;
+use sprat_config::resolved::{AccessLog, Cluster, LogFormat, LogTarget};
+use sprat_scheduler::Size;
+
+use crate::error::Reason;
+
+/// Lines that may wait for the writer.
+const QUEUE_LINES: usize = 16_384;
+
+/// One request, as the worker saw it.
+pub(crate) struct Line {
+    /// When it ended.
+    pub(crate) ended: SystemTime,
+    /// From the end of the head to the end of the response.
+    pub(crate) duration: Duration,
+    /// The other end of the connection.
+    pub(crate) client: SocketAddr,
+    /// None if the head could not be read; so the next two.
+    pub(crate) method: Option<Method>,
+    /// The request's target.
+    pub(crate) target: Option<Uri>,
+    /// The request's `Host`.
+    pub(crate) host: Option<HeaderValue>,
+    /// The client's status, or the one it would have got.
+    pub(crate) status: Option<StatusCode>,
+    /// Of the body.
+    pub(crate) bytes: u64,
+    /// The size known when the response started.
+    pub(crate) known: Size,
+    /// How long its bytes waited for the uplink.
+    pub(crate) wait: Duration,
+    /// Duration over the ideal time on an idle uplink; none if that has no
+    /// rate.
+    pub(crate) slowdown: Option<f64>,
+    /// The cluster, and the index of the endpoint.
+    pub(crate) upstream: Option<(Arc<Cluster>, Option<usize>)>,
+    /// What went wrong.
+    pub(crate) reason: Option<Reason>,
+    /// Whether the response ended before its end.
+    pub(crate) aborted: bool,
+}
+
+/// A line in JSON; the order of the fields is that of the output.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    time: String,
+    client: String,
+    method: Option<&'a str>,
+    host: Option<&'a str>,
+    path: Option<String>,
+    status: Option<u16>,
+    bytes: u64,
+    size: Option<u64>,
+    size_source: &'static str,
+    duration_ms: f64,
+    wait_ms: f64,
+    slowdown: Option<f64>,
+    cluster: Option<&'a str>,
+    endpoint: Option<String>,
+    reason: Option<&'static str>,
+    aborted: bool,
+}
+
+impl Line {
+    fn started(&self) -> jiff::Timestamp {
+        let started = self.ended.checked_sub(self.duration).unwrap_or(self.ended);
+        jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    fn path(&self) -> Option<String> {
+        let target = self.target.as_ref()?;
+        Some(match target.path_and_query() {
+            Some(path) => path.as_str().to_owned(),
+            None => target.to_string(),
+        })
+    }
+
+    fn write(&self, format: LogFormat, out: &mut Vec<u8>) -> io::Result<()> {
+        match format {
+            LogFormat::Json => self.write_json(out),
+            LogFormat::Combined => self.write_combined(out),
+        }
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let cluster = self.upstream.as_ref().map(|(cluster, _)| cluster);
+        let endpoint = self.upstream.as_ref().and_then(|(cluster, endpoint)| {
+            endpoint.map(|index| cluster.endpoints[index].address.to_string())
+        });
+        let line = JsonLine {
+            time: format!("{:.3}", self.started()),
+            client: self.client.to_string(),
+            method: self.method.as_ref().map(Method::as_str),
+            host: self.host.as_ref().and_then(|host| host.to_str().ok()),
+            path: self.path(),
+            status: self.status.map(|status| status.as_u16()),
+            bytes: self.bytes,
+            size: self.known.bytes(),
+            size_source: match self.known {
+                Size::Exact(_) => "exact",
+                Size::Estimate { .. } => "estimate",
+                Size::Unknown => "unknown",
+            },
+            duration_ms: millis(self.duration),
+            wait_ms: millis(self.wait),
+            slowdown: self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3),
+            cluster: cluster.map(|cluster| cluster.name.as_str()),
+            endpoint,
+            reason: self.reason.map(Reason::name),
+            aborted: self.aborted,
+        };
+        serde_json::to_writer(&mut *out, &line)?;
+        out.push(b'\n');
+        Ok(())
+    }
+
+    /// `%h - - [%t] "%r" %>s %b "-" "-"`, then size, wait in ms and slowdown.
+    fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
+        write!(out, "{} - - [{time}] \"", self.client.ip())?;
+        match (&self.method, self.path()) {
+            // A target holds neither quotes nor spaces: the parser refuses them.
+            (Some(method), Some(path)) => write!(out, "{method} {path} HTTP/1.1")?,
+            _ => out.push(b'-'),
+        }
+        let status = self.status.map_or(0, |status| status.as_u16());
+        write!(out, "\" {status:03} {} \"-\" \"-\" ", self.bytes)?;
+        match self.known.bytes() {
+            Some(size) => write!(out, "{size}")?,
+            None => out.push(b'-'),
+        }
+        write!(out, " {:.3} ", millis(self.wait))?;
+        match self.slowdown {
+            Some(slowdown) => writeln!(out, "{slowdown:.3}"),
+            None => writeln!(out, "-"),
+        }
+    }
+}
+
+/// Milliseconds, to the microsecond.
+fn millis(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1e3
+}
+
+/// A worker's end of the queue.
+#[derive(Clone)]
+pub(crate) struct Sender(SyncSender<Line>);
+
+impl Sender {
+    /// Queues a line; false if there was no room.
+    pub(crate) fn send(&self, line: Line) -> bool {
+        self.0.try_send(line).is_ok()
+    }
+}
+
+/// The writer's thread. It ends when every [`Sender`] is gone and the last
+/// line is written.
+pub(crate) struct Writer {
+    thread: JoinHandle<()>,
+    reopen: Arc<AtomicBool>,
+}
+
+impl Writer {
+    /// Opens the log and starts the thread.
+    pub(crate) fn start(config: &AccessLog) -> io::Result<(Sender, Self)> {
+        let out = open(&config.target)?;
+        let (sender, lines) = sync_channel(QUEUE_LINES);
+        let reopen = Arc::new(AtomicBool::new(false));
+        let (target, format, flag) = (config.target.clone(), config.format, Arc::clone(&reopen));
+        let thread = std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || write_all(&lines, out, &target, format, &flag))?;
+        Ok((Sender(sender), Self { thread, reopen }))
+    }
+
+    /// A handle that asks for the file to be opened anew, before the next
+    /// line, after it has been rotated away.
+    pub(crate) fn reopener(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.reopen)
+    }
+
+    /// Waits until the last line is written.
+    pub(crate) fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("the access log's writer panicked");
+        }
+    }
+}
+
+type Output = BufWriter<Box<dyn Write + Send>>;
+
+fn open(target: &LogTarget) -> io::Result<Output> {
+    let out: Box<dyn Write + Send> = match target {
+        LogTarget::Stdout => Box::new(io::stdout()),
+        LogTarget::File(path) => Box::new(open_file(path)?),
+    };
+    Ok(BufWriter::with_capacity(64 << 10, out))
+}
+
+fn open_file(path: &PathBuf) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn write_all(
+    lines: &Receiver<Line>,
+    mut out: Output,
+    target: &LogTarget,
+    format: LogFormat,
+    reopen: &AtomicBool,
+) {
+    let mut text = Vec::with_capacity(1024);
+    let mut failing = false;
+    while let Ok(first) = lines.recv() {
+        if reopen.swap(false, Ordering::Relaxed) {
+            match open(target) {
+                Ok(fresh) => out = fresh,
+                Err(error) => tracing::error!(%error, "the access log cannot be reopened"),
+            }
+        }
+        let mut result = Ok(());
+        // What has queued up meanwhile goes out in one write.
+        for line in std::iter::once(first).chain(lines.try_iter().take(QUEUE_LINES)) {
+            text.clear();
+            result = line.write(format, &mut text);
+            result = result.and_then(|()| out.write_all(&text));
+            if result.is_err() {
+                break;
+            }
+        }
+        match result.and_then(|()| out.flush()) {
+            Ok(()) => failing = false,
+            Err(error) if !failing => {
+                failing = true;
+                tracing::error!(%error, "the access log cannot be written; lines are lost");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Line {
+        Line {
+            ended: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
+            duration: Duration::from_millis(250),
+            client: "192.0.2.7:4711".parse().unwrap(),
+            method: Some(Method::GET),
+            target: Some(Uri::from_static("/a?b=c")),
+            host: Some(HeaderValue::from_static("www.example")),
+            status: Some(StatusCode::OK),
+            bytes: 1234,
+            known: Size::Exact(1234),
+            wait: Duration::from_micros(1500),
+            slowdown: Some(2.0),
+            upstream: None,
+            reason: None,
+            aborted: false,
+        }
+    }
+
+    fn text(line: &Line, format: LogFormat) -> String {
+        let mut out = Vec::new();
+        line.write(format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn json_has_every_field() {
+        assert_eq!(
+            text(&line(), LogFormat::Json),
+            "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
+             \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
+             \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\
+             \"duration_ms\":250.0,\"wait_ms\":1.5,\"slowdown\":2.0,\"cluster\":null,\
+             \"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
+        );
+    }
+
+    #[test]
+    fn combined_ends_with_size_wait_and_slowdown() {
+        let mut line = line();
+        line.target = Some(Uri::from_static("/a"));
+        assert_eq!(
+            text(&line, LogFormat::Combined),
+            "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a HTTP/1.1\" 200 1234 \
+             \"-\" \"-\" 1234 1.500 2.000\n"
+        );
+        line.method = None;
+        line.target = None;
+        line.known = Size::Unknown;
+        line.slowdown = None;
+        assert!(
+            text(&line, LogFormat::Combined).ends_with("\"-\" 200 1234 \"-\" \"-\" - 1.500 -\n")
+        );
+    }
+}

@@ -1,0 +1,518 @@
+//! A client's connection: what its request, its socket and its deadlines
+//! share, and the loop that drives it.
+//!
+//! Nothing here arms a timer for each request. The connection has one, armed
+//! for the earliest deadline it has seen; when it fires, the deadline is
+//! computed anew from the [`Phase`] and the marks that reads, writes and body
+//! chunks leave behind.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use http::{HeaderValue, StatusCode};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep_until, timeout};
+
+use crate::error::Reason;
+use crate::framing::HeadWatch;
+use crate::handler;
+use crate::record::Record;
+use crate::uplink::{Io, SocketGauge};
+use crate::worker::{ListenerState, Worker};
+
+/// How long a connection that ends with an error is still read, so that the
+/// client gets the answer instead of a reset (RFC 9112 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Bytes read and thrown away meanwhile, at most.
+const LINGER_BYTES: usize = 1 << 20;
+
+/// What a connection is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Phase {
+    /// -> a request's first byte came (or the connection was accepted).
+    Head {
+        /// When.
+        since: Instant,
+        /// Whether any byte came.
+        begun: bool,
+    },
+    /// -> the head was read; the handler keeps [`Connection::wake_at`].
+    Waiting,
+    /// -> the response's head went out.
+    Responding,
+    /// -> the response went out.
+    Idle {
+        /// When.
+        since: Instant,
+    },
+}
+
+/// Bounds on the response in progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResponseBounds {
+    /// Between two chunks of the upstream's body.
+    pub(crate) upstream_idle: Duration,
+    /// When the exchange must be over.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// A client's connection.
+pub(crate) struct Connection {
+    /// The worker that owns it.
+    pub(crate) worker: Rc<Worker>,
+    /// The listener that accepted it.
+    pub(crate) listener: Rc<ListenerState>,
+    /// The other end.
+    pub(crate) peer: SocketAddr,
+    peer_text: OnceCell<HeaderValue>,
+    /// What it puts on the uplink, if that is paced.
+    gauge: Option<Rc<SocketGauge>>,
+    /// When the handler wants to be polled again.
+    pub(crate) wake_at: Cell<Instant>,
+    phase: Cell<Phase>,
+    bounds: Cell<Option<ResponseBounds>>,
+    head_watch: Cell<HeadWatch>,
+    upstream_silent_since: Cell<Option<Instant>>,
+    write_blocked_since: Cell<Option<Instant>>,
+    written: Cell<u64>,
+    /// Responses handed over to hyper whose bytes may not be in the socket
+    /// yet.
+    finishing: RefCell<Option<Record>>,
+    waker: RefCell<Option<Waker>>,
+    draining: Cell<bool>,
+    cut: Cell<Option<Reason>>,
+    lingers: Cell<bool>,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub(crate) fn new(
+        worker: Rc<Worker>,
+        listener: Rc<ListenerState>,
+        peer: SocketAddr,
+        gauge: Option<Rc<SocketGauge>>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            worker,
+            listener,
+            peer,
+            peer_text: OnceCell::new(),
+            gauge,
+            wake_at: Cell::new(now),
+            phase: Cell::new(Phase::Head {
+                since: now,
+                begun: false,
+            }),
+            bounds: Cell::new(None),
+            head_watch: Cell::new(HeadWatch::default()),
+            upstream_silent_since: Cell::new(None),
+            write_blocked_since: Cell::new(None),
+            written: Cell::new(0),
+            finishing: RefCell::new(None),
+            waker: RefCell::new(None),
+            draining: Cell::new(false),
+            cut: Cell::new(None),
+            lingers: Cell::new(false),
+        }
+    }
+
+    /// The peer's address as text, for forwarding headers.
+    pub(crate) fn peer_text(&self) -> &HeaderValue {
+        self.peer_text.get_or_init(|| {
+            let ip = self.peer.ip().to_canonical();
+            HeaderValue::try_from(ip.to_string()).expect("an address is visible ASCII")
+        })
+    }
+
+    /// What it puts on the uplink, if that is paced.
+    pub(crate) fn gauge(&self) -> Option<&Rc<SocketGauge>> {
+        self.gauge.as_ref()
+    }
+
+    /// Whether a response is on its way.
+    pub(crate) fn is_responding(&self) -> bool {
+        self.phase.get() == Phase::Responding
+    }
+
+    // What the socket reports (`uplink::Io`).
+
+    /// These bytes have just been read from the socket.
+    pub(crate) fn on_read(&self, bytes: &[u8]) {
+        match self.phase.get() {
+            Phase::Idle { .. } => self.phase.set(Phase::Head {
+                since: Instant::now(),
+                begun: true,
+            }),
+            Phase::Head {
+                since,
+                begun: false,
+            } => {
+                self.phase.set(Phase::Head { since, begun: true });
+            }
+            _ => {}
+        }
+        if matches!(self.phase.get(), Phase::Head { .. }) {
+            let mut watch = self.head_watch.get();
+            watch.read(bytes);
+            self.head_watch.set(watch);
+        }
+    }
+
+    /// So many bytes have just been taken by the socket.
+    pub(crate) fn on_written(&self, bytes: usize) {
+        self.written.set(self.written.get() + bytes as u64);
+        self.write_blocked_since.set(None);
+    }
+
+    /// The socket takes no more for now.
+    pub(crate) fn on_write_blocked(&self) {
+        if self.write_blocked_since.get().is_none() {
+            self.write_blocked_since.set(Some(Instant::now()));
+        }
+    }
+
+    /// Bytes that the socket has taken since the connection was accepted.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    // What the request reports (`handler`, `uplink::Body`).
+
+    /// A request's head has been read. True if it had both a
+    /// `Transfer-Encoding` and a `Content-Length` field.
+    pub(crate) fn begin_request(&self) -> bool {
+        self.phase.set(Phase::Waiting);
+        self.head_watch.take().saw_both_lengths()
+    }
+
+    /// The response's head goes out; its body follows.
+    pub(crate) fn begin_response(&self, bounds: Option<ResponseBounds>) {
+        self.phase.set(Phase::Responding);
+        self.bounds.set(bounds);
+        self.upstream_silent_since.set(None);
+    }
+
+    /// The upstream has sent a chunk.
+    pub(crate) fn upstream_sent(&self) {
+        self.upstream_silent_since.set(None);
+    }
+
+    /// The client could take more than the upstream has sent.
+    pub(crate) fn upstream_silent(&self) {
+        if self.upstream_silent_since.get().is_none() {
+            self.upstream_silent_since.set(Some(Instant::now()));
+        }
+    }
+
+    /// The response is complete up to what hyper and the socket still hold;
+    /// the record is completed when the socket has taken it all.
+    pub(crate) fn finish(&self, record: Record) {
+        self.bounds.set(None);
+        self.upstream_silent_since.set(None);
+        if let Some(earlier) = self.finishing.replace(Some(record)) {
+            // Pipelined: the earlier response went out before this one began.
+            earlier.complete();
+        }
+        if self.phase.get() == Phase::Responding {
+            self.phase.set(Phase::Idle {
+                since: Instant::now(),
+            });
+        }
+    }
+
+    /// The connection ends with the present answer, while the client may still
+    /// be sending: it is read for a while, so that the answer arrives.
+    pub(crate) fn close_lingering(&self) {
+        self.lingers.set(true);
+    }
+
+    /// Why the connection is being cut, if it is.
+    pub(crate) fn cut_reason(&self) -> Option<Reason> {
+        self.cut.get()
+    }
+
+    // What the worker asks for.
+
+    /// No further request: closes when the present one is answered.
+    pub(crate) fn drain(&self) {
+        self.draining.set(true);
+        self.wake();
+    }
+
+    /// Closes now.
+    pub(crate) fn cut(&self, reason: Reason) {
+        self.cut.set(Some(reason));
+        self.wake();
+    }
+
+    /// Has the connection's task look at it again.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    // Deadlines.
+
+    /// None while nothing is being waited for.
+    fn next_deadline(&self) -> Option<Instant> {
+        let listener = &self.listener.config;
+        let phase = match self.phase.get() {
+            Phase::Head { since, .. } => Some(since + listener.header_timeout),
+            Phase::Idle { since } => Some(since + listener.idle_timeout),
+            Phase::Waiting => Some(self.wake_at.get()),
+            Phase::Responding => None,
+        };
+        let blocked = self.write_blocked_since.get();
+        let bounds = self.bounds.get();
+        let deadlines = [
+            phase,
+            blocked.map(|since| since + listener.stream_idle_timeout),
+            bounds.and_then(|bounds| bounds.deadline),
+            bounds
+                .zip(self.upstream_silent_since.get())
+                .map(|(bounds, since)| since + bounds.upstream_idle),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn expired(&self, now: Instant) -> Option<End> {
+        let listener = &self.listener.config;
+        let past = |since: Instant, bound: Duration| now >= since + bound;
+        if let Some(since) = self.write_blocked_since.get()
+            && past(since, listener.stream_idle_timeout)
+        {
+            return Some(End::Cut(Reason::ClientStalled));
+        }
+        if let Some(bounds) = self.bounds.get() {
+            if bounds.deadline.is_some_and(|deadline| now >= deadline) {
+                return Some(End::Cut(Reason::RouteTimeout));
+            }
+            if let Some(since) = self.upstream_silent_since.get()
+                && past(since, bounds.upstream_idle)
+            {
+                return Some(End::Cut(Reason::UpstreamIdleTimeout));
+            }
+        }
+        match self.phase.get() {
+            Phase::Head { since, begun } if past(since, listener.header_timeout) => {
+                Some(if begun { End::HeadTimeout } else { End::Idle })
+            }
+            Phase::Idle { since } if past(since, listener.idle_timeout) => Some(End::Idle),
+            _ => None,
+        }
+    }
+
+    /// Completes the response whose last byte the socket has taken.
+    fn settle(&self) {
+        if self.write_blocked_since.get().is_none()
+            && let Some(record) = self.finishing.take()
+        {
+            record.complete();
+        }
+    }
+}
+
+/// Why a connection's loop ended.
+enum End {
+    /// hyper is done with it.
+    Closed,
+    /// hyper gave it up.
+    Failed(hyper::Error),
+    /// A kept connection was not used again.
+    Idle,
+    /// The head did not arrive.
+    HeadTimeout,
+    /// It must end in the middle.
+    Cut(Reason),
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
+    let io = TokioIo::new(Io::new(stream, Rc::clone(&connection)));
+    let service = service_fn({
+        let connection = Rc::clone(&connection);
+        move |request| {
+            let connection = Rc::clone(&connection);
+            // Boxed: an idle connection does not carry a request's room.
+            Box::pin(async move { Ok::<_, Infallible>(handler::handle(connection, request).await) })
+        }
+    });
+    let mut http = connection.listener.http.serve_connection(io, service);
+    let first = connection.next_deadline().unwrap_or_else(Instant::now);
+    let mut sleep = pin!(sleep_until(first.into()));
+    let mut armed = false;
+    let end = poll_fn(|cx| {
+        register(&connection, cx);
+        loop {
+            if let Some(reason) = connection.cut.get() {
+                return Poll::Ready(End::Cut(reason));
+            }
+            if connection.draining.get() {
+                Pin::new(&mut http).graceful_shutdown();
+            }
+            match Pin::new(&mut http).poll(cx) {
+                Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
+                Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
+                Poll::Pending => connection.settle(),
+            }
+            if !rearm(&connection, sleep.as_mut(), &mut armed, cx) {
+                return Poll::Pending;
+            }
+            if let Some(end) = connection.expired(Instant::now()) {
+                return Poll::Ready(end);
+            }
+        }
+    })
+    .await;
+    if let End::Cut(reason) = &end {
+        // Before hyper drops the response, whose record asks for it.
+        connection.cut.set(Some(*reason));
+    }
+    let parts = http.into_parts();
+    // Boxed: an idle connection does not carry the room that its end needs.
+    Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
+}
+
+fn register(connection: &Connection, cx: &Context<'_>) {
+    let mut waker = connection.waker.borrow_mut();
+    if !waker
+        .as_ref()
+        .is_some_and(|waker| waker.will_wake(cx.waker()))
+    {
+        *waker = Some(cx.waker().clone());
+    }
+}
+
+/// Arms the timer for the next deadline if that is earlier than what it is
+/// armed for; true if it has fired, and deadlines must be looked at.
+fn rearm(
+    connection: &Connection,
+    mut sleep: Pin<&mut Sleep>,
+    armed: &mut bool,
+    cx: &mut Context<'_>,
+) -> bool {
+    let fired = *armed && sleep.is_elapsed();
+    if let Some(next) = connection.next_deadline() {
+        if fired {
+            // A deadline that has passed is dealt with by the caller; should
+            // it stay, looking again soon is enough.
+            let soon = Instant::now() + Duration::from_millis(5);
+            sleep.as_mut().reset(next.max(soon).into());
+            *armed = false;
+        } else if *armed && sleep.deadline() > next.into() {
+            sleep.as_mut().reset(next.into());
+            *armed = false;
+        }
+    } else if fired {
+        // Nothing to wait for now; the next poll that finds a deadline arms it.
+        let later = Instant::now() + connection.listener.config.stream_idle_timeout;
+        sleep.as_mut().reset(later.into());
+        *armed = false;
+    }
+    if !*armed {
+        // Registers the task; from then on the timer wakes it by itself.
+        *armed = true;
+        return sleep.poll(cx).is_ready() || fired;
+    }
+    fired
+}
+
+/// Says what there is to say, and closes.
+async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
+    tracing::trace!(peer = %connection.peer, bytes = connection.written(), "connection ends");
+    match &end {
+        End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
+        // hyper has sent its answer to a bad head after what was before it.
+        End::Failed(error) if error.is_parse() => connection.settle(),
+        End::Failed(_) | End::Cut(_) => {}
+    }
+    // A response that is still here was never taken by the socket as a whole.
+    drop(connection.finishing.take());
+    match end {
+        End::Closed if connection.lingers.get() => linger(io).await,
+        End::Failed(error) => failed(connection, &error, io).await,
+        End::HeadTimeout => refuse(connection, Reason::HeadTimeout, io).await,
+        End::Closed | End::Idle | End::Cut(_) => {}
+    }
+}
+
+async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
+    let reason = if error.is_parse_too_large() {
+        Reason::HeadTooLarge
+    } else if error.is_parse() {
+        Reason::MalformedHead
+    } else if matches!(connection.phase.get(), Phase::Head { begun: true, .. }) {
+        Reason::TruncatedHead
+    } else {
+        // In the middle of a request: its record says what happened.
+        return;
+    };
+    let mut record = Record::unreadable(connection);
+    let status = reason.facts().status;
+    record.fail(reason);
+    if error.is_parse() {
+        // hyper has answered.
+        record.respond(status);
+        record.complete();
+        linger(io).await;
+    }
+}
+
+/// Answers a request whose head never came, and closes.
+async fn refuse(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
+    let mut record = Record::unreadable(connection);
+    record.fail(reason);
+    let status = reason.facts().status;
+    let response = bare_response(status, reason);
+    if timeout(LINGER, io.write_all(&response))
+        .await
+        .is_ok_and(|r| r.is_ok())
+    {
+        record.respond(status);
+        record.complete();
+        linger(io).await;
+    }
+}
+
+/// A whole answer outside of hyper.
+fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {} {}\r\nproxy-status: {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or(""),
+        reason.facts().proxy_status
+    )
+    .into_bytes()
+}
+
+/// Reads what the client is still sending, for a while.
+async fn linger(mut io: Io) {
+    let drain = async {
+        // An error means that the client has gone: nothing to wait for.
+        if io.shutdown().await.is_err() {
+            return;
+        }
+        let mut buffer = [0; 4096];
+        let mut left = LINGER_BYTES;
+        while left > 0 {
+            match io.read(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => left = left.saturating_sub(count),
+            }
+        }
+    };
+    // Elapsed: lingered long enough.
+    let _ = timeout(LINGER, drain).await;
+}

@@ -1,0 +1,310 @@
+//! Why Sprat answered by itself, or ended a response before its end.
+//!
+//! Every failure of a request has a [`Reason`]; what the client, the log and
+//! the metrics are told about it stands in one table, [`Reason::facts`].
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
+/// RFC 9209.
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// Methods that are passed on; `Allow` of a 405 (RFC 9110 10.2.1).
+const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// Why a request was not served, or not to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Reason {
+    // The request was wrong.
+    /// The head could not be parsed, or its lengths contradict each other.
+    MalformedHead,
+    /// The connection ended in the middle of a head.
+    TruncatedHead,
+    /// The connection ended in the middle of a request's body.
+    TruncatedBody,
+    /// The head is larger than the listener allows.
+    HeadTooLarge,
+    /// The target is longer than any server takes.
+    TargetTooLong,
+    /// The head did not arrive in time.
+    HeadTimeout,
+    /// The client stopped sending its body.
+    BodyTimeout,
+    /// The body is larger than the listener allows.
+    BodyTooLarge,
+    /// No `Host`, or more than one, or one that is no host.
+    InvalidHost,
+    /// A target in a form that is not served.
+    InvalidTarget,
+    /// `Transfer-Encoding` and `Content-Length` in one request.
+    ConflictingFraming,
+    /// A transfer coding other than chunked.
+    UnknownTransferCoding,
+    /// `CONNECT` or `TRACE`.
+    MethodRefused,
+    // Nothing is configured for it.
+    /// No route matches.
+    NoRoute,
+    // The upstream could not be reached.
+    /// The endpoint refused the connection.
+    ConnectionRefused,
+    /// The endpoint did not accept the connection in time.
+    ConnectionTimeout,
+    /// No way to the endpoint.
+    Unreachable,
+    /// The endpoint's name has no address.
+    NameNotFound,
+    /// As many connections to the endpoint as are allowed are busy.
+    ConnectionLimit,
+    // The upstream misbehaved.
+    /// The upstream closed the connection before it answered.
+    ConnectionTerminated,
+    /// The upstream's answer is not HTTP.
+    ProtocolError,
+    /// The upstream's head is larger than the cluster allows.
+    ResponseHeadTooLarge,
+    /// The upstream did not answer in time.
+    ResponseTimeout,
+    /// The upstream stopped taking the request's body.
+    UpstreamWriteTimeout,
+    /// The upstream stopped sending in the middle of the body.
+    UpstreamIdleTimeout,
+    /// The route's bound on the whole exchange passed.
+    RouteTimeout,
+    /// The upstream ended the body before its end.
+    ResponseIncomplete,
+    // This proxy.
+    /// As many responses as the uplink takes are in progress.
+    UplinkFull,
+    /// The client went away.
+    ClientClosed,
+    /// The client stopped reading.
+    ClientStalled,
+    /// The bound on a graceful shutdown passed.
+    Shutdown,
+}
+
+/// Where the fault lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The request or the client.
+    Client,
+    /// An endpoint.
+    Upstream,
+    /// The proxy's configuration or state.
+    Proxy,
+}
+
+/// What is told about a [`Reason`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// In logs and labels.
+    pub(crate) name: &'static str,
+    /// The client's status, or the one logged where none can be sent.
+    pub(crate) status: StatusCode,
+    /// Where the fault lies.
+    pub(crate) fault: Fault,
+    /// RFC 9209's error type and details, as the value of `Proxy-Status`.
+    pub(crate) proxy_status: &'static str,
+    /// For a human.
+    pub(crate) detail: &'static str,
+}
+
+/// Logged for a client that went away (there is nobody to send it to).
+fn client_closed_request() -> StatusCode {
+    StatusCode::from_u16(499).expect("499 is a valid status code")
+}
+
+macro_rules! facts {
+    ($name:literal, $status:expr, $fault:ident, $error:literal, $detail:literal) => {
+        Facts {
+            name: $name,
+            status: $status,
+            fault: Fault::$fault,
+            proxy_status: concat!("sprat; error=", $error, "; details=\"", $detail, "\""),
+            detail: $detail,
+        }
+    };
+}
+
+impl Reason {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 31] = [
+        Self::MalformedHead,
+        Self::TruncatedHead,
+        Self::TruncatedBody,
+        Self::HeadTooLarge,
+        Self::TargetTooLong,
+        Self::HeadTimeout,
+        Self::BodyTimeout,
+        Self::BodyTooLarge,
+        Self::InvalidHost,
+        Self::InvalidTarget,
+        Self::ConflictingFraming,
+        Self::UnknownTransferCoding,
+        Self::MethodRefused,
+        Self::NoRoute,
+        Self::ConnectionRefused,
+        Self::ConnectionTimeout,
+        Self::Unreachable,
+        Self::NameNotFound,
+        Self::ConnectionLimit,
+        Self::ConnectionTerminated,
+        Self::ProtocolError,
+        Self::ResponseHeadTooLarge,
+        Self::ResponseTimeout,
+        Self::UpstreamWriteTimeout,
+        Self::UpstreamIdleTimeout,
+        Self::RouteTimeout,
+        Self::ResponseIncomplete,
+        Self::UplinkFull,
+        Self::ClientClosed,
+        Self::ClientStalled,
+        Self::Shutdown,
+    ];
+
+    /// Its place in [`Reason::ALL`].
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// In logs and labels.
+    pub(crate) fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// What the client, the log and the metrics are told.
+    #[rustfmt::skip]
+    pub(crate) fn facts(self) -> Facts {
+        use StatusCode as S;
+        match self {
+            Self::MalformedHead => facts!("malformed_head", S::BAD_REQUEST, Client, "http_request_error", "the request's head is not valid HTTP/1.1"),
+            Self::TruncatedHead => facts!("truncated_head", S::BAD_REQUEST, Client, "http_request_error", "the connection ended in the middle of the request's head"),
+            Self::TruncatedBody => facts!("truncated_body", S::BAD_REQUEST, Client, "http_request_error", "the connection ended in the middle of the request's body"),
+            Self::HeadTooLarge => facts!("head_too_large", S::REQUEST_HEADER_FIELDS_TOO_LARGE, Client, "http_request_error", "the request's head is too large"),
+            Self::TargetTooLong => facts!("target_too_long", S::URI_TOO_LONG, Client, "http_request_error", "the request's target is too long"),
+            Self::HeadTimeout => facts!("head_timeout", S::REQUEST_TIMEOUT, Client, "http_request_error", "the request's head did not arrive in time"),
+            Self::BodyTimeout => facts!("body_timeout", S::REQUEST_TIMEOUT, Client, "http_request_error", "the request's body did not arrive in time"),
+            Self::BodyTooLarge => facts!("body_too_large", S::PAYLOAD_TOO_LARGE, Client, "http_request_error", "the request's body is too large"),
+            Self::InvalidHost => facts!("invalid_host", S::BAD_REQUEST, Client, "http_request_error", "the request needs exactly one valid Host"),
+            Self::InvalidTarget => facts!("invalid_target", S::BAD_REQUEST, Client, "http_request_error", "the request's target is not one that is served here"),
+            Self::ConflictingFraming => facts!("conflicting_framing", S::BAD_REQUEST, Client, "http_request_error", "Transfer-Encoding and Content-Length contradict each other"),
+            Self::UnknownTransferCoding => facts!("unknown_transfer_coding", S::NOT_IMPLEMENTED, Client, "http_request_error", "the only transfer coding known is chunked"),
+            Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),
+            Self::NoRoute => facts!("no_route", S::NOT_FOUND, Proxy, "destination_not_found", "no route matches the request"),
+            Self::ConnectionRefused => facts!("connection_refused", S::BAD_GATEWAY, Upstream, "connection_refused", "the endpoint refused the connection"),
+            Self::ConnectionTimeout => facts!("connection_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_timeout", "the endpoint did not accept the connection in time"),
+            Self::Unreachable => facts!("unreachable", S::BAD_GATEWAY, Upstream, "destination_ip_unroutable", "the endpoint cannot be reached"),
+            Self::NameNotFound => facts!("name_not_found", S::BAD_GATEWAY, Upstream, "dns_error", "the endpoint's name has no address"),
+            Self::ConnectionLimit => facts!("connection_limit", S::SERVICE_UNAVAILABLE, Upstream, "connection_limit_reached", "every connection to the endpoint is busy"),
+            Self::ConnectionTerminated => facts!("connection_terminated", S::BAD_GATEWAY, Upstream, "connection_terminated", "the endpoint closed the connection before it answered"),
+            Self::ProtocolError => facts!("protocol_error", S::BAD_GATEWAY, Upstream, "http_protocol_error", "the endpoint's answer is not valid HTTP/1.1"),
+            Self::ResponseHeadTooLarge => facts!("response_head_too_large", S::BAD_GATEWAY, Upstream, "http_response_header_section_size", "the head of the endpoint's answer is too large"),
+            Self::ResponseTimeout => facts!("response_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the endpoint did not answer in time"),
+            Self::UpstreamWriteTimeout => facts!("upstream_write_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_write_timeout", "the endpoint stopped taking the request's body"),
+            Self::UpstreamIdleTimeout => facts!("upstream_idle_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_read_timeout", "the endpoint stopped in the middle of its answer"),
+            Self::RouteTimeout => facts!("route_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the exchange took longer than the route allows"),
+            Self::ResponseIncomplete => facts!("response_incomplete", S::BAD_GATEWAY, Upstream, "http_response_incomplete", "the endpoint ended its answer too early"),
+            Self::UplinkFull => facts!("uplink_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many responses are in progress"),
+            Self::ClientClosed => facts!("client_closed", client_closed_request(), Client, "http_request_error", "the client closed the connection"),
+            Self::ClientStalled => facts!("client_stalled", client_closed_request(), Client, "http_request_error", "the client stopped reading"),
+            Self::Shutdown => facts!("shutdown", S::SERVICE_UNAVAILABLE, Proxy, "proxy_internal_response", "the proxy is shutting down"),
+        }
+    }
+
+    /// Whether the rest of the connection can't be used: the request's end is
+    /// unknown, or the client is still sending what nobody wants.
+    pub(crate) fn ends_connection(self) -> bool {
+        self.facts().fault == Fault::Client && self != Self::MethodRefused
+    }
+
+    /// The answer to a request whose headers are (or were) `request`: problem
+    /// details (RFC 9457), or text if the client takes no JSON.
+    pub(crate) fn response(self, accepts_json: bool) -> Response<Bytes> {
+        let facts = self.facts();
+        let title = facts.status.canonical_reason().unwrap_or("Error");
+        let (content_type, body) = if accepts_json {
+            let body = format!(
+                "{{\"type\":\"about:blank\",\"title\":\"{title}\",\"status\":{},\"detail\":\"{}\"}}\n",
+                facts.status.as_u16(),
+                facts.detail
+            );
+            ("application/problem+json", body)
+        } else {
+            let body = format!("{} {title}: {}\n", facts.status.as_u16(), facts.detail);
+            ("text/plain; charset=utf-8", body)
+        };
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = facts.status;
+        let length = response.body().len();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        headers.insert(PROXY_STATUS, HeaderValue::from_static(facts.proxy_status));
+        if self == Self::MethodRefused {
+            headers.insert(ALLOW, HeaderValue::from_static(ALLOWED_METHODS));
+        }
+        if self.ends_connection() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// Whether a client with these request headers takes problem details.
+pub(crate) fn accepts_json(request: &HeaderMap) -> bool {
+    let mut values = request.get_all(ACCEPT).iter().peekable();
+    values.peek().is_none()
+        || values.any(|value| {
+            value.to_str().is_ok_and(|value| {
+                ["*/*", "application/*", "json"]
+                    .iter()
+                    .any(|range| value.contains(range))
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_holds_every_reason_at_its_index() {
+        for (index, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+        assert_eq!(Reason::Shutdown.index() + 1, Reason::ALL.len());
+    }
+
+    #[test]
+    fn names_are_unique_and_proxy_status_is_ascii() {
+        let mut names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            let response = reason.response(true);
+            let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+            assert_eq!(body["status"], response.status().as_u16());
+            let status = response.headers()[PROXY_STATUS].to_str().unwrap();
+            assert!(status.starts_with("sprat; error="), "{status}");
+        }
+    }
+
+    #[test]
+    fn text_for_a_client_that_takes_no_json() {
+        let mut headers = HeaderMap::new();
+        assert!(accepts_json(&headers));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/html"));
+        assert!(!accepts_json(&headers));
+        headers.append(ACCEPT, HeaderValue::from_static("*/*;q=0.1"));
+        assert!(accepts_json(&headers));
+        let response = Reason::NoRoute.response(false);
+        assert_eq!(
+            response.headers()[CONTENT_TYPE],
+            "text/plain; charset=utf-8"
+        );
+    }
+}

@@ -1,0 +1,345 @@
+//! Header fields that a proxy takes away, and those that it adds.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use http::header::InvalidHeaderValue;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use sprat_config::resolved::Forwarding;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// What is always between two neighbours only (RFC 9110 7.6.1).
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    *name == CONNECTION
+        || *name == TE
+        || *name == TRANSFER_ENCODING
+        || *name == UPGRADE
+        || *name == KEEP_ALIVE
+        || *name == PROXY_CONNECTION
+}
+
+/// What framed the message on the connection it came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HopByHop {
+    /// `Transfer-Encoding: chunked`.
+    pub(crate) chunked: bool,
+    /// A transfer coding other than chunked.
+    pub(crate) unknown_coding: bool,
+    /// `TE: trailers`.
+    pub(crate) takes_trailers: bool,
+}
+
+/// Removes what is meant for this hop: the fields above, and those that
+/// `Connection` names.
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
+    let mut found = HopByHop::default();
+    if !headers.keys().any(is_hop_by_hop) {
+        return found;
+    }
+    for value in headers.get_all(TRANSFER_ENCODING) {
+        match value.as_bytes().eq_ignore_ascii_case(b"chunked") {
+            true if !found.chunked => found.chunked = true,
+            _ => found.unknown_coding = true,
+        }
+    }
+    found.takes_trailers = headers
+        .get_all(TE)
+        .iter()
+        .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(tokens)
+        .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
+        .filter(may_be_named)
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [
+        CONNECTION,
+        TE,
+        TRANSFER_ENCODING,
+        UPGRADE,
+        KEEP_ALIVE,
+        PROXY_CONNECTION,
+    ] {
+        headers.remove(name);
+    }
+    found
+}
+
+/// What `Connection` may not take away: it would change the message's
+/// meaning or who is asked.
+fn may_be_named(name: &HeaderName) -> bool {
+    *name != CONTENT_LENGTH && *name != HOST && *name != TRAILER && *name != VIA
+}
+
+/// The members of a comma-separated list.
+fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
+    let text = value.to_str().unwrap_or("");
+    text.split(',')
+        .map(str::trim)
+        .filter(|token| !token.is_empty())
+}
+
+/// A client, as the forwarding headers tell of it.
+pub(crate) struct Client<'a> {
+    /// Its address.
+    pub(crate) ip: IpAddr,
+    /// The address as text.
+    pub(crate) text: &'a HeaderValue,
+    /// The `Host` it asked for.
+    pub(crate) host: Option<&'a HeaderValue>,
+    /// The version of HTTP it speaks.
+    pub(crate) version: Version,
+}
+
+/// Tells backends about clients.
+#[derive(Debug)]
+pub(crate) struct Forwarder {
+    config: Forwarding,
+    /// What is added to `Via` for a client that speaks HTTP/1.0, and 1.1.
+    via: Option<[HeaderValue; 2]>,
+}
+
+impl Forwarder {
+    /// As `config` wants it.
+    ///
+    /// # Errors
+    ///
+    /// A pseudonym that no header field can hold.
+    pub(crate) fn new(config: &Forwarding) -> Result<Self, InvalidHeaderValue> {
+        let via = match &config.via {
+            Some(pseudonym) => Some([
+                HeaderValue::try_from(format!("1.0 {pseudonym}"))?,
+                HeaderValue::try_from(format!("1.1 {pseudonym}"))?,
+            ]),
+            None => None,
+        };
+        Ok(Self {
+            config: config.clone(),
+            via,
+        })
+    }
+
+    /// Replaces what an untrusted client says about itself, appends to what a
+    /// trusted one says.
+    pub(crate) fn add(&self, headers: &mut HeaderMap, client: &Client<'_>) {
+        let trusted = &self.config.trusted;
+        if !trusted.iter().any(|network| network.contains(client.ip)) {
+            for name in [
+                FORWARDED,
+                X_FORWARDED_FOR,
+                X_FORWARDED_PROTO,
+                X_FORWARDED_HOST,
+            ] {
+                headers.remove(name);
+            }
+        }
+        if self.config.x_forwarded {
+            append(headers, X_FORWARDED_FOR, client.text);
+            headers
+                .entry(X_FORWARDED_PROTO)
+                .or_insert(HeaderValue::from_static("http"));
+            if let Some(host) = client.host {
+                headers
+                    .entry(X_FORWARDED_HOST)
+                    .or_insert_with(|| host.clone());
+            }
+        }
+        if self.config.forwarded
+            && let Some(element) = forwarded_element(client)
+        {
+            append(headers, FORWARDED, &element);
+        }
+        if let Some(via) = &self.via {
+            let spoken = usize::from(client.version != Version::HTTP_10);
+            append(headers, VIA, &via[spoken]);
+        }
+    }
+}
+
+/// `for=192.0.2.1;host="example.org:80";proto=http` (RFC 7239 4).
+fn forwarded_element(client: &Client<'_>) -> Option<HeaderValue> {
+    let mut element = String::with_capacity(64);
+    // Writing to a string does not fail.
+    let _ = match client.ip.to_canonical() {
+        IpAddr::V4(ip) => write!(element, "for={ip}"),
+        IpAddr::V6(ip) => write!(element, "for=\"[{ip}]\""),
+    };
+    if let Some(host) = client.host.and_then(|host| host.to_str().ok()) {
+        let token = !host.is_empty() && host.bytes().all(is_token_byte);
+        // A valid host has neither quotes nor backslashes.
+        let _ = match token {
+            true => write!(element, ";host={host}"),
+            false => write!(element, ";host=\"{host}\""),
+        };
+    }
+    element.push_str(";proto=http");
+    HeaderValue::try_from(element).ok()
+}
+
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Adds a member to a list, in one field line.
+fn append(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
+    if !headers.contains_key(&name) {
+        headers.insert(name, value.clone());
+        return;
+    }
+    let mut list = Vec::new();
+    for member in headers.get_all(&name).iter().chain([value]) {
+        if !list.is_empty() {
+            list.extend_from_slice(b", ");
+        }
+        list.extend_from_slice(member.as_bytes());
+    }
+    // Joined valid values are valid.
+    if let Ok(list) = HeaderValue::from_bytes(&list) {
+        headers.insert(name, list);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&str, &str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|(name, value)| {
+                let name: HeaderName = name.parse().unwrap();
+                (name, HeaderValue::from_str(value).unwrap())
+            })
+            .collect()
+    }
+
+    fn text(headers: &HeaderMap) -> Vec<String> {
+        let mut fields: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        fields.sort();
+        fields
+    }
+
+    #[test]
+    fn hop_by_hop_fields_and_those_named_go() {
+        let mut headers = map(&[
+            ("connection", "close, X-Secret"),
+            ("connection", "content-length, Host"),
+            ("x-secret", "1"),
+            ("keep-alive", "timeout=5"),
+            ("te", "gzip, trailers"),
+            ("transfer-encoding", "Chunked"),
+            ("upgrade", "websocket"),
+            ("proxy-connection", "keep-alive"),
+            ("host", "a"),
+            ("trailer", "x-sum"),
+            ("accept", "*/*"),
+        ]);
+        let found = strip_hop_by_hop(&mut headers);
+        assert!(found.chunked && found.takes_trailers && !found.unknown_coding);
+        assert_eq!(text(&headers), ["accept: */*", "host: a", "trailer: x-sum"]);
+        let gzip = strip_hop_by_hop(&mut map(&[("transfer-encoding", "gzip, chunked")]));
+        assert!(gzip.unknown_coding);
+    }
+
+    fn forwarding(trusted: &str) -> Forwarding {
+        Forwarding {
+            x_forwarded: true,
+            forwarded: true,
+            trusted: vec![sprat_config::resolved::Network {
+                address: trusted.parse().unwrap(),
+                prefix_len: 32,
+            }],
+            via: Some("sprat".to_owned()),
+        }
+    }
+
+    fn forward(headers: &mut HeaderMap, forwarding: &Forwarding, ip: &str, host: &str) {
+        let client = Client {
+            ip: ip.parse().unwrap(),
+            text: &HeaderValue::from_str(ip).unwrap(),
+            host: Some(&HeaderValue::from_str(host).unwrap()),
+            version: Version::HTTP_11,
+        };
+        Forwarder::new(forwarding).unwrap().add(headers, &client);
+    }
+
+    const SPOOFED: [(&str, &str); 5] = [
+        ("x-forwarded-for", "198.51.100.1"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-host", "a.example"),
+        ("forwarded", "for=198.51.100.1"),
+        ("via", "1.1 edge"),
+    ];
+
+    #[test]
+    fn an_untrusted_client_is_not_believed() {
+        let mut headers = map(&SPOOFED);
+        forward(
+            &mut headers,
+            &forwarding("192.0.2.1"),
+            "192.0.2.2",
+            "b.example:80",
+        );
+        assert_eq!(
+            text(&headers),
+            [
+                "forwarded: for=192.0.2.2;host=\"b.example:80\";proto=http",
+                "via: 1.1 edge, 1.1 sprat",
+                "x-forwarded-for: 192.0.2.2",
+                "x-forwarded-host: b.example:80",
+                "x-forwarded-proto: http",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_trusted_client_is_appended_to() {
+        let mut headers = map(&SPOOFED);
+        forward(
+            &mut headers,
+            &forwarding("192.0.2.1"),
+            "192.0.2.1",
+            "b.example",
+        );
+        assert_eq!(
+            text(&headers),
+            [
+                "forwarded: for=198.51.100.1, for=192.0.2.1;host=b.example;proto=http",
+                "via: 1.1 edge, 1.1 sprat",
+                "x-forwarded-for: 198.51.100.1, 192.0.2.1",
+                "x-forwarded-host: a.example",
+                "x-forwarded-proto: https",
+            ]
+        );
+    }
+
+    #[test]
+    fn ipv6_is_quoted() {
+        let mut headers = HeaderMap::new();
+        forward(
+            &mut headers,
+            &forwarding("192.0.2.1"),
+            "2001:db8::1",
+            "[::1]:80",
+        );
+        assert_eq!(
+            headers[FORWARDED],
+            "for=\"[2001:db8::1]\";host=\"[::1]:80\";proto=http"
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! Sprat's proxy: listeners, HTTP, upstreams, the catalogue and the admin
+//! listener. It does; `sprat-scheduler` decides.
+//!
+//! [`server`] assembles it. Each worker thread runs an event loop of its own
+//! ([`worker`]), shares nothing mutable but counters and the catalogue with
+//! the others, and serves each connection ([`connection`]) in one task.
+
+#![deny(unsafe_code)]
+
+mod access_log;
+mod admin;
+mod catalogue;
+pub mod cli;
+mod connection;
+mod error;
+mod framing;
+mod handler;
+mod headers;
+mod metrics;
+mod record;
+mod routing;
+pub mod server;
+mod stats;
+mod sys;
+mod uplink;
+mod upload;
+mod upstream;
+mod worker;

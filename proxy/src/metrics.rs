@@ -1,0 +1,332 @@
+//! `/metrics`: sums what the workers have counted, in Prometheus' text format.
+//!
+//! Labels are bounded by the configuration and by the code: never a URL, a
+//! host or a client.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use sprat_config::resolved::Config;
+
+use crate::catalogue::Catalogue;
+use crate::error::{Fault, Reason};
+use crate::stats::{
+    Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
+    SLOWDOWN_BOUNDS, WorkerStats,
+};
+use crate::upstream::Shared;
+
+/// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
+const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
+
+/// Everything that can be scraped.
+pub(crate) struct Metrics {
+    registry: Registry,
+}
+
+impl Metrics {
+    /// Of workers with these counters.
+    pub(crate) fn new(
+        config: &Config,
+        workers: Vec<Arc<WorkerStats>>,
+        shared: &[Vec<Arc<Shared>>],
+        catalogue: &Arc<Catalogue>,
+    ) -> Self {
+        let clusters = config.clusters.iter().zip(shared).map(|(cluster, shared)| {
+            let endpoints = cluster.endpoints.iter().zip(shared);
+            ClusterView {
+                name: cluster.name.clone(),
+                endpoints: endpoints
+                    .map(|(endpoint, shared)| (endpoint.address.to_string(), Arc::clone(shared)))
+                    .collect(),
+            }
+        });
+        let mut registry = Registry::with_prefix("sprat");
+        registry.register_collector(Box::new(View {
+            clusters: clusters.collect(),
+            workers,
+            catalogue: Arc::clone(catalogue),
+        }));
+        Self { registry }
+    }
+
+    /// The present values.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        if text::encode(&mut out, &self.registry).is_err() {
+            tracing::error!("the metrics cannot be encoded");
+        }
+        out
+    }
+}
+
+#[derive(Debug)]
+struct ClusterView {
+    name: String,
+    endpoints: Vec<(String, Arc<Shared>)>,
+}
+
+#[derive(Debug)]
+struct View {
+    clusters: Vec<ClusterView>,
+    workers: Vec<Arc<WorkerStats>>,
+    catalogue: Arc<Catalogue>,
+}
+
+impl Collector for View {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.requests(&mut encoder)?;
+        self.connections(&mut encoder)?;
+        self.failures(&mut encoder)?;
+        self.endpoints(&mut encoder)?;
+        self.histograms(&mut encoder)?;
+        self.catalogue(&mut encoder)
+    }
+}
+
+impl View {
+    fn sum(&self, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
+        self.workers
+            .iter()
+            .map(|worker| counter(worker).get())
+            .sum()
+    }
+
+    fn counter(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &str,
+        help: &str,
+        of: impl Fn(&WorkerStats) -> &Counter,
+    ) -> fmt::Result {
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        count(&mut metric, self.sum(of))
+    }
+
+    fn requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Requests, by cluster (empty if none matched) and class of status code";
+        let mut metric = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
+        for (class, code) in CODE_CLASSES.into_iter().enumerate() {
+            let mut one = |cluster: &str, value| {
+                let labels = [("cluster", cluster), ("code", code)];
+                count(&mut metric.encode_family(&labels)?, value)
+            };
+            one("", self.sum(|worker| &worker.unrouted[class]))?;
+            for (index, cluster) in self.clusters.iter().enumerate() {
+                let value = self.sum(|worker| &worker.clusters[index].responses[class]);
+                one(&cluster.name, value)?;
+            }
+        }
+        let help = "Requests in progress";
+        let open = self.sum(|worker| &worker.open_requests);
+        gauge(encoder, "open_requests", help, open)?;
+        let help = "Bytes of response bodies handed to clients";
+        self.counter(encoder, "response_bytes", help, |w| &w.response_bytes)?;
+        let help = "Responses that ended before their end";
+        self.counter(encoder, "aborted_responses", help, |w| &w.aborted)
+    }
+
+    fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Client connections accepted";
+        self.counter(encoder, "connections", help, |w| &w.connections)?;
+        let help = "Client connections open";
+        let open = self.sum(|worker| &worker.open_connections);
+        gauge(encoder, "open_connections", help, open)?;
+        let help = "Client connections closed at once because of the listener's bound";
+        self.counter(encoder, "refused_connections", help, |w| {
+            &w.refused_connections
+        })?;
+        let help = "Client connections that could not be accepted";
+        self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
+        let help = "Lines of the access log that found no room";
+        self.counter(encoder, "access_log_dropped_lines", help, |w| {
+            &w.log_lines_dropped
+        })
+    }
+
+    /// Bad requests, and every other reason why a request failed.
+    fn failures(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, help, bad) in [
+            (
+                "bad_requests",
+                "Requests that were wrong, or whose client went, by reason",
+                true,
+            ),
+            (
+                "failed_requests",
+                "Requests that failed otherwise, by reason",
+                false,
+            ),
+        ] {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for reason in Reason::ALL {
+                let facts = reason.facts();
+                if (facts.fault == Fault::Client) == bad {
+                    let value = self.sum(|worker| &worker.failures[reason.index()]);
+                    count(&mut metric.encode_family(&[("reason", facts.name)])?, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn endpoints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Of = fn(&EndpointStats) -> &Counter;
+        let counters: [(&str, &str, Of); 4] = [
+            ("upstream_requests", "Requests sent to an endpoint", |e| {
+                &e.requests
+            }),
+            (
+                "upstream_connects",
+                "Connections opened to an endpoint",
+                |e| &e.connects,
+            ),
+            ("upstream_reuses", "Requests over a kept connection", |e| {
+                &e.reuses
+            }),
+            (
+                "upstream_retries",
+                "Requests repeated because a kept connection was dead",
+                |e| &e.retries,
+            ),
+        ];
+        for (name, help, of) in counters {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            self.each_endpoint(|labels, cluster, endpoint, _| {
+                let value = self.sum(|worker| of(&worker.clusters[cluster].endpoints[endpoint]));
+                count(&mut metric.encode_family(labels)?, value)
+            })?;
+        }
+        let help = "Failures of an endpoint, by reason";
+        let kind = MetricType::Counter;
+        let mut metric = encoder.encode_descriptor("upstream_errors", help, None, kind)?;
+        self.each_endpoint(|labels, cluster, endpoint, _| {
+            for reason in Reason::ALL {
+                let errors = |worker: &WorkerStats| -> u64 {
+                    worker.clusters[cluster].endpoints[endpoint].errors[reason.index()].get()
+                };
+                let value: u64 = self.workers.iter().map(|worker| errors(worker)).sum();
+                if reason.facts().fault == Fault::Upstream {
+                    let labels = [labels[0], labels[1], ("reason", reason.name())];
+                    count(&mut metric.encode_family(&labels)?, value)?;
+                }
+            }
+            Ok(())
+        })?;
+        type Now = fn(&Shared) -> u64;
+        let gauges: [(&str, &str, Now); 3] = [
+            (
+                "upstream_outstanding",
+                "Requests in progress at an endpoint",
+                |s| s.outstanding.load(Relaxed) as u64,
+            ),
+            (
+                "upstream_connections",
+                "Connections open to an endpoint",
+                |s| s.connections.load(Relaxed) as u64,
+            ),
+            (
+                "upstream_idle_connections",
+                "Idle connections to an endpoint",
+                |s| s.idle.load(Relaxed) as u64,
+            ),
+        ];
+        for (name, help, now) in gauges {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            self.each_endpoint(|labels, _, _, shared| {
+                metric.encode_family(labels)?.encode_gauge(&now(shared))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn each_endpoint(
+        &self,
+        mut each: impl FnMut(&[(&str, &str); 2], usize, usize, &Shared) -> fmt::Result,
+    ) -> fmt::Result {
+        for (cluster_index, cluster) in self.clusters.iter().enumerate() {
+            for (index, (address, shared)) in cluster.endpoints.iter().enumerate() {
+                let labels = [("cluster", cluster.name.as_str()), ("endpoint", address)];
+                each(&labels, cluster_index, index, shared)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Of = fn(&WorkerStats) -> &[Histogram; 5];
+        let histograms: [(&str, &str, &[f64; 16], Of); 2] = [
+            (
+                "response_duration_seconds",
+                "From the end of the request's head to the response's last byte, by size class",
+                &DURATION_BOUNDS_S,
+                |worker| &worker.durations,
+            ),
+            (
+                "response_slowdown_ratio",
+                "Duration over the ideal on an idle uplink, by size class (only if it has a rate)",
+                &SLOWDOWN_BOUNDS,
+                |worker| &worker.slowdowns,
+            ),
+        ];
+        let classes = SIZE_CLASSES.iter().map(|&(name, _)| name);
+        for (name, help, bounds, of) in histograms {
+            let kind = MetricType::Histogram;
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            for (class, size) in classes.clone().chain([LARGEST_SIZE_CLASS]).enumerate() {
+                let parts = self.workers.iter().map(|worker| &of(worker)[class]);
+                let labels = [("size", size)];
+                histogram(&mut metric.encode_family(&labels)?, bounds, parts)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn catalogue(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (hits, misses) = self.catalogue.hits_and_misses();
+        let help = "Look-ups of a response's size, by result";
+        let kind = MetricType::Counter;
+        let mut metric = encoder.encode_descriptor("catalogue_lookups", help, None, kind)?;
+        count(&mut metric.encode_family(&[("result", "hit")])?, hits)?;
+        count(&mut metric.encode_family(&[("result", "miss")])?, misses)?;
+        let help = "Sizes that the catalogue holds";
+        gauge(
+            encoder,
+            "catalogue_entries",
+            help,
+            self.catalogue.entries() as u64,
+        )
+    }
+}
+
+fn count(metric: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    metric.encode_gauge(&value)
+}
+
+fn histogram<'a>(
+    metric: &mut MetricEncoder<'_>,
+    bounds: &[f64; 16],
+    parts: impl Iterator<Item = &'a Histogram>,
+) -> fmt::Result {
+    let mut buckets: Vec<(f64, u64)> = bounds.iter().map(|&bound| (bound, 0)).collect();
+    buckets.push((f64::MAX, 0));
+    let mut sum = 0;
+    for part in parts {
+        sum += part.sum_millionths.get();
+        for (bucket, count) in buckets.iter_mut().zip(&part.counts) {
+            bucket.1 += count.get();
+        }
+    }
+    let count = buckets.iter().map(|&(_, count)| count).sum();
+    metric.encode_histogram::<NoLabelSet>(sum as f64 / 1e6, count, &buckets, None)
+}

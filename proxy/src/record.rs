@@ -1,0 +1,207 @@
+//! What is remembered of a request until it is done, then counted and logged.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use sprat_scheduler::{Size, WireCost};
+
+use crate::access_log::Line;
+use crate::catalogue;
+use crate::connection::Connection;
+use crate::error::{Fault, Reason};
+use crate::upload::Upload;
+use crate::upstream::Lease;
+
+/// A request on its way. It counts as open while this lives; dropped before
+/// [`Record::complete`], it counts as aborted.
+pub(crate) struct Record {
+    connection: Rc<Connection>,
+    started: Instant,
+    request: Option<Box<RequestLine>>,
+    /// The status sent to the client; none while there is no head.
+    status: Option<StatusCode>,
+    /// Bytes of the body handed to the client's connection.
+    pub(crate) bytes: u64,
+    /// The size known when the response started.
+    pub(crate) known: Size,
+    /// How long its bytes waited for the uplink.
+    pub(crate) wait: Duration,
+    /// Index of the cluster, once routed.
+    pub(crate) cluster: Option<usize>,
+    /// Index of the endpoint in its cluster, once chosen.
+    pub(crate) endpoint: Option<usize>,
+    /// The upstream connection, while it is in use.
+    pub(crate) lease: Option<Lease>,
+    /// The request's body, if it has one.
+    pub(crate) upload: Option<Rc<Upload>>,
+    /// Where the catalogue keeps the size, if this response may teach it.
+    pub(crate) learn: Option<catalogue::Key>,
+    reason: Option<Reason>,
+    done: bool,
+}
+
+/// What the access log tells of the request.
+struct RequestLine {
+    method: Method,
+    target: Uri,
+    host: Option<HeaderValue>,
+}
+
+impl Record {
+    /// A request whose head has just been read.
+    pub(crate) fn open(
+        connection: &Rc<Connection>,
+        method: &Method,
+        target: &Uri,
+        headers: &HeaderMap,
+    ) -> Self {
+        let logged = connection.worker.log.is_some();
+        let request = logged.then(|| {
+            Box::new(RequestLine {
+                method: method.clone(),
+                target: target.clone(),
+                host: headers.get(HOST).cloned(),
+            })
+        });
+        Self::new(connection, request)
+    }
+
+    /// A request whose head could not be read.
+    pub(crate) fn unreadable(connection: &Rc<Connection>) -> Self {
+        Self::new(connection, None)
+    }
+
+    fn new(connection: &Rc<Connection>, request: Option<Box<RequestLine>>) -> Self {
+        connection.worker.stats.open_requests.increment();
+        Self {
+            connection: Rc::clone(connection),
+            started: Instant::now(),
+            request,
+            status: None,
+            bytes: 0,
+            known: Size::Unknown,
+            wait: Duration::ZERO,
+            cluster: None,
+            endpoint: None,
+            lease: None,
+            upload: None,
+            learn: None,
+            reason: None,
+            done: false,
+        }
+    }
+
+    /// When the request's head had been read.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The head of a response is on its way to the client.
+    pub(crate) fn respond(&mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+
+    /// Notes the first thing that went wrong.
+    pub(crate) fn fail(&mut self, reason: Reason) {
+        if self.reason.is_none() {
+            self.reason = Some(reason);
+        }
+    }
+
+    /// The upstream's part is over: its connection serves the next request.
+    pub(crate) fn release_upstream(&mut self) {
+        if let Some(upload) = self.upload.take() {
+            upload.end();
+        }
+        if let Some(lease) = self.lease.take() {
+            lease.release();
+        }
+    }
+
+    /// The last byte has gone out: counts and logs it.
+    pub(crate) fn complete(mut self) {
+        self.finish(false);
+    }
+
+    fn finish(&mut self, aborted: bool) {
+        self.done = true;
+        if let Some(upload) = self.upload.take() {
+            upload.end();
+        }
+        let duration = self.started.elapsed();
+        let worker = &self.connection.worker;
+        let stats = &worker.stats;
+        stats.open_requests.decrement();
+        stats.response_bytes.add(self.bytes);
+        let class = self
+            .status
+            .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
+        let cluster = self.cluster.map(|index| &stats.clusters[index]);
+        cluster.map_or(&stats.unrouted, |cluster| &cluster.responses)[class].increment();
+        if let Some(reason) = self.reason {
+            stats.failures[reason.index()].increment();
+            if let (Some(cluster), Some(endpoint), Fault::Upstream) =
+                (cluster, self.endpoint, reason.facts().fault)
+            {
+                cluster.endpoints[endpoint].errors[reason.index()].increment();
+            }
+        }
+        let slowdown = worker.uplink.rate_bits_per_s().map(|rate| {
+            let ideal_s = WireCost::ETHERNET_IPV4.bytes(self.bytes) as f64 * 8.0 / rate;
+            duration.as_secs_f64() / ideal_s.max(1e-9)
+        });
+        if aborted {
+            stats.aborted.increment();
+        } else {
+            stats.observe(self.bytes, duration, slowdown);
+            if let Some(key) = self.learn.take() {
+                worker.learn(&key, self.bytes);
+            }
+        }
+        if worker.log.is_some() {
+            self.log(duration, slowdown, aborted);
+        }
+    }
+
+    fn log(&mut self, duration: Duration, slowdown: Option<f64>, aborted: bool) {
+        let worker = &self.connection.worker;
+        let Some(log) = &worker.log else { return };
+        let (method, target, host) = match self.request.take() {
+            Some(line) => (Some(line.method), Some(line.target), line.host),
+            None => (None, None, None),
+        };
+        let line = Line {
+            ended: std::time::SystemTime::now(),
+            duration,
+            client: self.connection.peer,
+            method,
+            target,
+            host,
+            status: self.status.or(self.reason.map(|r| r.facts().status)),
+            bytes: self.bytes,
+            known: self.known,
+            wait: self.wait,
+            slowdown: slowdown.filter(|_| !aborted),
+            upstream: self
+                .cluster
+                .map(|index| (worker.upstreams[index].cluster(), self.endpoint)),
+            reason: self.reason,
+            aborted,
+        };
+        if !log.send(line) {
+            worker.stats.log_lines_dropped.increment();
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.done {
+            let why = self.connection.cut_reason().unwrap_or(Reason::ClientClosed);
+            self.fail(why);
+            self.finish(true);
+        }
+    }
+}

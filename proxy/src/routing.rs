@@ -1,0 +1,261 @@
+//! From a request's host and path to its route.
+
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Uri};
+use sprat_config::resolved::{Config, HostPattern, PathPattern, RouteMatch};
+
+/// A route as a worker uses it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    matches: RouteMatch,
+    /// Index into the configuration's clusters.
+    pub(crate) cluster: usize,
+    /// See [`sprat_config::resolved::Route::timeout`]; so the next two.
+    pub(crate) timeout: Option<Duration>,
+    /// From the end of the request to the response's head.
+    pub(crate) response_timeout: Duration,
+    /// Between two chunks.
+    pub(crate) idle_timeout: Duration,
+    prefix_rewrite: Option<String>,
+    /// Replaces the `Host` that the upstream sees.
+    pub(crate) host_rewrite: Option<HeaderValue>,
+}
+
+/// The routes of a configuration, in order.
+pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
+    let route = |route: &sprat_config::resolved::Route| {
+        let cluster = config
+            .clusters
+            .iter()
+            .position(|cluster| cluster.name == route.cluster.name);
+        anyhow::Ok(Route {
+            matches: route.matches.clone(),
+            cluster: cluster.ok_or_else(|| {
+                anyhow::anyhow!("a route names the unknown cluster `{}`", route.cluster.name)
+            })?,
+            timeout: route.timeout,
+            response_timeout: route.response_timeout,
+            idle_timeout: route.idle_timeout,
+            prefix_rewrite: route.prefix_rewrite.clone(),
+            host_rewrite: match &route.host_rewrite {
+                Some(host) => Some(HeaderValue::from_str(host)?),
+                None => None,
+            },
+        })
+    };
+    config.routes.iter().map(route).collect()
+}
+
+/// The first route that matches; `host` is without port, empty if there is
+/// none.
+pub(crate) fn find<'a>(routes: &'a [Route], host: &str, path: &str) -> Option<&'a Route> {
+    routes
+        .iter()
+        .find(|route| host_matches(&route.matches.hosts, host) && path_matches(route, path))
+}
+
+fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
+    patterns.is_empty()
+        || patterns.iter().any(|pattern| match pattern {
+            HostPattern::Exact(name) => name.eq_ignore_ascii_case(host),
+            HostPattern::Suffix(suffix) => {
+                host.len() > suffix.len()
+                    && host.as_bytes()[host.len() - suffix.len()..]
+                        .eq_ignore_ascii_case(suffix.as_bytes())
+            }
+        })
+}
+
+fn path_matches(route: &Route, path: &str) -> bool {
+    match &route.matches.path {
+        PathPattern::Any => true,
+        PathPattern::Exact(exact) => path == exact,
+        PathPattern::Prefix(prefix) => path
+            .strip_prefix(prefix.as_str())
+            .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')),
+    }
+}
+
+impl Route {
+    /// The target that the upstream gets: origin-form, the matched prefix
+    /// replaced. None if the rewritten path is no valid target.
+    pub(crate) fn target(&self, uri: &Uri) -> Option<Uri> {
+        let Some(rewrite) = &self.prefix_rewrite else {
+            if uri.scheme().is_none() && uri.authority().is_none() {
+                return Some(uri.clone());
+            }
+            let path = uri.path_and_query().cloned();
+            return Some(Uri::from(
+                path.unwrap_or_else(|| PathAndQuery::from_static("/")),
+            ));
+        };
+        if uri.path() == "*" {
+            return Some(Uri::from_static("*"));
+        }
+        let rest = match &self.matches.path {
+            PathPattern::Any => uri.path(),
+            PathPattern::Exact(_) => "",
+            PathPattern::Prefix(prefix) => uri.path().strip_prefix(prefix.as_str())?,
+        };
+        let mut target = String::with_capacity(rewrite.len() + rest.len() + 16);
+        target.push_str(rewrite.strip_suffix('/').unwrap_or(rewrite));
+        if !rest.is_empty() || rewrite.ends_with('/') {
+            if !rest.starts_with('/') {
+                target.push('/');
+            }
+            target.push_str(rest);
+        }
+        if !target.starts_with('/') {
+            target.insert(0, '/');
+        }
+        if let Some(query) = uri.query() {
+            target.push('?');
+            target.push_str(query);
+        }
+        target.parse::<PathAndQuery>().ok().map(Uri::from)
+    }
+}
+
+/// The host in a `Host` field or an authority, without port and without the
+/// brackets of an IPv6 address; none if it is no host.
+pub(crate) fn host_without_port(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            let address = host
+                .bytes()
+                .all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
+            if host.is_empty() || !address {
+                return None;
+            }
+            (host, after)
+        }
+        None => {
+            let end = authority.find(':').unwrap_or(authority.len());
+            let (host, port) = authority.split_at(end);
+            // RFC 3986 3.2.2's reg-name.
+            let name = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
+            if host.is_empty() || !host.bytes().all(name) {
+                return None;
+            }
+            (host, port)
+        }
+    };
+    let port_is_valid = match port.strip_prefix(':') {
+        Some(digits) => digits.is_empty() || digits.parse::<u16>().is_ok(),
+        None => port.is_empty(),
+    };
+    port_is_valid.then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(hosts: &[HostPattern], path: PathPattern, rewrite: Option<&str>) -> Route {
+        Route {
+            matches: RouteMatch {
+                hosts: hosts.to_vec(),
+                path,
+            },
+            cluster: 0,
+            timeout: None,
+            response_timeout: Duration::ZERO,
+            idle_timeout: Duration::ZERO,
+            prefix_rewrite: rewrite.map(str::to_owned),
+            host_rewrite: None,
+        }
+    }
+
+    fn prefix(text: &str) -> PathPattern {
+        PathPattern::Prefix(text.to_owned())
+    }
+
+    #[test]
+    fn the_first_match_wins() {
+        let suffix = HostPattern::Suffix(".example.org".to_owned());
+        let exact = HostPattern::Exact("www.example.org".to_owned());
+        let mut routes = vec![
+            route(
+                std::slice::from_ref(&exact),
+                PathPattern::Exact("/a".to_owned()),
+                None,
+            ),
+            route(&[suffix], prefix("/a"), None),
+            route(&[exact], PathPattern::Any, None),
+        ];
+        for (index, route) in routes.iter_mut().enumerate() {
+            route.cluster = index;
+        }
+        let find = |host, path| find(&routes, host, path).map(|route| route.cluster);
+        assert_eq!(find("WWW.example.org", "/a"), Some(0));
+        assert_eq!(find("www.Example.org", "/a/b"), Some(1));
+        assert_eq!(find("www.example.org", "/ab"), Some(2));
+        assert_eq!(find("x.example.org", "/ab"), None);
+        assert_eq!(find("example.org", "/a"), None);
+        assert_eq!(find("", "/a"), None);
+    }
+
+    #[test]
+    fn prefixes_end_at_a_slash() {
+        for (pattern, path, matches) in [
+            ("/a", "/a", true),
+            ("/a", "/a/", true),
+            ("/a", "/ab", false),
+            ("/a/", "/a/b", true),
+            ("/a/", "/a", false),
+            ("/", "/x", true),
+        ] {
+            let route = route(&[], prefix(pattern), None);
+            assert_eq!(path_matches(&route, path), matches, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn prefixes_are_rewritten() {
+        for (pattern, rewrite, target, rewritten) in [
+            ("/a", "/b", "/a/c?q=1", "/b/c?q=1"),
+            ("/a", "/", "/a/c", "/c"),
+            ("/a", "/", "/a", "/"),
+            ("/a/", "/b", "/a/c", "/b/c"),
+            ("/a/", "/b/", "/a/", "/b/"),
+            ("/", "/b", "/c", "/b/c"),
+            ("/a", "/b", "/a", "/b"),
+        ] {
+            let route = route(&[], prefix(pattern), Some(rewrite));
+            let uri = route.target(&target.parse().unwrap()).unwrap();
+            assert_eq!(uri, rewritten, "{pattern} {rewrite} {target}");
+        }
+        let absolute: Uri = "http://h:80/x?y".parse().unwrap();
+        let plain = route(&[], PathPattern::Any, None);
+        assert_eq!(plain.target(&absolute).unwrap(), "/x?y");
+        let any = route(&[], PathPattern::Any, Some("/b"));
+        assert_eq!(any.target(&absolute).unwrap(), "/b/x?y");
+        assert_eq!(any.target(&Uri::from_static("*")).unwrap(), "*");
+    }
+
+    #[test]
+    fn hosts_lose_their_port() {
+        for (authority, host) in [
+            ("example.org", Some("example.org")),
+            ("example.org:8080", Some("example.org")),
+            ("example.org:", Some("example.org")),
+            ("[::1]:80", Some("::1")),
+            ("[::1]", Some("::1")),
+            ("a:b", None),
+            ("a:99999", None),
+            ("[::1", None),
+            ("[]", None),
+            ("[::1]80", None),
+            ("", None),
+            (":80", None),
+            ("user@host", None),
+            ("a b", None),
+            ("a/b", None),
+        ] {
+            assert_eq!(host_without_port(authority), host, "{authority}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What one worker counts.
+//!
+//! Every worker owns its counters, so that counting never makes two threads
+//! share a cache line; whoever reads them ([`crate::metrics`]) sums over the
+//! workers. A [`Counter`] has one writer, its worker.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::error::Reason;
+
+/// A number with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; by the owning worker only.
+    pub(crate) fn add(&self, amount: u64) {
+        // One writer, so no read-modify-write across threads is needed.
+        self.0
+            .store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// Adds one; by the owning worker only.
+    pub(crate) fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Takes one away, for a gauge; by the owning worker only.
+    pub(crate) fn decrement(&self) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    /// The present value.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Size classes of responses, by upper bound in bytes; one more lies above.
+pub(crate) const SIZE_CLASSES: [(&str, u64); 4] = [
+    ("<=1K", 1 << 10),
+    ("<=10K", 10 << 10),
+    ("<=100K", 100 << 10),
+    ("<=1M", 1 << 20),
+];
+
+/// The name of the size class above the last of [`SIZE_CLASSES`].
+pub(crate) const LARGEST_SIZE_CLASS: &str = ">1M";
+
+/// The index of the size class of a response.
+pub(crate) fn size_class(bytes: u64) -> usize {
+    SIZE_CLASSES
+        .iter()
+        .position(|&(_, bound)| bytes <= bound)
+        .unwrap_or(SIZE_CLASSES.len())
+}
+
+/// Upper bounds of the duration histogram, seconds.
+pub(crate) const DURATION_BOUNDS_S: [f64; 16] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0,
+];
+
+/// Upper bounds of the slowdown histogram (ratio).
+pub(crate) const SLOWDOWN_BOUNDS: [f64; 16] = [
+    1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 20.0, 35.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 5000.0,
+];
+
+/// A histogram with fixed bounds; its counts are not cumulative.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
+    /// One for each bound, and one for what lies above.
+    pub(crate) counts: [Counter; 17],
+    /// Sum of the values in millionths.
+    pub(crate) sum_millionths: Counter,
+}
+
+impl Histogram {
+    fn observe(&self, bounds: &[f64; 16], value: f64) {
+        let bucket = bounds.partition_point(|&bound| bound < value);
+        self.counts[bucket].increment();
+        self.sum_millionths.add((value * 1e6) as u64);
+    }
+}
+
+/// What is counted for an endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointStats {
+    /// Requests sent to it.
+    pub(crate) requests: Counter,
+    /// Connections opened.
+    pub(crate) connects: Counter,
+    /// Requests that went over a kept connection.
+    pub(crate) reuses: Counter,
+    /// Requests sent again after a kept connection turned out dead.
+    pub(crate) retries: Counter,
+    /// Failures by [`Reason::index`].
+    pub(crate) errors: [Counter; Reason::ALL.len()],
+}
+
+/// What is counted for a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct ClusterStats {
+    /// Responses by hundreds of the status, from 1xx; the last is a response
+    /// that never got a status.
+    pub(crate) responses: [Counter; 6],
+    /// In the order of the configuration.
+    pub(crate) endpoints: Vec<EndpointStats>,
+}
+
+/// What one worker counts.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerStats {
+    /// In the order of the configuration.
+    pub(crate) clusters: Vec<ClusterStats>,
+    /// Responses without a cluster (no route, bad requests).
+    pub(crate) unrouted: [Counter; 6],
+    /// Bytes of bodies handed to clients.
+    pub(crate) response_bytes: Counter,
+    /// Connections accepted.
+    pub(crate) connections: Counter,
+    /// Connections open (gauge).
+    pub(crate) open_connections: Counter,
+    /// Requests in progress (gauge).
+    pub(crate) open_requests: Counter,
+    /// Connections closed at once because the listener's bound was reached.
+    pub(crate) refused_connections: Counter,
+    /// Failed accepts.
+    pub(crate) accept_errors: Counter,
+    /// Requests that failed, by [`Reason::index`].
+    pub(crate) failures: [Counter; Reason::ALL.len()],
+    /// Responses that ended before their end.
+    pub(crate) aborted: Counter,
+    /// Lines that the access log had no room for.
+    pub(crate) log_lines_dropped: Counter,
+    /// Seconds from the end of the head to the last byte, by size class.
+    pub(crate) durations: [Histogram; 5],
+    /// Duration over the ideal time on an idle uplink, by size class.
+    pub(crate) slowdowns: [Histogram; 5],
+}
+
+impl WorkerStats {
+    /// Counters for clusters with so many endpoints.
+    pub(crate) fn new(endpoints: impl IntoIterator<Item = usize>) -> Self {
+        let clusters = endpoints
+            .into_iter()
+            .map(|count| ClusterStats {
+                endpoints: (0..count).map(|_| EndpointStats::default()).collect(),
+                ..ClusterStats::default()
+            })
+            .collect();
+        Self {
+            clusters,
+            ..Self::default()
+        }
+    }
+
+    /// A response that went out whole.
+    pub(crate) fn observe(&self, bytes: u64, duration: Duration, slowdown: Option<f64>) {
+        let class = size_class(bytes);
+        self.durations[class].observe(&DURATION_BOUNDS_S, duration.as_secs_f64());
+        if let Some(slowdown) = slowdown {
+            self.slowdowns[class].observe(&SLOWDOWN_BOUNDS, slowdown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_classes_include_their_bounds() {
+        let bytes = [0, 1024, 1025, 10_240, 102_400, 1 << 20, (1 << 20) + 1];
+        assert_eq!(bytes.map(size_class), [0, 0, 1, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_value_on_a_bound_counts_below_it() {
+        let histogram = Histogram::default();
+        for value in [1.0, 1.1, 5000.0, 5001.0] {
+            histogram.observe(&SLOWDOWN_BOUNDS, value);
+        }
+        let counts: Vec<_> = histogram.counts.iter().map(Counter::get).collect();
+        assert_eq!(counts[0], 1);
+        assert_eq!(counts[1], 1);
+        assert_eq!(counts[15], 1);
+        assert_eq!(counts[16], 1);
+    }
+}

@@ -1,0 +1,284 @@
+//! A request's body on its way to the upstream.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
+
+use crate::error::Reason;
+
+/// How long the body is held back for the upstream's `100 Continue`; an
+/// upstream that says nothing gets it then (RFC 9110 10.1.1).
+const CONTINUE_BOUND: Duration = Duration::from_secs(1);
+
+/// How far a body has got, shared by the request's handler and the task that
+/// sends it upstream.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    progress: Cell<Progress>,
+    failure: Cell<Option<Reason>>,
+    waits_for_end: RefCell<Option<Waker>>,
+    /// The task that sends the body, while it waits.
+    sender: RefCell<Option<Waker>>,
+    /// The exchange is over: nobody wants the rest.
+    over: Cell<bool>,
+}
+
+/// How far a body has got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Progress {
+    /// The client owes the next chunk.
+    ClientOwes {
+        /// Since when.
+        since: Instant,
+    },
+    /// The upstream has not taken the last chunk yet.
+    UpstreamOwes {
+        /// Since when.
+        since: Instant,
+    },
+    /// All of it is with the upstream.
+    Done {
+        /// Since when.
+        at: Instant,
+    },
+}
+
+impl Upload {
+    /// How far it has got.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.get()
+    }
+
+    /// Wakes a task when all of it is with the upstream.
+    pub(crate) fn tell_when_done(&self, waker: &Waker) {
+        let mut waiting = self.waits_for_end.borrow_mut();
+        if !waiting.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *waiting = Some(waker.clone());
+        }
+    }
+
+    /// The exchange is over: what has not been sent will not be, and the
+    /// upstream's connection ends.
+    pub(crate) fn end(&self) {
+        self.over.set(true);
+        if let Some(waker) = self.sender.take() {
+            waker.wake();
+        }
+    }
+
+    fn park(&self, waker: &Waker) {
+        let mut sender = self.sender.borrow_mut();
+        if !sender.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *sender = Some(waker.clone());
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub(crate) fn failure(&self) -> Option<Reason> {
+        self.failure.get()
+    }
+}
+
+/// The body of a request to an upstream.
+#[derive(Debug)]
+pub(crate) enum RequestBody {
+    /// None.
+    Empty,
+    /// Passed on as the client sends it.
+    Streaming(Box<Streaming>),
+}
+
+/// A body that is passed on as it comes.
+#[derive(Debug)]
+pub(crate) struct Streaming {
+    body: Incoming,
+    upload: Rc<Upload>,
+    /// Bytes that may still come; more is an error.
+    budget: Option<u64>,
+    gate: Option<Gate>,
+    /// The upstream has answered without asking for it.
+    unwanted: bool,
+}
+
+/// Holds the body back until the upstream asks for it.
+#[derive(Debug)]
+struct Gate {
+    asked: oneshot::Receiver<()>,
+    bound: Pin<Box<Sleep>>,
+}
+
+/// Opens a [`Gate`]; hyper calls it from its callback for 1xx responses.
+#[derive(Clone, Debug)]
+pub(crate) struct GateOpener(Arc<std::sync::Mutex<Option<oneshot::Sender<()>>>>);
+
+impl GateOpener {
+    /// The upstream has said `100 Continue`.
+    pub(crate) fn open(&self) {
+        let sender = self.0.lock().ok().and_then(|mut sender| sender.take());
+        if let Some(sender) = sender {
+            // No receiver: the gate has opened by itself.
+            let _ = sender.send(());
+        }
+    }
+}
+
+impl RequestBody {
+    /// A body of at most `max_bytes`.
+    pub(crate) fn streaming(body: Incoming, max_bytes: Option<u64>) -> (Self, Rc<Upload>) {
+        let upload = Rc::new(Upload {
+            progress: Cell::new(Progress::UpstreamOwes {
+                since: Instant::now(),
+            }),
+            failure: Cell::new(None),
+            waits_for_end: RefCell::new(None),
+            sender: RefCell::new(None),
+            over: Cell::new(false),
+        });
+        let streaming = Streaming {
+            body,
+            upload: Rc::clone(&upload),
+            budget: max_bytes,
+            gate: None,
+            unwanted: false,
+        };
+        (Self::Streaming(Box::new(streaming)), upload)
+    }
+
+    /// Holds the body back until the opener is used, or the bound passes.
+    pub(crate) fn hold(&mut self) -> Option<GateOpener> {
+        let Self::Streaming(streaming) = self else {
+            return None;
+        };
+        let (sender, asked) = oneshot::channel();
+        streaming.gate = Some(Gate {
+            asked,
+            bound: Box::pin(sleep(CONTINUE_BOUND)),
+        });
+        Some(GateOpener(Arc::new(std::sync::Mutex::new(Some(sender)))))
+    }
+}
+
+impl Streaming {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        if self.upload.over.get() {
+            return self.fail(Reason::TruncatedBody);
+        }
+        let polled = self.poll_wanted(cx);
+        if polled.is_pending() {
+            self.upload.park(cx.waker());
+        }
+        polled
+    }
+
+    fn poll_wanted(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        if let Some(gate) = &mut self.gate {
+            match Pin::new(&mut gate.asked).poll(cx) {
+                Poll::Ready(Ok(())) => {}
+                // The final answer came instead: nobody wants the body. Its
+                // connection ends with the exchange.
+                Poll::Ready(Err(_)) => {
+                    self.unwanted = true;
+                }
+                Poll::Pending => {
+                    if gate.bound.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+            self.gate = None;
+        }
+        if self.unwanted {
+            return Poll::Pending;
+        }
+        let frame = match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Pending => {
+                if !matches!(self.upload.progress.get(), Progress::ClientOwes { .. }) {
+                    let since = Instant::now();
+                    self.upload.progress.set(Progress::ClientOwes { since });
+                }
+                return Poll::Pending;
+            }
+            Poll::Ready(None) => {
+                self.done();
+                return Poll::Ready(None);
+            }
+            Poll::Ready(Some(Err(_))) => return self.fail(Reason::TruncatedBody),
+            Poll::Ready(Some(Ok(frame))) => frame,
+        };
+        if let (Some(budget), Some(data)) = (&mut self.budget, frame.data_ref()) {
+            match budget.checked_sub(data.len() as u64) {
+                Some(left) => *budget = left,
+                None => return self.fail(Reason::BodyTooLarge),
+            }
+        }
+        if self.body.is_end_stream() {
+            self.done();
+        } else {
+            let since = Instant::now();
+            self.upload.progress.set(Progress::UpstreamOwes { since });
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn done(&self) {
+        if !matches!(self.upload.progress.get(), Progress::Done { .. }) {
+            let at = Instant::now();
+            self.upload.progress.set(Progress::Done { at });
+            if let Some(waker) = self.upload.waits_for_end.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn fail(&self, reason: Reason) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        self.upload.failure.set(Some(reason));
+        Poll::Ready(Some(Err(UploadError(reason))))
+    }
+}
+
+/// The body could not be passed on.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.facts().detail)]
+pub(crate) struct UploadError(Reason);
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = UploadError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        match self.get_mut() {
+            Self::Empty => Poll::Ready(None),
+            Self::Streaming(streaming) => streaming.poll(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Streaming(streaming) => streaming.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Streaming(streaming) => streaming.body.size_hint(),
+        }
+    }
+}

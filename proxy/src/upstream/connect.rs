@@ -1,0 +1,133 @@
+//! Opening a connection to an endpoint.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use hyper::client::conn::http1::SendRequest;
+use hyper_util::rt::TokioIo;
+use sprat_config::resolved::EndpointAddress;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{Shared, Upstream, take_one};
+use crate::error::Reason;
+use crate::upload::RequestBody;
+
+/// How often idle connections are asked for.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+
+/// A connection's place among those that the cluster allows.
+struct Slot(Arc<Shared>);
+
+impl Slot {
+    fn take(shared: &Arc<Shared>, bound: usize) -> Option<Self> {
+        take_one(&shared.connections, bound).then(|| Self(Arc::clone(shared)))
+    }
+
+    /// Takes the place of a connection that is idle in another worker; none if
+    /// all are busy. The caller bounds the wait.
+    async fn reclaim(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
+        let bound = upstream.config.max_connections;
+        let _wanted = Wanted::one(&shared.wanted);
+        loop {
+            // Before looking, or a connection closed meanwhile is missed.
+            let freed = shared.freed.notified();
+            if let Some(slot) = Self::take(shared, bound) {
+                return Some(slot);
+            }
+            if shared.idle.load(Relaxed) == 0 && !shared.is_closing(bound) {
+                return None;
+            }
+            upstream.reclaim.notify_waiters();
+            // Another worker may have been between two waits: ask again soon.
+            let _ = timeout(ASK_AGAIN, freed).await;
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+        if self.0.wanted.load(Relaxed) > 0 {
+            self.0.freed.notify_one();
+        }
+    }
+}
+
+/// A request that waits for a connection to be closed.
+struct Wanted<'a>(&'a AtomicUsize);
+
+impl<'a> Wanted<'a> {
+    fn one(wanted: &'a AtomicUsize) -> Self {
+        wanted.fetch_add(1, Relaxed);
+        Self(wanted)
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Opens a connection within the cluster's bounds on number and time, and has
+/// a task of its own drive it.
+pub(super) async fn connect(
+    upstream: &Upstream,
+    endpoint: usize,
+) -> Result<SendRequest<RequestBody>, Reason> {
+    let shared = &upstream.endpoints[endpoint].shared;
+    let bound = upstream.config.connect_timeout;
+    let slot = match Slot::take(shared, upstream.config.max_connections) {
+        Some(slot) => slot,
+        None => timeout(bound, Slot::reclaim(upstream, shared))
+            .await
+            .unwrap_or(None)
+            .ok_or(Reason::ConnectionLimit)?,
+    };
+    let address = &upstream.config.endpoints[endpoint].address;
+    let stream = timeout(bound, open(address))
+        .await
+        .map_err(|_| Reason::ConnectionTimeout)??;
+    upstream.stats(endpoint).connects.increment();
+    let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
+    tokio::task::spawn_local(async move {
+        let _slot = slot;
+        // The request in progress, if any, gets the error.
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "an upstream connection ended");
+        }
+    });
+    Ok(sender)
+}
+
+async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
+    let stream = match address {
+        EndpointAddress::Ip(address) => TcpStream::connect(address).await,
+        EndpointAddress::Name { host, port } => {
+            let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+            let addresses: Vec<_> = found.map_err(|_| Reason::NameNotFound)?.collect();
+            if addresses.is_empty() {
+                return Err(Reason::NameNotFound);
+            }
+            TcpStream::connect(&*addresses).await
+        }
+    };
+    let stream = stream.map_err(|error| reason(&error))?;
+    // Without it a small request waits for the ACK of the last; a socket that
+    // does not take the option has failed already.
+    stream.set_nodelay(true).map_err(|error| reason(&error))?;
+    Ok(stream)
+}
+
+fn reason(error: &io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Reason::ConnectionRefused,
+        io::ErrorKind::TimedOut => Reason::ConnectionTimeout,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Reason::ConnectionTerminated,
+        _ => Reason::Unreachable,
+    }
+}

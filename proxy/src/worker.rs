@@ -1,0 +1,283 @@
+//! One thread's part of the server: its event loop, its listening sockets and
+//! the connections that it accepts.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::TcpListener as StdListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http1;
+use slab::Slab;
+use sprat_config::resolved::Listener;
+use sprat_scheduler::Size;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio::task::spawn_local;
+use tokio::time::{interval, sleep, timeout};
+
+use crate::access_log;
+use crate::catalogue::{Catalogue, Key};
+use crate::connection::{self, Connection};
+use crate::error::Reason;
+use crate::headers::Forwarder;
+use crate::routing::Route;
+use crate::stats::WorkerStats;
+use crate::uplink::Uplink;
+use crate::upstream::Upstream;
+
+/// Header fields that hyper parses without an allocation.
+const DEFAULT_MAX_HEADERS: usize = 100;
+
+/// How often idle upstream connections are looked at.
+const REAP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After an accept that failed for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long connections that are cut get to end.
+const CUT_BOUND: Duration = Duration::from_secs(2);
+
+/// What a server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// -> start.
+    Serving,
+    /// -> asked to stop: no new connections, open requests go on.
+    Draining,
+    /// -> asked again, or the bound passed: everything ends now.
+    Cut,
+}
+
+/// A listener as a worker sees it.
+pub(crate) struct ListenerState {
+    /// Its configuration.
+    pub(crate) config: Listener,
+    /// Tells backends about its clients.
+    pub(crate) forwarder: Forwarder,
+    /// Serves its connections.
+    pub(crate) http: http1::Builder,
+    /// Connections open over all workers.
+    open: Arc<AtomicUsize>,
+}
+
+impl ListenerState {
+    /// A listener whose connections are counted in `open`.
+    ///
+    /// # Errors
+    ///
+    /// A pseudonym for `Via` that no header field can hold.
+    pub(crate) fn new(config: &Listener, open: Arc<AtomicUsize>) -> anyhow::Result<Self> {
+        let mut http = http1::Builder::new();
+        // The connection has a timer of its own.
+        http.header_read_timeout(None);
+        http.max_header_size(config.max_header_bytes);
+        if config.max_header_fields != DEFAULT_MAX_HEADERS {
+            http.max_headers(config.max_header_fields);
+        }
+        Ok(Self {
+            forwarder: Forwarder::new(&config.forwarding)?,
+            config: config.clone(),
+            http,
+            open,
+        })
+    }
+}
+
+/// One thread's part of the server.
+pub(crate) struct Worker {
+    /// Its counters.
+    pub(crate) stats: Arc<WorkerStats>,
+    /// In order.
+    pub(crate) routes: Vec<Route>,
+    /// In the order of the configuration's clusters.
+    pub(crate) upstreams: Vec<Rc<Upstream>>,
+    /// What responses go out through.
+    pub(crate) uplink: Uplink,
+    /// Sizes learnt by all workers.
+    pub(crate) catalogue: Arc<Catalogue>,
+    /// None if there is no access log.
+    pub(crate) log: Option<access_log::Sender>,
+    /// What the catalogue's seconds are counted from.
+    pub(crate) epoch: Instant,
+    /// Open connections.
+    pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
+    /// Told when a worker wants a connection that another keeps idle.
+    pub(crate) reclaim: Arc<Notify>,
+    /// Told when the last connection ends.
+    pub(crate) emptied: Notify,
+}
+
+impl Worker {
+    fn now_s(&self) -> u32 {
+        u32::try_from(self.epoch.elapsed().as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// Has the catalogue remember a size in bytes.
+    pub(crate) fn learn(&self, key: &Key, bytes: u64) {
+        self.catalogue.learn(key, bytes, self.now_s());
+    }
+
+    /// What the catalogue believes.
+    pub(crate) fn estimate(&self, key: &Key) -> Size {
+        self.catalogue.size(key, self.now_s())
+    }
+}
+
+/// Accepts and serves until the stage says otherwise and all is over.
+pub(crate) async fn run(
+    worker: Rc<Worker>,
+    listeners: Vec<(Rc<ListenerState>, StdListener)>,
+    mut stage: watch::Receiver<Stage>,
+) -> io::Result<()> {
+    let mut accepting = Vec::new();
+    for (state, socket) in listeners {
+        let socket = TcpListener::from_std(socket)?;
+        accepting.push(spawn_local(accept(
+            Rc::clone(&worker),
+            state,
+            socket,
+            stage.clone(),
+        )));
+    }
+    let reaper = spawn_local(reap(Rc::clone(&worker)));
+    let uplink = worker.uplink.clone();
+    let granting = spawn_local(async move { uplink.run().await });
+    // An error means that the server is gone: the same as a cut.
+    let _ = stage.wait_for(|stage| *stage >= Stage::Draining).await;
+    for task in accepting {
+        // An accept loop ends by itself; it does not panic.
+        let _ = task.await;
+    }
+    each(&worker, Connection::drain);
+    tokio::select! {
+        () = emptied(&worker) => {}
+        _ = stage.wait_for(|stage| *stage == Stage::Cut) => {
+            each(&worker, |connection| connection.cut(Reason::Shutdown));
+            if timeout(CUT_BOUND, emptied(&worker)).await.is_err() {
+                tracing::warn!("some connections did not end in time");
+            }
+        }
+    }
+    reaper.abort();
+    granting.abort();
+    for upstream in &worker.upstreams {
+        upstream.close_idle();
+    }
+    Ok(())
+}
+
+fn each(worker: &Worker, act: impl Fn(&Connection)) {
+    for (_, connection) in &*worker.connections.borrow() {
+        act(connection);
+    }
+}
+
+async fn emptied(worker: &Worker) {
+    while !worker.connections.borrow().is_empty() {
+        worker.emptied.notified().await;
+    }
+}
+
+async fn reap(worker: Rc<Worker>) {
+    let mut ticks = interval(REAP_INTERVAL);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                let now = Instant::now();
+                worker.upstreams.iter().for_each(|upstream| upstream.reap(now));
+            }
+            () = worker.reclaim.notified() => {
+                worker.upstreams.iter().for_each(|upstream| upstream.give_way());
+            }
+        }
+    }
+}
+
+async fn accept(
+    worker: Rc<Worker>,
+    listener: Rc<ListenerState>,
+    socket: TcpListener,
+    mut stage: watch::Receiver<Stage>,
+) {
+    let mut complained = false;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            // An error means that the server is gone.
+            _ = stage.wait_for(|stage| *stage >= Stage::Draining) => None,
+            accepted = socket.accept() => Some(accepted),
+        };
+        match accepted {
+            None => break,
+            Some(Ok((stream, peer))) => {
+                complained = false;
+                admit(&worker, &listener, stream, peer);
+            }
+            Some(Err(error)) => {
+                worker.stats.accept_errors.increment();
+                if !std::mem::replace(&mut complained, true) {
+                    let listener = &listener.config.name;
+                    tracing::error!(%error, listener, "a connection cannot be accepted");
+                }
+                // Without descriptors the next accept would fail at once.
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    // What the kernel has accepted for this socket would be reset otherwise.
+    while let Some(Ok((stream, peer))) = now_or_never(socket.accept()).await {
+        admit(&worker, &listener, stream, peer);
+    }
+}
+
+/// The future's output if it has one at once.
+async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = std::future::ready(()) => None,
+    }
+}
+
+fn admit(
+    worker: &Rc<Worker>,
+    listener: &Rc<ListenerState>,
+    stream: TcpStream,
+    peer: std::net::SocketAddr,
+) {
+    if listener.open.fetch_add(1, Relaxed) >= listener.config.max_connections {
+        listener.open.fetch_sub(1, Relaxed);
+        worker.stats.refused_connections.increment();
+        return;
+    }
+    if let Err(error) = stream.set_nodelay(true) {
+        // The client has gone already.
+        tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
+    }
+    worker.stats.connections.increment();
+    worker.stats.open_connections.increment();
+    let gauge = worker.uplink.accept(&stream);
+    let connection = Rc::new(Connection::new(
+        Rc::clone(worker),
+        Rc::clone(listener),
+        peer,
+        gauge,
+    ));
+    let key = worker
+        .connections
+        .borrow_mut()
+        .insert(Rc::clone(&connection));
+    let (worker, listener) = (Rc::clone(worker), Rc::clone(listener));
+    spawn_local(async move {
+        connection::serve(connection, stream).await;
+        worker.connections.borrow_mut().remove(key);
+        worker.stats.open_connections.decrement();
+        listener.open.fetch_sub(1, Relaxed);
+        if worker.connections.borrow().is_empty() {
+            worker.emptied.notify_one();
+        }
+    });
+}

@@ -1,0 +1,599 @@
+//! Bad input from clients and upstreams: each gets the right status or a
+//! closed connection, a log line and a count, leaks nothing and delays nobody.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::Read;
+use std::time::Duration;
+
+use common::*;
+
+/// Says what went wrong in the log's only line and in the metrics, and that
+/// nothing leaked and others are served.
+fn assert_told(proxy: &Proxy, metric: &str, reason: &str, status: Option<u16>) {
+    proxy.wait_metric(&[metric, &format!("reason=\"{reason}\"")], 1.0);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["reason"], reason, "{line}");
+    if let Some(status) = status {
+        assert_eq!(line["status"], status, "{line}");
+    }
+    proxy.assert_no_leak();
+}
+
+fn client_sends(bytes: &str, status: u16, reason: &str) {
+    let origin = Origin::http(|_| ok("fine"));
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    let answer = client.ask(bytes);
+    assert_eq!(answer.status(), status, "{answer:?}");
+    assert!(client.is_closed());
+    assert_told(&proxy, "sprat_bad_requests_total", reason, Some(status));
+    assert_eq!(origin.connections(), 0, "a bad request went upstream");
+    assert_eq!(proxy.connect().ask(get("/")).status(), 200);
+}
+
+#[test]
+fn garbage_is_400() {
+    client_sends("\x16\x03\x01 hello\r\n\r\n", 400, "malformed_head");
+}
+
+#[test]
+fn conflicting_content_lengths_are_400() {
+    client_sends(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        400,
+        "malformed_head",
+    );
+}
+
+#[test]
+fn a_negative_or_absurd_content_length_is_400() {
+    for length in ["-1", "1 2", "0x10", "99999999999999999999999"] {
+        let request = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        client_sends(&request, 400, "malformed_head");
+    }
+}
+
+#[test]
+fn transfer_encoding_with_content_length_is_400() {
+    for fields in [
+        "Content-Length: 3\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 3",
+    ] {
+        let request = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n0\r\n\r\n");
+        client_sends(&request, 400, "conflicting_framing");
+    }
+}
+
+#[test]
+fn unknown_transfer_codings_are_refused() {
+    client_sends(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        501,
+        "unknown_transfer_coding",
+    );
+    client_sends(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n",
+        400,
+        "malformed_head",
+    );
+}
+
+#[test]
+fn a_missing_or_repeated_or_invalid_host_is_400() {
+    for hosts in [
+        "",
+        "Host: a\r\nHost: a\r\n",
+        "Host: a b\r\n",
+        "Host: a/b\r\n",
+        "Host:\r\n",
+    ] {
+        let request = format!("GET / HTTP/1.1\r\n{hosts}\r\n");
+        client_sends(&request, 400, "invalid_host");
+    }
+}
+
+#[test]
+fn an_oversized_head_is_431_however_it_arrives() {
+    let large = "x".repeat(70 << 10);
+    let whole = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {large}\r\n\r\n");
+    client_sends(&whole, 431, "head_too_large");
+    let endless = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {large}");
+    client_sends(&endless, 431, "head_too_large");
+    let fields: String = (0..101).map(|n| format!("X-{n}: 1\r\n")).collect();
+    let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    client_sends(&many, 431, "head_too_large");
+}
+
+#[test]
+fn a_truncated_head_is_closed_and_told() {
+    let origin = Origin::http(|_| ok("fine"));
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a");
+    client.half_close();
+    assert!(client.is_closed());
+    assert_told(&proxy, "sprat_bad_requests_total", "truncated_head", None);
+}
+
+#[test]
+fn a_head_that_never_ends_is_408() {
+    let origin = Origin::http(|_| ok("fine"));
+    let mut config = config(&[origin.address]);
+    config.listeners[0].header_timeout = Duration::from_millis(200);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    let answer = client.ask("GET / HTTP/1.1\r\nHost: a");
+    assert_eq!(answer.status(), 408);
+    assert!(client.is_closed());
+    assert_told(
+        &proxy,
+        "sprat_bad_requests_total",
+        "head_timeout",
+        Some(408),
+    );
+    // Without a byte there is nothing to answer.
+    let mut silent = proxy.connect();
+    let mut rest = Vec::new();
+    silent.reader.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty());
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn an_idle_connection_is_closed() {
+    let origin = Origin::http(|_| ok("fine"));
+    let mut config = config(&[origin.address]);
+    config.listeners[0].idle_timeout = Duration::from_millis(200);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(get("/")).status(), 200);
+    assert!(client.is_closed());
+    proxy.assert_no_leak();
+    assert_eq!(proxy.log_lines(1)[0]["reason"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_body_shorter_than_announced_ends_the_upstream_request() {
+    let (sender, gone) = std::sync::mpsc::channel();
+    let origin = Origin::start(move |mut peer| {
+        let whole = peer.try_message(true);
+        sender.send(whole.is_none()).unwrap();
+    });
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
+    client.half_close();
+    assert!(
+        gone.recv_timeout(PATIENCE).unwrap(),
+        "the origin saw a whole request"
+    );
+    assert!(client.is_closed());
+    proxy.assert_no_leak();
+    let line = proxy.log_lines(1).remove(0);
+    let reason = line["reason"].as_str().unwrap();
+    assert!(
+        ["truncated_body", "client_closed"].contains(&reason),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_body_longer_than_announced_is_a_bad_next_request() {
+    let origin = Origin::http(|request| ok(&request.text()));
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    let answer =
+        client.ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\x01def\r\n\r\n");
+    assert_eq!((answer.status(), answer.text()), (200, "abc".to_owned()));
+    assert_eq!(client.message().status(), 400);
+    assert!(client.is_closed());
+    proxy.wait_metric(&["sprat_bad_requests_total", "malformed_head"], 1.0);
+    proxy.log_lines(2);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_malformed_chunk_ends_the_upstream_request() {
+    let (sender, gone) = std::sync::mpsc::channel();
+    let origin = Origin::start(move |mut peer| {
+        sender.send(peer.try_message(true).is_none()).unwrap();
+    });
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    client
+        .send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n");
+    assert!(
+        gone.recv_timeout(PATIENCE).unwrap(),
+        "the origin saw a whole request"
+    );
+    assert!(client.is_closed());
+    proxy.log_lines(1);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_body_over_the_bound_is_413() {
+    let origin = Origin::http(|request| ok(&request.text()));
+    let mut config = config(&[origin.address]);
+    config.listeners[0].max_body_bytes = Some(1000);
+    let proxy = Proxy::logging(config);
+    let body = "x".repeat(100_000);
+    let mut announced = proxy.connect();
+    let answer = announced.ask(format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{body}"
+    ));
+    assert_eq!(answer.status(), 413);
+    assert_eq!(origin.connections(), 0);
+    assert!(announced.is_closed());
+    let mut chunked = proxy.connect();
+    let answer = chunked.ask(format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n186a0\r\n{body}\r\n0\r\n\r\n"
+    ));
+    assert_eq!(answer.status(), 413);
+    assert!(chunked.is_closed());
+    let exact = "x".repeat(1000);
+    let answer = proxy.connect().ask(format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{exact}"
+    ));
+    assert_eq!((answer.status(), answer.body.len()), (200, 1000));
+    proxy.wait_metric(&["sprat_bad_requests_total", "body_too_large"], 2.0);
+    proxy.log_lines(3);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_client_that_stops_sending_its_body_is_408() {
+    let origin = Origin::http(|request| ok(&request.text()));
+    let mut config = config(&[origin.address]);
+    config.listeners[0].stream_idle_timeout = Duration::from_millis(200);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    let answer = client.ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
+    assert_eq!(answer.status(), 408);
+    assert!(client.is_closed());
+    assert_told(
+        &proxy,
+        "sprat_bad_requests_total",
+        "body_timeout",
+        Some(408),
+    );
+}
+
+fn upstream_does(
+    serve: impl Fn(Peer) + Send + Sync + 'static,
+    status: u16,
+    reason: &str,
+    error: &str,
+) {
+    let origin = Origin::start(serve);
+    let mut config = config(&[origin.address]);
+    config.routes[0].response_timeout = Duration::from_millis(400);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    let answer = client.ask(get("/"));
+    assert_eq!(answer.status(), status, "{answer:?}");
+    let said = answer.field("proxy-status").unwrap();
+    assert!(
+        said.starts_with(&format!("sprat; error={error}; details=")),
+        "{said}"
+    );
+    assert_eq!(
+        answer.field("content-type"),
+        Some("application/problem+json")
+    );
+    let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(problem["status"], status);
+    proxy.wait_metric(&["sprat_upstream_errors_total", reason], 1.0);
+    // The client did nothing wrong: its connection goes on.
+    assert_eq!(client.ask(get("/")).status(), status);
+    drop(client);
+    proxy.log_lines(2);
+    proxy.wait_metric(&["sprat_failed_requests_total", reason], 2.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn an_upstream_that_closes_before_it_answers_is_502() {
+    upstream_does(
+        |mut peer| drop(peer.try_message(true)),
+        502,
+        "connection_terminated",
+        "connection_terminated",
+    );
+}
+
+#[test]
+fn an_upstream_that_sends_garbage_is_502() {
+    upstream_does(
+        |mut peer| {
+            peer.try_message(true);
+            peer.send("SSH-2.0-OpenSSH_9.2\r\n\r\n");
+        },
+        502,
+        "protocol_error",
+        "http_protocol_error",
+    );
+}
+
+#[test]
+fn an_upstream_with_conflicting_lengths_is_502() {
+    upstream_does(
+        |mut peer| {
+            peer.try_message(true);
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd");
+        },
+        502,
+        "protocol_error",
+        "http_protocol_error",
+    );
+}
+
+#[test]
+fn an_upstream_that_switches_protocols_unasked_is_502() {
+    upstream_does(
+        |mut peer| {
+            peer.try_message(true);
+            peer.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+            );
+        },
+        502,
+        "protocol_error",
+        "http_protocol_error",
+    );
+}
+
+#[test]
+fn an_upstream_with_an_oversized_head_is_502() {
+    upstream_does(
+        |mut peer| {
+            peer.try_message(true);
+            let large = "x".repeat(70 << 10);
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nX: {large}\r\nContent-Length: 0\r\n\r\n"
+            ));
+        },
+        502,
+        "response_head_too_large",
+        "http_response_header_section_size",
+    );
+}
+
+#[test]
+fn an_upstream_that_stalls_is_504() {
+    upstream_does(
+        |mut peer| {
+            peer.try_message(true);
+            // Until the proxy gives up.
+            peer.try_message(true);
+        },
+        504,
+        "response_timeout",
+        "http_response_timeout",
+    );
+}
+
+#[test]
+fn an_upstream_that_refuses_is_502() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let proxy = Proxy::logging(config(&[address]));
+    let answer = proxy.connect().ask(get("/"));
+    assert_eq!(answer.status(), 502);
+    assert!(
+        answer
+            .field("proxy-status")
+            .unwrap()
+            .contains("error=connection_refused")
+    );
+    assert_told(
+        &proxy,
+        "sprat_upstream_errors_total",
+        "connection_refused",
+        Some(502),
+    );
+}
+
+/// What is sent before the upstream fails reaches the client, and the client
+/// can tell that it is not all.
+fn upstream_breaks_off(head: &'static str, then: fn(Peer), reason: &str) {
+    let origin = Origin::start(move |mut peer| {
+        peer.try_message(true);
+        peer.send(head);
+        then(peer);
+    });
+    let mut config = config(&[origin.address]);
+    config.routes[0].idle_timeout = Duration::from_millis(300);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    assert!(
+        client.try_message(true).is_none(),
+        "the response looks whole"
+    );
+    proxy.wait_metric(&["sprat_failed_requests_total", reason], 1.0);
+    proxy.wait_metric(&["sprat_aborted_responses_total"], 1.0);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(
+        (&line["aborted"], &line["status"]),
+        (&true.into(), &200.into())
+    );
+    assert_eq!(line["reason"], reason);
+    assert_eq!(line["bytes"], 3);
+    proxy.assert_no_leak();
+}
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+const COUNTED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc";
+
+#[test]
+fn an_upstream_that_closes_mid_body_truncates_the_response() {
+    upstream_breaks_off(COUNTED, drop, "response_incomplete");
+    upstream_breaks_off(CHUNKED, drop, "response_incomplete");
+}
+
+#[test]
+fn an_upstream_that_stalls_mid_body_is_cut() {
+    let stall: fn(Peer) = |mut peer| drop(peer.try_message(true));
+    upstream_breaks_off(COUNTED, stall, "upstream_idle_timeout");
+    upstream_breaks_off(CHUNKED, stall, "upstream_idle_timeout");
+}
+
+#[test]
+fn an_upstream_that_sends_a_malformed_chunk_truncates_the_response() {
+    upstream_breaks_off(
+        CHUNKED,
+        |mut peer| {
+            peer.send("nonsense\r\n");
+            peer.try_message(true);
+        },
+        "response_incomplete",
+    );
+}
+
+#[test]
+fn an_upstream_that_sends_too_much_spoils_no_other_response() {
+    let origin = Origin::http(|_| ok("fine") + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    for _ in 0..5 {
+        assert_eq!(client.ask(get("/")).text(), "fine");
+        wait_for("the spoilt connection to be closed", || {
+            proxy.metric(&["sprat_upstream_connections"]) == 0.0
+        });
+    }
+    drop(client);
+    proxy.log_lines(5);
+    wait_for("no connection upstream", || {
+        proxy.metric(&["sprat_upstream_connections"]) == 0.0
+    });
+}
+
+#[test]
+fn the_whole_exchange_is_bounded() {
+    // A chunk now and then keeps every idle time-out quiet.
+    let origin = Origin::start(|mut peer| {
+        let request = peer.message();
+        if request.start.contains("/head") {
+            std::thread::sleep(Duration::from_millis(1500));
+        }
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        while peer.send("1\r\nx\r\n") {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut config = config(&[origin.address]);
+    config.routes[0].timeout = Some(Duration::from_millis(500));
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(get("/head")).status(), 504);
+    client.send(get("/body"));
+    assert!(client.try_message(true).is_none());
+    proxy.wait_metric(&["sprat_failed_requests_total", "route_timeout"], 2.0);
+    proxy.log_lines(2);
+    proxy.assert_no_leak();
+}
+
+/// An origin whose `/large` has no end within reach, and knows when the proxy
+/// hangs up.
+fn endless() -> (Origin, std::sync::mpsc::Receiver<()>) {
+    let (sender, gone) = std::sync::mpsc::channel();
+    let origin = Origin::start(move |mut peer| {
+        while let Some(request) = peer.try_message(true) {
+            if !request.start.contains("/large") {
+                peer.send(ok("fine"));
+                continue;
+            }
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n");
+            let block = [0; 65536];
+            while peer.send(block) {}
+            let _ = sender.send(());
+        }
+    });
+    (origin, gone)
+}
+
+#[test]
+fn a_client_that_vanishes_cancels_the_upstream_at_once() {
+    let (origin, gone) = endless();
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    client.send(get("/large"));
+    assert_eq!(client.head().unwrap().status(), 200);
+    drop(client);
+    gone.recv_timeout(PATIENCE).unwrap();
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(
+        (&line["reason"], &line["aborted"]),
+        (&"client_closed".into(), &true.into())
+    );
+    proxy.wait_metric(&["sprat_aborted_responses_total"], 1.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_client_that_vanishes_before_the_answer_cancels_the_upstream_at_once() {
+    let (sender, gone) = std::sync::mpsc::channel();
+    let origin = Origin::start(move |mut peer| {
+        peer.message();
+        sender.send(peer.try_message(true).is_none()).unwrap();
+        sender.send(true).unwrap();
+    });
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    wait_for("the request to arrive", || {
+        proxy.metric(&["sprat_upstream_outstanding"]) == 1.0
+    });
+    drop(client);
+    assert!(gone.recv_timeout(PATIENCE).unwrap());
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["reason"], "client_closed");
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_and_delays_nobody() {
+    let (origin, gone) = endless();
+    let mut config = config(&[origin.address]);
+    config.listeners[0].stream_idle_timeout = Duration::from_millis(500);
+    let proxy = Proxy::logging(config);
+    let mut stalled = proxy.connect();
+    stalled.send(get("/large"));
+    let mut served = 0;
+    let mut other = proxy.connect();
+    while gone.try_recv().is_err() {
+        assert_eq!(other.ask(get("/")).text(), "fine");
+        served += 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(served > 0);
+    proxy.wait_metric(&["sprat_bad_requests_total", "client_stalled"], 1.0);
+    drop((stalled, other));
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_client_that_reads_byte_by_byte_is_cut_and_delays_nobody() {
+    let (origin, gone) = endless();
+    let mut config = config(&[origin.address]);
+    config.listeners[0].stream_idle_timeout = Duration::from_millis(500);
+    let proxy = Proxy::logging(config);
+    let mut slow = proxy.connect();
+    slow.send(get("/large"));
+    let mut other = proxy.connect();
+    let mut byte = [0];
+    while gone.try_recv().is_err() {
+        // The kernel's buffers hide single bytes from the proxy's socket.
+        let _ = slow.stream().read(&mut byte);
+        assert_eq!(other.ask(get("/")).text(), "fine");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    proxy.wait_metric(&["sprat_bad_requests_total", "client_stalled"], 1.0);
+    drop((slow, other));
+    proxy.assert_no_leak();
+}

@@ -1,0 +1,246 @@
+//! The `sprat` binary: configuration files, signals, exit codes.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use common::*;
+
+fn sprat(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sprat"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A running `sprat`; killed when dropped.
+struct Running {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Running {
+    fn start(configuration: &Path) -> Self {
+        let mut child = sprat(&[
+            "run",
+            "-c",
+            configuration.to_str().unwrap(),
+            "--workers",
+            "2",
+        ])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = log
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.contains("listening"));
+        let line = line.expect("it says where it listens");
+        let plain: String = strip_colours(&line);
+        let address = plain
+            .split("address=")
+            .nth(1)
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap();
+        let address = address.parse().unwrap();
+        // Read on, so that it never waits for the pipe.
+        std::thread::spawn(move || log.for_each(drop));
+        Self { child, address }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill")
+            .args(["-s", name, &id])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn strip_colours(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let first = parts.next().unwrap_or("").to_owned();
+    parts.fold(first, |text, part| {
+        text + part.split_once('m').map_or("", |(_, rest)| rest)
+    })
+}
+
+fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf {
+    let path = directory.join("sprat.yaml");
+    let text = format!(
+        "version: 1\nadmin: {{address: 127.0.0.1:0}}\nlisteners: [{{address: 127.0.0.1:0}}]\n\
+         uplink: {{rate: unlimited}}\nclusters: {{farm: {{endpoints: ['{origin}']}}}}\n\
+         routes: [{{cluster: farm}}]\n{more}"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn it_serves_reopens_its_log_and_drains_on_sigterm() {
+    let gate = Arc::new(std::sync::Barrier::new(2));
+    let (entered, inside) = std::sync::mpsc::channel();
+    let origin = Origin::http({
+        let gate = Arc::clone(&gate);
+        move |request| {
+            if request.start.contains("/slow") {
+                entered.send(()).unwrap();
+                gate.wait();
+            }
+            ok("fine")
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("access.log");
+    let more = format!("access_log: {{path: '{}', format: json}}\n", log.display());
+    let configuration = write(directory.path(), origin.address, &more);
+    let mut running = Running::start(&configuration);
+    assert_eq!(Peer::connect(running.address).ask(get("/1")).text(), "fine");
+    wait_for("a line", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/1"))
+    });
+    std::fs::rename(&log, log.with_extension("old")).unwrap();
+    running.signal("USR1");
+    wait_for("a new log", || {
+        assert_eq!(Peer::connect(running.address).ask(get("/2")).text(), "fine");
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/2"))
+    });
+    let mut busy = Peer::connect(running.address);
+    busy.send(get("/slow"));
+    inside.recv_timeout(PATIENCE).unwrap();
+    running.signal("TERM");
+    wait_for("the listener to close", || {
+        std::net::TcpStream::connect(running.address).is_err()
+    });
+    gate.wait();
+    assert_eq!(busy.message().text(), "fine");
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert!(std::fs::read_to_string(&log).unwrap().contains("/slow"));
+}
+
+#[test]
+fn a_second_signal_cuts() {
+    let origin = Origin::start(|mut peer| {
+        peer.message();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc");
+        peer.head();
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let mut running = Running::start(&configuration);
+    let mut client = Peer::connect(running.address);
+    client.send(get("/"));
+    assert_eq!(client.head().unwrap().status(), 200);
+    running.signal("INT");
+    wait_for("the listener to close", || {
+        std::net::TcpStream::connect(running.address).is_err()
+    });
+    assert!(
+        running.child.try_wait().unwrap().is_none(),
+        "it did not wait"
+    );
+    running.signal("TERM");
+    assert!(client.is_closed());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn check_prints_every_error_and_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bad.yaml");
+    std::fs::write(
+        &path,
+        "version: 1\nlistners: []\nclusters: {farm: {endpoints: [nowhere]}}\nroutes: [{cluster: farm}]\n",
+    )
+    .unwrap();
+    let output = sprat(&["check", path.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("bad.yaml:2:1") && said.contains("listners"),
+        "{said}"
+    );
+    assert!(
+        said.contains("bad.yaml:3:") && said.contains("nowhere"),
+        "{said}"
+    );
+    let output = sprat(&["run", "-c", path.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let missing = sprat(&["check", "-c", "/nonexistent.yaml"])
+        .output()
+        .unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(
+        String::from_utf8(missing.stderr)
+            .unwrap()
+            .contains("/nonexistent.yaml")
+    );
+    assert_eq!(sprat(&["run"]).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn check_accepts_every_example_and_a_server_starts_with_it() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples");
+    let mut count = 0;
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        let output = sprat(&["check", path.to_str().unwrap()]).output().unwrap();
+        assert!(output.status.success(), "{path:?}: {output:?}");
+        let loaded = sprat_config::load(&path, &sprat_config::process_env).unwrap();
+        let mut config = loaded.config;
+        // Ports of this test's own, and nothing left behind.
+        for listener in &mut config.listeners {
+            listener.address = "127.0.0.1:0".parse().unwrap();
+        }
+        if let Some(admin) = &mut config.admin {
+            admin.address = "127.0.0.1:0".parse().unwrap();
+        }
+        config.access_log = None;
+        config.runtime.workers = 1;
+        let proxy = Proxy::start(&config);
+        assert!(proxy.metric(&["sprat_open_connections"]) == 0.0);
+        proxy.stop();
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
+#[test]
+fn a_port_in_use_is_said_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut config = config(&[address]);
+    config.listeners[0].address = address;
+    let error = sprat::server::Server::start(&config).err().unwrap();
+    let error = format!("{error:#}");
+    assert!(
+        error.contains(&address.to_string()) && error.contains("listener `test`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_schema_is_json() {
+    let output = sprat(&["schema"]).output().unwrap();
+    assert!(output.status.success());
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(schema["properties"]["listeners"].is_object());
+}

@@ -1,0 +1,345 @@
+//! placeholder docs
+
+mod base_rtt;
+mod probes;
+mod span;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Time;
+use base_rtt::BaseRtts;
+use probes::{Probe, Probes};
+use span::{BusySpan, Point};
+
+/// A full segment on the wire, in bits (Ethernet, MTU 1500).
+const SEGMENT_BITS: f64 = 1514.0 * 8.0;
+
+/// Sockets asked for in one poll, at most.
+pub const POLL_MAX: usize = 16;
+
+/// What is known before the first measurement.
+#[derive(Clone, Debug)]
+pub struct RateControlConfig {
+    /// Where to start, in bits per second on the wire. Too high costs one
+    /// queue in the kernel until the first measurement.
+    pub initial_rate_bits_per_s: u64,
+    /// The anchor never goes below, in bits per second.
+    pub min_rate_bits_per_s: u64,
+    /// The anchor never goes above, in bits per second.
+    pub max_rate_bits_per_s: u64,
+}
+
+impl Default for RateControlConfig {
+    fn default() -> Self {
+        Self {
+            initial_rate_bits_per_s: 1_000_000_000,
+            min_rate_bits_per_s: 64_000,
+            max_rate_bits_per_s: 400_000_000_000,
+        }
+    }
+}
+
+/// Bytes were written to a client's socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// The socket, unique among the open ones and not used again soon.
+    pub socket: u64,
+    /// The client's network, such as a hash of its /24 or /48.
+    pub network: u64,
+    /// Bytes written to the socket so far, this write included, as
+    /// `tcpi_bytes_acked` counts them.
+    pub written: u64,
+    /// Bytes that the uplink was debited so far, this write included
+    /// ([`EgressStats::wire_bytes`](crate::EgressStats::wire_bytes)).
+    pub position: u64,
+}
+
+/// What the kernel says of a socket (`TCP_INFO`).
+#[derive(Clone, Copy, Debug)]
+pub struct SocketSample {
+    /// As in [`Write::socket`].
+    pub socket: u64,
+    /// `tcpi_bytes_acked`.
+    pub bytes_acked: u64,
+    /// `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
+    pub min_rtt: Duration,
+}
+
+/// What the pacer should do until the next poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Bits per second on the wire.
+    pub rate_bits_per_s: u64,
+}
+
+/// Finds the uplink's rate.
+#[derive(Clone, Debug)]
+pub struct RateControl {
+    config: RateControlConfig,
+    /// What the link is believed to carry, in bits per second.
+    anchor: f64,
+    probes: Probes,
+    bases: BaseRtts,
+    frontier: Option<Point>,
+    /// Departure, queueing delay in seconds; in the order of departure.
+    delays: VecDeque<(Time, f64)>,
+    /// When the newest write known to have arrived was sent.
+    confirmed_sent_at: Time,
+    span: BusySpan,
+    polled_at: Time,
+    poll_interval: f64,
+    queue: f64,
+    growth: Growth,
+    drain: Drain,
+    control: Control,
+}
+
+/// How long the link took everything while more was waiting.
+#[derive(Clone, Debug, Default)]
+struct Growth {
+    unqueued: f64,
+    steps: u32,
+    stepped_at: Time,
+}
+
+/// Letting the queue run empty now and then, to see the base round trip.
+#[derive(Clone, Debug, Default)]
+struct Drain {
+    empty_at: Time,
+    until: Time,
+    found_lower: bool,
+}
+
+impl RateControl {
+    /// Nothing is known but the configuration.
+    pub fn new(config: RateControlConfig) -> Self {
+        let anchor = config
+            .initial_rate_bits_per_s
+            .clamp(config.min_rate_bits_per_s.max(1), config.max_rate_bits_per_s.max(1));
+        Self {
+            anchor: anchor as f64,
+            probes: Probes::default(),
+            bases: BaseRtts::default(),
+            frontier: None,
+            delays: VecDeque::new(),
+            confirmed_sent_at: Time::ZERO,
+            span: BusySpan::default(),
+            polled_at: Time::ZERO,
+            poll_interval: 0.001,
+            queue: 0.0,
+            growth: Growth::default(),
+            drain: Drain::default(),
+            control: Control {
+                rate_bits_per_s: anchor,
+            },
+            config,
+        }
+    }
+
+    /// The last answer.
+    pub fn control(&self) -> Control {
+        self.control
+    }
+
+    /// What the link is believed to carry, in bits per second.
+    pub fn anchor_bits_per_s(&self) -> u64 {
+        self.anchor as u64
+    }
+
+    /// Bytes were written to a socket.
+    pub fn on_write(&mut self, now: Time, write: Write) {
+        self.probes.push(Probe {
+            socket: write.socket,
+            network: write.network,
+            written: write.written,
+            position: write.position,
+            sent_at: now,
+        });
+    }
+
+    /// The socket is gone, or will not be asked again.
+    pub fn on_close(&mut self, socket: u64) {
+        self.probes.forget(socket);
+    }
+
+    /// The sockets to ask the kernel about in the next poll: at most
+    /// [`POLL_MAX`], those whose acknowledgement may have come.
+    pub fn wanted(&self, now: Time, sockets: &mut Vec<u64>) {
+        sockets.clear();
+        let due = |p: &&Probe| p.sent_at + self.bases.get(p.network) <= now;
+        let stride = self.probes.iter().filter(due).count().div_ceil(POLL_MAX).max(1);
+        for probe in self.probes.iter().filter(due).step_by(stride) {
+            if !sockets.contains(&probe.socket) {
+                sockets.push(probe.socket);
+            }
+        }
+    }
+
+    /// The kernel was asked. `backlogged` says whether flows wait for a grant.
+    pub fn on_poll(&mut self, now: Time, samples: &[SocketSample], backlogged: bool) -> Control {
+        let passed = now.since(self.polled_at).as_secs_f64();
+        self.polled_at = now;
+        self.poll_interval += (passed.min(0.01) - self.poll_interval) / 64.0;
+        self.confirm(now, samples);
+        self.queue = self.queue_now(now);
+        self.grow(now, passed, backlogged);
+        self.drain(now, backlogged);
+        let gain = if now < self.drain.until {
+            0.5
+        } else {
+            (1.0 + (self.target() - self.queue) / self.reaction(now)).clamp(0.5, 1.25)
+        };
+        self.control = Control {
+            rate_bits_per_s: (self.anchor * gain) as u64,
+        };
+        self.control
+    }
+
+    fn segment(&self) -> f64 {
+        SEGMENT_BITS / self.anchor
+    }
+
+    /// The queueing delay to keep while backlogged, in seconds.
+    fn target(&self) -> f64 {
+        2.0 * self.segment() + (self.poll_interval / 2.0).max(0.000_25)
+    }
+
+    /// The minimum of the delays is taken over so long, in seconds.
+    fn delay_window(&self) -> f64 {
+        (6.0 * self.segment()).max(0.02)
+    }
+
+    /// A queue too long by this much halves ... in seconds.
+    fn reaction(&self, now: Time) -> f64 {
+        let stale = self.frontier.map_or(0.0, |f| now.since(f.departed_at).as_secs_f64());
+        (2.0 * self.delay_window()).max(4.0 * stale.min(0.5))
+    }
+
+    fn confirm(&mut self, now: Time, samples: &[SocketSample]) {
+        let mut newest: [Option<Probe>; POLL_MAX] = [None; POLL_MAX];
+        for probe in self.probes.iter() {
+            let sample = samples.iter().take(POLL_MAX).position(|s| {
+                s.socket == probe.socket && s.bytes_acked >= probe.written
+            });
+            if let Some(index) = sample {
+                newest[index] = Some(*probe);
+            }
+        }
+        let mut confirmed: Vec<(Probe, Duration)> = newest
+            .iter()
+            .zip(samples)
+            .filter_map(|(probe, sample)| Some(((*probe)?, sample.min_rtt)))
+            .collect();
+        confirmed.sort_by_key(|(probe, _)| probe.position);
+        for (probe, min_rtt) in confirmed {
+            self.confirmed(now, &probe, min_rtt);
+        }
+        if let Some(frontier) = self.frontier {
+            self.probes.pass(now, frontier.position);
+        }
+    }
+
+    fn confirmed(&mut self, now: Time, probe: &Probe, min_rtt: Duration) {
+        let rtt = now.since(probe.sent_at);
+        let notable = Duration::from_secs_f64(self.target() / 2.0);
+        let queue = Duration::from_secs_f64(self.queue);
+        let lower = self.bases.observe(now, probe.network, rtt.min(min_rtt), queue, notable);
+        self.drain.found_lower |= lower;
+        let base = self.bases.get(probe.network);
+        let delay = rtt.saturating_sub(base).as_secs_f64();
+        let point = Point {
+            departed_at: now - base,
+            position: probe.position,
+        };
+        self.confirmed_sent_at = self.confirmed_sent_at.max(probe.sent_at);
+        if self.frontier.is_some_and(|f| point.departed_at < f.departed_at) {
+            return;
+        }
+        self.delays.push_back((point.departed_at, delay));
+        let window = Duration::from_secs_f64(self.delay_window());
+        while let Some(&(at, _)) = self.delays.front()
+            && (point.departed_at.since(at) > window || self.delays.len() > 256)
+        {
+            self.delays.pop_front();
+        }
+        let queued = self.least_delay() >= self.target() / 2.0;
+        let busy = queued && self.frontier.is_some_and(|f| probe.sent_at < f.departed_at);
+        self.frontier = Some(point);
+        if !busy {
+            self.span.restart(point);
+            return;
+        }
+        let length = Duration::from_secs_f64((64.0 * self.segment()).max(0.1));
+        if let Some(rate) = self.span.extend(point, length, self.anchor) {
+            let off = (rate / self.anchor - 1.0).abs();
+            let weight = if off > 0.1 { 0.5 } else { 0.25 };
+            self.set_anchor(self.anchor + (rate - self.anchor) * weight);
+        }
+    }
+
+    fn least_delay(&self) -> f64 {
+        self.delays.iter().map(|d| d.1).fold(f64::INFINITY, f64::min)
+    }
+
+    fn set_anchor(&mut self, rate: f64) {
+        self.anchor = rate.clamp(
+            self.config.min_rate_bits_per_s.max(1) as f64,
+            self.config.max_rate_bits_per_s.max(1) as f64,
+        );
+    }
+
+    fn queue_now(&self, now: Time) -> f64 {
+        let seen = match self.delays.back() {
+            Some(&(at, _)) if now.since(at).as_secs_f64() < self.least_delay() + self.delay_window() + 0.3 => {
+                self.least_delay()
+            }
+            _ => 0.0,
+        };
+        let silence = self.probes.oldest().map_or(0.0, |probe| {
+            let waited = now.since(probe.sent_at).saturating_sub(self.bases.get(probe.network));
+            waited.as_secs_f64() - 0.06
+        });
+        seen.max(silence)
+    }
+
+    fn grow(&mut self, now: Time, passed: f64, backlogged: bool) {
+        if self.queue >= self.target() {
+            self.growth.steps = 0;
+            self.growth.unqueued = 0.0;
+            return;
+        }
+        if !backlogged || self.queue >= self.target() / 2.0 || self.probes.is_empty() {
+            return;
+        }
+        self.growth.unqueued += passed.min(0.01);
+        let enough = (32.0 * self.segment()).max(0.01);
+        if self.growth.unqueued >= enough && self.confirmed_sent_at > self.growth.stepped_at {
+            let gain = match self.growth.steps {
+                0..2 => 1.25,
+                2 => 1.5,
+                _ => 2.0,
+            };
+            self.growth = Growth {
+                unqueued: 0.0,
+                steps: self.growth.steps + 1,
+                stepped_at: now,
+            };
+            self.set_anchor(self.anchor * gain);
+        }
+    }
+
+    fn drain(&mut self, now: Time, backlogged: bool) {
+        let empty = self.probes.is_empty() && !backlogged;
+        if empty || self.queue < self.target() / 4.0 {
+            self.drain.empty_at = now;
+        }
+        let every = if self.drain.found_lower { 0.1 } else { 5.0 };
+        let due = self.drain.empty_at.max(self.drain.until) + Duration::from_secs_f64(every);
+        if now >= due {
+            let time = 2.0 * (self.queue + self.target());
+            self.drain.found_lower = false;
+            self.drain.until = now + Duration::from_secs_f64(time.min(0.5));
+        }
+    }
+}

@@ -99,6 +99,7 @@ pub struct RateControl {
 #[derive(Clone, Debug, Default)]
 struct Growth {
     unqueued: f64,
+    backlogged: f64,
     steps: u32,
     stepped_at: Time,
 }
@@ -207,7 +208,7 @@ impl RateControl {
 
     /// The minimum of the delays is taken over so long, in seconds.
     fn delay_window(&self) -> f64 {
-        (6.0 * self.segment()).max(0.02)
+        (6.0 * self.segment()).max(8.0 * self.poll_interval)
     }
 
     /// A queue too long by this much halves ... in seconds.
@@ -270,7 +271,12 @@ impl RateControl {
             self.span.restart(point);
             return;
         }
-        let length = Duration::from_secs_f64((64.0 * self.segment()).max(0.1));
+        let length = if self.least_delay() > 4.0 * self.target() {
+            (16.0 * self.segment()).max(0.02)
+        } else {
+            (64.0 * self.segment()).max(0.1)
+        };
+        let length = Duration::from_secs_f64(length);
         if let Some(rate) = self.span.extend(point, length, self.anchor) {
             let off = (rate / self.anchor - 1.0).abs();
             let weight = if off > 0.1 { 0.5 } else { 0.25 };
@@ -307,9 +313,12 @@ impl RateControl {
         if self.queue >= self.target() {
             self.growth.steps = 0;
             self.growth.unqueued = 0.0;
+            self.growth.backlogged = 0.0;
             return;
         }
-        if !backlogged || self.queue >= self.target() / 2.0 || self.probes.is_empty() {
+        self.growth.backlogged = if backlogged { self.growth.backlogged + passed.min(0.01) } else { 0.0 };
+        let settled = self.delay_window() + 2.0 * self.target();
+        if self.growth.backlogged < settled || self.queue >= self.target() / 2.0 {
             return;
         }
         self.growth.unqueued += passed.min(0.01);
@@ -322,6 +331,7 @@ impl RateControl {
             };
             self.growth = Growth {
                 unqueued: 0.0,
+                backlogged: 0.0,
                 steps: self.growth.steps + 1,
                 stepped_at: now,
             };

@@ -203,7 +203,7 @@ impl RateControl {
 
     /// The queueing delay to keep while backlogged, in seconds.
     fn target(&self) -> f64 {
-        2.0 * self.segment() + (self.poll_interval / 2.0).max(0.000_25)
+        1.5 * self.segment() + (self.poll_interval / 2.0).max(0.000_25)
     }
 
     /// The minimum of the delays is taken over so long, in seconds.

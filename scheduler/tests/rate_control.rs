@@ -39,3 +39,60 @@ fn study() {
         println!("frontier from {start}: {:.2} {:.2} unfinished {}", report.mean_ms(), report.mean_ms() / ideal, report.unfinished());
     }
 }
+
+/// Mean response time over the ideal, from `start_mbit`, on a link.
+fn ratio(name: &str, link: Link, start_mbit: u64) -> f64 {
+    let requests = poisson(7, &workload_sizes(), 18_000, 10 * MBIT, 0.9, near);
+    let report = run(name, link, &requests, 300, Frontier::new(start_mbit * MBIT));
+    assert_eq!(report.unfinished(), 0);
+    report.mean_ms() / ideal_srpt_ms(&requests, 10 * MBIT)
+}
+
+/// `count` clients that each want more than they will get.
+fn greedy(count: u64, rtt_us: impl Fn(u64) -> u64) -> Vec<Request> {
+    (0..count)
+        .map(|i| Request {
+            at: Duration::from_millis(i * 3),
+            bytes: 1 << 40,
+            rtt: Duration::from_micros(rtt_us(i)),
+            network: i,
+            path_bits_per_s: None,
+        })
+        .collect()
+}
+
+#[test]
+fn matrix() {
+    for (name, link) in [
+        ("tbf", Link::tbf(10 * MBIT)),
+        ("wire", Link { burst_bytes: 0, ..Link::tbf(10 * MBIT) }),
+        ("delack", Link { quick_acks: 0, ..Link::tbf(10 * MBIT) }),
+        ("slowpoll", Link { poll_us: (2000, 5000), ..Link::tbf(10 * MBIT) }),
+        ("late", Link { lateness_us: (0, 1000), ..Link::tbf(10 * MBIT) }),
+    ] {
+        for start in [2, 1000] {
+            println!("{name} from {start}: unfinished {:.3}", ratio(name, link.clone(), start));
+        }
+    }
+    let fair = |rate| Link { discipline: sprat_scheduler::Discipline::Fair, ..Link::tbf(rate) };
+    for (name, link, requests, start, seconds) in [
+        ("greedy near 10M", fair(10 * MBIT), greedy(20, |_| 100), 1000, 40),
+        ("greedy mixed 10M", fair(10 * MBIT), greedy(20, |i| [100, 1000, 20_000, 80_000, 300_000][i as usize % 5]), 1000, 40),
+        ("greedy far 10M", fair(10 * MBIT), greedy(20, |i| 50_000 + 10_000 * i), 1000, 40),
+        ("greedy 300ms 10M", fair(10 * MBIT), greedy(20, |_| 300_000), 1000, 40),
+        ("greedy near 1M", fair(MBIT), greedy(20, |_| 100), 1000, 60),
+        ("greedy mixed 1M from .2", fair(MBIT), greedy(20, |i| [100, 1000, 20_000, 80_000, 300_000][i as usize % 5]), 1, 60),
+        ("greedy near 100M", fair(100 * MBIT), greedy(20, |_| 100), 1000, 10),
+        ("greedy mixed 100M from 10", fair(100 * MBIT), greedy(40, |i| [100, 1000, 20_000, 80_000, 300_000][i as usize % 5]), 10, 20),
+        ("greedy near 1G", fair(1000 * MBIT), greedy(20, |_| 100), 10, 6),
+        ("greedy near 10G", Link { limit_packets: 2000, ..fair(10_000 * MBIT) }, greedy(40, |_| 200), 1000, 2),
+    ] {
+        let report = run(name, link.clone(), &requests, seconds, Frontier::new(start * MBIT));
+        let full = link.rates[0].1 as f64 / 1e6;
+        let (from, to) = (seconds as f64 / 2.0, seconds as f64);
+        println!("{name}: unfinished carried {:.3} queue {:.2} ms rate {:.3} drops {}",
+            report.average(from, to, |p| p.carried_mbit) / full,
+            report.average(from, to, |p| p.queue_ms),
+            report.average(from, to, |p| p.rate_mbit) / full, report.drops);
+    }
+}

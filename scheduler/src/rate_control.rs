@@ -10,13 +10,19 @@ use std::time::Duration;
 use crate::Time;
 use base_rtt::BaseRtts;
 use probes::{Probe, Probes};
-use span::{BusySpan, Point};
+use span::{BusySpan, Point, SpanRate};
 
 /// A full segment on the wire, in bits (Ethernet, MTU 1500).
 const SEGMENT_BITS: f64 = 1514.0 * 8.0;
 
 /// Sockets asked for in one poll, at most.
 pub const POLL_MAX: usize = 16;
+
+/// Holding back, the pacer still sends this part of the anchor.
+const GAIN_MIN: f64 = 0.5;
+
+/// A write is not longer than this (an egress grants 256 KB at most).
+const BURST_MAX: u64 = 300_000;
 
 /// What is known before the first measurement.
 #[derive(Clone, Debug)]
@@ -79,6 +85,8 @@ pub struct RateControl {
     config: RateControlConfig,
     /// What the link is believed to carry, in bits per second.
     anchor: f64,
+    /// [`Write::position`] of the newest write.
+    position: u64,
     probes: Probes,
     bases: BaseRtts,
     frontier: Option<Point>,
@@ -92,6 +100,7 @@ pub struct RateControl {
     queue: f64,
     growth: Growth,
     drain: Drain,
+    held: Held,
     control: Control,
 }
 
@@ -112,6 +121,16 @@ struct Drain {
     found_lower: bool,
 }
 
+/// Holding back against a delay that may not be ours.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    since: Option<Time>,
+    /// Spans that carried just what was sent, while held back.
+    unmoved: u32,
+    /// Delay that did not go away by holding back, in seconds.
+    foreign: f64,
+}
+
 impl RateControl {
     /// Nothing is known but the configuration.
     pub fn new(config: RateControlConfig) -> Self {
@@ -120,6 +139,7 @@ impl RateControl {
             .clamp(config.min_rate_bits_per_s.max(1), config.max_rate_bits_per_s.max(1));
         Self {
             anchor: anchor as f64,
+            position: 0,
             probes: Probes::default(),
             bases: BaseRtts::default(),
             frontier: None,
@@ -131,6 +151,7 @@ impl RateControl {
             queue: 0.0,
             growth: Growth::default(),
             drain: Drain::default(),
+            held: Held::default(),
             control: Control {
                 rate_bits_per_s: anchor,
             },
@@ -150,7 +171,10 @@ impl RateControl {
 
     /// Bytes were written to a socket.
     pub fn on_write(&mut self, now: Time, write: Write) {
+        let burst = write.position.saturating_sub(self.position);
+        self.position = self.position.max(write.position);
         self.probes.push(Probe {
+            burst: burst.min(BURST_MAX),
             socket: write.socket,
             network: write.network,
             written: write.written,
@@ -183,13 +207,14 @@ impl RateControl {
         self.polled_at = now;
         self.poll_interval += (passed.min(0.01) - self.poll_interval) / 64.0;
         self.confirm(now, samples);
+        self.held.foreign = self.held.foreign.min(self.least_delay());
         self.queue = self.queue_now(now);
         self.grow(now, passed, backlogged);
         self.drain(now, backlogged);
         let gain = if now < self.drain.until {
             0.5
         } else {
-            (1.0 + (self.target() - self.queue) / self.reaction(now)).clamp(0.5, 1.25)
+            self.gain(now)
         };
         self.control = Control {
             rate_bits_per_s: (self.anchor * gain) as u64,
@@ -203,7 +228,7 @@ impl RateControl {
 
     /// The queueing delay to keep while backlogged, in seconds.
     fn target(&self) -> f64 {
-        1.5 * self.segment() + (self.poll_interval / 2.0).max(0.000_25)
+        1.25 * self.segment() + (self.poll_interval / 4.0).max(0.000_25)
     }
 
     /// The minimum of the delays is taken over so long, in seconds.
@@ -248,10 +273,12 @@ impl RateControl {
         let lower = self.bases.observe(now, probe.network, rtt.min(min_rtt), queue, notable);
         self.drain.found_lower |= lower;
         let base = self.bases.get(probe.network);
-        let delay = rtt.saturating_sub(base).as_secs_f64();
+        let own = (probe.burst as f64 * 8.0 - SEGMENT_BITS).max(0.0) / self.anchor;
+        let delay = (rtt.saturating_sub(base).as_secs_f64() - own).max(0.0);
         let point = Point {
             departed_at: now - base,
             position: probe.position,
+            sent_at: probe.sent_at,
         };
         self.confirmed_sent_at = self.confirmed_sent_at.max(probe.sent_at);
         if self.frontier.is_some_and(|f| point.departed_at < f.departed_at) {
@@ -264,28 +291,53 @@ impl RateControl {
         {
             self.delays.pop_front();
         }
-        let queued = self.least_delay() >= self.target() / 2.0;
+        let queued = self.least_delay() - self.held.foreign >= self.target() / 2.0;
         let busy = queued && self.frontier.is_some_and(|f| probe.sent_at < f.departed_at);
         self.frontier = Some(point);
         if !busy {
             self.span.restart(point);
             return;
         }
-        let length = if self.least_delay() > 4.0 * self.target() {
+        let length = if self.least_delay() - self.held.foreign > 4.0 * self.target() {
             (16.0 * self.segment()).max(0.02)
         } else {
             (64.0 * self.segment()).max(0.1)
         };
         let length = Duration::from_secs_f64(length);
         if let Some(rate) = self.span.extend(point, length, self.anchor) {
-            let off = (rate / self.anchor - 1.0).abs();
-            let weight = if off > 0.1 { 0.5 } else { 0.25 };
-            self.set_anchor(self.anchor + (rate - self.anchor) * weight);
+            self.learn(now, rate, length);
         }
     }
 
     fn least_delay(&self) -> f64 {
         self.delays.iter().map(|d| d.1).fold(f64::INFINITY, f64::min)
+    }
+
+    fn learn(&mut self, now: Time, span: SpanRate, length: Duration) {
+        let whole = |since: Time| now.since(since).as_secs_f64() > length.as_secs_f64() + self.queue;
+        if self.held.since.is_some_and(whole) && (0.9..1.1).contains(&(span.carried / span.sent)) {
+            self.held.unmoved += 1;
+            return;
+        }
+        self.held.unmoved = 0;
+        let off = (span.carried / self.anchor - 1.0).abs();
+        let weight = if off > 0.1 { 0.5 } else { 0.25 };
+        self.set_anchor(self.anchor + (span.carried - self.anchor) * weight);
+    }
+
+    fn gain(&mut self, now: Time) -> f64 {
+        let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
+        if gain > GAIN_MIN {
+            self.held.since = None;
+            self.held.unmoved = 0;
+            return gain.min(1.25);
+        }
+        let since = *self.held.since.get_or_insert(now);
+        let patience = 0.3 + 4.0 * self.queue;
+        if self.held.unmoved >= 2 && now.since(since).as_secs_f64() > patience {
+            self.held = Held { foreign: self.least_delay(), ..Held::default() };
+        }
+        if self.held.unmoved > 0 { 0.7 * GAIN_MIN } else { GAIN_MIN }
     }
 
     fn set_anchor(&mut self, rate: f64) {
@@ -298,7 +350,7 @@ impl RateControl {
     fn queue_now(&self, now: Time) -> f64 {
         let seen = match self.delays.back() {
             Some(&(at, _)) if now.since(at).as_secs_f64() < self.least_delay() + self.delay_window() + 0.3 => {
-                self.least_delay()
+                (self.least_delay() - self.held.foreign).max(0.0)
             }
             _ => 0.0,
         };

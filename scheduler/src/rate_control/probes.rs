@@ -14,6 +14,8 @@ pub(super) struct Probe {
     pub(super) written: u64,
     /// The uplink's bytes up to and with this write.
     pub(super) position: u64,
+    /// Wire bytes of the write itself, about.
+    pub(super) burst: u64,
     pub(super) sent_at: Time,
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::Time;
 use base_rtt::BaseRtts;
 use probes::{Probe, Probes};
-use span::{BusySpan, Point, SpanRate};
+use span::{BusySpan, Point};
 
 /// A full segment on the wire, in bits (Ethernet, MTU 1500).
 const SEGMENT_BITS: f64 = 1514.0 * 8.0;
@@ -20,6 +20,8 @@ pub const POLL_MAX: usize = 16;
 
 /// Holding back, the pacer still sends this part of the anchor.
 const GAIN_MIN: f64 = 0.5;
+const GAIN_MAX: f64 = 1.25;
+const DOUBT_GAIN: f64 = 0.9;
 
 /// A write is not longer than this (an egress grants 256 KB at most).
 const BURST_MAX: u64 = 300_000;
@@ -124,9 +126,10 @@ struct Drain {
 /// Holding back against a delay that may not be ours.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    since: Option<Time>,
-    /// Spans that carried just what was sent, while held back.
-    unmoved: u32,
+    /// Since when, and the anchor then.
+    since: Option<(Time, f64)>,
+    /// The delay before a drain, and the end of the drain.
+    test: Option<(f64, Time)>,
     /// Delay that did not go away by holding back, in seconds.
     foreign: f64,
 }
@@ -211,11 +214,7 @@ impl RateControl {
         self.queue = self.queue_now(now);
         self.grow(now, passed, backlogged);
         self.drain(now, backlogged);
-        let gain = if now < self.drain.until {
-            0.5
-        } else {
-            self.gain(now)
-        };
+        let gain = self.gain(now);
         self.control = Control {
             rate_bits_per_s: (self.anchor * gain) as u64,
         };
@@ -278,7 +277,6 @@ impl RateControl {
         let point = Point {
             departed_at: now - base,
             position: probe.position,
-            sent_at: probe.sent_at,
         };
         self.confirmed_sent_at = self.confirmed_sent_at.max(probe.sent_at);
         if self.frontier.is_some_and(|f| point.departed_at < f.departed_at) {
@@ -305,7 +303,7 @@ impl RateControl {
         };
         let length = Duration::from_secs_f64(length);
         if let Some(rate) = self.span.extend(point, length, self.anchor) {
-            self.learn(now, rate, length);
+            self.learn(rate);
         }
     }
 
@@ -313,31 +311,46 @@ impl RateControl {
         self.delays.iter().map(|d| d.1).fold(f64::INFINITY, f64::min)
     }
 
-    fn learn(&mut self, now: Time, span: SpanRate, length: Duration) {
-        let whole = |since: Time| now.since(since).as_secs_f64() > length.as_secs_f64() + self.queue;
-        if self.held.since.is_some_and(whole) && (0.9..1.1).contains(&(span.carried / span.sent)) {
-            self.held.unmoved += 1;
-            return;
-        }
-        self.held.unmoved = 0;
-        let off = (span.carried / self.anchor - 1.0).abs();
+    fn learn(&mut self, carried: f64) {
+        let off = (carried / self.anchor - 1.0).abs();
         let weight = if off > 0.1 { 0.5 } else { 0.25 };
-        self.set_anchor(self.anchor + (span.carried - self.anchor) * weight);
+        self.set_anchor(self.anchor + (carried - self.anchor) * weight);
     }
 
     fn gain(&mut self, now: Time) -> f64 {
         let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
-        if gain > GAIN_MIN {
+        self.doubt(now, gain < DOUBT_GAIN);
+        if now < self.drain.until {
+            return if gain > GAIN_MIN { GAIN_MIN } else { GAIN_MIN / 2.0 };
+        }
+        gain.clamp(GAIN_MIN, GAIN_MAX)
+    }
+
+    /// A queue of ours falls when less is sent. A delay that does not fall is
+    /// somebody else's (delayed acknowledgements, the clients' own links, a
+    /// new route), and is to be left out of account.
+    fn doubt(&mut self, now: Time, holding_back: bool) {
+        if !holding_back {
             self.held.since = None;
-            self.held.unmoved = 0;
-            return gain.min(1.25);
+            return;
         }
-        let since = *self.held.since.get_or_insert(now);
-        let patience = 0.3 + 4.0 * self.queue;
-        if self.held.unmoved >= 2 && now.since(since).as_secs_f64() > patience {
-            self.held = Held { foreign: self.least_delay(), ..Held::default() };
+        let (since, anchor) = *self.held.since.get_or_insert((now, self.anchor));
+        if let Some((delay, until)) = self.held.test {
+            if self.confirmed_sent_at >= until {
+                self.held = Held {
+                    foreign: self.held.foreign,
+                    ..Held::default()
+                };
+                if self.least_delay() > 0.7 * delay {
+                    self.held.foreign = self.least_delay();
+                    self.set_anchor(anchor.min(4.0 * self.anchor));
+                    self.span = BusySpan::default();
+                }
+            }
+        } else if now.since(since).as_secs_f64() > 0.3 + 4.0 * self.queue {
+            self.drain_now(now);
+            self.held.test = Some((self.least_delay(), self.drain.until));
         }
-        if self.held.unmoved > 0 { 0.7 * GAIN_MIN } else { GAIN_MIN }
     }
 
     fn set_anchor(&mut self, rate: f64) {
@@ -399,9 +412,13 @@ impl RateControl {
         let every = if self.drain.found_lower { 0.1 } else { 5.0 };
         let due = self.drain.empty_at.max(self.drain.until) + Duration::from_secs_f64(every);
         if now >= due {
-            let time = 2.0 * (self.queue + self.target());
-            self.drain.found_lower = false;
-            self.drain.until = now + Duration::from_secs_f64(time.min(0.5));
+            self.drain_now(now);
         }
+    }
+
+    fn drain_now(&mut self, now: Time) {
+        let time = 2.0 * (self.queue + self.target());
+        self.drain.found_lower = false;
+        self.drain.until = now + Duration::from_secs_f64(time.min(0.5));
     }
 }

@@ -13,17 +13,6 @@ const POINTS: u32 = 64;
 pub(super) struct Point {
     pub(super) departed_at: Time,
     pub(super) position: u64,
-    /// When the last of those bytes was written.
-    pub(super) sent_at: Time,
-}
-
-/// What a busy span shows, in bits per second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct SpanRate {
-    /// What the link carried.
-    pub(super) carried: f64,
-    /// How fast the same bytes were handed to it.
-    pub(super) sent: f64,
 }
 
 /// A span in which the link was busy all the time.
@@ -51,7 +40,7 @@ impl BusySpan {
         point: Point,
         length: Duration,
         rate_bits_per_s: f64,
-    ) -> Option<SpanRate> {
+    ) -> Option<f64> {
         let late = |p: &Point| p.departed_at.as_nanos() as f64 - p.position as f64 * 8e9 / rate_bits_per_s;
         let Some(&first) = self.points.front() else {
             self.restart(point);
@@ -84,11 +73,7 @@ impl BusySpan {
             self.points.pop_front();
         }
         let seconds = to.departed_at.since(from.departed_at).as_secs_f64();
-        let sent_seconds = to.sent_at.since(from.sent_at).as_secs_f64();
         let bits = to.position.saturating_sub(from.position) as f64 * 8.0;
-        (seconds > 0.0).then(|| SpanRate {
-            carried: bits / seconds,
-            sent: bits / sent_seconds.max(1e-9),
-        })
+        (seconds > 0.0).then(|| bits / seconds)
     }
 }

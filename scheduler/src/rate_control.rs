@@ -23,6 +23,10 @@ const GAIN_MIN: f64 = 0.5;
 const GAIN_MAX: f64 = 1.25;
 const DOUBT_GAIN: f64 = 0.9;
 
+/// Networks whose base round trip is in doubt are listened to once all others
+/// have been silent for so long.
+const UNTRUSTED_AFTER: Duration = Duration::from_millis(500);
+
 /// A write is not longer than this (an egress grants 256 KB at most).
 const BURST_MAX: u64 = 300_000;
 
@@ -126,8 +130,10 @@ struct Drain {
 /// Holding back against a delay that may not be ours.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    /// Since when, and the anchor then.
-    since: Option<(Time, f64)>,
+    /// For how long, less the time since it ended, in seconds.
+    time: f64,
+    /// The anchor before.
+    anchor: f64,
     /// The delay before a drain, and the end of the drain.
     test: Option<(f64, Time)>,
     /// Delay that did not go away by holding back, in seconds.
@@ -214,7 +220,8 @@ impl RateControl {
         self.queue = self.queue_now(now);
         self.grow(now, passed, backlogged);
         self.drain(now, backlogged);
-        let gain = self.gain(now);
+        let gain = self.gain(now, passed);
+        if std::env::var_os("DBG").is_some() { println!("{:.4} a {:.3}M gain {gain:.2} queue {:.2}ms least {:.2} foreign {:.2} held {:?} stale {:.3} probes {} {}", now.since(Time::ZERO).as_secs_f64(), self.anchor/1e6, self.queue*1e3, self.least_delay()*1e3, self.held.foreign*1e3, self.held.time, self.frontier.map_or(0.0, |f| now.since(f.departed_at).as_secs_f64()), self.probes.iter().count(), now < self.drain.until); }
         self.control = Control {
             rate_bits_per_s: (self.anchor * gain) as u64,
         };
@@ -268,8 +275,8 @@ impl RateControl {
     fn confirmed(&mut self, now: Time, probe: &Probe, min_rtt: Duration) {
         let rtt = now.since(probe.sent_at);
         let notable = Duration::from_secs_f64(self.target() / 2.0);
-        let queue = Duration::from_secs_f64(self.queue);
-        let lower = self.bases.observe(now, probe.network, rtt.min(min_rtt), queue, notable);
+        let queued = self.queue >= self.target();
+        let lower = self.bases.observe(now, probe.network, rtt.min(min_rtt), queued, notable);
         self.drain.found_lower |= lower;
         let base = self.bases.get(probe.network);
         let own = (probe.burst as f64 * 8.0 - SEGMENT_BITS).max(0.0) / self.anchor;
@@ -279,7 +286,11 @@ impl RateControl {
             position: probe.position,
         };
         self.confirmed_sent_at = self.confirmed_sent_at.max(probe.sent_at);
-        if self.frontier.is_some_and(|f| point.departed_at < f.departed_at) {
+        let behind = |f: Point| {
+            let quiet = now.since(f.departed_at) > UNTRUSTED_AFTER;
+            point.departed_at < f.departed_at || !(quiet || self.bases.is_trusted(probe.network))
+        };
+        if self.frontier.is_some_and(behind) {
             return;
         }
         self.delays.push_back((point.departed_at, delay));
@@ -317,9 +328,9 @@ impl RateControl {
         self.set_anchor(self.anchor + (carried - self.anchor) * weight);
     }
 
-    fn gain(&mut self, now: Time) -> f64 {
+    fn gain(&mut self, now: Time, passed: f64) -> f64 {
         let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
-        self.doubt(now, gain < DOUBT_GAIN);
+        self.doubt(now, passed, gain < DOUBT_GAIN);
         if now < self.drain.until {
             return if gain > GAIN_MIN { GAIN_MIN } else { GAIN_MIN / 2.0 };
         }
@@ -329,16 +340,27 @@ impl RateControl {
     /// A queue of ours falls when less is sent. A delay that does not fall is
     /// somebody else's (delayed acknowledgements, the clients' own links, a
     /// new route), and is to be left out of account.
-    fn doubt(&mut self, now: Time, holding_back: bool) {
-        if !holding_back {
-            self.held.since = None;
+    fn doubt(&mut self, now: Time, passed: f64, holding_back: bool) {
+        let passed = passed.min(0.01);
+        if holding_back {
+            self.held.time += passed;
+        } else {
+            self.held.time -= passed;
+        }
+        if self.held.time <= 0.0 {
+            self.held = Held {
+                foreign: self.held.foreign,
+                anchor: self.anchor,
+                ..Held::default()
+            };
             return;
         }
-        let (since, anchor) = *self.held.since.get_or_insert((now, self.anchor));
+        let anchor = self.held.anchor;
         if let Some((delay, until)) = self.held.test {
             if self.confirmed_sent_at >= until {
                 self.held = Held {
                     foreign: self.held.foreign,
+                    anchor: self.anchor,
                     ..Held::default()
                 };
                 if self.least_delay() > 0.7 * delay {
@@ -347,7 +369,7 @@ impl RateControl {
                     self.span = BusySpan::default();
                 }
             }
-        } else if now.since(since).as_secs_f64() > 0.3 + 4.0 * self.queue {
+        } else if self.held.time > 0.3 + 4.0 * self.queue {
             self.drain_now(now);
             self.held.test = Some((self.least_delay(), self.drain.until));
         }

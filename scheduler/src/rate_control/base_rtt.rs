@@ -21,6 +21,7 @@ struct Base {
     previous: Duration,
     window_start: Time,
     heard_at: Time,
+    trusted: bool,
 }
 
 impl Base {
@@ -41,16 +42,21 @@ impl BaseRtts {
         self.networks.get(&network).map_or(Duration::ZERO, Base::rtt)
     }
 
-    /// A round trip was seen. The first of a network holds the queue of the
-    /// moment, about `queue`, which is taken off: believed as it is, it would
-    /// hide that queue, and each new network a longer one. True if it is
-    /// lower, by `notable` at least, than what was believed.
+    /// Whether the network was ever heard of without a queue.
+    pub(super) fn is_trusted(&self, network: u64) -> bool {
+        self.networks.get(&network).is_some_and(|base| base.trusted)
+    }
+
+    /// A round trip was seen, while the uplink had a queue or not. The least
+    /// of a network that was only heard of through a queue holds that queue:
+    /// believed, it would hide it, and each new network a longer one. True if
+    /// it is lower, by `notable` at least, than what was believed.
     pub(super) fn observe(
         &mut self,
         now: Time,
         network: u64,
         rtt: Duration,
-        queue: Duration,
+        queued: bool,
         notable: Duration,
     ) -> bool {
         match self.networks.get_mut(&network) {
@@ -63,15 +69,17 @@ impl BaseRtts {
                 }
                 base.current = base.current.min(rtt);
                 base.heard_at = now;
+                base.trusted |= !queued;
                 lower
             }
             _ => {
                 self.make_room();
                 let base = Base {
-                    current: rtt.saturating_sub(queue),
+                    current: rtt,
                     previous: Duration::MAX,
                     window_start: now,
                     heard_at: now,
+                    trusted: !queued,
                 };
                 self.networks.insert(network, base);
                 false
@@ -102,24 +110,25 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_trip_is_believed_without_the_queue() {
+    fn a_network_heard_of_through_a_queue_is_not_trusted() {
         let mut bases = BaseRtts::default();
-        assert!(!bases.observe(at(0), 1, 30 * MS, 10 * MS, MS));
-        assert_eq!(bases.get(1), 20 * MS);
-        assert!(!bases.observe(at(1), 1, 25 * MS, 10 * MS, MS));
-        assert_eq!(bases.get(1), 20 * MS);
-        assert!(bases.observe(at(1), 1, 19 * MS, 10 * MS, MS));
+        assert!(!bases.observe(at(0), 1, 30 * MS, true, MS));
+        assert!(!bases.is_trusted(1));
+        assert!(!bases.observe(at(1), 1, 30 * MS, false, MS));
+        assert!(bases.is_trusted(1));
+        assert!(bases.observe(at(1), 1, 19 * MS, true, MS));
         assert_eq!(bases.get(1), 19 * MS);
         assert_eq!(bases.get(2), Duration::ZERO);
+        assert!(!bases.is_trusted(2));
     }
 
     #[test]
     fn a_minimum_is_forgotten_after_two_windows() {
         let mut bases = BaseRtts::default();
-        bases.observe(at(0), 1, 10 * MS, Duration::ZERO, MS);
-        bases.observe(at(11), 1, 50 * MS, Duration::ZERO, MS);
+        bases.observe(at(0), 1, 10 * MS, false, MS);
+        bases.observe(at(11), 1, 50 * MS, false, MS);
         assert_eq!(bases.get(1), 10 * MS);
-        bases.observe(at(22), 1, 60 * MS, Duration::ZERO, MS);
+        bases.observe(at(22), 1, 60 * MS, false, MS);
         assert_eq!(bases.get(1), 50 * MS);
     }
 
@@ -127,7 +136,7 @@ mod tests {
     fn the_table_is_bounded() {
         let mut bases = BaseRtts::default();
         for network in 0..5000 {
-            bases.observe(at(network / 100), network, MS, Duration::ZERO, MS);
+            bases.observe(at(network / 100), network, MS, false, MS);
         }
         assert_eq!(bases.networks.len(), CAPACITY);
         assert_eq!(bases.get(4999), MS);

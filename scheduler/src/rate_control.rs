@@ -220,6 +220,7 @@ impl RateControl {
         self.queue = self.queue_now(now);
         self.grow(now, passed, backlogged);
         self.drain(now, backlogged);
+        self.judge();
         let gain = self.gain(now, passed);
         if std::env::var_os("DBG").is_some() { println!("{:.4} a {:.3}M gain {gain:.2} queue {:.2}ms least {:.2} foreign {:.2} held {:?} stale {:.3} probes {} {}", now.since(Time::ZERO).as_secs_f64(), self.anchor/1e6, self.queue*1e3, self.least_delay()*1e3, self.held.foreign*1e3, self.held.time, self.frontier.map_or(0.0, |f| now.since(f.departed_at).as_secs_f64()), self.probes.iter().count(), now < self.drain.until); }
         self.control = Control {
@@ -234,7 +235,7 @@ impl RateControl {
 
     /// The queueing delay to keep while backlogged, in seconds.
     fn target(&self) -> f64 {
-        1.25 * self.segment() + (self.poll_interval / 4.0).max(0.000_25)
+        0.5 * self.segment() + (self.poll_interval / 4.0).max(0.000_25)
     }
 
     /// The minimum of the delays is taken over so long, in seconds.
@@ -279,7 +280,7 @@ impl RateControl {
         let lower = self.bases.observe(now, probe.network, rtt.min(min_rtt), queued, notable);
         self.drain.found_lower |= lower;
         let base = self.bases.get(probe.network);
-        let own = (probe.burst as f64 * 8.0 - SEGMENT_BITS).max(0.0) / self.anchor;
+        let own = probe.burst as f64 * 8.0 / self.anchor;
         let delay = (rtt.saturating_sub(base).as_secs_f64() - own).max(0.0);
         let point = Point {
             departed_at: now - base,
@@ -348,13 +349,18 @@ impl RateControl {
             self.held.time -= passed;
         }
         if self.held.time <= 0.0 {
-            self.held = Held {
-                foreign: self.held.foreign,
-                anchor: self.anchor,
-                ..Held::default()
-            };
+            self.held.time = 0.0;
+            if self.held.test.is_none() {
+                self.held.anchor = self.anchor;
+            }
             return;
         }
+        if self.held.test.is_none() && self.held.time > 0.3 + 4.0 * self.queue {
+            self.drain_now(now);
+        }
+    }
+
+    fn judge(&mut self) {
         let anchor = self.held.anchor;
         if let Some((delay, until)) = self.held.test {
             if self.confirmed_sent_at >= until {
@@ -369,9 +375,6 @@ impl RateControl {
                     self.span = BusySpan::default();
                 }
             }
-        } else if self.held.time > 0.3 + 4.0 * self.queue {
-            self.drain_now(now);
-            self.held.test = Some((self.least_delay(), self.drain.until));
         }
     }
 
@@ -431,6 +434,9 @@ impl RateControl {
         if empty || self.queue < self.target() / 4.0 {
             self.drain.empty_at = now;
         }
+        if self.held.test.is_some() {
+            return;
+        }
         let every = if self.drain.found_lower { 0.1 } else { 5.0 };
         let due = self.drain.empty_at.max(self.drain.until) + Duration::from_secs_f64(every);
         if now >= due {
@@ -442,5 +448,6 @@ impl RateControl {
         let time = 2.0 * (self.queue + self.target());
         self.drain.found_lower = false;
         self.drain.until = now + Duration::from_secs_f64(time.min(0.5));
+        self.held.test = Some((self.least_delay(), self.drain.until));
     }
 }

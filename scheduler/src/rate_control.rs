@@ -27,6 +27,10 @@ const DOUBT_GAIN: f64 = 0.9;
 /// have been silent for so long.
 const UNTRUSTED_AFTER: Duration = Duration::from_millis(500);
 
+/// No acknowledgement at all for so long, in seconds, is a delay too: longer
+/// than clients delay them (40 ms on Linux).
+const SILENCE: f64 = 0.06;
+
 /// A write is not longer than this (an egress grants 256 KB at most).
 const BURST_MAX: u64 = 300_000;
 
@@ -100,6 +104,8 @@ pub struct RateControl {
     delays: VecDeque<(Time, f64)>,
     /// When the newest write known to have arrived was sent.
     confirmed_sent_at: Time,
+    /// When any write was last seen to have arrived.
+    heard_at: Time,
     span: BusySpan,
     polled_at: Time,
     poll_interval: f64,
@@ -154,6 +160,7 @@ impl RateControl {
             frontier: None,
             delays: VecDeque::new(),
             confirmed_sent_at: Time::ZERO,
+            heard_at: Time::ZERO,
             span: BusySpan::default(),
             polled_at: Time::ZERO,
             poll_interval: 0.001,
@@ -274,6 +281,7 @@ impl RateControl {
     }
 
     fn confirmed(&mut self, now: Time, probe: &Probe, min_rtt: Duration) {
+        self.heard_at = now;
         let rtt = now.since(probe.sent_at);
         let notable = Duration::from_secs_f64(self.target() / 2.0);
         let queued = self.queue >= self.target();
@@ -393,8 +401,8 @@ impl RateControl {
             _ => 0.0,
         };
         let silence = self.probes.oldest().map_or(0.0, |probe| {
-            let waited = now.since(probe.sent_at).saturating_sub(self.bases.get(probe.network));
-            waited.as_secs_f64() - 0.06
+            let due = probe.sent_at + self.bases.get(probe.network);
+            now.since(due.max(self.heard_at)).as_secs_f64() - SILENCE
         });
         seen.max(silence)
     }

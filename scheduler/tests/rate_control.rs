@@ -74,18 +74,32 @@ fn matrix() {
             println!("{name} from {start}: unfinished {:.3}", ratio(name, link.clone(), start));
         }
     }
-    let fair = |rate| Link { discipline: sprat_scheduler::Discipline::Fair, ..Link::tbf(rate) };
+    let over = |rate: u64, seconds: u64, rtts: &'static [u64]| {
+        let count = (rate as f64 * 1.3 * seconds as f64 / 8.0 / 6300.0) as usize;
+        poisson(3, &workload_sizes(), count, rate, 1.3, move |rng| {
+            let net = rng.next() % 40;
+            (Duration::from_micros(rtts[net as usize % rtts.len()]), net)
+        })
+    };
+    const NEAR: &[u64] = &[100];
+    const MIXED: &[u64] = &[100, 1000, 20_000, 80_000, 300_000];
+    const FAR: &[u64] = &[50_000, 80_000, 120_000, 180_000, 240_000];
+    let quick = |rate| Link::tbf(rate);
+    let del = |rate| Link { quick_acks: 0, ..Link::tbf(rate) };
     for (name, link, requests, start, seconds) in [
-        ("greedy near 10M", fair(10 * MBIT), greedy(20, |_| 100), 1000, 40),
-        ("greedy mixed 10M", fair(10 * MBIT), greedy(20, |i| [100, 1000, 20_000, 80_000, 300_000][i as usize % 5]), 1000, 40),
-        ("greedy far 10M", fair(10 * MBIT), greedy(20, |i| 50_000 + 10_000 * i), 1000, 40),
-        ("greedy 300ms 10M", fair(10 * MBIT), greedy(20, |_| 300_000), 1000, 40),
-        ("greedy near 1M", fair(MBIT), greedy(20, |_| 100), 1000, 60),
-        ("greedy mixed 1M from .2", fair(MBIT), greedy(20, |i| [100, 1000, 20_000, 80_000, 300_000][i as usize % 5]), 1, 60),
-        ("greedy near 100M", fair(100 * MBIT), greedy(20, |_| 100), 1000, 10),
-        ("greedy mixed 100M from 10", fair(100 * MBIT), greedy(40, |i| [100, 1000, 20_000, 80_000, 300_000][i as usize % 5]), 10, 20),
-        ("greedy near 1G", fair(1000 * MBIT), greedy(20, |_| 100), 10, 6),
-        ("greedy near 10G", Link { limit_packets: 2000, ..fair(10_000 * MBIT) }, greedy(40, |_| 200), 1000, 2),
+        ("near 1M", quick(MBIT), over(MBIT, 60, NEAR), 1000, 60),
+        ("mixed 1M", quick(MBIT), over(MBIT, 60, MIXED), 1000, 60),
+        ("mixed 10M", quick(10 * MBIT), over(10 * MBIT, 30, MIXED), 1000, 30),
+        ("mixed 10M del", del(10 * MBIT), over(10 * MBIT, 30, MIXED), 1000, 30),
+        ("mixed 10M from 2", quick(10 * MBIT), over(10 * MBIT, 30, MIXED), 2, 30),
+        ("far 10M", quick(10 * MBIT), over(10 * MBIT, 30, FAR), 1000, 30),
+        ("far 10M from 2", quick(10 * MBIT), over(10 * MBIT, 30, FAR), 2, 30),
+        ("far 10M del", del(10 * MBIT), over(10 * MBIT, 30, FAR), 1000, 30),
+        ("mixed 100M", quick(100 * MBIT), over(100 * MBIT, 10, MIXED), 1000, 10),
+        ("mixed 100M from 10", quick(100 * MBIT), over(100 * MBIT, 10, MIXED), 10, 10),
+        ("near 1G", quick(1000 * MBIT), over(1000 * MBIT, 3, NEAR), 10, 3),
+        ("near 10G", Link { limit_packets: 2000, ..quick(10_000 * MBIT) }, over(10_000 * MBIT, 2, NEAR), 1000, 2),
+        ("steps", Link { rates: vec![(Duration::ZERO, 10 * MBIT), (Duration::from_secs(10), 3 * MBIT), (Duration::from_secs(20), 10 * MBIT)], ..quick(10 * MBIT) }, over(10 * MBIT, 30, MIXED), 10, 30),
     ] {
         let report = run(name, link.clone(), &requests, seconds, Frontier::new(start * MBIT));
         let full = link.rates[0].1 as f64 / 1e6;

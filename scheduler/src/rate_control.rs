@@ -97,6 +97,8 @@ pub struct RateControl {
     anchor: f64,
     /// [`Write::position`] of the newest write.
     position: u64,
+    /// When it was.
+    written_at: Time,
     probes: Probes,
     bases: BaseRtts,
     frontier: Option<Point>,
@@ -155,6 +157,7 @@ impl RateControl {
         Self {
             anchor: anchor as f64,
             position: 0,
+            written_at: Time::ZERO,
             probes: Probes::default(),
             bases: BaseRtts::default(),
             frontier: None,
@@ -189,6 +192,7 @@ impl RateControl {
     pub fn on_write(&mut self, now: Time, write: Write) {
         let burst = write.position.saturating_sub(self.position);
         self.position = self.position.max(write.position);
+        self.written_at = now;
         self.probes.push(Probe {
             burst: burst.min(BURST_MAX),
             socket: write.socket,
@@ -316,8 +320,9 @@ impl RateControl {
             self.span.restart(point);
             return;
         }
-        let length = if self.least_delay() - self.held.foreign > 4.0 * self.target() {
-            (16.0 * self.segment()).max(0.02)
+        let delay = self.least_delay() - self.held.foreign;
+        let length = if delay > 4.0 * self.target() {
+            (24.0 * self.segment()).max(0.02).max((2.0 * delay).min(0.1))
         } else {
             (64.0 * self.segment()).max(0.1)
         };
@@ -421,7 +426,8 @@ impl RateControl {
         }
         self.growth.unqueued += passed.min(0.01);
         let enough = (32.0 * self.segment()).max(0.01);
-        if self.growth.unqueued >= enough && self.confirmed_sent_at > self.growth.stepped_at {
+        let heard = self.confirmed_sent_at > self.growth.stepped_at || self.written_at <= self.growth.stepped_at;
+        if self.growth.unqueued >= enough && heard {
             let gain = match self.growth.steps {
                 0..2 => 1.25,
                 2 => 1.5,

@@ -31,6 +31,10 @@ const UNTRUSTED_AFTER: Duration = Duration::from_millis(500);
 /// than clients delay them (40 ms on Linux).
 const SILENCE: f64 = 0.06;
 
+/// Steps taken at most while not a byte could be sent: the pacer may be in debt
+/// for set-ups alone.
+const UNSEEN_STEPS: u32 = 4;
+
 /// A write is not longer than this (an egress grants 256 KB at most).
 const BURST_MAX: u64 = 300_000;
 
@@ -122,6 +126,9 @@ pub struct RateControl {
 #[derive(Clone, Debug, Default)]
 struct Growth {
     unqueued: f64,
+    /// When that began, and the frontier then.
+    began_at: Time,
+    carried_from: u64,
     backlogged: f64,
     steps: u32,
     stepped_at: Time,
@@ -151,9 +158,10 @@ struct Held {
 impl RateControl {
     /// Nothing is known but the configuration.
     pub fn new(config: RateControlConfig) -> Self {
-        let anchor = config
-            .initial_rate_bits_per_s
-            .clamp(config.min_rate_bits_per_s.max(1), config.max_rate_bits_per_s.max(1));
+        let anchor = config.initial_rate_bits_per_s.clamp(
+            config.min_rate_bits_per_s.max(1),
+            config.max_rate_bits_per_s.max(1),
+        );
         Self {
             anchor: anchor as f64,
             position: 0,
@@ -213,7 +221,13 @@ impl RateControl {
     pub fn wanted(&self, now: Time, sockets: &mut Vec<u64>) {
         sockets.clear();
         let due = |p: &&Probe| p.sent_at + self.bases.get(p.network) <= now;
-        let stride = self.probes.iter().filter(due).count().div_ceil(POLL_MAX).max(1);
+        let stride = self
+            .probes
+            .iter()
+            .filter(due)
+            .count()
+            .div_ceil(POLL_MAX)
+            .max(1);
         for probe in self.probes.iter().filter(due).step_by(stride) {
             if !sockets.contains(&probe.socket) {
                 sockets.push(probe.socket);
@@ -233,7 +247,6 @@ impl RateControl {
         self.drain(now, backlogged);
         self.judge();
         let gain = self.gain(now, passed);
-        if std::env::var_os("DBG").is_some() { println!("{:.4} a {:.3}M gain {gain:.2} queue {:.2}ms least {:.2} foreign {:.2} held {:?} stale {:.3} probes {} {}", now.since(Time::ZERO).as_secs_f64(), self.anchor/1e6, self.queue*1e3, self.least_delay()*1e3, self.held.foreign*1e3, self.held.time, self.frontier.map_or(0.0, |f| now.since(f.departed_at).as_secs_f64()), self.probes.iter().count(), now < self.drain.until); }
         self.control = Control {
             rate_bits_per_s: (self.anchor * gain) as u64,
         };
@@ -256,16 +269,19 @@ impl RateControl {
 
     /// A queue too long by this much halves ... in seconds.
     fn reaction(&self, now: Time) -> f64 {
-        let stale = self.frontier.map_or(0.0, |f| now.since(f.departed_at).as_secs_f64());
+        let stale = self
+            .frontier
+            .map_or(0.0, |f| now.since(f.departed_at).as_secs_f64());
         (2.0 * self.delay_window()).max(4.0 * stale.min(0.5))
     }
 
     fn confirm(&mut self, now: Time, samples: &[SocketSample]) {
         let mut newest: [Option<Probe>; POLL_MAX] = [None; POLL_MAX];
         for probe in self.probes.iter() {
-            let sample = samples.iter().take(POLL_MAX).position(|s| {
-                s.socket == probe.socket && s.bytes_acked >= probe.written
-            });
+            let sample = samples
+                .iter()
+                .take(POLL_MAX)
+                .position(|s| s.socket == probe.socket && s.bytes_acked >= probe.written);
             if let Some(index) = sample {
                 newest[index] = Some(*probe);
             }
@@ -289,7 +305,9 @@ impl RateControl {
         let rtt = now.since(probe.sent_at);
         let notable = Duration::from_secs_f64(self.target() / 2.0);
         let queued = self.queue >= self.target();
-        let lower = self.bases.observe(now, probe.network, rtt.min(min_rtt), queued, notable);
+        let lower = self
+            .bases
+            .observe(now, probe.network, rtt.min(min_rtt), queued, notable);
         self.drain.found_lower |= lower;
         let base = self.bases.get(probe.network);
         let own = probe.burst as f64 * 8.0 / self.anchor;
@@ -322,7 +340,9 @@ impl RateControl {
         }
         let delay = self.least_delay() - self.held.foreign;
         let length = if delay > 4.0 * self.target() {
-            (24.0 * self.segment()).max(0.02).max((2.0 * delay).min(0.1))
+            (24.0 * self.segment())
+                .max(0.02)
+                .max((2.0 * delay).min(0.1))
         } else {
             (64.0 * self.segment()).max(0.1)
         };
@@ -333,7 +353,10 @@ impl RateControl {
     }
 
     fn least_delay(&self) -> f64 {
-        self.delays.iter().map(|d| d.1).fold(f64::INFINITY, f64::min)
+        self.delays
+            .iter()
+            .map(|d| d.1)
+            .fold(f64::INFINITY, f64::min)
     }
 
     fn learn(&mut self, carried: f64) {
@@ -346,7 +369,11 @@ impl RateControl {
         let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
         self.doubt(now, passed, gain < DOUBT_GAIN);
         if now < self.drain.until {
-            return if gain > GAIN_MIN { GAIN_MIN } else { GAIN_MIN / 2.0 };
+            return if gain > GAIN_MIN {
+                GAIN_MIN
+            } else {
+                GAIN_MIN / 2.0
+            };
         }
         gain.clamp(GAIN_MIN, GAIN_MAX)
     }
@@ -400,7 +427,9 @@ impl RateControl {
 
     fn queue_now(&self, now: Time) -> f64 {
         let seen = match self.delays.back() {
-            Some(&(at, _)) if now.since(at).as_secs_f64() < self.least_delay() + self.delay_window() + 0.3 => {
+            Some(&(at, _))
+                if now.since(at).as_secs_f64() < self.least_delay() + self.delay_window() + 0.3 =>
+            {
                 (self.least_delay() - self.held.foreign).max(0.0)
             }
             _ => 0.0,
@@ -419,15 +448,31 @@ impl RateControl {
             self.growth.backlogged = 0.0;
             return;
         }
-        self.growth.backlogged = if backlogged { self.growth.backlogged + passed.min(0.01) } else { 0.0 };
+        self.growth.backlogged = if backlogged {
+            self.growth.backlogged + passed.min(0.01)
+        } else {
+            0.0
+        };
         let settled = self.delay_window() + 2.0 * self.target();
         if self.growth.backlogged < settled || self.queue >= self.target() / 2.0 {
             return;
         }
+        let carried = self.frontier.map_or(0, |f| f.position);
+        if self.growth.unqueued == 0.0 {
+            self.growth.carried_from = carried;
+            self.growth.began_at = now;
+        }
         self.growth.unqueued += passed.min(0.01);
         let enough = (32.0 * self.segment()).max(0.01);
-        let heard = self.confirmed_sent_at > self.growth.stepped_at || self.written_at <= self.growth.stepped_at;
-        if self.growth.unqueued >= enough && heard {
+        let nothing_sent = self.written_at <= self.growth.began_at;
+        let heard = nothing_sent || self.confirmed_sent_at > self.growth.stepped_at;
+        // A link that drops most of what it is given has no long queue either.
+        let bits = (carried - self.growth.carried_from) as f64 * 8.0;
+        let took_it = bits > 0.4 * self.anchor * self.growth.unqueued;
+        if self.growth.unqueued >= enough
+            && heard
+            && (took_it || nothing_sent && self.growth.steps < UNSEEN_STEPS)
+        {
             let gain = match self.growth.steps {
                 0..2 => 1.25,
                 2 => 1.5,
@@ -435,6 +480,8 @@ impl RateControl {
             };
             self.growth = Growth {
                 unqueued: 0.0,
+                began_at: now,
+                carried_from: carried,
                 backlogged: 0.0,
                 steps: self.growth.steps + 1,
                 stepped_at: now,

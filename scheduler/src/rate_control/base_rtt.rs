@@ -39,7 +39,9 @@ pub(super) struct BaseRtts {
 impl BaseRtts {
     /// The least round trip of the network; zero for one not yet known.
     pub(super) fn get(&self, network: u64) -> Duration {
-        self.networks.get(&network).map_or(Duration::ZERO, Base::rtt)
+        self.networks
+            .get(&network)
+            .map_or(Duration::ZERO, Base::rtt)
     }
 
     /// Whether the network was ever heard of without a queue.

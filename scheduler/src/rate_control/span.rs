@@ -41,7 +41,8 @@ impl BusySpan {
         length: Duration,
         rate_bits_per_s: f64,
     ) -> Option<f64> {
-        let late = |p: &Point| p.departed_at.as_nanos() as f64 - p.position as f64 * 8e9 / rate_bits_per_s;
+        let late =
+            |p: &Point| p.departed_at.as_nanos() as f64 - p.position as f64 * 8e9 / rate_bits_per_s;
         let Some(&first) = self.points.front() else {
             self.restart(point);
             return None;
@@ -64,9 +65,17 @@ impl BusySpan {
             points.copied().min_by(|a, b| late(a).total_cmp(&late(b)))
         };
         let from = earliest(
-            &mut self.points.iter().filter(|p| p.departed_at.since(first.departed_at) <= quarter),
+            &mut self
+                .points
+                .iter()
+                .filter(|p| p.departed_at.since(first.departed_at) <= quarter),
         )?;
-        let to = earliest(&mut self.points.iter().filter(|p| end.since(p.departed_at) <= quarter))?;
+        let to = earliest(
+            &mut self
+                .points
+                .iter()
+                .filter(|p| end.since(p.departed_at) <= quarter),
+        )?;
         while let Some(p) = self.points.front()
             && end.since(p.departed_at) > length / 2
         {

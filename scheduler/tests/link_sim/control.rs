@@ -152,7 +152,8 @@ impl Controller for InFlightWindow {
             // Payload to wire, at a full segment's ratio.
             let bytes = (self.delivered - from) as f64 * 1514.0 / 1448.0;
             self.samples.push((now, bytes * 8.0 / span.as_secs_f64()));
-            self.samples.retain(|(at, _)| now.since(*at) < Duration::from_secs(2));
+            self.samples
+                .retain(|(at, _)| now.since(*at) < Duration::from_secs(2));
             self.rate = self.samples.iter().map(|s| s.1).fold(0.0, f64::max);
             self.span = None;
         }

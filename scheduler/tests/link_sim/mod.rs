@@ -16,7 +16,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use sprat_scheduler::{Discipline, Egress, EgressConfig, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+use sprat_scheduler::{
+    Discipline, Egress, EgressConfig, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+};
 
 pub use control::{Controller, Fixed, Frontier, InFlightWindow};
 use tcp::{Connection, Segment};
@@ -139,7 +141,12 @@ pub struct Point {
 
 impl Report {
     pub fn mean_ms(&self) -> f64 {
-        let done: Vec<f64> = self.response_ms.iter().copied().filter(|t| t.is_finite()).collect();
+        let done: Vec<f64> = self
+            .response_ms
+            .iter()
+            .copied()
+            .filter(|t| t.is_finite())
+            .collect();
         done.iter().sum::<f64>() / done.len() as f64
     }
 
@@ -163,7 +170,11 @@ impl Report {
         if std::env::var_os("SPRAT_TRAJECTORY").is_none() {
             return;
         }
-        println!("{name}: mean {:.2} ms, {} drops", self.mean_ms(), self.drops);
+        println!(
+            "{name}: mean {:.2} ms, {} drops",
+            self.mean_ms(),
+            self.drops
+        );
         for p in &self.trajectory {
             println!(
                 "{:8.2} s  pacer {:9.3}  carried {:9.3} Mbit/s  queue {:7.2} ms  backlogged {:.2}",
@@ -237,7 +248,10 @@ impl<C: Controller> Sim<C> {
         };
         for (index, request) in requests.iter().enumerate() {
             sim.conns.push(Connection::new(request));
-            sim.at(Time::ZERO + request.at + request.rtt / 2, Event::Syn(index as u32));
+            sim.at(
+                Time::ZERO + request.at + request.rtt / 2,
+                Event::Syn(index as u32),
+            );
         }
         sim.at(Time::ZERO, Event::Poll);
         sim
@@ -302,7 +316,8 @@ impl<C: Controller> Sim<C> {
         });
         let conn = &mut self.conns[c as usize];
         if conn.new_connection {
-            self.egress.debit(self.now, u64::from(COST.connection_overhead));
+            self.egress
+                .debit(self.now, u64::from(COST.connection_overhead));
         }
         let spec = FlowSpec {
             level: 0,
@@ -416,7 +431,10 @@ impl<C: Controller> Sim<C> {
     fn link_rate(&self) -> f64 {
         let now = self.now.since(Time::ZERO);
         let rates = self.link.rates.iter().rev();
-        rates.into_iter().find(|(from, _)| *from <= now).map_or(1.0, |&(_, rate)| rate as f64)
+        rates
+            .into_iter()
+            .find(|(from, _)| *from <= now)
+            .map_or(1.0, |&(_, rate)| rate as f64)
     }
 
     fn queue_time(&self) -> Duration {

@@ -215,7 +215,10 @@ fn does_not_throttle_where_the_uplink_is_not_the_bottleneck() {
 /// Half of the clients sit behind 2 Mbit/s each; their queues are not ours.
 #[test]
 fn slow_clients_do_not_slow_the_others() {
-    let rtt = |rng: &mut Rng| (Duration::from_millis(5 + rng.next() % 20), rng.next() % 8);
+    let rtt = |rng: &mut Rng| {
+        let network = rng.next() % 8;
+        (Duration::from_millis(5 + 3 * network), network)
+    };
     let mut requests = poisson(5, &workload_sizes(), 12_000, 100 * MBIT, 0.5, rtt);
     for slow in requests.iter_mut().step_by(2) {
         slow.path_bits_per_s = Some(2 * MBIT);

@@ -1,4 +1,50 @@
-//! placeholder docs
+//! Finds the uplink's rate, so that nobody has to configure it.
+//!
+//! # The model
+//!
+//! One first-in-first-out queue that all clients share. Each write is a
+//! *probe*: it ends at a position in the bytes that the uplink was debited so
+//! far. When the kernel says that it was acknowledged, everything up to that
+//! position has left the link, a base round trip before. So the highest
+//! acknowledged position (the *frontier*) tells how far the link has come,
+//! whichever socket says it. Delayed acknowledgements, closed sockets and
+//! sockets that were not polled cost nothing but a later sight of it, and the
+//! rate is measured in the very bytes that the pacer debits. From it come
+//!
+//! - the *anchor*, the link's rate: bytes over time in spans in which each
+//!   probe was sent before the one ahead of it had left, so that the link
+//!   never ran dry (BBR's delivery rate, Cardwell et al. 2016 and
+//!   draft-ietf-ccwg-bbr, over all flows together);
+//! - the *queue*: the least, over the last few departures, of the round trip
+//!   less the base round trip of the client's network;
+//! - the pacer's rate: anchor x (1 + (target - queue) / reaction), which
+//!   keeps half a segment waiting, and the link busy, while there is a backlog;
+//! - growth: a backlog that shows no queue although the link took what it was
+//!   given raises the anchor in steps, each of which waits for evidence sent
+//!   after the one before (BBR's Startup);
+//! - a drain every five seconds of standing queue, which shows the base round
+//!   trip (BBR's ProbeRTT) and tests the delay: what does not fall when less
+//!   is sent is not the uplink's, and is left out of account.
+//!
+//! # What was learnt from the alternatives (simulated, `tests/rate_control.rs`)
+//!
+//! On the lab's 10 Mbit/s link at 0.9 load, mean response time over ideal
+//! SRPT: this controller 1.19 to 1.25, the exact rate 1.02, a rate 2% too high
+//! 4.0. A window on the sum of bytes in flight (anchor x base round trip + 2
+//! to 6 segments, the anchor a windowed maximum of the delivery rate) came to
+//! 2.1 to 2.5: each delayed acknowledgement occupies it, and payload
+//! acknowledged is not what the wire carried. A minimum over 20 ms of delays
+//! instead of six segments let short bursts pass unseen, and the rate grew to
+//! five times the link's. Taking the queue off a new network's first round trip
+//! made its base too low, hence the queue too long, for ten seconds; now such a
+//! network is not listened to while others speak.
+//!
+//! # Limits
+//!
+//! Round trips that differ by tens of segments' time *within* a network look
+//! like a queue: the network's key should be as fine as paths are. Where every
+//! acknowledgement is delayed (many bulk flows served in turn, one segment
+//! each), the anchor may settle too low until a drain shows it.
 
 mod base_rtt;
 mod probes;
@@ -20,7 +66,11 @@ pub const POLL_MAX: usize = 16;
 
 /// Holding back, the pacer still sends this part of the anchor.
 const GAIN_MIN: f64 = 0.5;
+
+/// And at most this (BBR's ProbeBW_UP).
 const GAIN_MAX: f64 = 1.25;
+
+/// Below this gain for long, the delay that causes it is put to the test.
 const DOUBT_GAIN: f64 = 0.9;
 
 /// Networks whose base round trip is in doubt are listened to once all others
@@ -65,7 +115,8 @@ impl Default for RateControlConfig {
 pub struct Write {
     /// The socket, unique among the open ones and not used again soon.
     pub socket: u64,
-    /// The client's network, such as a hash of its /24 or /48.
+    /// The client's network: a hash of its address, or of its /24 or /48 where
+    /// all clients in it have about the same round trip.
     pub network: u64,
     /// Bytes written to the socket so far, this write included, as
     /// `tcpi_bytes_acked` counts them.
@@ -267,7 +318,8 @@ impl RateControl {
         (6.0 * self.segment()).max(8.0 * self.poll_interval)
     }
 
-    /// A queue too long by this much halves ... in seconds.
+    /// A queue off its target is corrected in about this time, in seconds:
+    /// twice the age of what is known of it, at least, or the loop would swing.
     fn reaction(&self, now: Time) -> f64 {
         let stale = self
             .frontier
@@ -275,6 +327,7 @@ impl RateControl {
         (2.0 * self.delay_window()).max(4.0 * stale.min(0.5))
     }
 
+    /// Of each socket, the newest write that has arrived.
     fn confirm(&mut self, now: Time, samples: &[SocketSample]) {
         let mut newest: [Option<Probe>; POLL_MAX] = [None; POLL_MAX];
         for probe in self.probes.iter() {
@@ -402,8 +455,8 @@ impl RateControl {
 
     fn judge(&mut self) {
         let anchor = self.held.anchor;
-        if let Some((delay, until)) = self.held.test {
-            if self.confirmed_sent_at >= until {
+        if let Some((delay, until)) = self.held.test
+            && self.confirmed_sent_at >= until {
                 self.held = Held {
                     foreign: self.held.foreign,
                     anchor: self.anchor,
@@ -415,7 +468,6 @@ impl RateControl {
                     self.span = BusySpan::default();
                 }
             }
-        }
     }
 
     fn set_anchor(&mut self, rate: f64) {

@@ -13,7 +13,7 @@ use link_sim::{
 
 const MBIT: u64 = 1_000_000;
 
-/// Round trips in microseconds, each of eight networks.
+/// Round trips in microseconds; eight networks have each.
 const NEAR: &[u64] = &[100];
 const MIXED: &[u64] = &[100, 1000, 20_000, 80_000, 300_000];
 const FAR: &[u64] = &[50_000, 80_000, 120_000, 180_000, 240_000];

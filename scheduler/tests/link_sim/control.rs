@@ -6,7 +6,7 @@ use std::time::Duration;
 use sprat_scheduler::{Control, Egress, RateControl, RateControlConfig, SocketSample, Time, Write};
 
 /// What the driver does around a controller.
-pub trait Controller {
+pub(crate) trait Controller {
     fn rate_bits_per_s(&self) -> u64;
 
     fn wrote(&mut self, now: Time, socket: u64, network: u64, written: u64, position: u64);
@@ -25,7 +25,7 @@ pub trait Controller {
 }
 
 /// A number from the operator.
-pub struct Fixed(pub u64);
+pub(crate) struct Fixed(pub u64);
 
 impl Controller for Fixed {
     fn rate_bits_per_s(&self) -> u64 {
@@ -38,14 +38,14 @@ impl Controller for Fixed {
 }
 
 /// The controller under test.
-pub struct Frontier {
+pub(crate) struct Frontier {
     pub control: RateControl,
     last: Control,
     wanted: Vec<u64>,
 }
 
 impl Frontier {
-    pub fn new(initial_rate_bits_per_s: u64) -> Self {
+    pub(crate) fn new(initial_rate_bits_per_s: u64) -> Self {
         let control = RateControl::new(RateControlConfig {
             initial_rate_bits_per_s,
             ..RateControlConfig::default()
@@ -96,7 +96,7 @@ impl Controller for Frontier {
 /// The other design, for comparison: the sum of the bytes in flight is kept
 /// below anchor x base round-trip time + a few segments; the anchor is the
 /// windowed maximum of the delivery rate while backlogged.
-pub struct InFlightWindow {
+pub(crate) struct InFlightWindow {
     rate: f64,
     /// By socket: bytes acknowledged, written.
     sockets: BTreeMap<u64, (u64, u64)>,
@@ -109,7 +109,7 @@ pub struct InFlightWindow {
 }
 
 impl InFlightWindow {
-    pub fn new(initial_rate_bits_per_s: u64, segments: u64) -> Self {
+    pub(crate) fn new(initial_rate_bits_per_s: u64, segments: u64) -> Self {
         Self {
             rate: initial_rate_bits_per_s as f64,
             sockets: BTreeMap::new(),

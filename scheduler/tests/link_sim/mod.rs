@@ -20,14 +20,14 @@ use sprat_scheduler::{
     Discipline, Egress, EgressConfig, FlowSpec, Grant, Pacer, Size, Time, WireCost,
 };
 
-pub use control::{Controller, Fixed, Frontier, InFlightWindow};
+pub(crate) use control::{Controller, Fixed, Frontier, InFlightWindow};
 use tcp::{Connection, Segment};
-pub use workload::{Request, ideal_srpt_ms, poisson, workload_sizes};
+pub(crate) use workload::{Request, ideal_srpt_ms, poisson, workload_sizes};
 
 /// The wire's view of a response.
-pub const COST: WireCost = WireCost::ETHERNET_IPV4;
+pub(crate) const COST: WireCost = WireCost::ETHERNET_IPV4;
 /// Response head, in bytes.
-pub const HEAD: u64 = 220;
+pub(crate) const HEAD: u64 = 220;
 const SYN_ACK: u64 = 74;
 const BARE: u64 = 66;
 /// Bytes that the kernel takes without having sent them (`TCP_NOTSENT_LOWAT`).
@@ -35,10 +35,10 @@ const NOTSENT_LOWAT: u64 = 16 << 10;
 
 /// A generator that is its seed (splitmix64).
 #[derive(Clone, Debug)]
-pub struct Rng(pub u64);
+pub(crate) struct Rng(pub u64);
 
 impl Rng {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -47,18 +47,18 @@ impl Rng {
     }
 
     /// In [0, 1).
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    pub fn micros(&mut self, from: u64, to: u64) -> Duration {
+    pub(crate) fn micros(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_micros(from + self.next() % (to - from).max(1))
     }
 }
 
 /// The link and the hosts.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub(crate) struct Link {
     /// From when on, and how fast, in bits per second.
     pub rates: Vec<(Duration, u64)>,
     /// Token bucket (tc-tbf); 0 is a wire, which takes its time for each
@@ -76,7 +76,7 @@ pub struct Link {
 
 impl Link {
     /// The lab's link (tbf with a burst of two packets, a queue of 100).
-    pub fn tbf(rate_bits_per_s: u64) -> Self {
+    pub(crate) fn tbf(rate_bits_per_s: u64) -> Self {
         Self {
             rates: vec![(Duration::ZERO, rate_bits_per_s)],
             burst_bytes: 3100,
@@ -121,7 +121,7 @@ enum Event {
 
 /// What a run came to.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     /// In milliseconds, by request; NaN where it did not finish.
     pub response_ms: Vec<f64>,
     /// Time, rate of the pacer, mean queue since the last point in seconds,
@@ -131,7 +131,7 @@ pub struct Report {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Point {
+pub(crate) struct Point {
     pub at_s: f64,
     pub rate_mbit: f64,
     pub queue_ms: f64,
@@ -140,7 +140,7 @@ pub struct Point {
 }
 
 impl Report {
-    pub fn mean_ms(&self) -> f64 {
+    pub(crate) fn mean_ms(&self) -> f64 {
         let done: Vec<f64> = self
             .response_ms
             .iter()
@@ -150,12 +150,12 @@ impl Report {
         done.iter().sum::<f64>() / done.len() as f64
     }
 
-    pub fn unfinished(&self) -> usize {
+    pub(crate) fn unfinished(&self) -> usize {
         self.response_ms.iter().filter(|t| !t.is_finite()).count()
     }
 
     /// The mean of `of` over the points from `from` to `to` seconds.
-    pub fn average(&self, from: f64, to: f64, of: impl Fn(&Point) -> f64) -> f64 {
+    pub(crate) fn average(&self, from: f64, to: f64, of: impl Fn(&Point) -> f64) -> f64 {
         let points: Vec<f64> = self
             .trajectory
             .iter()
@@ -166,7 +166,7 @@ impl Report {
     }
 
     /// For study: `SPRAT_TRAJECTORY=1 cargo test ... -- --nocapture`.
-    pub fn print(&self, name: &str) {
+    pub(crate) fn print(&self, name: &str) {
         if std::env::var_os("SPRAT_TRAJECTORY").is_none() {
             return;
         }
@@ -187,7 +187,7 @@ impl Report {
 /// Interval of [`Report::trajectory`].
 const POINT: Duration = Duration::from_millis(250);
 
-pub struct Sim<C> {
+pub(crate) struct Sim<C> {
     now: Time,
     link: Link,
     rng: Rng,
@@ -213,7 +213,7 @@ pub struct Sim<C> {
 }
 
 impl<C: Controller> Sim<C> {
-    pub fn new(link: Link, seed: u64, requests: &[Request], control: C) -> Self {
+    pub(crate) fn new(link: Link, seed: u64, requests: &[Request], control: C) -> Self {
         let egress = Egress::new(EgressConfig {
             discipline: link.discipline.clone(),
             pacer: Pacer::new(control.rate_bits_per_s()),
@@ -258,7 +258,7 @@ impl<C: Controller> Sim<C> {
     }
 
     /// Runs until `end`, or until every response is complete.
-    pub fn run(mut self, end: Duration) -> Report {
+    pub(crate) fn run(mut self, end: Duration) -> Report {
         let mut open = self.conns.len();
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             if at > Time::ZERO + end || open == 0 {

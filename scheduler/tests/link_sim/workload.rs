@@ -9,7 +9,7 @@ use super::{COST, HEAD, Rng};
 
 /// A client asks.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     pub at: Duration,
     /// Of the body.
     pub bytes: u64,
@@ -21,14 +21,14 @@ pub struct Request {
 }
 
 impl Request {
-    pub fn wire_bytes(&self) -> u64 {
+    pub(crate) fn wire_bytes(&self) -> u64 {
         COST.bytes(self.bytes + HEAD) + u64::from(COST.connection_overhead)
     }
 }
 
 /// 5,000 sizes on the quantiles' grid: log-uniform 41 B to 1 KB (50%) and to
 /// 9.3 KB (40%), bounded Pareto with alpha 1.2 up to 2 MB (10%).
-pub fn workload_sizes() -> Vec<u64> {
+pub(crate) fn workload_sizes() -> Vec<u64> {
     let log_uniform = |from: f64, to: f64, u: f64| from * (to / from).powf(u);
     let pareto = |from: f64, to: f64, u: f64| {
         let alpha = 1.2f64;
@@ -48,7 +48,7 @@ pub fn workload_sizes() -> Vec<u64> {
 
 /// Poisson arrivals of `sizes` at `load` of a link of `rate_bits_per_s`, on
 /// the wire.
-pub fn poisson(
+pub(crate) fn poisson(
     seed: u64,
     sizes: &[u64],
     count: usize,
@@ -83,7 +83,7 @@ pub fn poisson(
 
 /// Mean response time of preemptive SRPT on a fluid link, in milliseconds:
 /// the optimum (Schrage 1968). Round trips are not in it.
-pub fn ideal_srpt_ms(requests: &[Request], rate_bits_per_s: u64) -> f64 {
+pub(crate) fn ideal_srpt_ms(requests: &[Request], rate_bits_per_s: u64) -> f64 {
     let per_s = rate_bits_per_s as f64 / 8.0;
     let mut queue: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let (mut now, mut sum, mut next) = (0.0, 0.0, 0);

@@ -324,7 +324,10 @@ impl<C: Controller> Sim<C> {
             size: Size::Exact(conn.total),
             cost: COST,
         };
-        let flow = self.egress.open(self.now, spec).unwrap();
+        let flow = self
+            .egress
+            .open(self.now, spec)
+            .expect("fewer requests than max_flows");
         conn.flow = Some(flow);
         if self.flows.len() <= flow.index() {
             self.flows.resize(flow.index() + 1, 0);

@@ -102,6 +102,9 @@ pub struct EgressStats {
     pub granted_bytes: u64,
     /// Wire bytes debited outside grants: set-up, heads, acknowledgements.
     pub overhead_bytes: u64,
+    /// All wire bytes debited, less what was refunded: how far the uplink has
+    /// come. [`RateControl`](crate::RateControl) measures the link in it.
+    pub wire_bytes: u64,
     /// Times that the fast path's guard tripped.
     pub guard_trips: u64,
 }
@@ -245,6 +248,7 @@ impl Egress {
         }
         self.stats.grants += 1;
         self.stats.granted_bytes += bytes;
+        self.stats.wire_bytes += wire_bytes;
         Grant::Send {
             flow: FlowId {
                 slot,
@@ -266,6 +270,7 @@ impl Egress {
         if sent < granted {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
             self.pacer.refund(unused);
+            self.stats.wire_bytes -= unused;
             self.stats.granted_bytes -= granted - sent;
         }
     }
@@ -319,6 +324,7 @@ impl Egress {
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
         self.pacer.debit(now, wire_bytes);
         self.stats.overhead_bytes += wire_bytes;
+        self.stats.wire_bytes += wire_bytes;
     }
 
     /// Of what was debited outside grants, `wire_bytes` did not go out.

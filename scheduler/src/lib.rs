@@ -15,6 +15,7 @@ pub mod egress;
 mod guard;
 mod pacer;
 mod queue;
+pub mod rate_control;
 mod size;
 mod time;
 mod wire;
@@ -25,6 +26,7 @@ pub use egress::{AtCapacity, Egress, EgressConfig, EgressStats, FlowId, FlowSpec
 pub use guard::Guard;
 pub use pacer::Pacer;
 pub use queue::Rank;
+pub use rate_control::{Control, RateControl, RateControlConfig, SocketSample, Write};
 pub use size::Size;
 pub use time::Time;
 pub use wire::WireCost;

@@ -1,0 +1,147 @@
+//! The round trip without any queue, by client network.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Time;
+
+/// Networks remembered at most.
+const CAPACITY: usize = 1024;
+
+/// A minimum is believed for one to two of these (BBR's min_rtt window is 10 s:
+/// draft-ietf-ccwg-bbr, MinRTTFilterLen).
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Not heard of for this long, a network is new again.
+const LIFETIME: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug)]
+struct Base {
+    current: Duration,
+    previous: Duration,
+    window_start: Time,
+    heard_at: Time,
+    trusted: bool,
+}
+
+impl Base {
+    fn rtt(&self) -> Duration {
+        self.current.min(self.previous)
+    }
+}
+
+/// A windowed minimum for each network.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BaseRtts {
+    networks: BTreeMap<u64, Base>,
+}
+
+impl BaseRtts {
+    /// The least round trip of the network; zero for one not yet known.
+    pub(super) fn get(&self, network: u64) -> Duration {
+        self.networks
+            .get(&network)
+            .map_or(Duration::ZERO, Base::rtt)
+    }
+
+    /// Whether the network was ever heard of without a queue.
+    pub(super) fn is_trusted(&self, network: u64) -> bool {
+        self.networks.get(&network).is_some_and(|base| base.trusted)
+    }
+
+    /// A round trip was seen, while the uplink had a queue or not. The least
+    /// of a network that was only heard of through a queue holds that queue:
+    /// believed, it would hide it, and each new network a longer one. True if
+    /// it is lower, by `notable` at least, than what was believed.
+    pub(super) fn observe(
+        &mut self,
+        now: Time,
+        network: u64,
+        rtt: Duration,
+        queued: bool,
+        notable: Duration,
+    ) -> bool {
+        match self.networks.get_mut(&network) {
+            Some(base) if now.since(base.heard_at) < LIFETIME => {
+                let lower = rtt + notable <= base.rtt();
+                if now.since(base.window_start) >= WINDOW {
+                    base.previous = base.current;
+                    base.current = rtt;
+                    base.window_start = now;
+                }
+                base.current = base.current.min(rtt);
+                base.heard_at = now;
+                base.trusted |= !queued;
+                lower
+            }
+            _ => {
+                self.make_room();
+                let base = Base {
+                    current: rtt,
+                    previous: Duration::MAX,
+                    window_start: now,
+                    heard_at: now,
+                    trusted: !queued,
+                };
+                self.networks.insert(network, base);
+                false
+            }
+        }
+    }
+
+    /// Lets go of the network not heard of for longest.
+    fn make_room(&mut self) {
+        if self.networks.len() < CAPACITY {
+            return;
+        }
+        let oldest = self.networks.iter().min_by_key(|(_, base)| base.heard_at);
+        if let Some((&network, _)) = oldest {
+            self.networks.remove(&network);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(seconds: u64) -> Time {
+        Time::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_network_heard_of_through_a_queue_is_not_trusted() {
+        let mut bases = BaseRtts::default();
+        assert!(!bases.observe(at(0), 1, 30 * MS, true, MS));
+        assert!(!bases.is_trusted(1));
+        assert!(!bases.observe(at(1), 1, 30 * MS, false, MS));
+        assert!(bases.is_trusted(1));
+        assert!(bases.observe(at(1), 1, 19 * MS, true, MS));
+        assert_eq!(bases.get(1), 19 * MS);
+        assert_eq!(bases.get(2), Duration::ZERO);
+        assert!(!bases.is_trusted(2));
+    }
+
+    #[test]
+    fn a_minimum_is_forgotten_after_two_windows() {
+        let mut bases = BaseRtts::default();
+        bases.observe(at(0), 1, 10 * MS, false, MS);
+        bases.observe(at(11), 1, 50 * MS, false, MS);
+        assert_eq!(bases.get(1), 10 * MS);
+        bases.observe(at(22), 1, 60 * MS, false, MS);
+        assert_eq!(bases.get(1), 50 * MS);
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut bases = BaseRtts::default();
+        for network in 0..5000 {
+            bases.observe(at(network / 100), network, MS, false, MS);
+        }
+        assert_eq!(bases.networks.len(), CAPACITY);
+        assert_eq!(bases.get(4999), MS);
+        assert_eq!(bases.get(0), Duration::ZERO);
+    }
+}

@@ -1,0 +1,79 @@
+//! Which writes are out on the link.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Time;
+
+/// A write whose acknowledgement will tell where the link has come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
+    pub(super) socket: u64,
+    pub(super) network: u64,
+    /// The socket's bytes up to and with this write.
+    pub(super) written: u64,
+    /// The uplink's bytes up to and with this write.
+    pub(super) position: u64,
+    /// Wire bytes of the write itself, about.
+    pub(super) burst: u64,
+    pub(super) sent_at: Time,
+}
+
+/// Probes at most. A probe is 40 bytes, and each is looked at in each poll.
+const CAPACITY: usize = 512;
+
+/// Probes are at least this far apart, twice that for each [`CROWD`] of them
+/// already out: at 0.3 ms of round trip all writes of a 10 Mbit/s link are
+/// probes, at 300 ms one in about two milliseconds.
+const SPACING: Duration = Duration::from_micros(100);
+const CROWD: usize = 64;
+
+/// A probe that nobody acknowledged for this long tells nothing any more: the
+/// client has gone.
+const LIFETIME: Duration = Duration::from_secs(3);
+
+/// Probes beyond the frontier, in the order of their positions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Probes {
+    ring: VecDeque<Probe>,
+}
+
+impl Probes {
+    pub(super) fn push(&mut self, probe: Probe) {
+        let spacing = SPACING * (1 << (self.ring.len() / CROWD).min(8));
+        let spaced = self
+            .ring
+            .back()
+            .is_none_or(|last| probe.sent_at.since(last.sent_at) >= spacing);
+        if spaced && self.ring.len() < CAPACITY {
+            self.ring.push_back(probe);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    pub(super) fn oldest(&self) -> Option<&Probe> {
+        self.ring.front()
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Probe> {
+        self.ring.iter()
+    }
+
+    /// Forgets those that the link has passed, and those too old.
+    pub(super) fn pass(&mut self, now: Time, position: u64) {
+        while let Some(first) = self.ring.front() {
+            if first.position > position && now.since(first.sent_at) < LIFETIME {
+                break;
+            }
+            self.ring.pop_front();
+        }
+    }
+
+    /// Forgets those of a socket that is gone.
+    pub(super) fn forget(&mut self, socket: u64) {
+        self.ring.retain(|probe| probe.socket != socket);
+    }
+}

@@ -101,7 +101,8 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
 pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor for as long as it
     // lives, and it lives as long as the `AsyncFd` that takes it.
-    unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
+    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+    registered.map_err(io::Error::from)
 }
 
 #[cfg(test)]

@@ -12,13 +12,30 @@ REPLAY_WITHIN_S=600
 IMAGES=(rust:1-bookworm debian:bookworm-slim nginx:stable)
 
 cd "$ROOT"
-work='' daemon_pid='' up=false
+work=$(mktemp -d)
+daemon_pid='' up=false
 compose() {
     if docker compose version >/dev/null 2>&1; then
         docker compose -p "$PROJECT" "$@"
     else
         docker-compose -p "$PROJECT" "$@"
     fi
+}
+
+# Docker leaves its bridge, its rules and two settings in the machine's network.
+note_network() {
+    forward_policy=$(iptables -S FORWARD | sed -n 's/^-P FORWARD //p')
+    ip_forward=$(cat /proc/sys/net/ipv4/ip_forward)
+    had_bridge=false
+    if ip link show docker0 >/dev/null 2>&1; then had_bridge=true; fi
+}
+
+restore_network() {
+    $had_bridge || ip link delete docker0 2>/dev/null || true
+    iptables-save | grep -vi docker |
+        sed "s/^:FORWARD [A-Z]*/:FORWARD $forward_policy/" | iptables-restore ||
+        warn "the firewall is as Docker left it"
+    echo "$ip_forward" >/proc/sys/net/ipv4/ip_forward
 }
 
 finish() {
@@ -28,8 +45,11 @@ finish() {
         [ "$status" = 0 ] || compose logs --tail=60 >&2 || true
         compose down --volumes --timeout 20 >/dev/null 2>&1 || warn "compose down failed"
     fi
-    [ -z "$daemon_pid" ] || stop_pid "$daemon_pid" 30
-    [ -z "$work" ] || rm -rf --one-file-system "$work"
+    if [ -n "$daemon_pid" ]; then
+        stop_pid "$daemon_pid" 30
+        restore_network
+    fi
+    rm -rf --one-file-system "$work"
     exit "$status"
 }
 trap finish EXIT
@@ -39,7 +59,8 @@ trap 'exit 143' TERM
 start_daemon() {
     [ "$(id -u)" = 0 ] || die "no Docker daemon answers, and starting one needs root: start Docker, or run this as root"
     need dockerd docker.io
-    work=$(mktemp -d)
+    need ip iproute2
+    note_network
     export DOCKER_HOST=unix://$work/docker.sock
     dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" \
         -H "$DOCKER_HOST" >"$work/dockerd.log" 2>&1 &
@@ -117,8 +138,8 @@ done
 
 checks=0
 rm -rf results/compose
-compose build >"${work:-/tmp}/build.log" 2>&1 || {
-    tail -n 40 "${work:-/tmp}/build.log" >&2
+compose build >"$work/build.log" 2>&1 || {
+    tail -n 40 "$work/build.log" >&2
     die "compose build failed"
 }
 up=true
@@ -135,10 +156,9 @@ expect "rows of results" "$wanted" "$(tail -n +2 results/compose/sprat.csv | gre
 expect "rows with an error" 0 "$(tail -n +2 results/compose/sprat.csv | awk -F , '$NF != ""' | grep -c . || true)"
 [ -s results/compose/index.html ] || die "the report has no index.html"
 
-trace=$(mktemp)
+trace=$work/trace.csv
 docker run --rm --entrypoint cat -v "${PROJECT}_files:/srv/files:ro" sprat-loadgen /srv/files/trace.csv | tail -n +2 >"$trace"
 check_files "$trace"
-rm -f "$trace"
 for origin in origin-1 origin-2 origin-3; do
     expect "state of $origin" running "$(docker inspect -f '{{.State.Status}}' "$(compose ps -q "$origin")")"
 done

@@ -58,10 +58,12 @@ cargo build --release --locked --quiet -p sprat -p sprat-loadgen
 target=${CARGO_TARGET_DIR:-target}/release
 
 require_free_ports
-"$target/sprat-loadgen" origin "${ORIGINS[@]/#/--listen=127.0.0.1:}" &
+# In sessions of their own: Ctrl-C is for this script, which then stops them in
+# order. (A second signal would make Sprat cut what it is still sending.)
+setsid "$target/sprat-loadgen" origin "${ORIGINS[@]/#/--listen=127.0.0.1:}" &
 origin_pid=$!
 wait_for "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up
-"$target/sprat" run -c "$CONFIG" &
+setsid "$target/sprat" run -c "$CONFIG" &
 sprat_pid=$!
 wait_for "sprat" "$sprat_pid" sprat_ready
 

@@ -45,7 +45,7 @@ import "$base" "debian:$SUITE-slim" 'CMD ["bash"]'
 
 cp -a "$base" "$work/nginx"
 inside "$work/nginx" apt-get -q -y --no-install-recommends install nginx-light
-import "$work/nginx" nginx:stable 'CMD ["nginx", "-g", "daemon off;"]' 'EXPOSE 80' 'STOPSIGNAL SIGQUIT'
+import "$work/nginx" nginx:stable 'CMD ["nginx", "-g", "daemon off;"]' 'EXPOSE 80'
 rm -rf "$work/nginx"
 
 inside "$base" apt-get -q -y --no-install-recommends install build-essential ca-certificates

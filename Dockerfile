@@ -6,18 +6,21 @@ WORKDIR /src
 
 # The dependencies first, against empty crates, so that a change of Sprat's own
 # source does not compile them again. Cargo wants every target that a manifest
-# names, hence the benchmarks.
+# names, so the benchmarks are there too, empty.
 COPY Cargo.toml Cargo.lock ./
 COPY scheduler/Cargo.toml scheduler/Cargo.toml
-COPY scheduler/benches scheduler/benches
 COPY config/Cargo.toml config/Cargo.toml
 COPY proxy/Cargo.toml proxy/Cargo.toml
 COPY loadgen/Cargo.toml loadgen/Cargo.toml
-RUN for crate in scheduler config proxy loadgen; do \
-        mkdir -p "$crate/src" && touch "$crate/src/lib.rs" && echo 'fn main() {}' > "$crate/src/main.rs"; \
+RUN for crate in */Cargo.toml; do \
+        crate=${crate%/*}; mkdir -p "$crate/src" "$crate/benches"; \
+        touch "$crate/src/lib.rs"; echo 'fn main() {}' > "$crate/src/main.rs"; \
+        for bench in $(awk -F '"' '/^\[/ { on = /^\[\[bench/ } on && /^name/ { print $2 }' "$crate/Cargo.toml"); do \
+            echo 'fn main() {}' > "$crate/benches/$bench.rs"; \
+        done; \
     done \
     && cargo build --release --locked -p sprat -p sprat-loadgen \
-    && rm -rf ./*/src
+    && rm -rf ./*/src ./*/benches
 
 COPY . .
 # COPY keeps the files' times, which may be older than the empty crates' build.

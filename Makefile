@@ -46,7 +46,7 @@ test-compose: ## Bring docker-compose.yml up for real and check it (root, Debian
 	@scripts/test-compose.sh
 
 schema: ## Write the configuration's JSON Schema
-	UPDATE=1 cargo test --locked -p sprat-config schema
+	UPDATE=1 cargo test --locked -p sprat-config --test schema
 
 clean: ## Remove what was built, and the tools installed here
 	cargo clean

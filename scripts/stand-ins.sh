@@ -54,7 +54,7 @@ cp /etc/ssl/certs/ca-certificates.crt "$base/etc/ssl/certs/ca-certificates.crt"
 sysroot=$(rustc --print sysroot)
 mkdir -p "$base/opt/rust/bin" "$base/opt/rust/lib/rustlib"
 cp -a "$sysroot"/bin/{cargo,rustc} "$base/opt/rust/bin/"
-cp -a "$sysroot"/lib/*.so "$base/opt/rust/lib/"
+cp -a "$sysroot"/lib/*.so* "$base/opt/rust/lib/"
 cp -a "$sysroot/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')" "$base/opt/rust/lib/rustlib/"
 import "$base" "rust:1-$SUITE" \
     'ENV PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \

@@ -29,6 +29,8 @@ need ip iproute2
 need ethtool ethtool
 need curl curl
 
+# A descriptor or two for each open request, in every system alike.
+ulimit -n 65536 || die "65536 open files are not allowed here (ulimit -n)"
 cargo build --release --locked --quiet -p sprat -p sprat-loadgen
 target=${CARGO_TARGET_DIR:-target}/release
 work=$(mktemp -d)
@@ -37,6 +39,8 @@ chmod 755 "$work"
 origin_pid='' system_pid='' linked=''
 
 in_farm() { ip netns exec "$LAB-farm" "$@"; }
+# For `&`: it becomes the command, so that `$!` is the command's own pid.
+become_in_farm() { exec ip netns exec "$LAB-farm" "$@"; }
 in_client() { ip netns exec "$LAB-client" "$@"; }
 
 stop_system() {
@@ -62,10 +66,14 @@ trap 'exit 143' TERM
 
 # answers ADDRESS:PORT: in the farm, where the link is not in the way.
 answers() { in_farm curl -fsS --max-time 1 -o /dev/null "http://$1/size/10/probe" 2>/dev/null; }
+# wait_for ADDRESS:PORT NAME PID
 wait_for() {
     local tenths=$((READY_WITHIN_S * 10))
-    until answers "$1"; do
-        [ "$tenths" -gt 0 ] || { cat "$work/$2.log" >&2; die "$2 does not answer at $1"; }
+    until answers "$1" && kill -0 "$3" 2>/dev/null; do
+        if [ "$tenths" = 0 ] || ! kill -0 "$3" 2>/dev/null; then
+            cat "$work/$2.log" >&2
+            die "$2 does not answer at $1"
+        fi
         tenths=$((tenths - 1))
         sleep 0.1
     done
@@ -146,6 +154,7 @@ CONF
 # start SYSTEM: in the farm's namespace, as $system_pid.
 start() {
     local file=$work/$1.conf
+    ! answers "$FARM:8080" || die "something answers at $FARM:8080 before $1 is started"
     case $1 in
         nginx) nginx_config >"$file" ;;
         haproxy) haproxy_config >"$file" ;;
@@ -158,27 +167,27 @@ start() {
         *) die "there is no system $1" ;;
     esac
     case $1 in
-        nginx) in_farm nginx -c "$file" >"$work/$1.log" 2>&1 & ;;
-        haproxy) in_farm haproxy -db -f "$file" >"$work/$1.log" 2>&1 & ;;
+        nginx) become_in_farm nginx -c "$file" >"$work/$1.log" 2>&1 & ;;
+        haproxy) become_in_farm haproxy -db -f "$file" >"$work/$1.log" 2>&1 & ;;
         sprat-kernel)
             in_farm "$target/sprat" link apply -c "$file"
             linked=$file
-            in_farm "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 &
+            become_in_farm "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 &
             ;;
-        *) in_farm "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 & ;;
+        *) become_in_farm "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 & ;;
     esac
     system_pid=$!
-    wait_for "$FARM:8080" "$1"
+    wait_for "$FARM:8080" "$1" "$system_pid"
 }
 
 mkdir -p "$RESULTS"
 trace=$RESULTS/trace.csv.gz
 "$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" --load "$LOAD" -o "$trace"
 "$target/sprat-loadgen" lab up --name "$LAB" --rate "$UPLINK"
-in_farm "$target/sprat-loadgen" origin --listen 127.0.0.1:9101 --listen 127.0.0.1:9102 \
+become_in_farm "$target/sprat-loadgen" origin --listen 127.0.0.1:9101 --listen 127.0.0.1:9102 \
     --listen 127.0.0.1:9103 >"$work/origin.log" 2>&1 &
 origin_pid=$!
-wait_for 127.0.0.1:9103 origin
+wait_for 127.0.0.1:9103 origin "$origin_pid"
 
 for system in $SYSTEMS; do
     # A fresh queue for each: nothing of the last one stands in it.

@@ -29,8 +29,8 @@ need ip iproute2
 need ethtool ethtool
 need curl curl
 
-# A descriptor or two for each open request, in every system alike.
-ulimit -n 65536 || die "65536 open files are not allowed here (ulimit -n)"
+# As many open requests as this machine allows, in every system alike.
+ulimit -n "$(ulimit -H -n)"
 cargo build --release --locked --quiet -p sprat -p sprat-loadgen
 target=${CARGO_TARGET_DIR:-target}/release
 work=$(mktemp -d)
@@ -103,7 +103,7 @@ daemon off;
 pid $work/nginx.pid;
 error_log $work/nginx.log warn;
 worker_processes 2;
-events { worker_connections 16384; }
+events { worker_connections 8192; }
 http {
     access_log off;
     client_body_temp_path $work/nginx-body;
@@ -132,7 +132,7 @@ CONF
 haproxy_config() {
     cat <<CONF
 global
-    maxconn 20000
+    maxconn 8000
     nbthread 2
 defaults
     mode http

@@ -16,7 +16,12 @@ step() {
 run_tests() {
     local log status=0
     log=$(mktemp)
-    cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+    # The documentation's examples first: they are few, and the counts of what
+    # counts stand at the end.
+    {
+        cargo test --workspace --locked --no-fail-fast --doc &&
+            cargo test --workspace --locked --no-fail-fast --lib --bins --tests
+    } 2>&1 | tee "$log" || status=$?
     awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
          END { printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
     rm -f "$log"

@@ -1,11 +1,108 @@
 //! Sprat's configuration: YAML in, checked newtypes out.
 //!
+//! ```text
+//! text -> tree (places) -> raw (keys, types, defaults) -> resolved
+//! ```
+//!
 //! [`resolved`] holds what the rest of the program sees. Raw YAML types stay
 //! inside this crate: a component gets its own resolved part and nothing else.
+//!
+//! Every step goes on after an error, so that [`load`] reports all that is
+//! wrong with a file at once; only text that is not YAML ends it early.
 
 #![forbid(unsafe_code)]
 
+mod addresses;
+mod containers;
+mod decode;
+mod diagnostic;
+mod interpolate;
+mod raw;
+mod record;
+mod resolve;
 pub mod resolved;
+mod scalars;
+mod tree;
 pub mod units;
 
+use std::path::Path;
+
+pub use diagnostic::{Diagnostic, Errors, Place, Severity};
 pub use resolved::Config;
+
+/// Bytes that are read of a file; the parser refuses one that long.
+const MAX_BYTES_READ: u64 = (1 << 20) + 1;
+
+/// Looks up an environment variable.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A configuration that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What is allowed but surely not meant; shown like errors.
+    pub warnings: Errors,
+}
+
+/// The process's environment, to be passed as `env`. A variable that is not
+/// UTF-8 counts as not set.
+pub fn process_env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Reads the file at `path`; variables in it are looked up with `env`.
+///
+/// # Errors
+/// Everything that is wrong with the file, or that it cannot be read.
+pub fn load(path: &Path, env: Env<'_>) -> Result<Loaded, Errors> {
+    let bytes = read(path)
+        .map_err(|error| Errors::unreadable(path, format!("cannot read the file: {error}")))?;
+    let name = path.display().to_string();
+    match String::from_utf8(bytes) {
+        Ok(text) => parse(&text, &name, env),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let mut reporter = diagnostic::Reporter::new(&name, &text);
+            let message = "the file is not UTF-8 from here on".to_owned();
+            let help = "save it as UTF-8".to_owned();
+            reporter.error(&(at..at + 1), message, Some(help));
+            Err(reporter.finish().unwrap_or_else(|errors| errors))
+        }
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(MAX_BYTES_READ)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads `text`; `name` stands for it in errors, and variables in it are
+/// looked up with `env`.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
+    let mut reporter = diagnostic::Reporter::new(name, text);
+    let config = tree::parse(text, &mut reporter).and_then(|root| {
+        let mut cx = decode::Context::new(&mut reporter, env);
+        let file = <raw::File as decode::Decode>::decode(&root, &mut cx)?;
+        resolve::file(&file, &mut reporter)
+    });
+    let warnings = reporter.finish()?;
+    let config = config.expect("a part is missing only if its error was reported");
+    Ok(Loaded { config, warnings })
+}
+
+/// The JSON Schema (draft 2020-12) of the file, for editors and other tools.
+pub fn schema() -> serde_json::Value {
+    let generator = schemars::SchemaGenerator::default();
+    let mut schema = generator.into_root_schema_for::<decode::Of<raw::File>>();
+    schema.insert("title".to_owned(), "Sprat configuration".into());
+    schema.to_value()
+}

@@ -1,0 +1,265 @@
+//! Addresses, hosts and paths: what each accepts, and its schema.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+
+use serde_json::{Value, json};
+
+use crate::decode::{Class, shortened};
+use crate::resolved::{EndpointAddress, HostPattern, Network};
+use crate::scalars::{Fault, Leaf};
+
+/// An address to listen on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListenAddress(pub(crate) SocketAddr);
+
+impl Leaf for ListenAddress {
+    fn expected() -> Cow<'static, str> {
+        "an IP address and a port, such as 0.0.0.0:8080 or [::]:8080".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^([0-9.]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        text.parse().map(Self).map_err(|_| {
+            let port = text.trim_start_matches([':', '*']);
+            if port.parse::<u16>().is_ok() {
+                return Fault::help(format!("write 0.0.0.0:{port} for every address"));
+            }
+            match (text.strip_prefix("localhost:"), text.parse::<IpAddr>()) {
+                (Some(port), _) => Fault::help(format!("write 127.0.0.1:{port}")),
+                (None, Ok(IpAddr::V4(ip))) => Fault::help(format!("add a port: {ip}:8080")),
+                (None, Ok(IpAddr::V6(ip))) => Fault::help(format!("add a port: [{ip}]:8080")),
+                (None, Err(_)) => Fault::PLAIN,
+            }
+        })
+    }
+}
+
+/// `host:port` of a backend.
+#[derive(Clone, Debug)]
+pub(crate) struct Backend(pub(crate) EndpointAddress);
+
+impl Leaf for Backend {
+    fn expected() -> Cow<'static, str> {
+        "a host and a port, such as 127.0.0.1:8000 or web1.example:8000".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "pattern": r"^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        if let Some((scheme, rest)) = text.split_once("://") {
+            let rest = shortened(rest.trim_end_matches('/'));
+            return Err(Fault::help(format!(
+                "leave `{}://` out: {rest}",
+                shortened(scheme)
+            )));
+        }
+        let port_zero = || Fault::new("port 0 cannot be connected to", "give the backend's port");
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return match address.port() {
+                0 => Err(port_zero()),
+                _ => Ok(Self(EndpointAddress::Ip(address))),
+            };
+        }
+        let Some((host, port)) = text.rsplit_once(':') else {
+            return Err(Fault::help(format!("add a port: {}:8000", shortened(text))));
+        };
+        match port.parse() {
+            Ok(0) => Err(port_zero()),
+            Ok(port) if is_host_name(host) => Ok(Self(EndpointAddress::Name {
+                host: host.to_ascii_lowercase(),
+                port,
+            })),
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A name that DNS could know: not an address with a slip in it.
+fn is_host_name(host: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+    };
+    let last = host.trim_end_matches('.').rsplit('.').next();
+    host.len() <= 253
+        && host.trim_end_matches('.').split('.').all(label)
+        && last.is_some_and(|last| !last.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// A block of addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cidr(pub(crate) Network);
+
+impl Leaf for Cidr {
+    fn expected() -> Cow<'static, str> {
+        "a block of addresses, such as 10.0.0.0/8, fd00::/8 or 192.0.2.7".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| Fault::PLAIN)?;
+        let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
+        let prefix_len = match length {
+            None => bits,
+            Some(length) => length
+                .parse()
+                .ok()
+                .filter(|length| *length <= bits)
+                .ok_or_else(|| Fault::help(format!("the part after `/` is from 0 to {bits}")))?,
+        };
+        let first = first_address(address, prefix_len);
+        if first != address {
+            return Err(Fault::new(
+                format!("`{text}` is not the first address of its block"),
+                format!("write {first}/{prefix_len} for the block, or {address} for the address"),
+            ));
+        }
+        Ok(Self(Network {
+            address,
+            prefix_len,
+        }))
+    }
+}
+
+fn first_address(address: IpAddr, prefix_len: u8) -> IpAddr {
+    let length = u32::from(prefix_len);
+    match address {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+            IpAddr::from((ip.to_bits() & mask).to_be_bytes())
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+            IpAddr::from((ip.to_bits() & mask).to_be_bytes())
+        }
+    }
+}
+
+/// A host, or `*.` and a domain.
+#[derive(Clone, Debug)]
+pub(crate) struct Host(pub(crate) HostPattern);
+
+impl Leaf for Host {
+    fn expected() -> Cow<'static, str> {
+        "a host name, such as www.example.org or *.example.org".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "pattern": r"^((\*\.)?[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let host = text.to_ascii_lowercase();
+        let is_ip = |host: &str| {
+            let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+            bare.map_or(host.parse::<std::net::Ipv4Addr>().is_ok(), |bare| {
+                bare.parse::<std::net::Ipv6Addr>().is_ok()
+            })
+        };
+        if text == "*" {
+            return Err(Fault::help("leave `hosts` out to match every host"));
+        }
+        if let Some(domain) = host.strip_prefix("*.") {
+            return match is_host_name(domain) {
+                true => Ok(Self(HostPattern::Suffix(format!(".{domain}")))),
+                false => Err(Fault::PLAIN),
+            };
+        }
+        if is_host_name(&host) || is_ip(&host) {
+            return Ok(Self(HostPattern::Exact(host)));
+        }
+        match host.rsplit_once(':') {
+            Some((name, port)) if is_host_name(name) && port.parse::<u16>().is_ok() => Err(
+                Fault::help(format!("leave the port out: {}", shortened(name))),
+            ),
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A path that begins with `/`.
+#[derive(Clone, Debug)]
+pub(crate) struct UrlPath(pub(crate) String);
+
+impl Leaf for UrlPath {
+    fn expected() -> Cow<'static, str> {
+        "a path, such as /images".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^/[!-~]*$", "not": {"pattern": "[?#]"}})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let wrong = text
+            .char_indices()
+            .find(|(_, c)| !c.is_ascii_graphic() || "?#".contains(*c));
+        if let Some((at, c)) = wrong {
+            let help = match c {
+                '?' | '#' => "routes look at the path alone: leave the query out",
+                _ => "percent-encode it, as it stands in the request (a space is %20)",
+            };
+            return Err(Fault {
+                part: Some(at..at + c.len_utf8()),
+                message: Some(format!("{c:?} cannot be part of a path")),
+                help: Some(help.to_owned()),
+            });
+        }
+        match text.starts_with('/') {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::new(
+                format!("the path `{}` does not begin with `/`", shortened(text)),
+                format!("write `/{}`", shortened(text)),
+            )),
+        }
+    }
+}
+
+/// What a `Host` header may say: a host, and a port if need be.
+#[derive(Clone, Debug)]
+pub(crate) struct HostHeader(pub(crate) String);
+
+impl Leaf for HostHeader {
+    fn expected() -> Cow<'static, str> {
+        "a host name, and a port if need be, such as internal.example:8080".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "pattern": r"^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let host = match text.rsplit_once(':') {
+            Some((host, port)) if !text.ends_with(']') && port.parse::<u16>().is_ok() => host,
+            _ => text,
+        };
+        match Host::parse(host, Class::String) {
+            Ok(Host(HostPattern::Exact(_))) => Ok(Self(text.to_owned())),
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}

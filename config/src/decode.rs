@@ -1,0 +1,348 @@
+//! From the tree to raw types, reporting every error on the way.
+//!
+//! A type says once what it accepts ([`Decode`]): how it is read, how it is
+//! described in an error, and its JSON Schema. The macros of
+//! [`record`](crate::record) write both from one definition, so that keys,
+//! defaults and documentation cannot drift apart.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::Value;
+
+use crate::diagnostic::Reporter;
+use crate::interpolate::interpolate;
+use crate::tree::{Entry, Kind, Node};
+
+/// What reading a value needs besides the value.
+pub(crate) struct Context<'a, 't> {
+    pub(crate) reporter: &'a mut Reporter<'t>,
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
+    /// Words that the value at hand may also be, for the error's text.
+    pub(crate) words: Vec<&'static str>,
+}
+
+impl<'a, 't> Context<'a, 't> {
+    pub(crate) fn new(
+        reporter: &'a mut Reporter<'t>,
+        env: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        Self {
+            reporter,
+            env,
+            words: Vec::new(),
+        }
+    }
+
+    /// Reports that something else stands where a value should.
+    pub(crate) fn mismatch(&mut self, span: &Range<usize>, expected: &str, found: &Found<'_>) {
+        let help = match found {
+            Found::Text(text) => self
+                .meant(text)
+                .map(|word| format!("did you mean `{word}`?")),
+            Found::Nothing => Some("give it a value, or remove the key".to_owned()),
+            Found::NotText(_) => Some("quote it".to_owned()),
+            Found::List | Found::Mapping => None,
+        };
+        self.mismatch_with(span, expected, found, help);
+    }
+
+    /// As [`mismatch`](Self::mismatch), with help of the caller's own.
+    pub(crate) fn mismatch_with(
+        &mut self,
+        span: &Range<usize>,
+        expected: &str,
+        found: &Found<'_>,
+        help: Option<String>,
+    ) {
+        let words: String = self
+            .words
+            .iter()
+            .map(|word| format!("`{word}`, "))
+            .collect();
+        let words = words.strip_suffix(", ").unwrap_or("");
+        let separator = if words.is_empty() { "" } else { " or " };
+        let message = format!("expected {words}{separator}{expected}, found {found}");
+        self.reporter.error(span, message, help);
+    }
+
+    /// The word that was meant by one that means the same elsewhere, or is
+    /// close to it.
+    fn meant(&self, text: &str) -> Option<&'static str> {
+        let none = ["false", "no", "none", "disabled", "disable"].contains(&text);
+        let mut words = self.words.iter().copied();
+        match none {
+            true => words.find(|word| ["off", "unlimited"].contains(word)),
+            false => similar(text, words),
+        }
+    }
+
+    /// A scalar with its variables put in.
+    pub(crate) fn scalar(&mut self, node: &Node, expected: &str) -> Option<Text> {
+        let scalar = match &node.kind {
+            Kind::Scalar(scalar) => scalar,
+            Kind::Sequence(_) => {
+                self.mismatch(&node.span, expected, &Found::List);
+                return None;
+            }
+            Kind::Mapping(_) => {
+                self.mismatch(&node.span, expected, &Found::Mapping);
+                return None;
+            }
+        };
+        let inside = |part: Range<usize>| match scalar.text_start {
+            Some(start) => start + part.start..start + part.end,
+            None => node.span.clone(),
+        };
+        let put_in = match interpolate(&scalar.text, self.env) {
+            Ok(put_in) => put_in,
+            Err(faults) => {
+                for fault in faults {
+                    self.reporter
+                        .error(&inside(fault.span), fault.message, Some(fault.help));
+                }
+                return None;
+            }
+        };
+        let class = match &put_in {
+            Some(_) => Class::Any,
+            None if scalar.plain => Class::of(&scalar.text),
+            None => Class::String,
+        };
+        let text = Text {
+            start: scalar.text_start.filter(|_| put_in.is_none()),
+            text: put_in.unwrap_or_else(|| scalar.text.clone()),
+            class,
+            span: node.span.clone(),
+        };
+        if text.class == Class::Null {
+            self.mismatch(&node.span, expected, &Found::Nothing);
+            return None;
+        }
+        Some(text)
+    }
+
+    /// The entries of a mapping.
+    pub(crate) fn mapping<'n>(&mut self, node: &'n Node, expected: &str) -> Option<&'n [Entry]> {
+        match &node.kind {
+            Kind::Mapping(entries) => return Some(entries),
+            Kind::Sequence(_) => self.mismatch(&node.span, expected, &Found::List),
+            Kind::Scalar(_) => {
+                if let Some(text) = self.scalar(node, expected) {
+                    self.mismatch(&node.span, expected, &Found::Text(&text.text));
+                }
+            }
+        }
+        None
+    }
+
+    /// Reads what is inside a list or mapping: the words that the whole could
+    /// be are not words that its parts can be.
+    pub(crate) fn inside<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let words = std::mem::take(&mut self.words);
+        let value = read(self);
+        self.words = words;
+        value
+    }
+}
+
+/// What stands where something else should.
+pub(crate) enum Found<'a> {
+    Text(&'a str),
+    /// What YAML takes for a number or a truth value.
+    NotText(&'a str),
+    Nothing,
+    List,
+    Mapping,
+}
+
+impl std::fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "`{}`", shortened(text)),
+            Self::NotText(text) => write!(f, "`{}`, which is not text", shortened(text)),
+            Self::Nothing => f.write_str("nothing"),
+            Self::List => f.write_str("a list"),
+            Self::Mapping => f.write_str("a mapping"),
+        }
+    }
+}
+
+/// At most 60 characters of what was written, on one line.
+pub(crate) fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(60).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short.replace(|c: char| c.is_control(), " ")
+}
+
+/// The closest of the known words, if one is close.
+pub(crate) fn similar<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    if text.len() > 64 {
+        return None;
+    }
+    let lower = text.to_ascii_lowercase().replace('-', "_");
+    known
+        .into_iter()
+        .map(|word| {
+            let other = word.replace('-', "_");
+            (strsim::damerau_levenshtein(&lower, &other), word)
+        })
+        .filter(|(distance, word)| word.len() > 2 && *distance <= 1.max(word.len() / 3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+/// A scalar's text as it is to be read.
+pub(crate) struct Text {
+    pub(crate) text: String,
+    pub(crate) class: Class,
+    pub(crate) span: Range<usize>,
+    /// Where the text starts in the file, if it stands there as it is.
+    start: Option<usize>,
+}
+
+impl Text {
+    /// The place of a part of the text.
+    pub(crate) fn part(&self, part: Range<usize>) -> Range<usize> {
+        match self.start {
+            Some(start) if part.start < part.end => start + part.start..start + part.end,
+            _ => self.span.clone(),
+        }
+    }
+}
+
+/// YAML 1.2's core schema, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Null,
+    Bool,
+    Integer,
+    Float,
+    String,
+    /// From a variable: whatever is needed.
+    Any,
+}
+
+impl Class {
+    pub(crate) fn of(text: &str) -> Self {
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let radix = |prefix, radix| {
+            text.strip_prefix(prefix).is_some_and(|rest: &str| {
+                !rest.is_empty() && rest.chars().all(|c| c.is_digit(radix))
+            })
+        };
+        match text {
+            "" | "~" | "null" | "Null" | "NULL" => Self::Null,
+            "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Self::Bool,
+            ".nan" | ".NaN" | ".NAN" => Self::Float,
+            _ if digits(unsigned) || radix("0x", 16) || radix("0o", 8) => Self::Integer,
+            _ if matches!(unsigned, ".inf" | ".Inf" | ".INF") => Self::Float,
+            _ if unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+                && unsigned
+                    .bytes()
+                    .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b))
+                && unsigned.parse::<f64>().is_ok() =>
+            {
+                Self::Float
+            }
+            _ => Self::String,
+        }
+    }
+}
+
+/// A type that can be read from the tree.
+pub(crate) trait Decode: Sized + 'static {
+    /// What it looks like, for an error's text, with an article.
+    fn expected() -> Cow<'static, str>;
+
+    /// The name of its definition in the schema; none to write it in place.
+    fn name() -> Option<&'static str> {
+        None
+    }
+
+    /// Its JSON Schema.
+    fn schema(generator: &mut SchemaGenerator) -> Schema;
+
+    /// Reads it. None once an error has been reported.
+    fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self>;
+}
+
+/// Lends a [`Decode`] type's schema to schemars.
+pub(crate) struct Of<T>(std::marker::PhantomData<T>);
+
+impl<T: Decode> JsonSchema for Of<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::name().unwrap_or("Inline").into()
+    }
+
+    fn inline_schema() -> bool {
+        T::name().is_none()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        std::any::type_name::<T>().into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::schema(generator)
+    }
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Field<T> {
+    /// None if it is wrong, which was reported, or optional and absent.
+    pub(crate) value: Option<T>,
+    /// Of the value; of what encloses it if it is absent.
+    pub(crate) span: Range<usize>,
+    /// Written in the file.
+    pub(crate) given: bool,
+}
+
+impl<T: Decode> Field<T> {
+    pub(crate) fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Self {
+        Self {
+            value: T::decode(node, cx),
+            span: node.span.clone(),
+            given: true,
+        }
+    }
+}
+
+impl<T> Field<T> {
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.value.as_ref()
+    }
+
+    /// For an optional field: none if it is wrong, `Some(None)` if absent.
+    pub(crate) fn optional(&self) -> Option<Option<&T>> {
+        (self.value.is_some() || !self.given).then_some(self.value.as_ref())
+    }
+}
+
+impl<T: Copy> Field<T> {
+    pub(crate) fn copied(&self) -> Option<T> {
+        self.value
+    }
+}
+
+/// A default, written in YAML as an operator would write it, as JSON.
+pub(crate) fn default_json(node: &Node) -> Value {
+    match &node.kind {
+        Kind::Scalar(scalar) if scalar.plain && Class::of(&scalar.text) != Class::String => {
+            serde_json::from_str(&scalar.text).unwrap_or(Value::Null)
+        }
+        Kind::Scalar(scalar) => scalar.text.clone().into(),
+        Kind::Sequence(items) => items.iter().map(|item| default_json(item)).collect(),
+        Kind::Mapping(entries) => Value::Object(
+            entries
+                .iter()
+                .map(|entry| (entry.key.clone(), default_json(&entry.value)))
+                .collect(),
+        ),
+    }
+}

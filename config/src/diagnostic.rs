@@ -1,0 +1,241 @@
+//! What is wrong with a file, and how it is shown.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+/// Errors kept, and warnings; a file with more has other problems. Counted
+/// apart, so that warnings never crowd an error out.
+const MAX_OF_EACH: usize = 1000;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The file cannot be used.
+    Error,
+    /// The file can be used, but surely says something other than was meant.
+    Warning,
+}
+
+/// One complaint about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// Where; none when the file could not be read at all.
+    pub place: Option<Place>,
+}
+
+/// A place in a file, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+    /// In bytes of the file.
+    pub span: Range<usize>,
+}
+
+/// The complaints about one file, in the file's order: at least one error when
+/// it comes as the error of [`load`](crate::load) or [`parse`](crate::parse).
+///
+/// `Display` shows them all, each with its line underlined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errors {
+    name: String,
+    text: String,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl std::error::Error for Errors {}
+
+impl Errors {
+    /// A file that could not be read.
+    pub(crate) fn unreadable(path: &Path, message: String) -> Self {
+        Self {
+            name: path.display().to_string(),
+            text: String::new(),
+            diagnostics: vec![Diagnostic {
+                severity: Severity::Error,
+                message,
+                help: None,
+                place: None,
+            }],
+        }
+    }
+
+    /// All of them, in the file's order.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.diagnostics.is_empty()
+    }
+
+    /// As text for a terminal, in colour or plain.
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        let renderer = renderer.decor_style(DecorStyle::Ascii);
+        let shown: Vec<_> = self
+            .diagnostics
+            .iter()
+            .map(|diagnostic| self.render_one(diagnostic, &renderer))
+            .collect();
+        shown.join("\n\n")
+    }
+
+    fn render_one(&self, diagnostic: &Diagnostic, renderer: &Renderer) -> String {
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut group = level.primary_title(diagnostic.message.as_str()).elements(
+            diagnostic.place.as_ref().map(|place| {
+                let line = line_range(&self.text, place.span.start);
+                Snippet::source(&self.text[line.clone()])
+                    .line_start(place.line)
+                    .path(self.name.as_str())
+                    .annotation(
+                        AnnotationKind::Primary
+                            .span(place.span.start - line.start..place.span.end - line.start),
+                    )
+            }),
+        );
+        if let Some(help) = &diagnostic.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        if diagnostic.place.is_none() {
+            group = group.element(Level::NOTE.message(self.name.as_str()));
+        }
+        renderer.render(&[group])
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+/// Collects complaints while a file is read.
+pub(crate) struct Reporter<'a> {
+    name: &'a str,
+    text: &'a str,
+    diagnostics: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
+}
+
+impl<'a> Reporter<'a> {
+    pub(crate) fn new(name: &'a str, text: &'a str) -> Self {
+        Self {
+            name,
+            text,
+            diagnostics: Vec::new(),
+            errors: 0,
+            warnings: 0,
+        }
+    }
+
+    pub(crate) fn error(&mut self, span: &Range<usize>, message: String, help: Option<String>) {
+        self.push(Severity::Error, span, message, help);
+    }
+
+    pub(crate) fn warning(&mut self, span: &Range<usize>, message: String, help: Option<String>) {
+        self.push(Severity::Warning, span, message, help);
+    }
+
+    /// The line of a byte, counted from 1.
+    pub(crate) fn line_of(&self, byte: usize) -> usize {
+        1 + self.text.as_bytes()[..byte.min(self.text.len())]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+    }
+
+    fn push(
+        &mut self,
+        severity: Severity,
+        span: &Range<usize>,
+        message: String,
+        help: Option<String>,
+    ) {
+        let kept = match severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *kept += 1;
+        if *kept <= MAX_OF_EACH {
+            let place = Some(self.place(span));
+            self.diagnostics.push(Diagnostic {
+                severity,
+                message,
+                help,
+                place,
+            });
+        }
+    }
+
+    /// Cuts a span to its first line and to whole characters.
+    fn place(&self, span: &Range<usize>) -> Place {
+        let start = char_boundary(self.text, span.start);
+        let line = line_range(self.text, start);
+        let start = start.min(line.end);
+        let end = char_boundary(self.text, span.end).clamp(start, line.end.max(start));
+        Place {
+            line: self.line_of(start),
+            column: 1 + self.text[line.start..start].chars().count(),
+            span: start..end,
+        }
+    }
+
+    /// The warnings alone if there is no error.
+    pub(crate) fn finish(self) -> Result<Errors, Errors> {
+        let mut diagnostics = self.diagnostics;
+        diagnostics.sort_by_key(|d| d.place.as_ref().map(|p| (p.span.start, p.span.end)));
+        // An alias shows what is wrong with its anchor once more.
+        diagnostics.dedup();
+        let failed = self.errors > 0;
+        let errors = Errors {
+            name: self.name.to_owned(),
+            text: self.text.to_owned(),
+            diagnostics,
+        };
+        if failed { Err(errors) } else { Ok(errors) }
+    }
+}
+
+/// The last character boundary at or before a byte.
+fn char_boundary(text: &str, byte: usize) -> usize {
+    let mut at = byte.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The line around a byte, without its line break.
+fn line_range(text: &str, byte: usize) -> Range<usize> {
+    let start = text[..byte].rfind('\n').map_or(0, |at| at + 1);
+    let end = text[byte..].find('\n').map_or(text.len(), |at| byte + at);
+    let end = if text[start..end].ends_with('\r') && end > start {
+        end - 1
+    } else {
+        end
+    };
+    start..end
+}

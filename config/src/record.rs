@@ -1,0 +1,430 @@
+//! Mappings with fixed keys, defined once.
+//!
+//! [`record!`] writes a struct, its decoder and its JSON Schema from one list
+//! of keys; [`choices!`] does the same for words that stand for a value, and
+//! [`variants!`] for mappings whose `name` says which keys they have.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::decode::{Context, Decode, Field, default_json, shortened, similar};
+use crate::diagnostic::Reporter;
+use crate::tree::{self, Entry, Node};
+
+/// A key of a record.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static [&'static str],
+    pub(crate) presence: Presence,
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(crate) expected: fn() -> Cow<'static, str>,
+}
+
+/// What it means that a key is absent.
+#[derive(Clone, Copy)]
+pub(crate) enum Presence {
+    Required,
+    Optional,
+    /// The value in YAML.
+    Default(&'static str),
+}
+
+/// A mapping with fixed keys.
+pub(crate) trait Record: Sized + 'static {
+    const NAME: &'static str;
+    const DOC: &'static [&'static str];
+    /// Whether keys that start with `x-` are left to the operator.
+    const OPEN: bool;
+    const KEYS: &'static [Key];
+
+    fn read(keys: &mut Keys<'_, '_, '_>) -> Self;
+}
+
+/// Reads a record's keys in the order of its definition.
+pub(crate) struct Keys<'k, 'a, 't> {
+    keys: std::slice::Iter<'static, Key>,
+    entries: &'k [Entry],
+    span: &'k Range<usize>,
+    /// Keys that were surely meant by unknown ones.
+    misspelt: Vec<&'static str>,
+    cx: &'k mut Context<'a, 't>,
+}
+
+impl Keys<'_, '_, '_> {
+    pub(crate) fn next<T: Decode>(&mut self) -> Field<T> {
+        let key = self.keys.next().expect("one call for each key");
+        if let Some(entry) = self.entries.iter().find(|entry| entry.key == key.name) {
+            let mut field = Field::decode(&entry.value, self.cx);
+            // A value left out has no place that one could underline.
+            if field.span.is_empty() {
+                field.span = entry.key_span.clone();
+            }
+            return field;
+        }
+        let value = match key.presence {
+            Presence::Default(yaml) => Some(default_value(yaml)),
+            Presence::Optional => None,
+            // It was reported as unknown.
+            Presence::Required if self.misspelt.contains(&key.name) => None,
+            Presence::Required => {
+                let message = format!("the key `{}` is missing", key.name);
+                let help = format!("`{}` takes {}", key.name, (key.expected)());
+                self.cx.reporter.error(self.span, message, Some(help));
+                None
+            }
+        };
+        Field {
+            value,
+            span: self.span.clone(),
+            given: false,
+        }
+    }
+}
+
+fn default_node(yaml: &'static str) -> std::rc::Rc<Node> {
+    tree::parse(yaml, &mut Reporter::new("default", yaml)).expect("a default is YAML")
+}
+
+fn default_value<T: Decode>(yaml: &'static str) -> T {
+    let mut reporter = Reporter::new("default", yaml);
+    let mut cx = Context::new(&mut reporter, &|_| None);
+    T::decode(&default_node(yaml), &mut cx).expect("a default is a valid value")
+}
+
+/// Reads a record; `tag` is a key that was read already.
+pub(crate) fn decode<R: Record>(
+    node: &Node,
+    tag: Option<&'static str>,
+    cx: &mut Context<'_, '_>,
+) -> Option<R> {
+    let entries = cx.mapping(node, &expected::<R>())?;
+    let known = || R::KEYS.iter().map(|key| key.name).chain(tag);
+    let mut misspelt = Vec::new();
+    for entry in entries {
+        let open = R::OPEN && entry.key.starts_with("x-");
+        if !open && !known().any(|key| key == entry.key) {
+            let message = format!("unknown key `{}`", shortened(&entry.key));
+            let help = match similar(&entry.key, known()) {
+                Some(key) => {
+                    misspelt.push(key);
+                    format!("did you mean `{key}`?")
+                }
+                None if known().nth(1).is_none() => {
+                    format!("the only key here is {}", listed(known()))
+                }
+                None => format!("the keys here are {}", listed(known())),
+            };
+            cx.reporter.error(&entry.key_span, message, Some(help));
+        }
+    }
+    Some(cx.inside(|cx| {
+        R::read(&mut Keys {
+            keys: R::KEYS.iter(),
+            entries,
+            span: &node.span,
+            misspelt,
+            cx,
+        })
+    }))
+}
+
+/// What a record looks like, for an error's text: the keys that it must have,
+/// or else those that it may.
+pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
+    let required = |key: &&Key| matches!(key.presence, Presence::Required);
+    let none_required = !R::KEYS.iter().any(|key| required(&key));
+    let keys = R::KEYS.iter().filter(|key| none_required || required(key));
+    format!("a mapping with {}", listed(keys.map(|key| key.name))).into()
+}
+
+/// `a`, `b` and `c`.
+pub(crate) fn listed<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    let mut words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    match words.pop() {
+        Some(last) if !words.is_empty() => format!("{} and {last}", words.join(", ")),
+        last => last.unwrap_or_default(),
+    }
+}
+
+/// A record's schema; `tag` adds a key with a fixed value.
+pub(crate) fn schema<R: Record>(
+    tag: Option<(&'static str, &'static str)>,
+    generator: &mut SchemaGenerator,
+) -> Schema {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    if let Some((key, value)) = tag {
+        properties.insert(key.to_owned(), json!({"const": value}));
+        required.push(Value::from(key));
+    }
+    for key in R::KEYS {
+        let mut property = (key.schema)(generator);
+        let expected = (key.expected)();
+        property.insert(
+            "description".to_owned(),
+            format!("{}\n\nTakes {expected}.", paragraph(key.doc)).into(),
+        );
+        match key.presence {
+            Presence::Required => required.push(key.name.into()),
+            Presence::Optional => {}
+            Presence::Default(yaml) => {
+                property.insert("default".to_owned(), default_json(&default_node(yaml)));
+            }
+        }
+        properties.insert(key.name.to_owned(), property.to_value());
+    }
+    let mut object = Map::new();
+    object.insert("type".to_owned(), "object".into());
+    object.insert("description".to_owned(), paragraph(R::DOC).into());
+    object.insert("properties".to_owned(), properties.into());
+    object.insert("required".to_owned(), required.into());
+    object.insert("additionalProperties".to_owned(), false.into());
+    if R::OPEN {
+        object.insert("patternProperties".to_owned(), json!({"^x-": true}));
+    }
+    object.into()
+}
+
+/// The lines of a doc comment as one paragraph.
+pub(crate) fn paragraph(doc: &[&str]) -> String {
+    let lines: Vec<_> = doc.iter().map(|line| line.trim()).collect();
+    lines.join(" ")
+}
+
+/// The word in a scalar, among those known.
+pub(crate) fn choose(
+    node: &Node,
+    expected: &str,
+    known: &[&'static str],
+    cx: &mut Context<'_, '_>,
+) -> Option<&'static str> {
+    let text = cx.scalar(node, expected)?;
+    let found = known.iter().find(|word| **word == text.text).copied();
+    if found.is_none() {
+        let message = format!("expected {expected}, found `{}`", shortened(&text.text));
+        let help = similar(&text.text, known.iter().copied())
+            .map(|word| format!("did you mean `{word}`?"));
+        cx.reporter.error(&text.span, message, help);
+    }
+    found
+}
+
+/// `a`, `b` or `c`.
+pub(crate) fn alternatives(known: &[&'static str]) -> String {
+    let listed = listed(known.iter().copied());
+    match listed.rsplit_once(" and ") {
+        Some((head, last)) => format!("{head} or {last}"),
+        None => listed,
+    }
+}
+
+/// Defines structs that are read from mappings:
+///
+/// ```text
+/// closed struct Name {            // `open` leaves keys like x-... alone
+///     /// Meaning.
+///     required key: Type,
+///     /// Meaning.
+///     optional key: Type,
+///     /// Meaning.
+///     default("YAML") key: Type,
+///     /// Meaning.
+///     optional matches as "match": Type,
+/// }
+/// ```
+macro_rules! record {
+    ($(
+        $(#[doc = $doc:literal])*
+        $openness:ident struct $name:ident {$(
+            $(#[doc = $field_doc:literal])*
+            $presence:ident $(($default:literal))? $field:ident $(as $key:literal)?: $ty:ty,
+        )*}
+    )*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name {$(
+            $(#[doc = $field_doc])*
+            pub(crate) $field: $crate::decode::Field<$ty>,
+        )*}
+
+        impl $crate::record::Record for $name {
+            const NAME: &'static str = stringify!($name);
+            const DOC: &'static [&'static str] = &[$($doc),*];
+            const OPEN: bool = $crate::record::record!(@open $openness);
+            const KEYS: &'static [$crate::record::Key] = &[$($crate::record::Key {
+                name: $crate::record::record!(@key $field $($key)?),
+                doc: &[$($field_doc),*],
+                presence: $crate::record::record!(@presence $presence $($default)?),
+                schema: |generator| generator.subschema_for::<$crate::decode::Of<$ty>>(),
+                expected: <$ty as $crate::decode::Decode>::expected,
+            }),*];
+
+            #[allow(unused_variables)]
+            fn read(keys: &mut $crate::record::Keys<'_, '_, '_>) -> Self {
+                Self {$( $field: keys.next::<$ty>(), )*}
+            }
+        }
+
+        impl $crate::decode::Decode for $name {
+            fn expected() -> std::borrow::Cow<'static, str> {
+                $crate::record::expected::<Self>()
+            }
+
+            fn name() -> Option<&'static str> {
+                Some(<Self as $crate::record::Record>::NAME)
+            }
+
+            fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $crate::record::schema::<Self>(None, generator)
+            }
+
+            fn decode(
+                node: &$crate::tree::Node,
+                cx: &mut $crate::decode::Context<'_, '_>,
+            ) -> Option<Self> {
+                $crate::record::decode::<Self>(node, None, cx)
+            }
+        }
+    )*};
+    (@open open) => { true };
+    (@open closed) => { false };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    (@presence required) => { $crate::record::Presence::Required };
+    (@presence optional) => { $crate::record::Presence::Optional };
+    (@presence default $yaml:literal) => { $crate::record::Presence::Default($yaml) };
+}
+pub(crate) use record;
+
+/// Reads a type from words: `Type "what it is" { /// Meaning. "word" => value, }`.
+macro_rules! choices {
+    ($($ty:ty as $name:literal: $what:literal {$(
+        $(#[doc = $doc:literal])*
+        $word:literal => $value:expr,
+    )*})*) => {$(
+        impl $crate::decode::Decode for $ty {
+            fn expected() -> std::borrow::Cow<'static, str> {
+                format!("{}: {}", $what, $crate::record::alternatives(&[$($word),*])).into()
+            }
+
+            fn name() -> Option<&'static str> {
+                Some($name)
+            }
+
+            fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"anyOf": [$({
+                    "const": $word,
+                    "description": $crate::record::paragraph(&[$($doc),*]),
+                },)* {"type": "string", "pattern": $crate::scalars::VARIABLE}]})
+            }
+
+            fn decode(
+                node: &$crate::tree::Node,
+                cx: &mut $crate::decode::Context<'_, '_>,
+            ) -> Option<Self> {
+                let expected = <Self as $crate::decode::Decode>::expected();
+                match $crate::record::choose(node, &expected, &[$($word),*], cx)? {
+                    $($word => Some($value),)*
+                    _ => unreachable!("a known word"),
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use choices;
+
+/// Defines an enum that is read from a name alone, or from a mapping with
+/// `name` and the keys of the record that the name stands for:
+///
+/// ```text
+/// /// Meaning.
+/// enum Name: "a thing" {
+///     /// Meaning.
+///     Variant(Record) = "name",
+/// }
+/// ```
+macro_rules! variants {
+    ($(
+        $(#[doc = $doc:literal])*
+        enum $name:ident: $what:literal {$(
+            $(#[doc = $variant_doc:literal])*
+            $variant:ident($record:ty) = $word:literal,
+        )*}
+    )*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug)]
+        pub(crate) enum $name {$(
+            $(#[doc = $variant_doc])*
+            $variant($record),
+        )*}
+
+        impl $crate::decode::Decode for $name {
+            fn expected() -> std::borrow::Cow<'static, str> {
+                let names = $crate::record::alternatives(&[$($word),*]);
+                format!("{} ({names}), or a mapping with its `name` and parameters", $what).into()
+            }
+
+            fn name() -> Option<&'static str> {
+                Some(stringify!($name))
+            }
+
+            fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "description": $crate::record::paragraph(&[$($doc),*]),
+                    "anyOf": [
+                        $({
+                            "const": $word,
+                            "description": $crate::record::paragraph(&[$($variant_doc),*]),
+                        },)*
+                        {"type": "string", "pattern": $crate::scalars::VARIABLE},
+                        $($crate::record::schema::<$record>(Some(("name", $word)), generator),)*
+                    ],
+                })
+            }
+
+            fn decode(
+                node: &$crate::tree::Node,
+                cx: &mut $crate::decode::Context<'_, '_>,
+            ) -> Option<Self> {
+                let expected = <Self as $crate::decode::Decode>::expected();
+                let (word, parameters) =
+                    $crate::record::named(node, &expected, $what, &[$($word),*], cx)?;
+                match word {
+                    $($word => {
+                        let record = $crate::record::decode(&parameters, Some("name"), cx)?;
+                        Some(Self::$variant(record))
+                    })*
+                    _ => unreachable!("a known word"),
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use variants;
+
+/// A name and the mapping that its parameters are read from, which is empty
+/// where the name stands alone.
+pub(crate) fn named(
+    node: &Node,
+    expected: &str,
+    what: &str,
+    known: &[&'static str],
+    cx: &mut Context<'_, '_>,
+) -> Option<(&'static str, std::rc::Rc<Node>)> {
+    let tree::Kind::Mapping(entries) = &node.kind else {
+        let word = choose(node, expected, known, cx)?;
+        return Some((word, Node::empty_mapping(node.span.clone())));
+    };
+    let Some(entry) = entries.iter().find(|entry| entry.key == "name") else {
+        let message = "the key `name` is missing".to_owned();
+        let help = format!("`name` takes {what}: {}", alternatives(known));
+        cx.reporter.error(&node.span, message, Some(help));
+        return None;
+    };
+    let expected = format!("{what}: {}", alternatives(known));
+    let word = choose(&entry.value, &expected, known, cx)?;
+    Some((word, Node::mapping(node.span.clone(), entries.clone())))
+}

@@ -1,0 +1,370 @@
+//! From raw types to resolved ones: what can only be checked across keys.
+
+mod routes;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sprat_scheduler::Discipline;
+use sprat_scheduler::discipline::Cutoffs;
+
+use crate::containers::{List, Or};
+use crate::decode::Field;
+use crate::diagnostic::Reporter;
+use crate::raw;
+use crate::resolved::*;
+use crate::scalars::{Bytes, Count, Time};
+
+type Timeout = raw::Timeout;
+
+/// Classes that the kernel can tell apart, and that the bands are defined for.
+const MAX_CLASSES: usize = 16;
+
+/// The whole file; none if there is an error in it, which was reported. Every
+/// part is checked, whatever is wrong with the others.
+pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Config> {
+    let runtime = file.runtime.get().and_then(runtime);
+    let admin = admin(&file.admin);
+    let listeners = listeners(file, reporter);
+    let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
+    let clusters = clusters(file, reporter);
+    let routes = routes::resolve(file, clusters.as_deref(), reporter);
+    let access_log = access_log(&file.access_log);
+    let catalogue = file.catalogue.get().and_then(catalogue);
+    file.version.get()?;
+    Some(Config {
+        runtime: runtime?,
+        admin: admin?,
+        listeners: listeners?,
+        uplink: uplink?,
+        clusters: clusters?.into_iter().collect::<Option<_>>()?,
+        routes: routes?,
+        access_log: access_log?,
+        catalogue: catalogue?,
+    })
+}
+
+fn runtime(raw: &raw::Runtime) -> Option<Runtime> {
+    let workers = match raw.workers.copied()? {
+        Or::Word(_) => std::thread::available_parallelism().map_or(1, usize::from),
+        Or::Value(workers) => size(workers.0),
+    };
+    Some(Runtime {
+        workers,
+        drain_timeout: raw.drain_timeout.copied()?.0,
+    })
+}
+
+fn admin<W>(raw: &Field<Or<W, raw::Admin>>) -> Option<Option<Admin>> {
+    match raw.get()?.value() {
+        None => Some(None),
+        Some(admin) => Some(Some(Admin {
+            address: admin.address.copied()?.0,
+        })),
+    }
+}
+
+fn listeners(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Vec<Listener>> {
+    let mut names: HashMap<String, usize> = HashMap::new();
+    let mut addresses: HashMap<SocketAddr, (&str, usize)> = HashMap::new();
+    let admin = file.admin.get().and_then(Or::value);
+    if let Some((admin, address)) = admin.and_then(|a| Some((a, a.address.copied()?.0))) {
+        addresses.insert(address, ("the admin listener", admin.address.span.start));
+    }
+    let mut out = Some(Vec::new());
+    for field in &file.listeners.get()?.0 {
+        let resolved = field.get().and_then(listener);
+        if let Some(raw) = field.get() {
+            let name = raw.name.get().map(|name| name.0.clone());
+            if let Some(first) = name.and_then(|name| names.insert(name, raw.name.span.start)) {
+                let line = reporter.line_of(first);
+                let message = "another listener has the same name".to_owned();
+                let help = format!("the other is on line {line}: rename one of them");
+                reporter.error(&raw.name.span, message, Some(help));
+            }
+            let address = raw.address.copied().map(|address| address.0);
+            // Port 0 is a port of the kernel's choosing.
+            if let Some(address) = address.filter(|address| address.port() != 0) {
+                let this = ("another listener", raw.address.span.start);
+                if let Some((other, first)) = addresses.insert(address, this) {
+                    let message = format!("{other} has the same address");
+                    let help = match admin
+                        .is_some_and(|a| !a.address.given && a.address.span.start == first)
+                    {
+                        true => "move one of them, or set `admin: off`".to_owned(),
+                        false => {
+                            let line = reporter.line_of(first);
+                            format!("the other is on line {line}: change one of them")
+                        }
+                    };
+                    reporter.error(&raw.address.span, message, Some(help));
+                }
+            }
+        }
+        match (resolved, &mut out) {
+            (Some(listener), Some(list)) => list.push(listener),
+            _ => out = None,
+        }
+    }
+    out
+}
+
+fn listener(raw: &raw::Listener) -> Option<Listener> {
+    let address = raw.address.copied()?.0;
+    let forwarding = raw.forwarding.get()?;
+    let name = raw.name.optional()?;
+    Some(Listener {
+        name: name.map_or_else(|| address.to_string(), |name| name.0.clone()),
+        address,
+        max_connections: count(&raw.max_connections)?,
+        max_header_bytes: bytes(&raw.max_request_headers)?,
+        max_header_fields: count(&raw.max_headers_count)?,
+        max_body_bytes: raw.max_request_body.get()?.value().map(|bytes| bytes.0),
+        header_timeout: time(&raw.request_headers_timeout)?,
+        idle_timeout: time(&raw.idle_timeout)?,
+        stream_idle_timeout: time(&raw.stream_idle_timeout)?,
+        forwarding: Forwarding {
+            x_forwarded: forwarding.x_forwarded.copied()?.0,
+            forwarded: forwarding.forwarded.copied()?.0,
+            trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
+            via: forwarding.via.get()?.value().map(|name| name.0.clone()),
+        },
+    })
+}
+
+fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
+    let rate = raw.rate.get().map(|rate| match rate {
+        Or::Word(_) => Rate::Auto,
+        Or::Value(Or::Word(_)) => Rate::Unlimited,
+        Or::Value(Or::Value(rate)) => Rate::Fixed(rate.0),
+    });
+    let policy = raw.policy.get().and_then(|raw| policy(raw, reporter));
+    let engine = raw.engine.get().and_then(engine);
+    let fits = kernel_fits(raw, rate, policy.as_ref(), engine.as_ref(), reporter);
+    let (rate, policy, engine) = (rate?, policy?, engine?);
+    fits.then_some(())?;
+    let policy = match (&engine, policy) {
+        (Engine::Kernel(_), Discipline::Srpt) => Discipline::Bands(Cutoffs::paper()),
+        (_, policy) => policy,
+    };
+    Some(Uplink {
+        rate,
+        policy,
+        engine,
+        max_flows: count(&raw.max_flows)?,
+        guard_factor: raw.guard_factor.copied()?.0,
+    })
+}
+
+/// What the kernel engine cannot do.
+fn kernel_fits(
+    raw: &raw::Uplink,
+    rate: Option<Rate>,
+    policy: Option<&Discipline>,
+    engine: Option<&Engine>,
+    reporter: &mut Reporter<'_>,
+) -> bool {
+    let Some(Engine::Kernel(kernel)) = engine else {
+        return true;
+    };
+    let mut fits = true;
+    if kernel.qdisc == Qdisc::Htb && matches!(rate, Some(Rate::Auto | Rate::Unlimited)) {
+        let message = "the `htb` queueing discipline needs the uplink's rate".to_owned();
+        let help =
+            "give `rate` the link's rate, such as 10mbit, or use `{name: kernel, qdisc: prio}`";
+        let span = if raw.rate.given {
+            &raw.rate.span
+        } else {
+            &raw.engine.span
+        };
+        reporter.error(span, message, Some(help.to_owned()));
+        fits = false;
+    }
+    if matches!(
+        policy,
+        Some(Discipline::Fcfs | Discipline::Fair | Discipline::SrptAged { .. })
+    ) {
+        let message = "the `kernel` engine orders by size class alone".to_owned();
+        let help = "use the policy `bands` (or `srpt`, for the paper's classes), or `engine: pace`";
+        reporter.error(&raw.policy.span, message, Some(help.to_owned()));
+        fits = false;
+    }
+    fits
+}
+
+fn policy(raw: &raw::Policy, reporter: &mut Reporter<'_>) -> Option<Discipline> {
+    Some(match raw {
+        raw::Policy::Fcfs(_) => Discipline::Fcfs,
+        raw::Policy::Fair(_) => Discipline::Fair,
+        raw::Policy::Srpt(_) => Discipline::Srpt,
+        raw::Policy::SrptAged(aged) => Discipline::SrptAged {
+            ageing_bytes_per_s: aged.ageing.copied()?.0,
+        },
+        raw::Policy::Bands(bands) => Discipline::Bands(match bands.cutoffs.get()? {
+            Or::Word(_) => Cutoffs::paper(),
+            Or::Value(Or::Word(_)) => Cutoffs::two_class(),
+            Or::Value(Or::Value(raw::Cutoffs::Learnt(learnt))) => Cutoffs::Learnt {
+                classes: u8::try_from(learnt.learnt.copied()?.0).ok()?,
+            },
+            Or::Value(Or::Value(raw::Cutoffs::Fixed(list))) => fixed_cutoffs(list, reporter)?,
+        }),
+    })
+}
+
+fn fixed_cutoffs(list: &List<raw::SomeBytes, 1>, reporter: &mut Reporter<'_>) -> Option<Cutoffs> {
+    let mut good = true;
+    if let Some(extra) = list.0.get(MAX_CLASSES - 1) {
+        let message = format!("there are more than {} cutoffs", MAX_CLASSES - 1);
+        let help = format!("remove this one and those after it: {MAX_CLASSES} classes is the most");
+        reporter.error(&extra.span, message, Some(help));
+        good = false;
+    }
+    for pair in list.0.windows(2) {
+        let (Some(low), Some(high)) = (pair[0].copied(), pair[1].copied()) else {
+            continue;
+        };
+        if low.0 >= high.0 {
+            let message =
+                "the cutoffs do not ascend: this one is not above the one before".to_owned();
+            let help = "write them from small to large, each once, such as [1KB, 10KB, 50KB]";
+            reporter.error(&pair[1].span, message, Some(help.to_owned()));
+            good = false;
+        }
+    }
+    let cutoffs = list.0.iter().map(|cutoff| Some(cutoff.copied()?.0));
+    let cutoffs = cutoffs.collect::<Option<_>>()?;
+    good.then_some(Cutoffs::Fixed(cutoffs))
+}
+
+fn engine(raw: &raw::Engine) -> Option<Engine> {
+    Some(match raw {
+        raw::Engine::Pace(_) => Engine::Pace,
+        raw::Engine::Kernel(kernel) => Engine::Kernel(KernelEngine {
+            qdisc: kernel.qdisc.copied()?,
+            device: kernel.device.optional()?.map(|device| device.0.clone()),
+        }),
+    })
+}
+
+/// In the order of the file; none for a cluster with an error in it.
+fn clusters(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Vec<Option<Arc<Cluster>>>> {
+    let clusters = file.clusters.get()?.0.iter();
+    let resolved = clusters.map(|(name, raw)| {
+        let cluster = cluster(name.get().map_or("", String::as_str), raw.get()?, reporter)?;
+        name.value.is_some().then(|| Arc::new(cluster))
+    });
+    Some(resolved.collect())
+}
+
+fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Cluster> {
+    let endpoints = endpoints(raw, reporter);
+    let max_connections = count(&raw.max_connections);
+    let max_idle = count(&raw.max_idle_connections);
+    if let (Some(max), Some(idle)) = (max_connections, max_idle)
+        && idle > max
+        && raw.max_idle_connections.given
+    {
+        let message = format!("more idle connections than the {max} that may be open");
+        let help = "lower it, or raise `max_connections`".to_owned();
+        reporter.error(&raw.max_idle_connections.span, message, Some(help));
+        return None;
+    }
+    let max_connections = max_connections?;
+    Some(Cluster {
+        name: name.to_owned(),
+        endpoints: endpoints?,
+        dispatch: raw.dispatch.copied()?,
+        connect_timeout: time(&raw.connect_timeout)?,
+        max_connections,
+        max_idle_connections: max_idle?.min(max_connections),
+        idle_timeout: time(&raw.idle_timeout)?,
+        max_header_bytes: bytes(&raw.max_response_headers)?,
+    })
+}
+
+fn endpoints(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Vec<Endpoint>> {
+    let mut seen: HashMap<EndpointAddress, usize> = HashMap::new();
+    let mut good = true;
+    let mut resolved = Vec::new();
+    for field in &raw.endpoints.get()?.0 {
+        let (address, weight) = match field.get() {
+            Some(raw::Endpoint::Address(address)) => (address, Some(1)),
+            Some(raw::Endpoint::Weighted(endpoint)) => {
+                let weight = endpoint
+                    .weight
+                    .copied()
+                    .and_then(|w| u32::try_from(w.0).ok());
+                (&endpoint.address, weight)
+            }
+            None => {
+                good = false;
+                continue;
+            }
+        };
+        let (Some(backend), Some(weight)) = (address.get(), weight) else {
+            good = false;
+            continue;
+        };
+        if let Some(first) = seen.insert(backend.0.clone(), address.span.start) {
+            let line = reporter.line_of(first);
+            let message = format!("the endpoint {} is given twice", backend.0);
+            let help = format!(
+                "it is first given on line {line}: use {{address, weight}} for a larger share"
+            );
+            reporter.error(&address.span, message, Some(help));
+            good = false;
+        }
+        resolved.push(Endpoint {
+            address: backend.0.clone(),
+            weight,
+        });
+    }
+    good.then_some(resolved)
+}
+
+fn access_log<W>(raw: &Field<Or<W, raw::AccessLog>>) -> Option<Option<AccessLog>> {
+    let Some(log) = raw.get()?.value() else {
+        return Some(None);
+    };
+    let target = match log.path.get()? {
+        Or::Word(_) => LogTarget::Stdout,
+        Or::Value(path) => LogTarget::File(path.0.clone()),
+    };
+    Some(Some(AccessLog {
+        target,
+        format: log.format.copied()?,
+    }))
+}
+
+fn catalogue(raw: &raw::Catalogue) -> Option<Catalogue> {
+    Some(Catalogue {
+        max_bytes: bytes(&raw.max_size)?,
+        ttl: time(&raw.ttl)?,
+    })
+}
+
+fn each<T, U, const MIN: usize>(
+    list: &Field<List<T, MIN>>,
+    resolve: impl Fn(&T) -> Option<U>,
+) -> Option<Vec<U>> {
+    let items = list.get()?.0.iter();
+    items.map(|item| item.get().and_then(&resolve)).collect()
+}
+
+fn time(field: &Field<Timeout>) -> Option<std::time::Duration> {
+    field.copied().map(|Time(time)| time)
+}
+
+fn count<const MIN: u64, const MAX: u64>(field: &Field<Count<MIN, MAX>>) -> Option<usize> {
+    field.copied().map(|Count(count)| size(count))
+}
+
+fn bytes<const MIN: u64, const MAX: u64>(field: &Field<Bytes<MIN, MAX>>) -> Option<usize> {
+    field.copied().map(|Bytes(bytes)| size(bytes))
+}
+
+/// A number that fits wherever it is counted in memory.
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,391 @@
+//! YAML text as a tree whose every node knows its place in the file.
+//!
+//! serde stops at the first error, and a decoder that is to report them all
+//! needs the places of all: so the file is parsed once into this tree, and
+//! decoded from it.
+//!
+//! Bounds: bytes of text, depth, and the number of nodes *after* aliases are
+//! followed, so that a few lines of nested aliases cannot stand for billions.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+use granit_parser::{Event, Parser, ScalarStyle, StructureStyle, Tag};
+
+use crate::diagnostic::Reporter;
+
+/// Bytes of a file.
+const MAX_BYTES: usize = 1 << 20;
+/// Nodes of a file, counting an aliased one each time that it is used.
+const MAX_NODES: usize = 100_000;
+/// Lists and mappings inside each other.
+const MAX_DEPTH: usize = 32;
+
+/// A YAML node and its place.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// In bytes; of a mapping in block style, its first key.
+    pub(crate) span: Range<usize>,
+    pub(crate) kind: Kind,
+    /// Nodes below, and this one.
+    weight: usize,
+}
+
+impl Node {
+    /// A mapping that is not in the file as such.
+    pub(crate) fn mapping(span: Range<usize>, entries: Vec<Entry>) -> Rc<Self> {
+        Rc::new(Self {
+            span,
+            kind: Kind::Mapping(entries),
+            weight: 1,
+        })
+    }
+
+    pub(crate) fn empty_mapping(span: Range<usize>) -> Rc<Self> {
+        Self::mapping(span, Vec::new())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Scalar(Scalar),
+    Sequence(Vec<Rc<Node>>),
+    Mapping(Vec<Entry>),
+}
+
+/// Text, before variables are put in.
+#[derive(Debug)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    /// Neither quoted nor tagged `!!str`: `1` is a number.
+    pub(crate) plain: bool,
+    /// Where the text starts in the file, if it stands there letter by letter.
+    pub(crate) text_start: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Range<usize>,
+    pub(crate) value: Rc<Node>,
+}
+
+/// The single document in `text`; none if there was a reported error that
+/// leaves no tree.
+pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>> {
+    if text.len() > MAX_BYTES {
+        let message = format!("the file is larger than {MAX_BYTES} bytes");
+        reporter.error(&(0..0), message, None);
+        return None;
+    }
+    let options = granit_parser::options! {
+        emit_unresolved_aliases: true,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    let mut builder = Builder {
+        text,
+        reporter,
+        stack: Vec::new(),
+        anchors: HashMap::new(),
+        root: None,
+    };
+    for item in Parser::new_from_str_with_options(text, options) {
+        let step = match item {
+            Ok((event, span)) => {
+                let bytes = span.byte_range().unwrap_or(0..0);
+                builder.event(event, bytes)
+            }
+            Err(error) => {
+                let at = error.marker().byte_offset().unwrap_or(text.len());
+                let message = format!("this is not YAML: {}", error.info());
+                let help = syntax_help(text, at, error.info().as_str());
+                builder.reporter.error(&(at..at + 1), message, help);
+                Err(Stop)
+            }
+        };
+        if step.is_err() {
+            return None;
+        }
+    }
+    if builder.root.is_none() {
+        let help = "write at least `version: 1`, `listeners`, `clusters` and `routes`".to_owned();
+        builder
+            .reporter
+            .error(&(0..0), "the file is empty".to_owned(), Some(help));
+    }
+    builder.root
+}
+
+/// What to do about the slips that are easily made.
+fn syntax_help(text: &str, at: usize, info: &str) -> Option<String> {
+    let before = text.get(..at)?;
+    let line = before.rsplit('\n').next()?;
+    if line.ends_with('$') || line.contains("${") {
+        Some("inside [...] and {...}, quote a value with a variable: \"${NAME}\"".to_owned())
+    } else if info.contains("tab") {
+        Some("indent with spaces".to_owned())
+    } else {
+        None
+    }
+}
+
+/// An error that was reported and leaves nothing to go on with.
+struct Stop;
+
+/// A list or mapping that is not closed yet.
+struct Open {
+    kind: OpenKind,
+    span: Range<usize>,
+    flow: bool,
+    anchor: usize,
+}
+
+enum OpenKind {
+    Sequence(Vec<Rc<Node>>),
+    Mapping {
+        entries: Vec<Entry>,
+        /// Where each key stands, to find those given twice.
+        seen: HashMap<String, usize>,
+        merged: Vec<Rc<Node>>,
+        key: Option<(String, Range<usize>)>,
+    },
+}
+
+struct Builder<'a, 'r, 't> {
+    text: &'a str,
+    reporter: &'r mut Reporter<'t>,
+    stack: Vec<Open>,
+    anchors: HashMap<usize, Rc<Node>>,
+    root: Option<Rc<Node>>,
+}
+
+impl Builder<'_, '_, '_> {
+    fn event(&mut self, event: Event<'_>, span: Range<usize>) -> Result<(), Stop> {
+        match event {
+            Event::DocumentStart(..) if self.root.is_some() => {
+                let message = "there is a second document in the file".to_owned();
+                let help = "keep the part before `---` and move the rest to a file of its own";
+                self.reporter.error(&span, message, Some(help.to_owned()));
+                Err(Stop)
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let scalar = self.scalar(&text, style, tag.as_deref(), &span);
+                self.close(Kind::Scalar(scalar), span, anchor)
+            }
+            Event::SequenceStart(style, anchor, tag) => {
+                self.open(
+                    OpenKind::Sequence(Vec::new()),
+                    style,
+                    span,
+                    anchor,
+                    tag.as_deref(),
+                );
+                Ok(())
+            }
+            Event::MappingStart(style, anchor, tag) => {
+                let kind = OpenKind::Mapping {
+                    entries: Vec::new(),
+                    seen: HashMap::new(),
+                    merged: Vec::new(),
+                    key: None,
+                };
+                self.open(kind, style, span, anchor, tag.as_deref());
+                Ok(())
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(&span),
+            Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
+                Some(node) => self.place(node, &span),
+                None => {
+                    let message = "this alias stands inside its own anchor".to_owned();
+                    self.reporter.error(&span, message, None);
+                    Err(Stop)
+                }
+            },
+            Event::UnresolvedAlias(name) => {
+                let message = format!("no anchor `&{name}` stands above this alias");
+                let help = (!self.anchors.is_empty())
+                    .then(|| "an alias `*name` repeats what follows `&name`".to_owned())
+                    .or_else(|| Some("quote the text if the `*` is meant as it stands".to_owned()));
+                self.reporter.error(&span, message, help);
+                Err(Stop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        span: &Range<usize>,
+    ) -> Scalar {
+        let string_tag = tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
+        if !string_tag {
+            self.reject_tag(tag, span);
+        }
+        let quote = usize::from(matches!(
+            style,
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted
+        ));
+        let start = span.start + quote;
+        let verbatim = self
+            .text
+            .get(start..)
+            .is_some_and(|rest| rest.starts_with(text));
+        Scalar {
+            text: text.to_owned(),
+            plain: style == ScalarStyle::Plain && !string_tag,
+            text_start: verbatim.then_some(start),
+        }
+    }
+
+    fn reject_tag(&mut self, tag: Option<&Tag>, span: &Range<usize>) {
+        if let Some(tag) = tag {
+            let message = format!("the tag `{}` means nothing here", tag.original());
+            self.reporter
+                .error(span, message, Some("remove it".to_owned()));
+        }
+    }
+
+    fn open(
+        &mut self,
+        kind: OpenKind,
+        style: StructureStyle,
+        span: Range<usize>,
+        anchor: usize,
+        tag: Option<&Tag>,
+    ) {
+        self.reject_tag(tag, &span);
+        self.stack.push(Open {
+            kind,
+            span,
+            flow: style == StructureStyle::Flow,
+            anchor,
+        });
+    }
+
+    fn end(&mut self, span: &Range<usize>) -> Result<(), Stop> {
+        let open = self
+            .stack
+            .pop()
+            .expect("the parser closes only what it opened");
+        let (kind, first) = match open.kind {
+            OpenKind::Sequence(items) => {
+                let first = items.first().map(|item| item.span.clone());
+                (Kind::Sequence(items), first)
+            }
+            OpenKind::Mapping {
+                mut entries,
+                seen,
+                merged,
+                ..
+            } => {
+                let mut known: HashSet<String> = seen.into_keys().collect();
+                for node in merged {
+                    self.merge(&node, &mut known, &mut entries);
+                }
+                let first = entries.first().map(|entry| entry.key_span.clone());
+                (Kind::Mapping(entries), first)
+            }
+        };
+        let span = match first {
+            Some(first) if !open.flow => first,
+            _ => open.span.start..span.end.max(open.span.end),
+        };
+        self.close(kind, span, open.anchor)
+    }
+
+    /// YAML 1.1's merge key: keys written out win over merged ones, and
+    /// earlier mappings over later ones.
+    fn merge(&mut self, node: &Node, known: &mut HashSet<String>, entries: &mut Vec<Entry>) {
+        match &node.kind {
+            Kind::Mapping(others) => {
+                let new = others
+                    .iter()
+                    .filter(|other| known.insert(other.key.clone()));
+                entries.extend(new.cloned());
+            }
+            Kind::Sequence(nodes) if nodes.iter().all(|n| matches!(n.kind, Kind::Mapping(_))) => {
+                for node in nodes {
+                    self.merge(node, known, entries);
+                }
+            }
+            _ => {
+                let message = "`<<` takes a mapping, or a list of them, to merge".to_owned();
+                let help = Some("such as `<<: *defaults`".to_owned());
+                self.reporter.error(&node.span, message, help);
+            }
+        }
+    }
+
+    fn close(&mut self, kind: Kind, span: Range<usize>, anchor: usize) -> Result<(), Stop> {
+        let below = match &kind {
+            Kind::Scalar(_) => 0,
+            Kind::Sequence(items) => items.iter().map(|item| item.weight).sum(),
+            Kind::Mapping(entries) => entries.iter().map(|entry| 1 + entry.value.weight).sum(),
+        };
+        let weight = 1 + below;
+        let node = Rc::new(Node {
+            span: span.clone(),
+            kind,
+            weight,
+        });
+        if anchor != 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        self.place(node, &span)
+    }
+
+    /// Puts a finished node where it belongs.
+    fn place(&mut self, node: Rc<Node>, span: &Range<usize>) -> Result<(), Stop> {
+        if node.weight > MAX_NODES {
+            let message = format!("the file comes to more than {MAX_NODES} values");
+            let help = Some("an alias counts as all that it repeats".to_owned());
+            self.reporter.error(span, message, help);
+            return Err(Stop);
+        }
+        let Some(open) = self.stack.last_mut() else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        match &mut open.kind {
+            OpenKind::Sequence(items) => items.push(node),
+            OpenKind::Mapping {
+                entries,
+                seen,
+                merged,
+                key,
+            } => match key.take() {
+                None => match &node.kind {
+                    Kind::Scalar(scalar) => *key = Some((scalar.text.clone(), span.clone())),
+                    _ => {
+                        let message = "a key must be a single word".to_owned();
+                        let help = "quote the value if it starts with a bracket or brace";
+                        self.reporter.error(span, message, Some(help.to_owned()));
+                        return Err(Stop);
+                    }
+                },
+                Some((key, _)) if key == "<<" => merged.push(node),
+                Some((key, key_span)) => {
+                    if let Some(first) = seen.get(&key) {
+                        let line = self.reporter.line_of(*first);
+                        let message = format!("the key `{key}` is given twice");
+                        let help = format!("it is first given on line {line}: keep one of them");
+                        self.reporter.error(&key_span, message, Some(help));
+                    } else {
+                        seen.insert(key.clone(), key_span.start);
+                        entries.push(Entry {
+                            key,
+                            key_span,
+                            value: node,
+                        });
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+}

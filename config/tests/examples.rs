@@ -1,0 +1,237 @@
+//! Every example loads, and says what it seems to say.
+
+// Clippy's exception for tests does not reach the functions that they call.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sprat_config::resolved::*;
+use sprat_config::{Loaded, load, parse};
+use sprat_scheduler::Discipline;
+use sprat_scheduler::discipline::Cutoffs;
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
+}
+
+fn example(name: &str) -> Config {
+    match load(&directory().join(name), &|_| None) {
+        Ok(Loaded { config, warnings }) => {
+            assert!(warnings.is_empty(), "{warnings}");
+            config
+        }
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+#[test]
+fn every_example_loads_without_warning() {
+    let mut names: Vec<String> = std::fs::read_dir(directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 10, "{names:?}");
+    for name in names {
+        example(&name);
+    }
+}
+
+#[test]
+fn the_design_file_resolves_to_the_defaults() {
+    let cluster = Arc::new(Cluster {
+        name: "farm".to_owned(),
+        endpoints: vec![Endpoint {
+            address: EndpointAddress::Ip("127.0.0.1:8000".parse().unwrap()),
+            weight: 1,
+        }],
+        dispatch: Dispatch::LeastRequest,
+        connect_timeout: Duration::from_secs(5),
+        max_connections: 1024,
+        max_idle_connections: 256,
+        idle_timeout: Duration::from_secs(60),
+        max_header_bytes: 65_536,
+    });
+    let expected = Config {
+        runtime: Runtime {
+            workers: std::thread::available_parallelism().unwrap().get(),
+            drain_timeout: Duration::from_secs(30),
+        },
+        admin: Some(Admin {
+            address: "127.0.0.1:9900".parse().unwrap(),
+        }),
+        listeners: vec![Listener {
+            name: "0.0.0.0:8080".to_owned(),
+            address: "0.0.0.0:8080".parse().unwrap(),
+            max_connections: 16_384,
+            max_header_bytes: 65_536,
+            max_header_fields: 100,
+            max_body_bytes: None,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            stream_idle_timeout: Duration::from_secs(60),
+            forwarding: Forwarding {
+                x_forwarded: true,
+                forwarded: false,
+                trusted: vec![],
+                via: Some("sprat".to_owned()),
+            },
+        }],
+        uplink: Uplink {
+            rate: Rate::Fixed(10_000_000),
+            policy: Discipline::Srpt,
+            engine: Engine::Pace,
+            max_flows: 65_536,
+            guard_factor: 4.0,
+        },
+        clusters: vec![Arc::clone(&cluster)],
+        routes: vec![Route {
+            matches: RouteMatch::default(),
+            cluster,
+            timeout: None,
+            response_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            prefix_rewrite: None,
+            host_rewrite: None,
+        }],
+        access_log: None,
+        catalogue: Catalogue {
+            max_bytes: 32 << 20,
+            ttl: Duration::from_secs(3600),
+        },
+    };
+    assert_eq!(example("design.yaml"), expected);
+}
+
+#[test]
+fn policies_and_engines_are_read() {
+    let policy = |name| example(name).uplink.policy;
+    assert_eq!(
+        policy("bands.yaml"),
+        Discipline::Bands(Cutoffs::Fixed(vec![1024, 4096, 16_384, 65_536]))
+    );
+    assert_eq!(
+        policy("two-class.yaml"),
+        Discipline::Bands(Cutoffs::two_class())
+    );
+    assert_eq!(
+        policy("auto.yaml"),
+        Discipline::SrptAged {
+            ageing_bytes_per_s: 10_240
+        }
+    );
+    assert_eq!(example("auto.yaml").uplink.rate, Rate::Auto);
+    assert_eq!(example("unlimited.yaml").uplink.rate, Rate::Unlimited);
+    let kernel = example("kernel.yaml").uplink;
+    assert_eq!(kernel.policy, Discipline::Bands(Cutoffs::paper()));
+    assert_eq!(
+        kernel.engine,
+        Engine::Kernel(KernelEngine {
+            qdisc: Qdisc::Htb,
+            device: Some("eth0".to_owned())
+        })
+    );
+}
+
+/// A whole file around an `uplink`.
+fn uplink(yaml: &str) -> Uplink {
+    let text = format!(
+        "version: 1\nlisteners: [{{address: 0.0.0.0:80}}]\nuplink: {yaml}\n\
+         clusters: {{a: {{endpoints: [b:1]}}}}\nroutes: [{{cluster: a}}]\n"
+    );
+    parse(&text, "test", &|_| None)
+        .unwrap_or_else(|errors| panic!("{errors}"))
+        .config
+        .uplink
+}
+
+#[test]
+fn short_and_long_forms_mean_the_same() {
+    let paper = Discipline::Bands(Cutoffs::paper());
+    assert_eq!(uplink("{policy: fcfs}").policy, Discipline::Fcfs);
+    assert_eq!(uplink("{policy: {name: fair}}").policy, Discipline::Fair);
+    assert_eq!(uplink("{policy: bands}").policy, paper);
+    assert_eq!(uplink("{policy: {name: bands}}").policy, paper);
+    assert_eq!(
+        uplink("{policy: {name: bands, cutoffs: {learnt: 6}}}").policy,
+        Discipline::Bands(Cutoffs::Learnt { classes: 6 })
+    );
+    assert_eq!(uplink("{engine: {name: pace}}").engine, Engine::Pace);
+    // The kernel knows classes only: SRPT becomes the paper's.
+    assert_eq!(uplink("{rate: 1mbit, engine: kernel}").policy, paper);
+}
+
+#[test]
+fn anchors_and_merge_keys_fill_in() {
+    let config = example("hosts-and-paths.yaml");
+    let timeouts: Vec<_> = config
+        .clusters
+        .iter()
+        .map(|cluster| {
+            (
+                cluster.connect_timeout.as_secs(),
+                cluster.idle_timeout.as_secs(),
+            )
+        })
+        .collect();
+    assert_eq!(timeouts, [(10, 30), (10, 30), (5, 60)]);
+    let names: Vec<_> = config
+        .routes
+        .iter()
+        .map(|route| &*route.cluster.name)
+        .collect();
+    assert_eq!(names, ["images", "images", "reports", "app"]);
+    assert_eq!(
+        config.routes[0].matches.hosts,
+        [
+            HostPattern::Exact("img.example.org".to_owned()),
+            HostPattern::Suffix(".img.example.org".to_owned()),
+        ]
+    );
+    assert_eq!(
+        config.routes[1].matches.path,
+        PathPattern::Prefix("/images".to_owned())
+    );
+    assert_eq!(config.routes[3].timeout, Some(Duration::from_secs(120)));
+}
+
+#[test]
+fn variables_are_put_in_and_count_as_what_is_needed() {
+    let env = |name: &str| match name {
+        "WORKERS" => Some("3".to_owned()),
+        "RATE" => Some("20".to_owned()),
+        "VIA" => Some("77".to_owned()),
+        "FLAG" => Some("false".to_owned()),
+        "ADMIN" => Some("off".to_owned()),
+        _ => None,
+    };
+    let text = r#"
+version: 1
+runtime: {workers: "${WORKERS}"}
+admin: ${ADMIN}
+listeners:
+  - address: "${HOST:-127.0.0.1}:8080"
+    forwarding: {via: "${VIA}", x_forwarded: "${FLAG}"}
+uplink: {rate: "${RATE}mbit"}
+clusters:
+  a: {endpoints: ["backend:80"]}
+routes:
+  - cluster: a
+    match: {path: "/$${x}"}
+"#;
+    let config = parse(text, "test", &env)
+        .unwrap_or_else(|errors| panic!("{errors}"))
+        .config;
+    assert_eq!(config.runtime.workers, 3);
+    assert_eq!(config.admin, None);
+    assert_eq!(config.listeners[0].name, "127.0.0.1:8080");
+    assert_eq!(config.listeners[0].forwarding.via.as_deref(), Some("77"));
+    assert!(!config.listeners[0].forwarding.x_forwarded);
+    assert_eq!(config.uplink.rate, Rate::Fixed(20_000_000));
+    assert_eq!(
+        config.routes[0].matches.path,
+        PathPattern::Exact("/${x}".to_owned())
+    );
+}

@@ -1,0 +1,399 @@
+//! The JSON Schema, the reference and the decoder say the same.
+//!
+//! `UPDATE=1 cargo test -p sprat-config --test schema` writes
+//! `config/schema.json` and the reference in `docs/configuration.md` anew.
+
+// Clippy's exception for tests does not reach the functions that they call.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+use sprat_config::{parse, schema};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn update() -> bool {
+    std::env::var_os("UPDATE").is_some()
+}
+
+const HOW: &str = "run: UPDATE=1 cargo test -p sprat-config --test schema";
+
+#[test]
+fn the_committed_schema_is_up_to_date() {
+    let path = root().join("schema.json");
+    if update() {
+        let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+        std::fs::write(&path, text).unwrap();
+    }
+    let committed: Value = serde_json::from_str(&read(&path)).expect(HOW);
+    assert_eq!(committed, schema(), "{HOW}");
+}
+
+/// An independent reader of YAML 1.2, for what a schema validator would see.
+fn as_json(yaml: &str) -> Value {
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(yaml, options)
+        .unwrap_or_else(|error| panic!("{error}\n{yaml}"))
+}
+
+fn accepted_by_decoder(yaml: &str) -> bool {
+    parse(yaml, "test", &|_| None).is_ok()
+}
+
+#[test]
+fn every_example_validates() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    for entry in std::fs::read_dir(root().join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        let json = as_json(&read(&path));
+        let errors: Vec<_> = validator
+            .iter_errors(&json)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
+    }
+}
+
+const BASE: &str = "\
+version: 1
+runtime: {workers: 2, drain_timeout: 5s}
+admin: {address: '127.0.0.1:9900'}
+listeners:
+  - name: web
+    address: 0.0.0.0:80
+    max_connections: 100
+    max_request_headers: 16KB
+    max_request_body: 1MB
+    idle_timeout: 1s
+    forwarding: {x_forwarded: true, trusted: [10.0.0.0/8], via: sprat}
+uplink:
+  rate: 10mbit
+  policy: {name: bands, cutoffs: [1KB, 2KB]}
+  engine: pace
+  guard_factor: 2.5
+clusters:
+  farm:
+    endpoints: [a.example:1, {address: 'b:2', weight: 3}]
+    dispatch: round_robin
+routes:
+  - match: {hosts: [x.example], prefix: /a}
+    cluster: farm
+    timeout: off
+    host_rewrite: y:80
+access_log: {path: stdout, format: combined}
+catalogue: {max_size: 1MB, ttl: 1h}
+";
+
+/// One change to [`BASE`] that both must refuse.
+const REFUSED: &[(&str, &str)] = &[
+    ("version: 1", "version: 2"),
+    ("version: 1", "version: '1'"),
+    ("version: 1\n", ""),
+    ("workers: 2", "workers: 0"),
+    ("workers: 2", "workers: many"),
+    ("workers: 2", "worker: 2"),
+    ("workers: 2", "workers: 1.5"),
+    ("drain_timeout: 5s", "drain_timeout: 5"),
+    ("drain_timeout: 5s", "drain_timeout: 5 sec"),
+    ("{address: '127.0.0.1:9900'}", "no"),
+    ("{address: '127.0.0.1:9900'}", "false"),
+    ("{address: '127.0.0.1:9900'}", "[]"),
+    ("name: web", "name: a b"),
+    ("name: web", "name: 8080"),
+    ("name: web", "name:"),
+    ("address: 0.0.0.0:80", "address: 80"),
+    ("address: 0.0.0.0:80", "address: localhost:80"),
+    ("    address: 0.0.0.0:80\n", ""),
+    ("max_connections: 100", "max_connections: 0"),
+    ("max_connections: 100", "max_connections: '100'"),
+    ("max_connections: 100", "max_connection: 100"),
+    ("max_request_headers: 16KB", "max_request_headers: 100"),
+    ("max_request_headers: 16KB", "max_request_headers: 16 kilos"),
+    ("max_request_body: 1MB", "max_request_body: -1"),
+    ("max_request_body: 1MB", "max_request_body: off"),
+    ("idle_timeout: 1s", "idle_timeout: 0s"),
+    ("idle_timeout: 1s", "idle_timeout: off"),
+    ("x_forwarded: true", "x_forwarded: yes"),
+    ("x_forwarded: true", "x_forwarded: 1"),
+    ("[10.0.0.0/8]", "10.0.0.0/8"),
+    ("[10.0.0.0/8]", "[everyone]"),
+    ("via: sprat", "via: a b"),
+    ("rate: 10mbit", "rate: 10"),
+    ("rate: 10mbit", "rate: 0mbit"),
+    ("rate: 10mbit", "rate: fast"),
+    ("name: bands", "name: band"),
+    ("name: bands", "name: srpt"),
+    ("{name: bands, cutoffs: [1KB, 2KB]}", "{cutoffs: [1KB]}"),
+    ("[1KB, 2KB]", "[]"),
+    ("[1KB, 2KB]", "[0]"),
+    ("[1KB, 2KB]", "{learnt: 1}"),
+    ("[1KB, 2KB]", "{learnt: 6, more: 1}"),
+    ("[1KB, 2KB]", "papers"),
+    ("engine: pace", "engine: {name: kernel, qdisc: cake}"),
+    ("engine: pace", "engine: {name: pace, qdisc: htb}"),
+    ("guard_factor: 2.5", "guard_factor: 0.5"),
+    ("guard_factor: 2.5", "guard_factor: high"),
+    ("farm:\n", "far m:\n"),
+    ("a.example:1", "a.example"),
+    ("a.example:1", "http://a.example:1"),
+    ("weight: 3", "weight: 0"),
+    ("weight: 3", "wait: 3"),
+    ("dispatch: round_robin", "dispatch: roundrobin"),
+    ("[x.example]", "[]"),
+    ("[x.example]", "['*']"),
+    ("[x.example]", "[x.example:80]"),
+    ("prefix: /a", "prefix: a"),
+    ("prefix: /a", "prefix: /a?b"),
+    ("prefix: /a", "prefix: /a b"),
+    ("cluster: farm\n", "clusters: farm\n"),
+    ("timeout: off", "timeout: 0s"),
+    ("timeout: off", "timeout: false"),
+    ("host_rewrite: y:80", "host_rewrite: http://y"),
+    ("path: stdout", "path: ''"),
+    ("format: combined", "format: clf"),
+    ("max_size: 1MB", "max_size: unlimited"),
+    ("ttl: 1h", "ttl: 1 day"),
+    ("ttl: 1h", "ttl:"),
+    ("catalogue: {", "catalog: {"),
+];
+
+#[test]
+fn the_schema_and_the_decoder_refuse_the_same() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    assert!(accepted_by_decoder(BASE));
+    assert!(validator.is_valid(&as_json(BASE)));
+    for (from, to) in REFUSED {
+        assert!(BASE.contains(from), "{from}");
+        let changed = BASE.replacen(from, to, 1);
+        assert!(!accepted_by_decoder(&changed), "the decoder takes `{to}`");
+        assert!(
+            !validator.is_valid(&as_json(&changed)),
+            "the schema takes `{to}`"
+        );
+    }
+}
+
+/// Values that are right in some place of the file.
+const VALUES: &[&str] = &[
+    "1",
+    "0",
+    "2.5",
+    "true",
+    "off",
+    "auto",
+    "unlimited",
+    "paper",
+    "two-class",
+    "10mbit",
+    "1KB",
+    "512",
+    "10s",
+    "1m",
+    "srpt",
+    "bands",
+    "srpt-aged",
+    "kernel",
+    "stdout",
+    "json",
+    "prio",
+    "''",
+    "least_request",
+    "0.0.0.0:80",
+    "'[::1]:80'",
+    "'::1'",
+    "10.0.0.0/8",
+    "a.example",
+    "/p",
+    "[]",
+    "{}",
+    "[1KB, 20KB]",
+    "[a.example]",
+    "{learnt: 4}",
+    "{name: srpt-aged, ageing: 1KB}",
+    "y:80",
+    "{name: kernel, qdisc: prio}",
+    "[b:1]",
+    "'${X:-1}'",
+    "~",
+    "{address: 'b:2'}",
+    "1e3",
+    "0x10",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1024) })]
+
+    /// Whatever the decoder takes an editor must not underline.
+    #[test]
+    fn the_schema_takes_what_the_decoder_takes(
+        changes in proptest::collection::vec((0usize..64, 0..VALUES.len()), 1..3),
+    ) {
+        thread_local! {
+            static VALIDATOR: jsonschema::Validator = jsonschema::validator_for(&schema()).unwrap();
+        }
+        // Each value after a colon in turn.
+        let mut text = BASE.to_owned();
+        for (at, value) in changes {
+            let spots: Vec<usize> = text.match_indices(": ").map(|(i, _)| i + 2).collect();
+            let start = spots[at % spots.len()];
+            let rest = &text[start..];
+            let length = match rest.as_bytes()[0] {
+                b'{' => rest.find('}').map_or(1, |end| end + 1),
+                b'[' => rest.find(']').map_or(1, |end| end + 1),
+                _ => rest.find([',', '}', '\n']).unwrap_or(rest.len()),
+            };
+            text.replace_range(start..start + length, VALUES[value]);
+        }
+        if accepted_by_decoder(&text) {
+            let json = as_json(&text);
+            let errors: Vec<String> =
+                VALIDATOR.with(|v| v.iter_errors(&json).map(|e| e.to_string()).collect());
+            prop_assert!(errors.is_empty(), "{errors:?}\n{text}");
+        }
+    }
+}
+
+/// The tables of `docs/configuration.md`, from the schema.
+fn reference() -> String {
+    let schema = schema();
+    let definitions = schema["$defs"].as_object().unwrap();
+    let mut out = String::new();
+    let top = schema["properties"].as_object().unwrap();
+    section(&mut out, "Top level", &schema, None);
+    let mut pending: Vec<String> = Vec::new();
+    let mut done: Vec<String> = Vec::new();
+    for property in top.values() {
+        references(property, &mut pending);
+    }
+    while !pending.is_empty() {
+        let name = pending.remove(0);
+        if done.contains(&name) {
+            continue;
+        }
+        let definition = &definitions[&name];
+        let mut below = Vec::new();
+        references(definition, &mut below);
+        section(&mut out, &name, definition, None);
+        for variant in definition["anyOf"].as_array().into_iter().flatten() {
+            if let Some(word) = variant["properties"]["name"]["const"].as_str() {
+                section(&mut out, word, variant, Some(&name));
+            }
+        }
+        done.push(name);
+        below.append(&mut pending);
+        pending = below;
+    }
+    assert_eq!(done.len(), definitions.len(), "every definition is reached");
+    out
+}
+
+fn references(schema: &Value, out: &mut Vec<String>) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::String(name)) = map.get("$ref") {
+                out.push(name.trim_start_matches("#/$defs/").to_owned());
+            }
+            map.values().for_each(|value| references(value, out));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, out)),
+        _ => {}
+    }
+}
+
+fn section(out: &mut String, name: &str, schema: &Value, variant_of: Option<&str>) {
+    let none = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&none);
+    if variant_of.is_some() && properties.len() < 2 {
+        return;
+    }
+    let title = match variant_of {
+        Some(outer) => format!("#### {outer}: `{name}`"),
+        None => format!("### {name}"),
+    };
+    writeln!(out, "{title}\n").unwrap();
+    if let (Some(text), None) = (schema["description"].as_str(), variant_of) {
+        writeln!(out, "{text}\n").unwrap();
+    }
+    let words = schema["anyOf"].as_array().into_iter().flatten();
+    let words: Vec<_> = words.filter(|word| word["const"].is_string()).collect();
+    for word in &words {
+        let (word, text) = (&word["const"], &word["description"]);
+        writeln!(
+            out,
+            "- `{}`: {}",
+            word.as_str().unwrap(),
+            text.as_str().unwrap()
+        )
+        .unwrap();
+    }
+    if !words.is_empty() {
+        out.push('\n');
+    }
+    if properties.is_empty() {
+        return;
+    }
+    let required = schema["required"].as_array().unwrap();
+    out.push_str("| Key | Takes | Default | Meaning |\n|---|---|---|---|\n");
+    for (key, property) in properties {
+        let Some(text) = property["description"].as_str() else {
+            writeln!(out, "| `{key}` | `{name}` | required | Which one it is. |").unwrap();
+            continue;
+        };
+        let (meaning, takes) = text.split_once("\n\nTakes ").unwrap();
+        let default = match property.get("default") {
+            Some(Value::String(text)) => format!("`{text}`"),
+            Some(value) => format!("`{value}`"),
+            None if required.contains(&key.as_str().into()) => "required".to_owned(),
+            None => "none".to_owned(),
+        };
+        let takes = takes.trim_end_matches('.').replace('|', "\\|");
+        writeln!(out, "| `{key}` | {takes} | {default} | {meaning} |").unwrap();
+    }
+    out.push('\n');
+}
+
+const BEGIN: &str = "<!-- The reference: made from the schema, not by hand. -->\n";
+
+#[test]
+fn the_reference_is_up_to_date_and_has_every_key() {
+    let path = root().join("../docs/configuration.md");
+    let text = read(&path);
+    let (head, committed) = text.split_once(BEGIN).expect("the page has a reference");
+    let made = format!("\n{}", reference().trim_end()) + "\n";
+    if update() {
+        std::fs::write(&path, format!("{head}{BEGIN}{made}")).unwrap();
+    } else {
+        assert_eq!(committed, made, "{HOW}");
+    }
+    let mut keys = Vec::new();
+    all_keys(&schema(), &mut keys);
+    assert!(keys.len() > 50, "{keys:?}");
+    for key in keys {
+        assert!(
+            made.contains(&format!("| `{key}` |")),
+            "`{key}` is not explained"
+        );
+    }
+}
+
+fn all_keys(schema: &Value, out: &mut Vec<String>) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::Object(properties)) = map.get("properties") {
+                out.extend(properties.keys().cloned());
+            }
+            map.values().for_each(|value| all_keys(value, out));
+        }
+        Value::Array(items) => items.iter().for_each(|item| all_keys(item, out)),
+        _ => {}
+    }
+}

@@ -1,0 +1,53 @@
+# `make` alone lists the targets. Whatever a target needs, its script installs.
+
+.DEFAULT_GOAL := help
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(CARGO_HOME)/bin:$(PATH)
+
+.PHONY: help run test build fmt lint bench compare bench-peers test-compose schema clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+run: ## Build and start Sprat with a demo farm, and say what to try
+	@scripts/setup-run.sh
+	@scripts/run-demo.sh
+
+test: ## Install what the checks and tests need, and run them all
+	@scripts/setup-test.sh
+	@scripts/test.sh
+
+build: ## Build both binaries, optimised, into target/release
+	@scripts/setup-run.sh
+	cargo build --release --locked -p sprat -p sprat-loadgen
+
+fmt: ## Format the code
+	cargo fmt --all
+
+lint: ## Check formatting, lints and dependencies
+	@scripts/setup-test.sh
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	scripts/deny.sh
+
+bench: ## Measure the cost of a grant (criterion)
+	@scripts/setup-run.sh
+	cargo bench --locked -p sprat-scheduler
+
+compare: ## Replay one trace through nginx and Sprat in the lab, and report (root)
+	@scripts/setup-run.sh
+	@scripts/compare.sh
+
+bench-peers: ## CPU time per request against nginx and HAProxy
+	@scripts/setup-run.sh
+	@scripts/bench-peers.sh
+
+test-compose: ## Bring docker-compose.yml up for real and check it (root, Debian)
+	@scripts/test-compose.sh
+
+schema: ## Write the configuration's JSON Schema
+	UPDATE=1 cargo test --locked -p sprat-config --test schema
+
+clean: ## Remove what was built, and the tools installed here
+	cargo clean
+	rm -rf .tools

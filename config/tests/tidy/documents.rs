@@ -1,0 +1,162 @@
+//! Rules about documents and scripts: links resolve, make targets exist, scripts
+//! are executable and parse.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::tree::Tree;
+
+/// Links to files that are not there. Links to other sites are not followed.
+pub(crate) fn broken_links(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, text) in tree.with_extension("md") {
+        let directory = Path::new(path).parent().unwrap_or(Path::new(""));
+        for (number, line) in prose(text) {
+            for target in link_targets(line) {
+                let file = target.split('#').next().unwrap_or_default();
+                let elsewhere =
+                    file.is_empty() || file.contains("://") || file.starts_with("mailto:");
+                if !elsewhere && !tree.root.join(directory).join(file).exists() {
+                    complaints.push(format!("{path}:{number}: there is no {target}"));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// `[text](target)` and `![text](target "title")` -> `target`
+fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', ' ']).next())
+}
+
+/// Lines outside of code fences, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    fenced(text)
+        .filter(|(_, _, inside)| !inside)
+        .map(|(number, line, _)| (number, line))
+}
+
+/// Each line with its number, and whether it stands in a code fence.
+fn fenced(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
+    let mut inside = false;
+    text.lines().enumerate().map(move |(index, line)| {
+        let fence = line.trim_start().starts_with("```");
+        inside ^= fence;
+        (index + 1, line, inside || fence)
+    })
+}
+
+/// `make NAME` in a document's code, where the Makefile has no such target.
+pub(crate) fn unknown_targets(tree: &Tree) -> Vec<String> {
+    let makefile = tree
+        .files
+        .get("Makefile")
+        .map(String::as_str)
+        .unwrap_or_default();
+    let known: BTreeSet<&str> = makefile.lines().filter_map(target_name).collect();
+    let mut complaints = Vec::new();
+    for (path, text) in tree.with_extension("md") {
+        for (number, line, inside) in fenced(text) {
+            // Code is a fence's or an indented block's line, or stands in backticks.
+            let whole = (inside || line.starts_with("    ")).then_some(line);
+            for code in line.split('`').skip(1).step_by(2).chain(whole) {
+                for target in targets_of_command(code).filter(|target| !known.contains(target)) {
+                    complaints.push(format!(
+                        "{path}:{number}: the Makefile has no target {target}"
+                    ));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// `run: deps ## text` -> `run`
+fn target_name(line: &str) -> Option<&str> {
+    let (name, rest) = line.split_once(':')?;
+    let plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    (plain && !name.is_empty() && !rest.starts_with('=')).then_some(name)
+}
+
+/// `make clean test N=1 # why` -> `clean`, `test`
+fn targets_of_command(code: &str) -> impl Iterator<Item = &str> {
+    let code = code.trim().trim_start_matches("$ ");
+    let arguments = code.strip_prefix("make ").unwrap_or_default();
+    let arguments = arguments.split('#').next().unwrap_or_default();
+    arguments
+        .split_whitespace()
+        .filter(|word| !word.contains('=') && !word.starts_with('-'))
+}
+
+/// Scripts that cannot be run: not executable, or not bash's syntax.
+pub(crate) fn broken_scripts(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, text) in &tree.files {
+        let first = text.lines().next().unwrap_or_default();
+        let file = tree.root.join(path);
+        if first.starts_with("#!") && !path.ends_with(".rs") {
+            let mode = file
+                .metadata()
+                .map(|metadata| metadata.permissions().mode())
+                .unwrap_or_default();
+            if mode & 0o111 == 0 {
+                complaints.push(format!("{path}: not executable (chmod +x)"));
+            }
+        }
+        if path.ends_with(".sh") || (first.starts_with("#!") && first.ends_with("bash")) {
+            let output = Command::new("bash")
+                .arg("-n")
+                .arg(&file)
+                .output()
+                .expect("bash can be run");
+            if !output.status.success() {
+                complaints.push(format!(
+                    "{path}: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn broken_links_are_found() {
+    let text = "[a](missing.md) [b](https://x.invalid/y) [c](#here)\n```\n[d](code.md)\n```\n![e](p.svg \"t\")\n";
+    let tree = Tree::of(&[("docs/a.md", text)]);
+    assert_eq!(
+        broken_links(&tree),
+        [
+            "docs/a.md:1: there is no missing.md",
+            "docs/a.md:5: there is no p.svg"
+        ]
+    );
+}
+
+#[test]
+fn unknown_make_targets_are_found() {
+    let tree = Tree::of(&[
+        (
+            "Makefile",
+            "VAR := x\nrun: deps ## Run\n\tmake nothing\ntest-all:\n",
+        ),
+        (
+            "a.md",
+            "`make run` and `make tset`; make of it what you can\n\n    make test-all N=1\n\n```\nmake gone # x\n```\n",
+        ),
+    ]);
+    assert_eq!(
+        unknown_targets(&tree),
+        [
+            "a.md:1: the Makefile has no target tset",
+            "a.md:6: the Makefile has no target gone"
+        ]
+    );
+}

@@ -1,0 +1,77 @@
+//! The project's own rules, as tests: which crate may use which, no dead files,
+//! bounded lengths, honest documents, working scripts.
+//!
+//! It looks at the whole checkout. It lives in this crate only because a test
+//! needs a crate to live in.
+
+#![forbid(unsafe_code)]
+
+mod crates;
+mod documents;
+mod lengths;
+mod text;
+mod tree;
+
+use tree::Tree;
+
+/// Fails with every complaint, not with the first.
+#[track_caller]
+fn assert_none(complaints: &[String]) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[test]
+fn crates_depend_one_way() {
+    assert_none(&crates::wrong_dependencies(&crates::packages(
+        &Tree::checkout(),
+    )));
+}
+
+#[test]
+fn the_core_is_pure() {
+    let tree = Tree::checkout();
+    assert_none(&crates::impurities(&tree, &crates::packages(&tree)));
+}
+
+#[test]
+fn every_source_file_is_part_of_a_target() {
+    let tree = Tree::checkout();
+    assert_none(&crates::dead_files(&tree, &crates::packages(&tree)));
+}
+
+#[test]
+fn unsafe_code_stays_in_its_modules() {
+    let tree = Tree::checkout();
+    assert_none(&crates::stray_unsafe(&tree, &crates::packages(&tree)));
+}
+
+#[test]
+fn the_image_knows_every_crate() {
+    let tree = Tree::checkout();
+    assert_none(&crates::missing_from_image(&tree, &crates::packages(&tree)));
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    assert_none(&lengths::complaints(&Tree::checkout()));
+}
+
+#[test]
+fn nothing_is_left_to_do_and_no_path_is_private() {
+    assert_none(&text::complaints(&Tree::checkout()));
+}
+
+#[test]
+fn links_in_documents_resolve() {
+    assert_none(&documents::broken_links(&Tree::checkout()));
+}
+
+#[test]
+fn make_targets_in_documents_exist() {
+    assert_none(&documents::unknown_targets(&Tree::checkout()));
+}
+
+#[test]
+fn scripts_are_executable_and_parse() {
+    assert_none(&documents::broken_scripts(&Tree::checkout()));
+}

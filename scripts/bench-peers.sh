@@ -1,0 +1,265 @@
+#!/usr/bin/env bash
+# CPU time per request, requests per second and memory per idle connection,
+# where the link is not the bottleneck: Sprat (unlimited, and scheduling at
+# 100gbit), nginx and HAProxy, one worker each, in turn, on the loopback
+# interface. The environment changes it:
+#
+#   SIZES="100 10000 100000 1000000" ROUNDS=3 CLIENTS=50 RESULTS=results/bench-peers
+#   SYSTEMS="haproxy nginx sprat-unlimited sprat-100gbit"
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+
+SIZES=${SIZES:-100 10000 100000 1000000}
+ROUNDS=${ROUNDS:-3}
+CLIENTS=${CLIENTS:-50}
+RESULTS=${RESULTS:-results/bench-peers}
+SYSTEMS=${SYSTEMS:-haproxy nginx sprat-unlimited sprat-100gbit}
+BASELINE=haproxy
+ORIGIN=127.0.0.1:9201
+PROXY_PORT=9208
+IDLE_CONNECTIONS=1000
+READY_WITHIN_S=10
+
+cd "$ROOT"
+need curl curl
+available=''
+for system in $SYSTEMS; do
+    case $system in
+        haproxy | nginx)
+            has "$system" || {
+                say "$system is left out: it is not installed (apt-get install $system)"
+                continue
+            }
+            ;;
+    esac
+    available+=" $system"
+done
+
+cargo build --release --locked --quiet -p sprat -p sprat-loadgen
+target=${CARGO_TARGET_DIR:-target}/release
+work=$(mktemp -d)
+chmod 755 "$work"
+origin_pid='' system_pid=''
+finish() {
+    local status=$?
+    trap - EXIT
+    [ -z "$system_pid" ] || stop_pid "$system_pid" 5
+    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
+    rm -rf "$work"
+    exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+sprat_config() {
+    cat <<YAML
+version: 1
+runtime: {workers: 1}
+admin: {address: 127.0.0.1:9209}
+listeners:
+  - address: 127.0.0.1:$PROXY_PORT
+uplink:
+  rate: $1
+  policy: srpt
+clusters:
+  farm:
+    endpoints: [$ORIGIN]
+routes:
+  - cluster: farm
+YAML
+}
+
+nginx_config() {
+    cat <<CONF
+daemon off;
+pid $work/nginx.pid;
+error_log $work/nginx.log warn;
+worker_processes 1;
+events { worker_connections 8192; }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    client_body_temp_path $work/nginx-body;
+    proxy_temp_path $work/nginx-proxy;
+    fastcgi_temp_path $work/nginx-fastcgi;
+    uwsgi_temp_path $work/nginx-uwsgi;
+    scgi_temp_path $work/nginx-scgi;
+    # Large responses stay in memory: to spill them to a file would measure disks.
+    proxy_buffers 8 64k;
+    proxy_buffer_size 64k;
+    proxy_max_temp_file_size 0;
+    upstream farm {
+        server $ORIGIN;
+        keepalive 128;
+        keepalive_requests 1000000000;
+    }
+    server {
+        listen 127.0.0.1:$PROXY_PORT;
+        location / {
+            proxy_pass http://farm;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }
+    }
+}
+CONF
+}
+
+haproxy_config() {
+    cat <<CONF
+global
+    maxconn 8000
+    nbthread 1
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+frontend in
+    bind 127.0.0.1:$PROXY_PORT
+    default_backend farm
+backend farm
+    http-reuse always
+    server a $ORIGIN
+CONF
+}
+
+answers() { curl -fsS --max-time 1 -o /dev/null "http://$1/size/10/probe" 2>/dev/null; }
+
+# wait_for ADDRESS:PORT NAME PID
+wait_for() {
+    local tenths=$((READY_WITHIN_S * 10))
+    until answers "$1" && kill -0 "$3" 2>/dev/null; do
+        if [ "$tenths" = 0 ] || ! kill -0 "$3" 2>/dev/null; then
+            cat "$work/$2.log" >&2
+            die "$2 does not answer at $1"
+        fi
+        tenths=$((tenths - 1))
+        sleep 0.1
+    done
+}
+
+# start SYSTEM: as $system_pid.
+start() {
+    local file=$work/$1.conf
+    ! listening "$PROXY_PORT" || die "port $PROXY_PORT of 127.0.0.1 is taken"
+    case $1 in
+        nginx) nginx_config >"$file" && exec nginx -c "$file" >"$work/$1.log" 2>&1 & ;;
+        haproxy) haproxy_config >"$file" && exec haproxy -db -f "$file" >"$work/$1.log" 2>&1 & ;;
+        sprat-*) sprat_config "${1#sprat-}" >"$file" && exec "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 & ;;
+        *) die "there is no system $1" ;;
+    esac
+    system_pid=$!
+    wait_for "127.0.0.1:$PROXY_PORT" "$1" "$system_pid"
+}
+
+# A system's processes: the one started, and what it started (nginx's worker).
+processes() {
+    echo "$system_pid"
+    cat "/proc/$system_pid/task/$system_pid/children"
+}
+
+# CPU time so far, in milliseconds.
+cpu_ms() {
+    local pid total=0 fields
+    for pid in $(processes); do
+        # The fields after the name, which may hold spaces: utime and stime.
+        read -r -a fields <<<"$(sed 's/.*) //' "/proc/$pid/stat")"
+        total=$((total + fields[11] + fields[12]))
+    done
+    echo $((total * 1000 / $(getconf CLK_TCK)))
+}
+
+resident_kb() {
+    local pid
+    for pid in $(processes); do
+        sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status"
+    done | awk '{ total += $1 } END { print total }'
+}
+
+# A trace of equal sizes, with enough requests for seconds of CPU time.
+requests_for() { echo $((40000000000 / ($1 + 200000))); }
+write_trace() {
+    awk -v size="$1" -v count="$(requests_for "$1")" \
+        'BEGIN { print "t_s,bytes,path"; for (i = 0; i < count; i++) printf "0,%d,/size/%d/%d\n", size, size, i % 1000 }'
+}
+
+# measure SYSTEM SIZE ROUND: one line of measurements.csv.
+measure() {
+    local system=$1 size=$2 before after requests seconds began
+    local replay=("$target/sprat-loadgen" replay --trace "$work/$size.csv" --closed "$CLIENTS"
+        --connection keep --target "http://127.0.0.1:$PROXY_PORT" --name "$system" -o "$work/replay.csv")
+    "${replay[@]}" --limit $((CLIENTS * 20)) >/dev/null 2>&1
+    requests=$(requests_for "$size")
+    before=$(cpu_ms)
+    began=$(date +%s%N)
+    "${replay[@]}" >"$work/replay.log" 2>&1 || { cat "$work/replay.log" >&2; die "the replay against $system failed"; }
+    seconds=$(($(date +%s%N) - began))
+    after=$(cpu_ms)
+    if awk -F , 'NR > 1 && $NF != ""' "$work/replay.csv" | grep -q .; then
+        die "requests of $size B through $system failed: $(cat "$work/replay.log")"
+    fi
+    awk -v ms=$((after - before)) -v ns="$seconds" -v n="$requests" -v what="$system,$size,$3" \
+        'BEGIN { printf "%s,%d,%.1f,%.0f\n", what, n, ms * 1000 / n, n / (ns / 1e9) }'
+}
+
+# idle SYSTEM: bytes per connection that has had one response and waits.
+idle() {
+    local before after fd fds=() line
+    before=$(resident_kb)
+    for ((i = 0; i < IDLE_CONNECTIONS; i++)); do
+        exec {fd}<>"/dev/tcp/127.0.0.1/$PROXY_PORT"
+        fds+=("$fd")
+        printf 'GET /size/100/idle HTTP/1.1\r\nHost: idle\r\n\r\n' >&"$fd"
+        read -r -t 5 -u "$fd" line || die "$1 did not answer connection $i"
+    done
+    after=$(resident_kb)
+    for fd in "${fds[@]}"; do
+        exec {fd}>&-
+    done
+    echo "$1,$(((after - before) * 1024 / IDLE_CONNECTIONS))"
+}
+
+ulimit -n "$(ulimit -H -n)"
+mkdir -p "$RESULTS"
+! answers "$ORIGIN" || die "something answers at $ORIGIN already"
+"$target/sprat-loadgen" origin --listen "$ORIGIN" >"$work/origin.log" 2>&1 &
+origin_pid=$!
+wait_for "$ORIGIN" origin "$origin_pid"
+for size in $SIZES; do
+    write_trace "$size" >"$work/$size.csv"
+done
+
+echo "system,bytes,round,requests,cpu_us_per_request,requests_per_s" >"$RESULTS/measurements.csv"
+echo "system,bytes_per_idle_connection" >"$RESULTS/idle.csv"
+for ((round = 1; round <= ROUNDS; round++)); do
+    for system in $available; do
+        start "$system"
+        if [ "$round" = 1 ]; then
+            idle "$system" >>"$RESULTS/idle.csv"
+        fi
+        for size in $SIZES; do
+            measure "$system" "$size" "$round" >>"$RESULTS/measurements.csv"
+            tail -n 1 "$RESULTS/measurements.csv"
+        done
+        stop_pid "$system_pid" 5
+        system_pid=''
+    done
+done
+
+say
+say "Medians of $ROUNDS rounds; in brackets the CPU time over $BASELINE's."
+sort -t , -k 2,2n -k 1,1 -k 5,5n "$RESULTS/measurements.csv" | awk -F , -v baseline="$BASELINE" -v rounds="$ROUNDS" '
+    $1 == "system" { next }
+    { key = $1 "," $2; seen[key]++ }
+    seen[key] == int((rounds + 1) / 2) { cpu[key] = $5; rate[key] = $6; order[++n] = key }
+    END {
+        for (i = 1; i <= n; i++) {
+            split(order[i], part, ",")
+            base = cpu[baseline "," part[2]]
+            printf "%-16s %8d B  %8.1f us %s %8d requests/s\n", part[1], part[2], cpu[order[i]], base ? sprintf("(%.2f)", cpu[order[i]] / base) : "", rate[order[i]]
+        }
+    }'
+tail -n +2 "$RESULTS/idle.csv" | awk -F , '{ printf "%-16s %8d B per idle connection\n", $1, $2 }'
+say "Written: $RESULTS/measurements.csv, $RESULTS/idle.csv"

@@ -1,0 +1,144 @@
+# Functions shared by the scripts here; sourced, never run.
+# shellcheck shell=bash
+
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+
+# The oldest Rust that builds Sprat (`rust-version` in Cargo.toml), and the one
+# that is installed where there is none: pinned, so that a lint which a later
+# Rust adds does not fail a fresh checkout.
+RUST_OLDEST=1.89
+RUST_INSTALLED=1.95.0
+
+CARGO_HOME=${CARGO_HOME:-${HOME:-/root}/.cargo}
+case ":$PATH:" in
+    *":$CARGO_HOME/bin:"*) ;;
+    *) PATH=$CARGO_HOME/bin:$PATH ;;
+esac
+export PATH
+
+say() { printf '%s\n' "$*"; }
+warn() { printf '%s\n' "$*" >&2; }
+die() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# retry COMMAND...: up to four tries, 2, 4 and 8 seconds apart. What a failed
+# try printed is shown only when the last one has failed too.
+retry() {
+    local pause output
+    for pause in 2 4 8 0; do
+        if output=$("$@" 2>&1); then
+            return 0
+        fi
+        [ "$pause" = 0 ] || sleep "$pause"
+    done
+    warn "$output"
+    return 1
+}
+
+# as_root COMMAND...: runs it as root, by sudo where need be.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif [ -t 0 ]; then
+        sudo "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+can_be_root() {
+    [ "$(id -u)" = 0 ] || { has sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
+}
+
+# apt_install PACKAGE...: installs what dpkg does not have yet.
+apt_install() {
+    local package missing=()
+    for package in "$@"; do
+        if ! has dpkg-query ||
+            ! dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed'; then
+            missing+=("$package")
+        fi
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    has apt-get || die "these are missing, and there is no apt-get to install them with: ${missing[*]} (Debian's names). Install them, then run this again."
+    can_be_root || die "these packages are missing: ${missing[*]}. Run as root: apt-get install ${missing[*]}"
+    say "Installing ${missing[*]}"
+    # A lock held by another apt (unattended upgrades on a new machine) is
+    # waited for, and the lists are as old as the image: refresh them first.
+    retry as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 update ||
+        warn "apt-get update failed; trying with the lists at hand"
+    retry as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y --no-install-recommends -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 \
+        install "${missing[@]}" || die "apt-get could not install ${missing[*]}"
+}
+
+# need COMMAND PACKAGE: installs the package only when the command is missing.
+need() { has "$1" || apt_install "$2"; }
+
+# version_at_least HAVE WANT: dotted versions.
+version_at_least() {
+    [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
+}
+
+cargo_version() { cargo --version 2>/dev/null | cut -d ' ' -f 2 | cut -d - -f 1; }
+
+fetch_and_run_rustup() {
+    local installer status
+    installer=$(mktemp)
+    # The file behind https://sh.rustup.rs, from the host that it downloads
+    # from itself: one name fewer to reach.
+    curl --proto '=https' --tlsv1.2 -sSf --retry 3 -o "$installer" \
+        https://static.rust-lang.org/rustup/rustup-init.sh &&
+        sh "$installer" -y -q --no-modify-path --profile minimal --default-toolchain "$RUST_INSTALLED"
+    status=$?
+    rm -f "$installer"
+    return "$status"
+}
+
+# ensure_rust: a C linker, and a cargo that is new enough. Start-up files of the
+# user's shell are left alone.
+ensure_rust() {
+    local found
+    if ! has cc; then
+        apt_install build-essential
+    fi
+    found=$(cargo_version || true)
+    if [ -n "$found" ] && version_at_least "$found" "$RUST_OLDEST"; then
+        return 0
+    fi
+    if has rustup; then
+        say "Installing Rust $RUST_INSTALLED (cargo ${found:-is missing}; $RUST_OLDEST or later is needed)"
+        retry rustup toolchain install "$RUST_INSTALLED" --profile minimal --no-self-update ||
+            die "rustup could not install Rust $RUST_INSTALLED"
+        export RUSTUP_TOOLCHAIN=$RUST_INSTALLED
+        return 0
+    fi
+    need curl curl
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || apt_install ca-certificates
+    say "Installing Rust $RUST_INSTALLED by rustup (cargo ${found:-is missing}; $RUST_OLDEST or later is needed)"
+    retry fetch_and_run_rustup || die "rustup could not be installed. Install Rust $RUST_OLDEST or later (https://rustup.rs), then run this again."
+    found=$(cargo_version || true)
+    version_at_least "${found:-0}" "$RUST_OLDEST" ||
+        die "cargo in $CARGO_HOME/bin is ${found:-missing} after the installation of Rust $RUST_INSTALLED"
+    say "Rust is in $CARGO_HOME/bin; for your own shell: . \"$CARGO_HOME/env\""
+}
+
+# listening PORT: whether something accepts connections there on 127.0.0.1.
+listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# stop_pid PID [SECONDS]: SIGTERM, a bounded wait, then SIGKILL.
+stop_pid() {
+    local pid=$1 tenths=$((${2:-10} * 10))
+    kill -TERM "$pid" 2>/dev/null || return 0
+    while kill -0 "$pid" 2>/dev/null && [ "$tenths" -gt 0 ]; do
+        sleep 0.1
+        tenths=$((tenths - 1))
+    done
+    kill -KILL "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Builds Sprat and serves a demo farm with it until Ctrl-C or SIGTERM.
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+
+CONFIG=config/examples/quickstart.yaml
+PROXY=127.0.0.1:8080
+ADMIN=127.0.0.1:9900
+ORIGINS=(9101 9102 9103)
+READY_WITHIN_S=20
+
+cd "$ROOT"
+origin_pid='' sprat_pid=''
+
+stop_all() {
+    trap - EXIT
+    trap '' INT TERM
+    # The proxy first: it drains what it serves while the farm is still there.
+    [ -z "$sprat_pid" ] || stop_pid "$sprat_pid" 30
+    [ -z "$origin_pid" ] || stop_pid "$origin_pid"
+}
+trap stop_all EXIT
+trap 'say; say "Stopping"; stop_all; exit 0' INT TERM
+
+require_free_ports() {
+    local port taken=()
+    for port in "${ORIGINS[@]}" "${PROXY##*:}" "${ADMIN##*:}"; do
+        if listening "$port"; then
+            taken+=("$port")
+        fi
+    done
+    [ ${#taken[@]} -eq 0 ] || die "something listens on port ${taken[*]} of 127.0.0.1 already: stop it (\`ss -ltnp\` shows what it is), then run this again."
+}
+
+# wait_for WHAT PID COMMAND...: until the command succeeds.
+wait_for() {
+    local what=$1 pid=$2 tenths=$((READY_WITHIN_S * 10))
+    shift 2
+    until "$@"; do
+        kill -0 "$pid" 2>/dev/null || die "$what has ended; its messages are above"
+        [ "$tenths" -gt 0 ] || die "$what is not ready after $READY_WITHIN_S s"
+        tenths=$((tenths - 1))
+        sleep 0.1
+    done
+}
+
+origins_up() {
+    local port
+    for port in "${ORIGINS[@]}"; do
+        listening "$port" || return 1
+    done
+}
+
+sprat_ready() { curl -fsS --max-time 1 -o /dev/null "http://$ADMIN/readyz" 2>/dev/null; }
+
+say "Building Sprat (a few minutes the first time)"
+cargo build --release --locked --quiet -p sprat -p sprat-loadgen
+target=${CARGO_TARGET_DIR:-target}/release
+
+require_free_ports
+# In sessions of their own: Ctrl-C is for this script, which then stops them in
+# order. (A second signal would make Sprat cut what it is still sending.)
+setsid "$target/sprat-loadgen" origin "${ORIGINS[@]/#/--listen=127.0.0.1:}" &
+origin_pid=$!
+wait_for "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up
+setsid "$target/sprat" run -c "$CONFIG" &
+sprat_pid=$!
+wait_for "sprat" "$sprat_pid" sprat_ready
+
+cat <<TRY
+
+Sprat serves http://$PROXY from three demo origins, over an uplink of 10 Mbit/s
+($CONFIG). In another terminal:
+
+  A large response that takes some 16 seconds, and a small one that does not wait
+  behind it:
+    curl -so /dev/null http://$PROXY/size/20000000/large &
+    curl -so /dev/null -w '%{size_download} bytes in %{time_total} s\n' http://$PROXY/size/1000/small
+
+  What it counts, and whether it is ready:
+    curl http://$ADMIN/metrics
+    curl http://$ADMIN/readyz
+
+  The same traffic through nginx and through Sprat, in a lab (needs root):
+    make compare
+
+Ctrl-C stops it all.
+TRY
+
+# Either one's end is the end: a demo with half its parts only confuses.
+wait -n "$origin_pid" "$sprat_pid" || true
+die "a part of the demo has ended; its messages are above"

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs what the checks and tests need, where it is missing.
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+
+CARGO_DENY=0.20.2
+
+"$ROOT/scripts/setup-run.sh"
+# The lab's own test makes network namespaces; without these it is skipped.
+need ip iproute2
+need ethtool ethtool
+
+# A rustup that was installed with the minimal profile lacks these two.
+for tool in fmt clippy; do
+    if ! cargo "$tool" --version >/dev/null 2>&1; then
+        case $tool in
+            fmt) component=rustfmt ;;
+            *) component=$tool ;;
+        esac
+        if has rustup && retry rustup component add "$component"; then
+            continue
+        fi
+        die "cargo $tool is missing: install $component for $(cargo --version)"
+    fi
+done
+
+# The core is built for wasm32 too; scripts/wasm.sh has another way where this
+# one is closed.
+if has rustup && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
+    retry rustup target add wasm32-unknown-unknown >/dev/null 2>&1 || true
+fi
+
+# Unoptimised on purpose: it builds in one minute and checks in three seconds.
+if [ "$("$ROOT/.tools/bin/cargo-deny" --version 2>/dev/null)" != "cargo-deny $CARGO_DENY" ]; then
+    say "Installing cargo-deny $CARGO_DENY into .tools"
+    retry cargo install --quiet --locked --debug --no-default-features \
+        --root "$ROOT/.tools" --target-dir "$ROOT/target/tools" "cargo-deny@$CARGO_DENY" ||
+        die "cargo-deny $CARGO_DENY could not be installed"
+    rm -rf "$ROOT/target/tools"
+fi

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change lands. Stops at the first check
+# that fails; the tests themselves all run, and their count is the last line.
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+
+cd "$ROOT"
+step() {
+    local name=$1 began=$SECONDS
+    shift
+    say "== $name"
+    "$@" || die "$name failed: $*"
+    say "== $name: $((SECONDS - began)) s"
+}
+
+run_tests() {
+    local log status=0
+    log=$(mktemp)
+    # The documentation's examples first: they are few, and the counts of what
+    # counts stand at the end.
+    {
+        cargo test --workspace --locked --no-fail-fast --doc &&
+            cargo test --workspace --locked --no-fail-fast --lib --bins --tests
+    } 2>&1 | tee "$log" || status=$?
+    awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
+         END { printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
+    rm -f "$log"
+    return "$status"
+}
+
+step "format" cargo fmt --all --check
+step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+step "wasm32" scripts/wasm.sh
+step "dependencies" scripts/deny.sh
+say "== tests"
+run_tests

@@ -105,6 +105,13 @@ fn a_flow_that_outgrows_its_estimate_never_jumps_ahead_again() {
     assert_eq!(driver.serve(7), "AAAABBB");
     driver.arrive(3);
     assert_eq!(driver.serve_all(), "CCCAAA");
+
+    // It has outgrown its estimate as soon as it has more than that to send.
+    let mut driver = Driver::new(Discipline::Srpt, UNIT);
+    driver.arrive_as(0, estimate(3), 5);
+    assert_eq!(driver.serve(3), "AAA");
+    driver.arrive(2);
+    assert_eq!(driver.serve_all(), "BBAA");
 }
 
 /// An exact size that is not: the flow must not be ahead of all for ever.

@@ -19,6 +19,7 @@ use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
     SLOWDOWN_BOUNDS, WorkerStats,
 };
+use crate::uplink::{PacedLink, UplinkView};
 use crate::upstream::Shared;
 
 /// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
@@ -36,6 +37,7 @@ impl Metrics {
         workers: Vec<Arc<WorkerStats>>,
         shared: &[Vec<Arc<Shared>>],
         catalogue: &Arc<Catalogue>,
+        link: Option<&Arc<PacedLink>>,
     ) -> Self {
         let clusters = config.clusters.iter().zip(shared).map(|(cluster, shared)| {
             let endpoints = cluster.endpoints.iter().zip(shared);
@@ -52,6 +54,9 @@ impl Metrics {
             workers,
             catalogue: Arc::clone(catalogue),
         }));
+        if let Some(link) = link {
+            registry.register_collector(Box::new(UplinkView(Arc::clone(link))));
+        }
         Self { registry }
     }
 
@@ -304,11 +309,16 @@ impl View {
     }
 }
 
-fn count(metric: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+pub(crate) fn count(metric: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+pub(crate) fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     metric.encode_gauge(&value)
 }

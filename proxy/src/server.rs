@@ -22,7 +22,7 @@ use crate::catalogue::Catalogue;
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
-use crate::uplink::{PacedLink, Uplink};
+use crate::uplink::{AutoRate, PacedLink, Uplink};
 use crate::upstream::{Shared, Upstream};
 use crate::worker::{self, ListenerState, Stage, Worker};
 
@@ -103,7 +103,7 @@ impl Server {
             }
             None => (None, None),
         };
-        let parts = Parts::new(config, log);
+        let parts = Parts::new(config, log)?;
         let mut workers = Vec::new();
         let mut stats = Vec::new();
         for (index, sockets) in sockets.into_iter().enumerate() {
@@ -114,7 +114,13 @@ impl Server {
             let work = move || parts.work(&config, counters, sockets, stage);
             workers.push(thread.spawn(work).context("cannot start a worker")?);
         }
-        let metrics = Arc::new(Metrics::new(config, stats, &parts.shared, &parts.catalogue));
+        let metrics = Arc::new(Metrics::new(
+            config,
+            stats,
+            &parts.shared,
+            &parts.catalogue,
+            parts.link.as_ref(),
+        ));
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
@@ -265,12 +271,13 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(config: &Config, log: Option<access_log::Sender>) -> Self {
+    fn new(config: &Config, log: Option<access_log::Sender>) -> anyhow::Result<Self> {
+        let link = paced_link(&config.uplink).context("cannot start the search for the rate")?;
         let random = RandomState::new();
         let hash_keys = (random.hash_one(0), random.hash_one(1));
         let catalogue = Catalogue::new(config.catalogue.max_bytes, config.catalogue.ttl, hash_keys);
         let shared = |_| Arc::new(Shared::default());
-        Self {
+        Ok(Self {
             shared: config
                 .clusters
                 .iter()
@@ -281,8 +288,8 @@ impl Parts {
             log,
             epoch: Instant::now(),
             reclaim: Arc::default(),
-            link: paced_link(&config.uplink),
-        }
+            link,
+        })
     }
 
     fn stats(&self) -> Arc<WorkerStats> {
@@ -336,15 +343,21 @@ impl Parts {
 }
 
 /// The scheduler of the uplink, unless everything goes at once.
-fn paced_link(uplink: &config::Uplink) -> Option<Arc<PacedLink>> {
-    let rate_bits_per_s = match uplink.rate {
-        Rate::Fixed(bits_per_s) => bits_per_s,
-        Rate::Auto | Rate::Unlimited => return None,
+fn paced_link(uplink: &config::Uplink) -> io::Result<Option<Arc<PacedLink>>> {
+    let (rate_bits_per_s, auto) = match uplink.rate {
+        Rate::Unlimited => return Ok(None),
+        Rate::Fixed(bits_per_s) => (bits_per_s, None),
+        Rate::Auto => (AutoRate::initial_rate_bits_per_s(), Some(AutoRate::new())),
     };
-    Some(PacedLink::new(EgressConfig {
+    let egress = EgressConfig {
         discipline: uplink.policy.clone(),
         pacer: Pacer::new(rate_bits_per_s),
         max_flows: uplink.max_flows,
         guard_factor: uplink.guard_factor,
-    }))
+    };
+    let link = PacedLink::new(egress, auto);
+    if link.auto().is_some() {
+        AutoRate::start(&link)?;
+    }
+    Ok(Some(link))
 }

@@ -4,8 +4,9 @@
 /// begins.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cutoffs {
-    /// Ascending bounds in bytes: a flow is in the first class whose bound is
-    /// at least its remaining size, or past the last.
+    /// Ascending bounds in bytes, 15 at most: a flow is in the first class
+    /// whose bound is at least its remaining size, or past the last. Of more,
+    /// the 15 lowest count.
     Fixed(Vec<u64>),
     /// Learnt from the sizes seen, by the rules of thumb of TOCS03 2.2.2: the
     /// lowest at the median, the highest above all but the largest 0.5-1%,
@@ -64,10 +65,16 @@ impl SizeClasses {
     /// Classes that end at `cutoffs`.
     pub fn new(cutoffs: &Cutoffs) -> Self {
         match cutoffs {
-            Cutoffs::Fixed(bounds) => Self {
-                cutoffs: bounds.clone(),
-                learner: None,
-            },
+            Cutoffs::Fixed(bounds) => {
+                let mut cutoffs = bounds.clone();
+                cutoffs.sort_unstable();
+                cutoffs.dedup();
+                cutoffs.truncate(MAX_CLASSES - 1);
+                Self {
+                    cutoffs,
+                    learner: None,
+                }
+            }
             Cutoffs::Learnt { classes } => Self {
                 cutoffs: PAPER.to_vec(),
                 learner: Some(Learner {
@@ -182,6 +189,15 @@ mod tests {
     fn two_classes_split_at_1k() {
         let classes = SizeClasses::new(&Cutoffs::two_class());
         assert_eq!([classes.class(1024), classes.class(1025)], [0, 1]);
+    }
+
+    #[test]
+    fn there_are_never_more_classes_than_allowed() {
+        let many = SizeClasses::new(&Cutoffs::Fixed((1..=300).rev().collect()));
+        assert_eq!(many.cutoffs(), (1..=15).collect::<Vec<u64>>());
+        assert_eq!([many.class(1), many.class(15), many.class(300)], [0, 14, 15]);
+        let none = SizeClasses::new(&Cutoffs::Fixed(vec![]));
+        assert_eq!([none.class(0), none.class(u64::MAX)], [0, 0]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{Discipline, Size, Time, WireCost};
 pub const MAX_LEVELS: usize = 16;
 
 /// Bands at most, within a level.
-const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES + 1;
+const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
 
 /// A quantum occupies the link about this long: what a small response that
 /// arrives just after the grant has to wait.
@@ -211,18 +211,7 @@ impl Egress {
             self.ready.remove(id.slot);
             return;
         }
-        if self.ranker.takes_turns() {
-            let band = usize::from(self.ranker.band(&flow.view));
-            let lane = usize::from(flow.view.level) * MAX_BANDS + band;
-            let round = self.round[lane];
-            flow.view.turn = if flow.lane == lane {
-                flow.view.turn.max(round)
-            } else {
-                round
-            };
-            flow.lane = lane;
-        }
-        self.ready.insert(id.slot, self.ranker.rank(&flow.view));
+        self.enqueue(id.slot);
     }
 
     /// Whose turn it is now. Call until it answers something other than
@@ -270,6 +259,7 @@ impl Egress {
         if sent < granted {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
             self.pacer.refund(unused);
+            flow.view.turn = flow.view.turn.saturating_sub(unused);
             self.stats.wire_bytes -= unused;
             self.stats.granted_bytes -= granted - sent;
         }
@@ -285,7 +275,7 @@ impl Egress {
         }
         flow.view.size = size;
         if flow.ready_bytes > 0 {
-            self.ready.insert(id.slot, self.ranker.rank(&flow.view));
+            self.enqueue(id.slot);
         }
     }
 
@@ -296,7 +286,8 @@ impl Egress {
         let Some(flow) = flow_mut(&mut self.slots, id) else {
             return;
         };
-        if !matches!(flow.view.size, Size::Exact(_)) {
+        // Nothing sent, nothing learnt: the client left before its turn.
+        if !matches!(flow.view.size, Size::Exact(_)) && flow.view.attained > 0 {
             let attained = flow.view.attained;
             self.ranker.observe(attained);
         }
@@ -323,14 +314,15 @@ impl Egress {
     /// acknowledgements.
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
         self.pacer.debit(now, wire_bytes);
-        self.stats.overhead_bytes += wire_bytes;
-        self.stats.wire_bytes += wire_bytes;
+        self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_add(wire_bytes);
+        self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
     }
 
     /// Of what was debited outside grants, `wire_bytes` did not go out.
     pub fn refund(&mut self, wire_bytes: u64) {
         self.pacer.refund(wire_bytes);
         self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_sub(wire_bytes);
+        self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(wire_bytes);
     }
 
     /// When to call [`Egress::grant`] again if nothing else happens.
@@ -344,8 +336,8 @@ impl Egress {
     }
 
     /// Changes the link's rate, in bits per second on the wire.
-    pub fn set_rate(&mut self, rate_bits_per_s: u64) {
-        self.pacer.set_rate(rate_bits_per_s);
+    pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
+        self.pacer.change_rate(now, rate_bits_per_s);
     }
 
     /// Flows open.
@@ -367,6 +359,23 @@ impl Egress {
     /// What happened so far.
     pub fn stats(&self) -> EgressStats {
         self.stats
+    }
+
+    /// Puts a flow with bytes to write in its place in the queue.
+    fn enqueue(&mut self, slot: u32) {
+        let flow = &mut self.slots[slot as usize];
+        if self.ranker.takes_turns() {
+            let band = usize::from(self.ranker.band(&flow.view));
+            let lane = usize::from(flow.view.level) * MAX_BANDS + band;
+            let round = self.round[lane];
+            flow.view.turn = if flow.lane == lane {
+                flow.view.turn.max(round)
+            } else {
+                round
+            };
+            flow.lane = lane;
+        }
+        self.ready.insert(slot, self.ranker.rank(&flow.view));
     }
 }
 

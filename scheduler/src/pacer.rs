@@ -61,8 +61,16 @@ impl Pacer {
         self.rate_bits_per_s
     }
 
-    /// Changes the rate for what is debited from now on.
-    pub fn set_rate(&mut self, rate_bits_per_s: u64) {
+    /// Changes the rate, also for what is debited and has not left at `now`.
+    pub fn change_rate(&mut self, now: Time, rate_bits_per_s: u64) {
+        let backlog = self.backlog(now);
+        self.set_rate(rate_bits_per_s);
+        if backlog > 0 {
+            self.free_at = now + self.time_for(backlog);
+        }
+    }
+
+    fn set_rate(&mut self, rate_bits_per_s: u64) {
         let rate = rate_bits_per_s.max(1);
         self.rate_bits_per_s = rate;
         let nanos = (8_000_000_000u128 << FRACTION) / u128::from(rate);
@@ -144,6 +152,16 @@ mod tests {
         // A second of silence leaves 200 us of credit, not a second.
         pacer.debit(at(1_000_000), 1000);
         assert_eq!(pacer.next_grant_at(), at(1_000_700));
+    }
+
+    #[test]
+    fn debt_is_in_bytes_not_in_time() {
+        let mut pacer = Pacer::exact(8 * MBIT);
+        pacer.debit(at(0), 1000);
+        pacer.change_rate(at(500), 80 * MBIT);
+        assert_eq!(pacer.next_grant_at(), at(550));
+        pacer.change_rate(at(10_000), 8 * MBIT);
+        assert_eq!(pacer.next_grant_at(), at(550), "an idle link owes nothing");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What one client connection has put on the wire.
 
 use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -34,6 +36,12 @@ pub(crate) struct SocketGauge {
     /// A frame has been handed to the HTTP layer and is not all written.
     unflushed: Cell<bool>,
     on_flush: RefCell<Option<Waker>>,
+    /// The socket's number on the uplink.
+    socket: u64,
+    /// A hash of the client's address: round trips differ between networks.
+    network: u64,
+    /// Payload bytes that the socket has taken.
+    written: Cell<u64>,
 }
 
 impl SocketGauge {
@@ -47,6 +55,9 @@ impl SocketGauge {
             debited: Cell::new(0),
             unflushed: Cell::new(false),
             on_flush: RefCell::new(None),
+            socket: worker.next_socket(),
+            network: network(stream),
+            written: Cell::new(0),
         });
         let overhead = u64::from(cost.segment_overhead);
         gauge.debit(OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS);
@@ -85,13 +96,16 @@ impl SocketGauge {
     }
 
     /// The kernel took `written` of `offered` bytes.
-    pub(crate) fn wrote(&self, written: usize, offered: usize) {
+    pub(crate) fn wrote(&self, written: usize, offered: usize, socket: BorrowedFd<'_>) {
         let written = written as u64;
         let promised = self.promised.get();
         if written > promised {
             self.debit(self.cost.bytes(written - promised));
         }
         self.promised.set(promised.saturating_sub(written));
+        self.written.set(self.written.get() + written);
+        self.worker
+            .on_write(self.socket, self.network, self.written.get(), socket);
         if written == offered as u64 {
             // What is promised now was an over-estimate of a head's length.
             self.promised.set(0);
@@ -110,6 +124,12 @@ impl SocketGauge {
     /// the kernel counted, segments, pure acknowledgements and
     /// retransmissions included.
     pub(crate) fn close(&self, socket: BorrowedFd<'_>) {
+        if self.worker.is_auto() {
+            // A duplicate of the descriptor may live on for a while: what it
+            // does not hold back is said to the client now. An error means
+            // that the connection is gone.
+            let _ = SockRef::from(&socket).shutdown(Shutdown::Both);
+        }
         let overhead = u64::from(self.cost.segment_overhead);
         let Ok(info) = sys::tcp_info(socket) else {
             return;
@@ -124,6 +144,16 @@ impl SocketGauge {
             self.worker.refund(debited - actual);
         }
     }
+}
+
+fn network(stream: &TcpStream) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    stream
+        .peer_addr()
+        .map(|peer| peer.ip())
+        .ok()
+        .hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What a connection's bytes cost. To a client on this host the link is taken

@@ -30,7 +30,7 @@ impl Io {
             Poll::Ready(Ok(bytes)) => {
                 self.connection.on_written(bytes);
                 if let Some(gauge) = self.connection.gauge() {
-                    gauge.wrote(bytes, offered);
+                    gauge.wrote(bytes, offered, self.stream.as_fd());
                 }
             }
             Poll::Ready(Err(_)) => {}

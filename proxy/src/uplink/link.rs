@@ -1,6 +1,8 @@
 //! One uplink, shared by all workers: the core's [`Egress`] behind a mutex
 //! whose critical sections are a few heap operations long.
 
+use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,16 +11,21 @@ use std::time::{Duration, Instant};
 
 use sprat_scheduler::{
     AtCapacity, Egress, EgressConfig, EgressStats, FlowId, FlowSpec, Grant, Size, Time, WireCost,
+    Write,
 };
 
+use super::auto::AutoRate;
 use super::timer::Timer;
 
 /// The uplink's scheduler and those who wait for it.
 pub(crate) struct PacedLink {
     epoch: Instant,
+    next_socket: AtomicU64,
     /// The pacer's, to be read without the lock.
     rate_bits_per_s: AtomicU64,
     state: Mutex<State>,
+    /// Finds the rate, if it is not given.
+    auto: Option<AutoRate>,
 }
 
 struct State {
@@ -55,11 +62,19 @@ pub(crate) struct LinkStatus {
     pub(crate) stats: EgressStats,
 }
 
+impl fmt::Debug for PacedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PacedLink").field(&self.status()).finish()
+    }
+}
+
 impl PacedLink {
     /// An uplink with no flows.
-    pub(crate) fn new(config: EgressConfig) -> Arc<Self> {
+    pub(crate) fn new(config: EgressConfig, auto: Option<AutoRate>) -> Arc<Self> {
         Arc::new(Self {
+            auto,
             epoch: Instant::now(),
+            next_socket: AtomicU64::new(0),
             rate_bits_per_s: AtomicU64::new(config.pacer.rate_bits_per_s()),
             state: Mutex::new(State {
                 egress: Egress::new(config),
@@ -80,7 +95,25 @@ impl PacedLink {
         }
     }
 
-    fn now(&self) -> Time {
+    /// The search for the rate, if it is not given.
+    pub(crate) fn auto(&self) -> Option<&AutoRate> {
+        self.auto.as_ref()
+    }
+
+    /// Whether flows wait for their turn.
+    pub(crate) fn is_backlogged(&self) -> bool {
+        self.lock().egress.waiting_flows() > 0
+    }
+
+    /// Changes the link's rate.
+    pub(crate) fn set_rate(&self, rate_bits_per_s: u64) {
+        let now = self.now();
+        self.lock().egress.set_rate(now, rate_bits_per_s);
+        self.rate_bits_per_s
+            .store(rate_bits_per_s, Ordering::Relaxed);
+    }
+
+    pub(crate) fn now(&self) -> Time {
         Time::ZERO + self.epoch.elapsed()
     }
 
@@ -121,6 +154,30 @@ impl WorkerLink {
     /// Bits per second on the wire.
     pub(crate) fn rate_bits_per_s(&self) -> u64 {
         self.link.rate_bits_per_s.load(Ordering::Relaxed)
+    }
+
+    /// A client's socket has taken bytes, `written` in all.
+    pub(crate) fn on_write(&self, socket: u64, network: u64, written: u64, fd: BorrowedFd<'_>) {
+        if let Some(auto) = &self.link.auto {
+            let position = self.link.lock().egress.stats().wire_bytes;
+            let write = Write {
+                socket,
+                network,
+                written,
+                position,
+            };
+            auto.on_write(self.link.now(), write, fd);
+        }
+    }
+
+    /// A number that no other socket on the uplink has had.
+    pub(crate) fn next_socket(&self) -> u64 {
+        self.link.next_socket.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the rate is being searched for.
+    pub(crate) fn is_auto(&self) -> bool {
+        self.link.auto.is_some()
     }
 
     /// Wire bytes went out that no grant covered.
@@ -237,12 +294,6 @@ impl Flow {
         self.asked = 0;
         self.waited += now.since(self.asked_at);
         Poll::Ready(granted)
-    }
-
-    /// What is known of the size has changed.
-    pub(crate) fn resize(&self, size: Size) {
-        let now = self.worker.link.now();
-        self.worker.link.lock().egress.resize(now, self.id, size);
     }
 
     /// How long its bytes have waited for the uplink.

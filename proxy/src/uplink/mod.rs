@@ -1,8 +1,10 @@
 //! The way out: responses go to clients in the scheduler's order.
 
+mod auto;
 mod gauge;
 mod io;
 mod link;
+mod metrics;
 mod paced;
 mod timer;
 
@@ -23,9 +25,11 @@ use crate::connection::Connection;
 use crate::error::Reason;
 use crate::record::Record;
 
+pub(crate) use auto::AutoRate;
 pub(crate) use gauge::SocketGauge;
 pub(crate) use io::Io;
 pub(crate) use link::{PacedLink, WorkerLink};
+pub(crate) use metrics::UplinkView;
 use paced::{Paced, head_bytes, pace, send_ahead};
 
 /// What a worker sends responses through.

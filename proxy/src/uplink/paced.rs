@@ -66,10 +66,16 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let head = head_bytes(&response);
+    let chunked = response.body().size_hint().exact().is_none();
+    let framing = if chunked { CHUNK_FRAMING } else { 0 };
+    let whole = |bytes: u64| {
+        let frames = bytes.div_ceil(u64::from(gauge.cost().mss));
+        bytes + head + frames * framing
+    };
     let whole = match size {
-        Size::Exact(bytes) => Size::Exact(bytes + head),
+        Size::Exact(bytes) => Size::Exact(whole(bytes)),
         Size::Estimate { bytes, confidence } => Size::Estimate {
-            bytes: bytes + head,
+            bytes: whole(bytes),
             confidence,
         },
         Size::Unknown => Size::Unknown,
@@ -79,7 +85,6 @@ where
         Err(full) => return Err((full, response)),
     };
     let (parts, inner) = response.into_parts();
-    let chunked = inner.size_hint().exact().is_none();
     let mut paced = Paced {
         inner,
         flow,
@@ -89,7 +94,7 @@ where
         trailers: None,
         ended: false,
         credit: 0,
-        framing: if chunked { CHUNK_FRAMING } else { 0 },
+        framing,
     };
     let first = tokio::time::timeout(HEAD_WAIT, poll_fn(|cx| paced.poll_fill(cx)));
     match first.await {

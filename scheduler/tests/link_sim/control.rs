@@ -14,8 +14,8 @@ pub(crate) trait Controller {
     /// `tcp_info` gives bytes acknowledged and the least round-trip time.
     fn poll(&mut self, now: Time, backlogged: bool, tcp_info: impl Fn(u64) -> (u64, Duration));
 
-    fn apply(&self, egress: &mut Egress) {
-        egress.set_rate(self.rate_bits_per_s());
+    fn apply(&self, now: Time, egress: &mut Egress) {
+        egress.set_rate(now, self.rate_bits_per_s());
     }
 
     /// Whether no more may be sent.

@@ -539,7 +539,7 @@ impl<C: Controller> Sim<C> {
             let conn = &conns[socket as usize];
             (conn.acked, conn.min_rtt)
         });
-        self.control.apply(&mut self.egress);
+        self.control.apply(self.now, &mut self.egress);
         self.polls += 1;
         self.queue_ms_sum += self.queue_time().as_secs_f64() * 1e3;
         self.backlogged_sum += f64::from(u8::from(backlogged));

@@ -1,0 +1,65 @@
+//! The uplink's part of `/metrics`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+
+use super::link::PacedLink;
+use crate::metrics::{count, gauge};
+
+/// A paced uplink's present values and counters.
+#[derive(Debug)]
+pub(crate) struct UplinkView(pub(crate) Arc<PacedLink>);
+
+impl Collector for UplinkView {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let status = self.0.status();
+        let stats = status.stats;
+        let gauges = [
+            (
+                "uplink_rate_bits_per_second",
+                "Rate at which responses are sent, all headers counted",
+                status.rate_bits_per_s,
+            ),
+            (
+                "uplink_open_flows",
+                "Responses in progress on the uplink",
+                status.open_flows as u64,
+            ),
+            (
+                "uplink_waiting_flows",
+                "Responses that wait for their turn on the uplink",
+                status.waiting_flows as u64,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            gauge(&mut encoder, name, help, value)?;
+        }
+        let counters = [
+            ("uplink_grants", "Turns given on the uplink", stats.grants),
+            (
+                "uplink_granted_bytes",
+                "Bytes of responses that were given a turn",
+                stats.granted_bytes,
+            ),
+            (
+                "uplink_overhead_bytes",
+                "Bytes on the wire outside turns: set-up, heads that went ahead, acknowledgements",
+                stats.overhead_bytes,
+            ),
+            (
+                "uplink_guard_trips",
+                "Times that arrivals on the fast path jumped far above their average",
+                stats.guard_trips,
+            ),
+        ];
+        for (name, help, value) in counters {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            count(&mut metric, value)?;
+        }
+        Ok(())
+    }
+}

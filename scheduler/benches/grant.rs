@@ -1,0 +1,158 @@
+//! What a decision costs, by discipline and by the number of open flows.
+//!
+//! `cargo bench -p sprat-scheduler`
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use sprat_scheduler::{
+    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+};
+
+const OPEN_FLOWS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
+
+const SEGMENT: u64 = WireCost::ETHERNET_IPV4.mss as u64;
+
+/// One segment a grant, so that a flow is in the queue many times.
+const RATE_BITS_PER_S: u64 = 10_000_000;
+
+fn disciplines() -> [(&'static str, Discipline); 4] {
+    [
+        ("srpt", Discipline::Srpt),
+        ("fair", Discipline::Fair),
+        ("bands", Discipline::Bands(Cutoffs::paper())),
+        (
+            "srpt-aged",
+            Discipline::SrptAged {
+                ageing_bytes_per_s: 100_000,
+            },
+        ),
+    ]
+}
+
+/// An uplink on which a given number of responses is always waiting.
+struct Uplink {
+    egress: Egress,
+    now: Time,
+    /// Bytes left, by the flow's index.
+    left: Vec<u64>,
+    /// State of a linear congruential generator.
+    seed: u64,
+}
+
+impl Uplink {
+    fn new(discipline: Discipline, flows: usize) -> Self {
+        let egress = Egress::new(EgressConfig {
+            discipline,
+            pacer: Pacer::exact(RATE_BITS_PER_S),
+            max_flows: flows + 1,
+            guard_factor: 8.0,
+        });
+        let mut uplink = Self {
+            egress,
+            now: Time::ZERO,
+            left: vec![0; flows + 1],
+            seed: 7,
+        };
+        for _ in 0..flows {
+            uplink.arrive();
+        }
+        uplink
+    }
+
+    /// A response of 1 to 64 segments.
+    fn arrive(&mut self) {
+        // Knuth's MMIX constants.
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005);
+        self.seed = self.seed.wrapping_add(1_442_695_040_888_963_407);
+        let bytes = ((self.seed >> 58) + 1) * SEGMENT;
+        let flow = self.open(bytes);
+        self.left[flow.index()] = bytes;
+        self.egress.ready(self.now, flow, bytes);
+    }
+
+    fn open(&mut self, bytes: u64) -> FlowId {
+        let spec = FlowSpec {
+            level: 0,
+            size: Size::Exact(bytes),
+            cost: WireCost::ETHERNET_IPV4,
+        };
+        let flow = self.egress.open(self.now, spec);
+        flow.expect("at most one more than always waits")
+    }
+
+    /// One grant used. A response that is done makes room for another.
+    fn cycle(&mut self) {
+        self.now = self.now.max(self.egress.pacer().next_grant_at());
+        let Grant::Send { flow, bytes } = self.egress.grant(self.now) else {
+            unreachable!("the link is free and flows wait");
+        };
+        self.egress.sent(self.now, flow, bytes);
+        let left = &mut self.left[flow.index()];
+        *left -= bytes;
+        if *left > 0 {
+            self.egress.ready(self.now, flow, *left);
+        } else {
+            self.egress.close(self.now, flow);
+            self.arrive();
+        }
+    }
+}
+
+/// Grant, sent, and ready again (or close, and another opens).
+fn grant_cycle(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("grant_cycle");
+    group.throughput(Throughput::Elements(1));
+    for (name, discipline) in disciplines() {
+        for flows in OPEN_FLOWS {
+            let mut uplink = Uplink::new(discipline.clone(), flows);
+            group.bench_function(BenchmarkId::new(name, flows), |bencher| {
+                bencher.iter(|| uplink.cycle());
+            });
+        }
+    }
+    group.finish();
+}
+
+/// A response that is over before its turn: open, ready, close.
+fn open_close(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("open_ready_close");
+    for flows in OPEN_FLOWS {
+        let mut uplink = Uplink::new(Discipline::Srpt, flows);
+        group.bench_function(BenchmarkId::from_parameter(flows), |bencher| {
+            bencher.iter(|| {
+                // Ahead of all, the dearest place to be in a heap.
+                let flow = uplink.open(black_box(1));
+                uplink.egress.ready(uplink.now, flow, 1);
+                uplink.egress.close(uplink.now, flow);
+            });
+        });
+    }
+    group.finish();
+}
+
+fn fast_path(criterion: &mut Criterion) {
+    let mut uplink = Uplink::new(Discipline::Srpt, 1_000);
+    criterion.bench_function("fast_path", |bencher| {
+        bencher.iter(|| {
+            uplink.now = uplink.now + Duration::from_micros(10);
+            black_box(uplink.egress.fast_path(uplink.now, black_box(66)))
+        });
+    });
+}
+
+/// The whole run takes about two minutes.
+fn quick() -> Criterion {
+    Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+}
+
+criterion_group! {
+    name = benches;
+    config = quick();
+    targets = grant_cycle, open_close, fast_path
+}
+criterion_main!(benches);

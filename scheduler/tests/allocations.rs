@@ -1,0 +1,179 @@
+//! A grant costs no allocation, and memory is bounded by the number of flows.
+//!
+//! Counting needs a global allocator, and that is unsafe to implement; it
+//! only counts and passes on. It stands in no crate but this test.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use sprat_scheduler::{
+    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+fn count(allocations: u64, bytes: i64) {
+    ALLOCATIONS.set(ALLOCATIONS.get() + allocations);
+    LIVE_BYTES.set(LIVE_BYTES.get() + bytes);
+}
+
+// SAFETY: every call goes to the system's allocator as it came; the counters
+// are thread-local, are initialised at compile time, and have no destructor,
+// so that counting neither allocates nor outlives them.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size() as i64);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(0, -(layout.size() as i64));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const FLOWS: usize = 1000;
+
+fn disciplines() -> [Discipline; 5] {
+    [
+        Discipline::Fcfs,
+        Discipline::Fair,
+        Discipline::Srpt,
+        Discipline::SrptAged {
+            ageing_bytes_per_s: 100_000,
+        },
+        Discipline::Bands(Cutoffs::paper()),
+    ]
+}
+
+fn egress(discipline: Discipline) -> Egress {
+    Egress::new(EgressConfig {
+        discipline,
+        pacer: Pacer::new(1_000_000_000),
+        max_flows: FLOWS,
+        guard_factor: 8.0,
+    })
+}
+
+fn spec(index: usize) -> FlowSpec {
+    FlowSpec {
+        level: (index % 3) as u8,
+        size: match index % 4 {
+            0 => Size::Unknown,
+            _ => Size::Exact(1 + (index as u64 * 7919) % 200_000),
+        },
+        cost: WireCost::ETHERNET_IPV4,
+    }
+}
+
+fn open_all(egress: &mut Egress) -> Vec<FlowId> {
+    let open = |index| {
+        let flow = egress.open(Time::ZERO, spec(index));
+        let flow = flow.expect("no more are opened than may be");
+        egress.ready(Time::ZERO, flow, u64::MAX);
+        flow
+    };
+    (0..FLOWS).map(open).collect()
+}
+
+/// How many allocations `work` makes.
+fn allocations_in(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(
+        allocations_in(|| drop(std::hint::black_box(Box::new(7)))),
+        1
+    );
+    let live = LIVE_BYTES.get();
+    let held = std::hint::black_box(vec![0u8; 1000]);
+    assert_eq!(LIVE_BYTES.get() - live, 1000);
+    drop(held);
+    assert_eq!(LIVE_BYTES.get(), live);
+}
+
+#[test]
+fn a_grant_cycle_does_not_allocate() {
+    for discipline in disciplines() {
+        let mut egress = egress(discipline.clone());
+        open_all(&mut egress);
+        let mut now = Time::ZERO;
+        let allocations = allocations_in(|| {
+            for cycle in 0..10_000 {
+                now = now.max(egress.pacer().next_grant_at());
+                let Grant::Send { flow, bytes } = egress.grant(now) else {
+                    panic!("all are ready");
+                };
+                egress.sent(now, flow, bytes / (1 + cycle % 2));
+                egress.resize(now, flow, Size::Exact(300_000 + cycle));
+                egress.ready(now, flow, u64::MAX);
+                egress.fast_path(now, 66);
+                assert!(matches!(egress.grant(now), Grant::Wait { .. }));
+            }
+        });
+        assert_eq!(allocations, 0, "{discipline:?}");
+    }
+}
+
+/// Nor does a flow that takes the place of another.
+#[test]
+fn reusing_a_flows_place_does_not_allocate() {
+    for discipline in disciplines() {
+        let mut egress = egress(discipline.clone());
+        for flow in open_all(&mut egress) {
+            egress.close(Time::ZERO, flow);
+        }
+        let allocations = allocations_in(|| {
+            for index in 0..10_000 {
+                let flow = egress.open(Time::ZERO, spec(index)).unwrap();
+                egress.ready(Time::ZERO, flow, 100);
+                egress.close(Time::ZERO, flow);
+            }
+        });
+        assert_eq!(allocations, 0, "{discipline:?}");
+    }
+}
+
+#[test]
+fn memory_is_bounded_by_the_number_of_flows() {
+    let learnt = Discipline::Bands(Cutoffs::Learnt { classes: 16 });
+    for discipline in disciplines().into_iter().chain([learnt]) {
+        let before = LIVE_BYTES.get();
+        let mut egress = egress(discipline.clone());
+        let mut flows = open_all(&mut egress);
+        let full = LIVE_BYTES.get();
+        assert!(egress.open(Time::ZERO, spec(0)).is_err());
+        for round in 0..100 {
+            for (index, flow) in flows.iter_mut().enumerate() {
+                egress.close(Time::ZERO, *flow);
+                *flow = egress.open(Time::ZERO, spec(index + round)).unwrap();
+                egress.ready(Time::ZERO, *flow, 1);
+            }
+            flows
+                .iter()
+                .rev()
+                .for_each(|&flow| egress.close(Time::ZERO, flow));
+            flows = open_all(&mut egress);
+        }
+        // The list of vacant places has grown to all of them, 4 bytes each,
+        // and at most as much again by doubling.
+        let grown = LIVE_BYTES.get() - full;
+        assert!(grown <= 8 * FLOWS as i64, "{grown} bytes, {discipline:?}");
+        let each = (LIVE_BYTES.get() - before) / FLOWS as i64;
+        assert!(each <= 400, "{each} bytes a flow, {discipline:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Drives an [`Egress`] in virtual time: what arrives is ready with all that
+//! it has left, writes what it is granted, and closes when it is done.
+
+use std::time::Duration;
+
+use sprat_scheduler::{
+    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+};
+
+/// A link and what a segment costs on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) rate_bits_per_s: u64,
+    pub(crate) cost: WireCost,
+}
+
+/// One byte a grant, one grant a millisecond: the unit of the exact orders.
+pub(crate) const UNIT: Link = segments_of(1);
+
+/// One segment of `mss` bytes a grant, one grant a millisecond, no headers.
+pub(crate) const fn segments_of(mss: u32) -> Link {
+    Link {
+        rate_bits_per_s: 8000 * mss as u64,
+        cost: plain(mss, 0),
+    }
+}
+
+/// A wire with segments of `mss` bytes and headers of `overhead`.
+pub(crate) const fn plain(mss: u32, overhead: u32) -> WireCost {
+    WireCost {
+        mss,
+        segment_overhead: overhead,
+        connection_overhead: 0,
+    }
+}
+
+pub(crate) fn ms(ms: u64) -> Time {
+    Time::from_nanos(ms * 1_000_000)
+}
+
+pub(crate) fn egress(discipline: Discipline, pacer: Pacer) -> Egress {
+    Egress::new(EgressConfig {
+        discipline,
+        pacer,
+        max_flows: 1000,
+        guard_factor: 8.0,
+    })
+}
+
+/// Every discipline, with parameters that make it differ from the others on
+/// flows of a few bytes.
+pub(crate) fn disciplines() -> Vec<Discipline> {
+    vec![
+        Discipline::Fcfs,
+        Discipline::Fair,
+        Discipline::Srpt,
+        Discipline::SrptAged {
+            ageing_bytes_per_s: 1000,
+        },
+        Discipline::Bands(Cutoffs::Fixed(vec![1, 2])),
+        Discipline::Bands(Cutoffs::paper()),
+        Discipline::Bands(Cutoffs::Learnt { classes: 6 }),
+    ]
+}
+
+/// A response that is going to come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at: Time,
+    pub(crate) bytes: u64,
+}
+
+/// One grant that was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) at: Time,
+    /// By order of arrival.
+    pub(crate) flow: usize,
+    pub(crate) bytes: u64,
+}
+
+pub(crate) struct Client {
+    pub(crate) id: FlowId,
+    cost: WireCost,
+    pub(crate) left: u64,
+    paused: bool,
+    pub(crate) arrived_at: Time,
+    pub(crate) finished_at: Option<Time>,
+}
+
+impl Client {
+    /// From arrival to the last byte on the wire.
+    fn response_time(&self) -> Duration {
+        let finished_at = self.finished_at.expect("served to the end");
+        finished_at.since(self.arrived_at)
+    }
+}
+
+pub(crate) struct Driver {
+    pub(crate) egress: Egress,
+    pub(crate) now: Time,
+    cost: WireCost,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) services: Vec<Service>,
+}
+
+impl Driver {
+    pub(crate) fn new(discipline: Discipline, link: Link) -> Self {
+        Self {
+            egress: egress(discipline, Pacer::exact(link.rate_bits_per_s)),
+            now: Time::ZERO,
+            cost: link.cost,
+            clients: Vec::new(),
+            services: Vec::new(),
+        }
+    }
+
+    /// A response arrives whose size is known.
+    pub(crate) fn arrive(&mut self, bytes: u64) -> usize {
+        self.arrive_as(0, Size::Exact(bytes), bytes)
+    }
+
+    /// A response of `bytes` arrives that is said to be of `size`.
+    pub(crate) fn arrive_as(&mut self, level: u8, size: Size, bytes: u64) -> usize {
+        self.arrive_over(self.cost, level, size, bytes)
+    }
+
+    pub(crate) fn arrive_over(
+        &mut self,
+        cost: WireCost,
+        level: u8,
+        size: Size,
+        bytes: u64,
+    ) -> usize {
+        let spec = FlowSpec { level, size, cost };
+        let id = self
+            .egress
+            .open(self.now, spec)
+            .expect("room for another flow");
+        self.egress.ready(self.now, id, bytes);
+        self.clients.push(Client {
+            id,
+            cost,
+            left: bytes,
+            paused: false,
+            arrived_at: self.now,
+            finished_at: None,
+        });
+        self.clients.len() - 1
+    }
+
+    /// The client's window closes.
+    pub(crate) fn pause(&mut self, flow: usize) {
+        self.clients[flow].paused = true;
+        self.egress.ready(self.now, self.clients[flow].id, 0);
+    }
+
+    /// The client's window opens.
+    pub(crate) fn resume(&mut self, flow: usize) {
+        let client = &mut self.clients[flow];
+        client.paused = false;
+        if client.finished_at.is_none() {
+            self.egress.ready(self.now, client.id, client.left);
+        }
+    }
+
+    pub(crate) fn resize(&mut self, flow: usize, size: Size) {
+        self.egress.resize(self.now, self.clients[flow].id, size);
+    }
+
+    /// Grants all that starts before `end`, and goes there.
+    pub(crate) fn run_until(&mut self, end: Time) {
+        while self.now < end {
+            match self.egress.grant(self.now) {
+                Grant::Send { flow, bytes } => self.send(flow, bytes, bytes),
+                Grant::Wait { until } => self.now = until.min(end),
+                Grant::Idle => self.now = end,
+            }
+        }
+    }
+
+    /// Goes to the next grant; the flow that got it, or none if none is ready.
+    pub(crate) fn serve_one(&mut self) -> Option<usize> {
+        self.serve_in_part(u64::MAX)
+    }
+
+    /// Serves until no flow is ready.
+    pub(crate) fn serve_the_rest(&mut self) {
+        while self.serve_one().is_some() {}
+    }
+
+    /// Goes to the next grant, of which at most `bytes_max` are written.
+    pub(crate) fn serve_in_part(&mut self, bytes_max: u64) -> Option<usize> {
+        loop {
+            match self.egress.grant(self.now) {
+                Grant::Send { flow, bytes } => {
+                    self.send(flow, bytes, bytes.min(bytes_max));
+                    return self.services.last().map(|service| service.flow);
+                }
+                Grant::Wait { until } => self.now = until,
+                Grant::Idle => return None,
+            }
+        }
+    }
+
+    /// Who gets the next `grants` grants: "ABCA" for the first that arrived,
+    /// the second, the third, the first.
+    pub(crate) fn serve(&mut self, grants: usize) -> String {
+        (0..grants)
+            .map_while(|_| self.serve_one())
+            .map(|flow| char::from(b'A' + flow as u8))
+            .collect()
+    }
+
+    /// Who gets all grants until no flow is ready.
+    pub(crate) fn serve_all(&mut self) -> String {
+        self.serve(usize::MAX)
+    }
+
+    fn send(&mut self, id: FlowId, granted: u64, bytes: u64) {
+        let (now, egress) = (self.now, &mut self.egress);
+        let flow = self.clients.iter().position(|client| client.id == id);
+        let flow = flow.expect("only what arrived is granted");
+        let client = &mut self.clients[flow];
+        assert!(!client.paused, "{flow} cannot send and was granted a turn");
+        assert!((1..=client.left).contains(&granted));
+        client.left -= bytes;
+        self.services.push(Service {
+            at: now,
+            flow,
+            bytes,
+        });
+        egress.sent(now, id, bytes);
+        if client.left > 0 {
+            egress.ready(now, id, client.left);
+        } else {
+            client.finished_at = Some(egress.pacer().next_grant_at());
+            egress.close(now, id);
+        }
+    }
+
+    /// Wire bytes of one service.
+    pub(crate) fn wire_bytes(&self, service: &Service) -> u64 {
+        self.clients[service.flow].cost.bytes(service.bytes)
+    }
+
+    /// Summed over all flows, which must have been served.
+    pub(crate) fn response_time_sum_nanos(&self) -> u128 {
+        let times = self.clients.iter().map(Client::response_time);
+        times.map(|time| time.as_nanos()).sum()
+    }
+}
+
+/// Serves `arrivals` (in order of time) to the end.
+pub(crate) fn run(discipline: &Discipline, link: Link, arrivals: &[Arrival]) -> Driver {
+    let mut driver = Driver::new(discipline.clone(), link);
+    for arrival in arrivals {
+        driver.run_until(arrival.at);
+        driver.arrive(arrival.bytes);
+    }
+    driver.serve_the_rest();
+    driver
+}

@@ -1,0 +1,148 @@
+//! How much is granted at once, when, and what goes ahead of the queue.
+
+use crate::driver::{egress, ms, plain};
+use sprat_scheduler::{Discipline, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+
+const KBIT: u64 = 1_000;
+const MBIT: u64 = 1_000 * KBIT;
+const GBIT: u64 = 1_000 * MBIT;
+
+fn first_grant(rate_bits_per_s: u64, cost: WireCost, ready: u64) -> u64 {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(rate_bits_per_s));
+    let spec = FlowSpec {
+        level: 0,
+        size: Size::Unknown,
+        cost,
+    };
+    let flow = egress.open(ms(0), spec).expect("room for another flow");
+    egress.ready(ms(0), flow, ready);
+    match egress.grant(ms(0)) {
+        Grant::Send { bytes, .. } => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// About 300 us of the link in whole segments: one at least, 256 KB at most.
+#[test]
+fn a_quantum_grows_with_the_rate() {
+    let segments = |rate| {
+        let bytes = first_grant(rate, WireCost::ETHERNET_IPV4, u64::MAX);
+        assert_eq!(bytes % 1448, 0, "whole segments at {rate}");
+        bytes / 1448
+    };
+    assert_eq!(segments(0), 1);
+    assert_eq!(segments(KBIT), 1);
+    assert_eq!(segments(10 * MBIT), 1);
+    assert_eq!(segments(100 * MBIT), 2);
+    assert_eq!(segments(GBIT), 24);
+    assert_eq!(segments(100 * GBIT), 173);
+    assert_eq!(segments(u64::MAX), 173);
+}
+
+#[test]
+fn a_quantum_is_no_more_than_what_is_ready() {
+    for rate in [KBIT, 10 * MBIT, 100 * GBIT] {
+        assert_eq!(first_grant(rate, WireCost::ETHERNET_IPV4, 1), 1);
+    }
+    assert_eq!(first_grant(GBIT, WireCost::ETHERNET_IPV4, 34_751), 34_751);
+    assert_eq!(first_grant(GBIT, WireCost::ETHERNET_IPV4, 34_753), 34_752);
+}
+
+#[test]
+fn odd_wires_still_get_something() {
+    assert_eq!(first_grant(10 * MBIT, plain(0, 0), 1000), 375);
+    assert_eq!(first_grant(10 * MBIT, plain(1, u32::MAX), 1000), 1);
+    assert_eq!(first_grant(10 * MBIT, plain(u32::MAX, 0), 1000), 1000);
+}
+
+#[test]
+fn the_next_grant_is_when_the_link_is_free() {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
+    assert_eq!(egress.next_wakeup(), None);
+    let spec = FlowSpec {
+        level: 0,
+        size: Size::Exact(934 + 1000),
+        cost: plain(1000, 66),
+    };
+    let flow = egress.open(ms(5), spec).unwrap();
+    assert_eq!(egress.next_wakeup(), None);
+    egress.ready(ms(5), flow, 1934);
+    assert!(egress.next_wakeup().is_some_and(|at| at <= ms(5)));
+    assert!(matches!(
+        egress.grant(ms(5)),
+        Grant::Send { bytes: 1000, .. }
+    ));
+    assert_eq!(egress.next_wakeup(), None);
+
+    egress.ready(ms(5), flow, 934);
+    let until = Time::from_nanos(6_066_000);
+    assert_eq!(egress.next_wakeup(), Some(until));
+    assert_eq!(egress.grant(ms(6)), Grant::Wait { until });
+    assert!(matches!(
+        egress.grant(until),
+        Grant::Send { bytes: 934, .. }
+    ));
+    assert_eq!(egress.pacer().next_grant_at(), Time::from_nanos(7_066_000));
+}
+
+#[test]
+fn a_new_rate_holds_from_the_next_grant() {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
+    let spec = FlowSpec {
+        level: 0,
+        size: Size::Unknown,
+        cost: plain(1000, 0),
+    };
+    let flow = egress.open(ms(0), spec).unwrap();
+    egress.ready(ms(0), flow, u64::MAX);
+    assert!(matches!(
+        egress.grant(ms(0)),
+        Grant::Send { bytes: 1000, .. }
+    ));
+    egress.set_rate(ms(0), 80 * MBIT);
+    egress.ready(ms(0), flow, u64::MAX);
+    assert_eq!(egress.grant(ms(0)), Grant::Wait { until: ms(1) });
+    assert!(matches!(
+        egress.grant(ms(1)),
+        Grant::Send { bytes: 3000, .. }
+    ));
+    assert_eq!(egress.pacer().next_grant_at(), Time::from_nanos(1_300_000));
+}
+
+#[test]
+fn what_no_grant_covers_delays_the_next_grant() {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
+    egress.debit(ms(0), 500);
+    assert!(egress.fast_path(ms(0), 300));
+    assert_eq!(egress.pacer().next_grant_at(), Time::from_nanos(800_000));
+    egress.refund(200);
+    assert_eq!(egress.pacer().next_grant_at(), Time::from_nanos(600_000));
+    assert_eq!(egress.stats().overhead_bytes, 600);
+    egress.refund(u64::MAX);
+    assert_eq!(egress.stats().overhead_bytes, 0);
+    egress.debit(ms(0), u64::MAX);
+    egress.debit(ms(0), u64::MAX);
+    assert_eq!(egress.stats().overhead_bytes, u64::MAX);
+}
+
+/// What is on the fast path never waits: not for the link, nor for the queue.
+#[test]
+fn the_fast_path_goes_ahead_of_a_busy_link() {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * KBIT));
+    egress.debit(ms(0), 1_000_000);
+    assert!(egress.fast_path(ms(0), 66));
+}
+
+#[test]
+fn a_flood_on_the_fast_path_is_neither_ahead_nor_debited() {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
+    let ahead = (0..500).filter(|_| egress.fast_path(ms(1), 10)).count();
+    assert_eq!(ahead, 100, "a quiet site wakes up, no more");
+    assert_eq!(egress.stats().overhead_bytes, 1000);
+    assert_eq!(egress.stats().guard_trips, 1);
+    // A second in which little comes ends it.
+    assert!(!egress.fast_path(ms(1500), 10));
+    assert!(egress.fast_path(ms(2500), 10));
+    assert_eq!(egress.stats().overhead_bytes, 1010);
+    assert_eq!(egress.stats().guard_trips, 1);
+}

@@ -1,0 +1,349 @@
+//! Any operations in any order, also on flows that are closed, checked
+//! against a model that knows the contract and nothing of heaps.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use sprat_scheduler::{
+    AtCapacity, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size,
+    Time, WireCost,
+};
+
+use crate::driver::plain;
+
+const MAX_FLOWS: usize = 12;
+const AGEING: u64 = 1_000_000;
+const CUTOFFS: [u64; 3] = [1000, 5000, 20_000];
+
+/// `flow` counts all flows ever opened, round and round.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Open(FlowSpec),
+    Ready { flow: usize, bytes: u64 },
+    Grant,
+    Sent { flow: usize, bytes: u64 },
+    Resize { flow: usize, size: Size },
+    Close { flow: usize },
+    FastPath { wire_bytes: u64 },
+    Debit { wire_bytes: u64 },
+    Refund { wire_bytes: u64 },
+    SetRate { bits_per_s: u64 },
+    Pass(Duration),
+}
+
+fn amount() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0u64..3000,
+        4 => 0u64..100_000,
+        1 => prop::sample::select(vec![0, 1, 1448, 1 << 32, u64::MAX]),
+    ]
+}
+
+fn size() -> impl Strategy<Value = Size> {
+    prop_oneof![
+        3 => amount().prop_map(Size::Exact),
+        2 => (amount(), any::<f32>())
+            .prop_map(|(bytes, confidence)| Size::Estimate { bytes, confidence }),
+        1 => Just(Size::Unknown),
+    ]
+}
+
+fn spec() -> impl Strategy<Value = FlowSpec> {
+    let cost = prop_oneof![
+        4 => Just(WireCost::ETHERNET_IPV4),
+        1 => prop::sample::select(vec![plain(1, 0), plain(9000, 40), plain(0, u32::MAX)]),
+    ];
+    let level = prop_oneof![4 => Just(0u8), 2 => 0u8..4, 1 => any::<u8>()];
+    (level, size(), cost).prop_map(|(level, size, cost)| FlowSpec { level, size, cost })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let flow = || 0usize..40;
+    let wire_bytes = || 0u64..5000;
+    prop_oneof![
+        4 => spec().prop_map(Op::Open),
+        8 => (flow(), amount()).prop_map(|(flow, bytes)| Op::Ready { flow, bytes }),
+        8 => Just(Op::Grant),
+        4 => (flow(), amount()).prop_map(|(flow, bytes)| Op::Sent { flow, bytes }),
+        2 => (flow(), size()).prop_map(|(flow, size)| Op::Resize { flow, size }),
+        2 => flow().prop_map(|flow| Op::Close { flow }),
+        1 => wire_bytes().prop_map(|wire_bytes| Op::FastPath { wire_bytes }),
+        1 => wire_bytes().prop_map(|wire_bytes| Op::Debit { wire_bytes }),
+        1 => wire_bytes().prop_map(|wire_bytes| Op::Refund { wire_bytes }),
+        1 => (0u64..100_000_000_000).prop_map(|bits_per_s| Op::SetRate { bits_per_s }),
+        4 => (0u64..10_000_000).prop_map(|nanos| Op::Pass(Duration::from_nanos(nanos))),
+    ]
+}
+
+fn discipline() -> impl Strategy<Value = Discipline> {
+    prop::sample::select(vec![
+        Discipline::Fcfs,
+        Discipline::Fair,
+        Discipline::Srpt,
+        Discipline::SrptAged {
+            ageing_bytes_per_s: AGEING,
+        },
+        Discipline::Bands(Cutoffs::Fixed(CUTOFFS.to_vec())),
+        Discipline::Bands(Cutoffs::Learnt { classes: 4 }),
+    ])
+}
+
+struct ModelFlow {
+    id: FlowId,
+    spec: FlowSpec,
+    arrival: Time,
+    open: bool,
+    ready: u64,
+    outstanding: u64,
+    attained: u64,
+}
+
+impl ModelFlow {
+    fn remaining(&self) -> u64 {
+        match self.spec.size {
+            Size::Exact(bytes) | Size::Estimate { bytes, .. } if bytes > self.attained => {
+                bytes - self.attained
+            }
+            _ => self.attained,
+        }
+    }
+
+    /// What the discipline orders by, where that is known without a history.
+    fn key(&self, discipline: &Discipline) -> u64 {
+        match discipline {
+            Discipline::Fcfs | Discipline::Fair => 0,
+            Discipline::Srpt => self.remaining(),
+            Discipline::SrptAged { .. } => (self.arrival.as_nanos() / (1_000_000_000 / AGEING))
+                .saturating_add(self.remaining()),
+            Discipline::Bands(Cutoffs::Fixed(_)) => {
+                let above = |cutoff: &&u64| **cutoff < self.remaining();
+                CUTOFFS.iter().filter(above).count() as u64
+            }
+            Discipline::Bands(Cutoffs::Learnt { .. }) => 0,
+        }
+    }
+}
+
+struct Model {
+    discipline: Discipline,
+    egress: Egress,
+    now: Time,
+    flows: Vec<ModelFlow>,
+    granted: u64,
+    refunded: u64,
+    sent: u64,
+    overhead: u64,
+}
+
+impl Model {
+    fn new(discipline: Discipline) -> Self {
+        let egress = Egress::new(EgressConfig {
+            discipline: discipline.clone(),
+            pacer: Pacer::exact(10_000_000),
+            max_flows: MAX_FLOWS,
+            guard_factor: 4.0,
+        });
+        Self {
+            discipline,
+            egress,
+            now: Time::ZERO,
+            flows: Vec::new(),
+            granted: 0,
+            refunded: 0,
+            sent: 0,
+            overhead: 0,
+        }
+    }
+
+    fn apply(&mut self, op: Op) {
+        let now = self.now;
+        match op {
+            Op::Open(spec) => self.open(spec),
+            Op::Grant => self.grant(),
+            Op::Pass(time) => self.now = now + time,
+            Op::SetRate { bits_per_s } => self.egress.set_rate(now, bits_per_s),
+            Op::FastPath { wire_bytes } => {
+                if self.egress.fast_path(now, wire_bytes) {
+                    self.overhead += wire_bytes;
+                }
+            }
+            Op::Debit { wire_bytes } => {
+                self.egress.debit(now, wire_bytes);
+                self.overhead += wire_bytes;
+            }
+            Op::Refund { wire_bytes } => {
+                self.egress.refund(wire_bytes);
+                self.overhead = self.overhead.saturating_sub(wire_bytes);
+            }
+            Op::Ready { flow, bytes } => self.ready(flow, bytes),
+            Op::Sent { flow, bytes } => {
+                if let Some(flow) = self.pick(flow) {
+                    self.egress.sent(now, self.flows[flow].id, bytes);
+                    self.settle(flow, bytes);
+                }
+            }
+            Op::Resize { flow, size } => {
+                if let Some(flow) = self.pick(flow) {
+                    self.egress.resize(now, self.flows[flow].id, size);
+                    self.flows[flow].spec.size = size;
+                }
+            }
+            Op::Close { flow } => {
+                if let Some(flow) = self.pick(flow) {
+                    self.egress.close(now, self.flows[flow].id);
+                    self.settle(flow, 0);
+                    self.flows[flow].open = false;
+                    self.flows[flow].ready = 0;
+                }
+            }
+        }
+        self.check();
+    }
+
+    fn pick(&self, flow: usize) -> Option<usize> {
+        flow.checked_rem(self.flows.len())
+    }
+
+    fn count(&self, what: impl Fn(&ModelFlow) -> bool) -> usize {
+        self.flows.iter().filter(|flow| what(flow)).count()
+    }
+
+    fn open(&mut self, spec: FlowSpec) {
+        let full = self.count(|flow| flow.open) == MAX_FLOWS;
+        match self.egress.open(self.now, spec) {
+            Ok(id) => {
+                assert!(!full);
+                assert!(id.index() < MAX_FLOWS);
+                assert!(self.flows.iter().all(|flow| flow.id != id));
+                self.flows.push(ModelFlow {
+                    id,
+                    spec,
+                    arrival: self.now,
+                    open: true,
+                    ready: 0,
+                    outstanding: 0,
+                    attained: 0,
+                });
+            }
+            Err(AtCapacity { max_flows }) => assert!(full && max_flows == MAX_FLOWS),
+        }
+    }
+
+    fn ready(&mut self, flow: usize, bytes: u64) {
+        let Some(flow) = self.pick(flow) else {
+            return;
+        };
+        self.egress.ready(self.now, self.flows[flow].id, bytes);
+        self.settle(flow, u64::MAX);
+        if self.flows[flow].open {
+            self.flows[flow].ready = bytes;
+        }
+    }
+
+    /// Of what is outstanding, `bytes` were sent and the rest was not.
+    fn settle(&mut self, flow: usize, bytes: u64) {
+        let flow = &mut self.flows[flow];
+        let outstanding = std::mem::take(&mut flow.outstanding);
+        let sent = outstanding.min(bytes);
+        flow.attained += sent;
+        self.sent += sent;
+        self.refunded += outstanding - sent;
+    }
+
+    fn grant(&mut self) {
+        let waiting = self.count(|flow| flow.ready > 0);
+        let free_at = self.egress.pacer().next_grant_at();
+        let (id, bytes) = match self.egress.grant(self.now) {
+            Grant::Idle => return assert_eq!(waiting, 0, "idle while flows wait"),
+            Grant::Wait { until } => {
+                assert!(waiting > 0);
+                assert!(until > self.now, "waits for a link that is free");
+                return assert_eq!(until, free_at);
+            }
+            Grant::Send { flow, bytes } => (flow, bytes),
+        };
+        assert!(free_at <= self.now, "granted on a busy link");
+        let granted = self.flows.iter().position(|flow| flow.id == id);
+        let granted = granted.expect("only what was opened is granted");
+        self.check_turn(granted);
+
+        let pacer = self.egress.pacer();
+        let flow = &mut self.flows[granted];
+        assert!(flow.open);
+        assert!((1..=flow.ready).contains(&bytes), "more than was ready");
+        let mss = u64::from(flow.spec.cost.mss.max(1));
+        assert!(bytes == flow.ready || bytes.is_multiple_of(mss));
+        let wire_bytes = flow.spec.cost.bytes(bytes);
+        assert!(bytes <= mss || wire_bytes <= 256 << 10);
+        let free_at = free_at.max(self.now) + pacer.time_for(wire_bytes);
+        assert_eq!(pacer.next_grant_at(), free_at);
+        flow.ready = 0;
+        flow.outstanding = bytes;
+        self.granted += bytes;
+    }
+
+    /// The flow granted comes first by level and key and, where these are all
+    /// there is to the order, by arrival.
+    fn check_turn(&self, granted: usize) {
+        let total = matches!(
+            self.discipline,
+            Discipline::Fcfs | Discipline::Srpt | Discipline::SrptAged { .. }
+        );
+        let rank = |index: usize| {
+            let flow = &self.flows[index];
+            let seq = if total { index } else { 0 };
+            (flow.spec.level.min(15), flow.key(&self.discipline), seq)
+        };
+        let ready = (0..self.flows.len()).filter(|&flow| self.flows[flow].ready > 0);
+        assert_eq!(Some(rank(granted)), ready.map(rank).min());
+    }
+
+    fn check(&self) {
+        let waiting = self.count(|flow| flow.ready > 0);
+        assert_eq!(self.egress.open_flows(), self.count(|flow| flow.open));
+        assert_eq!(self.egress.waiting_flows(), waiting);
+        let wakeup = (waiting > 0).then(|| self.egress.pacer().next_grant_at());
+        assert_eq!(self.egress.next_wakeup(), wakeup);
+
+        let stats = self.egress.stats();
+        let outstanding: u64 = self.flows.iter().map(|flow| flow.outstanding).sum();
+        assert_eq!(stats.granted_bytes, self.granted - self.refunded);
+        assert_eq!(stats.granted_bytes, self.sent + outstanding);
+        assert_eq!(stats.overhead_bytes, self.overhead);
+        assert!(self.egress.cutoffs().is_sorted());
+    }
+
+    /// Closes what has too much to send, serves the rest to the end.
+    fn drain(&mut self) {
+        self.egress.set_rate(self.now, 1_000_000_000);
+        for flow in 0..self.flows.len() {
+            if self.flows[flow].ready > 200_000 {
+                self.apply(Op::Close { flow });
+            }
+        }
+        while self.count(|flow| flow.ready > 0) > 0 {
+            self.now = self.now.max(self.egress.pacer().next_grant_at());
+            let ready: Vec<u64> = self.flows.iter().map(|flow| flow.ready).collect();
+            self.apply(Op::Grant);
+            let granted = (0..ready.len()).find(|&flow| self.flows[flow].ready != ready[flow]);
+            let flow = granted.expect("a free link and a flow that is ready");
+            let bytes = ready[flow] - self.flows[flow].outstanding;
+            self.apply(Op::Ready { flow, bytes });
+        }
+        assert_eq!(self.egress.grant(self.now), Grant::Idle);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn the_contract_holds_after_any_operations(
+        discipline in discipline(),
+        ops in prop::collection::vec(op(), 1..200),
+    ) {
+        let mut model = Model::new(discipline);
+        ops.into_iter().for_each(|op| model.apply(op));
+        model.drain();
+    }
+}

@@ -237,7 +237,7 @@ impl Egress {
         }
         self.stats.grants += 1;
         self.stats.granted_bytes += bytes;
-        self.stats.wire_bytes += wire_bytes;
+        self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
         Grant::Send {
             flow: FlowId {
                 slot,
@@ -260,7 +260,7 @@ impl Egress {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
             self.pacer.refund(unused);
             flow.view.turn = flow.view.turn.saturating_sub(unused);
-            self.stats.wire_bytes -= unused;
+            self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
             self.stats.granted_bytes -= granted - sent;
         }
     }

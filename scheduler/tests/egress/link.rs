@@ -86,7 +86,7 @@ fn the_next_grant_is_when_the_link_is_free() {
 }
 
 #[test]
-fn a_new_rate_holds_from_the_next_grant() {
+fn a_new_rate_holds_at_once_also_for_what_has_not_left() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
     let spec = FlowSpec {
         level: 0,
@@ -99,9 +99,12 @@ fn a_new_rate_holds_from_the_next_grant() {
         egress.grant(ms(0)),
         Grant::Send { bytes: 1000, .. }
     ));
-    egress.set_rate(ms(0), 80 * MBIT);
-    egress.ready(ms(0), flow, u64::MAX);
-    assert_eq!(egress.grant(ms(0)), Grant::Wait { until: ms(1) });
+    // Of the 1000 bytes, 500 are left, and leave ten times as fast.
+    let half = Time::from_nanos(500_000);
+    egress.set_rate(half, 80 * MBIT);
+    egress.ready(half, flow, u64::MAX);
+    let until = Time::from_nanos(550_000);
+    assert_eq!(egress.grant(half), Grant::Wait { until });
     assert!(matches!(
         egress.grant(ms(1)),
         Grant::Send { bytes: 3000, .. }

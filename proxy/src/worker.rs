@@ -135,6 +135,7 @@ pub(crate) async fn run(
     let mut accepting = Vec::new();
     for (state, socket) in listeners {
         let socket = TcpListener::from_std(socket)?;
+        worker.uplink.listen(&socket);
         accepting.push(spawn_local(accept(
             Rc::clone(&worker),
             state,

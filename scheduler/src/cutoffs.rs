@@ -195,7 +195,10 @@ mod tests {
     fn there_are_never_more_classes_than_allowed() {
         let many = SizeClasses::new(&Cutoffs::Fixed((1..=300).rev().collect()));
         assert_eq!(many.cutoffs(), (1..=15).collect::<Vec<u64>>());
-        assert_eq!([many.class(1), many.class(15), many.class(300)], [0, 14, 15]);
+        assert_eq!(
+            [many.class(1), many.class(15), many.class(300)],
+            [0, 14, 15]
+        );
         let none = SizeClasses::new(&Cutoffs::Fixed(vec![]));
         assert_eq!([none.class(0), none.class(u64::MAX)], [0, 0]);
     }

@@ -156,6 +156,15 @@ impl WorkerLink {
         self.link.rate_bits_per_s.load(Ordering::Relaxed)
     }
 
+    /// Bytes that the kernel may hold unsent for a connection: about 2 ms of
+    /// the link, at least two segments.
+    pub(crate) fn unsent_bytes(&self) -> u32 {
+        const LEAST: u64 = 2 * 1514;
+        const MOST: u64 = 128 << 10;
+        let bytes = self.rate_bits_per_s() / 8 / 500;
+        u32::try_from(bytes.clamp(LEAST, MOST)).unwrap_or(u32::MAX)
+    }
+
     /// A client's socket has taken bytes, `written` in all.
     pub(crate) fn on_write(&self, socket: u64, network: u64, written: u64, fd: BorrowedFd<'_>) {
         if let Some(auto) = &self.link.auto {

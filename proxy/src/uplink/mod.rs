@@ -18,8 +18,9 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
+use socket2::SockRef;
 use sprat_scheduler::Size;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::connection::Connection;
 use crate::error::Reason;
@@ -59,6 +60,21 @@ impl Uplink {
         match self {
             Self::Unlimited => {}
             Self::Paced(worker) => Rc::clone(worker).run().await,
+        }
+    }
+
+    /// Prepares a listening socket; what it accepts inherits it.
+    ///
+    /// The kernel holds little that it cannot send yet, so that a connection
+    /// that TCP holds back soon stops being ready, and the order is decided
+    /// here.
+    pub(crate) fn listen(&self, socket: &TcpListener) {
+        let bytes = match self {
+            Self::Unlimited => return,
+            Self::Paced(worker) => worker.unsent_bytes(),
+        };
+        if let Err(error) = SockRef::from(socket).set_tcp_notsent_lowat(bytes) {
+            tracing::warn!(%error, "TCP_NOTSENT_LOWAT is not taken: the kernel's buffers are its own");
         }
     }
 

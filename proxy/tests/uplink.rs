@@ -1,0 +1,225 @@
+//! The paced uplink over real sockets: order, integrity, bounds.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use common::*;
+use sprat_config::resolved::*;
+use sprat_scheduler::{Cutoffs, Discipline};
+
+const LARGE: usize = 1_000_000;
+
+/// `/SIZE`: so many bytes, in a pattern.
+fn farm() -> Origin {
+    Origin::http(|request| {
+        let path = request.start.split(' ').nth(1).unwrap();
+        ok(&pattern(path[1..].parse().unwrap()))
+    })
+}
+
+fn pattern(bytes: usize) -> String {
+    "0123456789abcdef-".chars().cycle().take(bytes).collect()
+}
+
+fn paced(origin: &Origin, rate: Rate, policy: Discipline) -> Config {
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = rate;
+    config.uplink.policy = policy;
+    config
+}
+
+/// Which of a large response and a small one asked for after it is complete
+/// first.
+fn first_complete(policy: Discipline) -> &'static str {
+    let origin = farm();
+    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(8_000_000), policy));
+    let (done, order) = mpsc::channel();
+    let mut large = proxy.connect();
+    assert!(large.send(get(&format!("/{LARGE}"))));
+    // It has begun.
+    large.stream().peek(&mut [0]).unwrap();
+    let large_done = done.clone();
+    let reader = std::thread::spawn(move || {
+        let message = large.message();
+        large_done.send("large").unwrap();
+        message
+    });
+    let small = proxy.connect().ask(get("/3000"));
+    done.send("small").unwrap();
+    assert_eq!(small.text(), pattern(3000));
+    assert_eq!(reader.join().unwrap().text(), pattern(LARGE));
+    proxy.assert_no_leak();
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
+    order.recv().unwrap()
+}
+
+#[test]
+fn the_policy_decides_who_is_served_first() {
+    assert_eq!(first_complete(Discipline::Srpt), "small");
+    assert_eq!(first_complete(Discipline::Fair), "small");
+    let bands = Discipline::Bands(Cutoffs::paper());
+    assert_eq!(first_complete(bands), "small");
+    let ageing_bytes_per_s = 1000;
+    assert_eq!(
+        first_complete(Discipline::SrptAged { ageing_bytes_per_s }),
+        "small"
+    );
+    assert_eq!(first_complete(Discipline::Fcfs), "large");
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_nobody_up() {
+    let origin = farm();
+    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(50_000_000), Discipline::Fcfs));
+    let mut idle = proxy.connect();
+    assert!(idle.send(get("/20000000")));
+    idle.stream().peek(&mut [0]).unwrap();
+    // First come, first served: but what cannot be sent is passed over.
+    for _ in 0..3 {
+        let answer = proxy.connect().ask(get("/100000"));
+        assert_eq!(answer.text(), pattern(100_000));
+    }
+    drop(idle);
+    proxy.assert_no_leak();
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
+}
+
+#[test]
+fn every_kind_of_answer_passes_unchanged() {
+    let origin = Origin::http(|request| {
+        let body = pattern(40_000);
+        match request.start.split(' ').nth(1).unwrap() {
+            "/chunked" => {
+                let chunks: String = body
+                    .as_bytes()
+                    .chunks(777)
+                    .map(|chunk| {
+                        format!(
+                            "{:x}\r\n{}\r\n",
+                            chunk.len(),
+                            std::str::from_utf8(chunk).unwrap()
+                        )
+                    })
+                    .collect();
+                format!(
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n\
+                     {chunks}0\r\nx-sum: 7\r\n\r\n"
+                )
+            }
+            "/none" => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+            "/empty" => ok(""),
+            "/missing" => format!(
+                "HTTP/1.1 404 Not Found\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+            _ => ok(&body),
+        }
+    });
+    for rate in [
+        Rate::Fixed(20_000_000),
+        Rate::Fixed(100_000_000_000),
+        Rate::Auto,
+    ] {
+        let proxy = Proxy::start(&paced(&origin, rate, Discipline::Srpt));
+        let mut client = proxy.connect();
+        let whole = pattern(40_000);
+        assert_eq!(client.ask(get("/whole")).text(), whole);
+        let request = "GET /chunked HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
+        let chunked = client.ask(request);
+        assert_eq!(chunked.text(), whole);
+        assert_eq!(chunked.trailers, [("x-sum".to_owned(), "7".to_owned())]);
+        assert_eq!(client.ask(get("/none")).status(), 204);
+        assert_eq!(client.ask(get("/empty")).text(), "");
+        let missing = client.ask(get("/missing"));
+        assert_eq!((missing.status(), missing.text()), (404, whole.clone()));
+        assert_eq!(client.ask(get("/whole")).text(), whole);
+        let last = client.ask("GET /whole HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert_eq!(last.text(), whole);
+        assert!(client.is_closed());
+        proxy.assert_no_leak();
+        proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
+        assert!(proxy.metric(&["sprat_uplink_granted_bytes_total"]) > 200_000.0);
+    }
+}
+
+#[test]
+fn a_response_over_the_bound_on_flows_is_refused() {
+    let origin = farm();
+    let mut config = paced(&origin, Rate::Fixed(1_000_000), Discipline::Srpt);
+    config.uplink.max_flows = 1;
+    let proxy = Proxy::start(&config);
+    let mut first = proxy.connect();
+    assert!(first.send(get("/300000")));
+    first.stream().peek(&mut [0]).unwrap();
+    let refused = proxy.connect().ask(get("/10"));
+    assert_eq!(refused.status(), 503);
+    assert!(refused.field("proxy-status").unwrap().contains("sprat"));
+    assert_eq!(first.message().text(), pattern(300_000));
+    drop(first);
+    assert_eq!(proxy.connect().ask(get("/10")).text(), pattern(10));
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_client_that_leaves_gives_its_place_up() {
+    let origin = farm();
+    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(1_000_000), Discipline::Fcfs));
+    let mut gone = proxy.connect();
+    assert!(gone.send(get("/10000000")));
+    gone.stream().peek(&mut [0]).unwrap();
+    let mut waits = proxy.connect();
+    assert!(waits.send(get("/5000")));
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 2.0);
+    drop(gone);
+    assert_eq!(waits.message().text(), pattern(5000));
+    drop(waits);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn the_log_tells_how_long_a_response_waited() {
+    let origin = farm();
+    let config = paced(&origin, Rate::Fixed(2_000_000), Discipline::Fcfs);
+    let proxy = Proxy::logging(config);
+    let mut first = proxy.connect();
+    assert!(first.send(get("/100000")));
+    first.stream().peek(&mut [0]).unwrap();
+    assert_eq!(proxy.connect().ask(get("/10")).status(), 200);
+    first.message();
+    let lines = proxy.log_lines(2);
+    let waited = |bytes: u64| {
+        let line = lines.iter().find(|line| line["bytes"] == bytes).unwrap();
+        (
+            line["wait_ms"].as_f64().unwrap(),
+            line["slowdown"].as_f64().unwrap(),
+        )
+    };
+    // 100,000 bytes take 400 ms at 2 Mbit/s; most of them were ahead of the
+    // small response.
+    assert!(waited(10).0 > 50.0, "{lines:?}");
+    assert!(waited(10).1 > waited(100_000).1, "{lines:?}");
+}
+
+#[test]
+fn without_a_rate_the_uplink_finds_one() {
+    let origin = farm();
+    let proxy = Proxy::start(&paced(&origin, Rate::Auto, Discipline::Srpt));
+    for _ in 0..20 {
+        let mut client = proxy.connect();
+        let request = "GET /200000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        assert_eq!(client.ask(request).text(), pattern(200_000));
+        assert!(
+            client.is_closed(),
+            "a followed socket is closed all the same"
+        );
+    }
+    assert!(proxy.metric(&["sprat_uplink_rate_bits_per_second"]) > 1e6);
+    proxy.assert_no_leak();
+    // Nothing is followed for ever.
+    std::thread::sleep(Duration::from_millis(50));
+    proxy.stop();
+}

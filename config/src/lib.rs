@@ -17,6 +17,7 @@ mod containers;
 mod decode;
 mod diagnostic;
 mod interpolate;
+mod names;
 mod raw;
 mod record;
 mod resolve;
@@ -24,6 +25,7 @@ pub mod resolved;
 mod scalars;
 mod tree;
 pub mod units;
+mod wording;
 
 use std::path::Path;
 

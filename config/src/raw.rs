@@ -9,11 +9,11 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use crate::addresses::{Backend, Cidr, Host, HostHeader, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or, Word};
 use crate::decode::{Context, Decode, Field, Found, Of};
+use crate::names::{Device, FilePath, Name, Pseudonym};
 use crate::record::{choices, record, variants};
 use crate::resolved::{Dispatch, LogFormat, Qdisc};
 use crate::scalars::{
-    Auto, BitRate, Bytes, Count, Device, Factor, FilePath, Flag, MAX_SIZE, Name, Off, Paper,
-    Pseudonym, Time, TwoClass, Unlimited,
+    Auto, BitRate, Bytes, Count, Factor, Flag, MAX_SIZE, Off, Paper, Time, TwoClass, Unlimited,
 };
 use crate::tree::{Kind, Node};
 

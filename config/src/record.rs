@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::decode::{Context, Decode, Field, default_json, shortened, similar};
 use crate::diagnostic::Reporter;
 use crate::tree::{self, Entry, Node};
+use crate::wording::{alternatives, listed, paragraph};
 
 /// A key of a record.
 pub(crate) struct Key {
@@ -140,15 +141,6 @@ pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
     format!("a mapping with {}", listed(keys.map(|key| key.name))).into()
 }
 
-/// `a`, `b` and `c`.
-pub(crate) fn listed<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
-    let mut words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    match words.pop() {
-        Some(last) if !words.is_empty() => format!("{} and {last}", words.join(", ")),
-        last => last.unwrap_or_default(),
-    }
-}
-
 /// A record's schema; `tag` adds a key with a fixed value.
 pub(crate) fn schema<R: Record>(
     tag: Option<(&'static str, &'static str)>,
@@ -188,12 +180,6 @@ pub(crate) fn schema<R: Record>(
     object.into()
 }
 
-/// The lines of a doc comment as one paragraph.
-pub(crate) fn paragraph(doc: &[&str]) -> String {
-    let lines: Vec<_> = doc.iter().map(|line| line.trim()).collect();
-    lines.join(" ")
-}
-
 /// The word in a scalar, among those known.
 pub(crate) fn choose(
     node: &Node,
@@ -210,15 +196,6 @@ pub(crate) fn choose(
         cx.reporter.error(&text.span, message, help);
     }
     found
-}
-
-/// `a`, `b` or `c`.
-pub(crate) fn alternatives(known: &[&'static str]) -> String {
-    let listed = listed(known.iter().copied());
-    match listed.rsplit_once(" and ") {
-        Some((head, last)) => format!("{head} or {last}"),
-        None => listed,
-    }
 }
 
 /// Defines structs that are read from mappings:
@@ -307,7 +284,7 @@ macro_rules! choices {
     )*})*) => {$(
         impl $crate::decode::Decode for $ty {
             fn expected() -> std::borrow::Cow<'static, str> {
-                format!("{}: {}", $what, $crate::record::alternatives(&[$($word),*])).into()
+                format!("{}: {}", $what, $crate::wording::alternatives(&[$($word),*])).into()
             }
 
             fn name() -> Option<&'static str> {
@@ -317,7 +294,7 @@ macro_rules! choices {
             fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({"anyOf": [$({
                     "const": $word,
-                    "description": $crate::record::paragraph(&[$($doc),*]),
+                    "description": $crate::wording::paragraph(&[$($doc),*]),
                 },)* {"type": "string", "pattern": $crate::scalars::VARIABLE}]})
             }
 
@@ -363,7 +340,7 @@ macro_rules! variants {
 
         impl $crate::decode::Decode for $name {
             fn expected() -> std::borrow::Cow<'static, str> {
-                let names = $crate::record::alternatives(&[$($word),*]);
+                let names = $crate::wording::alternatives(&[$($word),*]);
                 format!("{} ({names}), or a mapping with its `name` and parameters", $what).into()
             }
 
@@ -373,11 +350,11 @@ macro_rules! variants {
 
             fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({
-                    "description": $crate::record::paragraph(&[$($doc),*]),
+                    "description": $crate::wording::paragraph(&[$($doc),*]),
                     "anyOf": [
                         $({
                             "const": $word,
-                            "description": $crate::record::paragraph(&[$($variant_doc),*]),
+                            "description": $crate::wording::paragraph(&[$($variant_doc),*]),
                         },)*
                         {"type": "string", "pattern": $crate::scalars::VARIABLE},
                         $($crate::record::schema::<$record>(Some(("name", $word)), generator),)*

@@ -147,7 +147,7 @@ pub fn write(outcomes: &[Outcome], file: &Path) -> Result<(), TableError> {
     table::create(file, |out| to_writer(outcomes, out))
 }
 
-/// As [`write`], to any output.
+/// As [`write()`], to any output.
 pub fn to_writer(outcomes: &[Outcome], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(COLUMNS)?;

@@ -6,6 +6,9 @@
 //! computed anew from the [`Phase`] and the marks that reads, writes and body
 //! chunks leave behind.
 
+mod conclusion;
+mod deadlines;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -15,26 +18,20 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep_until, timeout};
+use tokio::time::sleep_until;
 
+use self::conclusion::conclude;
+use self::deadlines::rearm;
 use crate::error::Reason;
 use crate::framing::HeadWatch;
 use crate::handler;
 use crate::record::Record;
 use crate::uplink::{Io, SocketGauge};
 use crate::worker::{ListenerState, Worker};
-
-/// How long a connection that ends with an error is still read, so that the
-/// client gets the answer instead of a reset (RFC 9112 9.6).
-const LINGER: Duration = Duration::from_secs(1);
-
-/// Bytes read and thrown away meanwhile, at most.
-const LINGER_BYTES: usize = 1 << 20;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -263,57 +260,6 @@ impl Connection {
         }
     }
 
-    // Deadlines.
-
-    /// None while nothing is being waited for.
-    fn next_deadline(&self) -> Option<Instant> {
-        let listener = &self.listener.config;
-        let phase = match self.phase.get() {
-            Phase::Head { since, .. } => Some(since + listener.header_timeout),
-            Phase::Idle { since } => Some(since + listener.idle_timeout),
-            Phase::Waiting => Some(self.wake_at.get()),
-            Phase::Responding => None,
-        };
-        let blocked = self.write_blocked_since.get();
-        let bounds = self.bounds.get();
-        let deadlines = [
-            phase,
-            blocked.map(|since| since + listener.stream_idle_timeout),
-            bounds.and_then(|bounds| bounds.deadline),
-            bounds
-                .zip(self.upstream_silent_since.get())
-                .map(|(bounds, since)| since + bounds.upstream_idle),
-        ];
-        deadlines.into_iter().flatten().min()
-    }
-
-    fn expired(&self, now: Instant) -> Option<End> {
-        let listener = &self.listener.config;
-        let past = |since: Instant, bound: Duration| now >= since + bound;
-        if let Some(since) = self.write_blocked_since.get()
-            && past(since, listener.stream_idle_timeout)
-        {
-            return Some(End::Cut(Reason::ClientStalled));
-        }
-        if let Some(bounds) = self.bounds.get() {
-            if bounds.deadline.is_some_and(|deadline| now >= deadline) {
-                return Some(End::Cut(Reason::RouteTimeout));
-            }
-            if let Some(since) = self.upstream_silent_since.get()
-                && past(since, bounds.upstream_idle)
-            {
-                return Some(End::Cut(Reason::UpstreamIdleTimeout));
-            }
-        }
-        match self.phase.get() {
-            Phase::Head { since, begun } if past(since, listener.header_timeout) => {
-                Some(if begun { End::HeadTimeout } else { End::Idle })
-            }
-            Phase::Idle { since } if past(since, listener.idle_timeout) => Some(End::Idle),
-            _ => None,
-        }
-    }
-
     /// Completes the response whose last byte the socket has taken.
     fn settle(&self) {
         if self.write_blocked_since.get().is_none()
@@ -393,126 +339,4 @@ fn register(connection: &Connection, cx: &Context<'_>) {
     {
         *waker = Some(cx.waker().clone());
     }
-}
-
-/// Arms the timer for the next deadline if that is earlier than what it is
-/// armed for; true if it has fired, and deadlines must be looked at.
-fn rearm(
-    connection: &Connection,
-    mut sleep: Pin<&mut Sleep>,
-    armed: &mut bool,
-    cx: &mut Context<'_>,
-) -> bool {
-    let fired = *armed && sleep.is_elapsed();
-    if let Some(next) = connection.next_deadline() {
-        if fired {
-            // A deadline that has passed is dealt with by the caller; should
-            // it stay, looking again soon is enough.
-            let soon = Instant::now() + Duration::from_millis(5);
-            sleep.as_mut().reset(next.max(soon).into());
-            *armed = false;
-        } else if *armed && sleep.deadline() > next.into() {
-            sleep.as_mut().reset(next.into());
-            *armed = false;
-        }
-    } else if fired {
-        // Nothing to wait for now; the next poll that finds a deadline arms it.
-        let later = Instant::now() + connection.listener.config.stream_idle_timeout;
-        sleep.as_mut().reset(later.into());
-        *armed = false;
-    }
-    if !*armed {
-        // Registers the task; from then on the timer wakes it by itself.
-        *armed = true;
-        return sleep.poll(cx).is_ready() || fired;
-    }
-    fired
-}
-
-/// Says what there is to say, and closes.
-async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
-    tracing::trace!(peer = %connection.peer, bytes = connection.written(), "connection ends");
-    match &end {
-        End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
-        // hyper has sent its answer to a bad head after what was before it.
-        End::Failed(error) if error.is_parse() => connection.settle(),
-        End::Failed(_) | End::Cut(_) => {}
-    }
-    // A response that is still here was never taken by the socket as a whole.
-    drop(connection.finishing.take());
-    match end {
-        End::Closed if connection.lingers.get() => linger(io).await,
-        End::Failed(error) => failed(connection, &error, io).await,
-        End::HeadTimeout => refuse(connection, Reason::HeadTimeout, io).await,
-        End::Closed | End::Idle | End::Cut(_) => {}
-    }
-}
-
-async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
-    let reason = if error.is_parse_too_large() {
-        Reason::HeadTooLarge
-    } else if error.is_parse() {
-        Reason::MalformedHead
-    } else if matches!(connection.phase.get(), Phase::Head { begun: true, .. }) {
-        Reason::TruncatedHead
-    } else {
-        // In the middle of a request: its record says what happened.
-        return;
-    };
-    let mut record = Record::unreadable(connection);
-    let status = reason.facts().status;
-    record.fail(reason);
-    if error.is_parse() {
-        // hyper has answered.
-        record.respond(status);
-        record.complete();
-        linger(io).await;
-    }
-}
-
-/// Answers a request whose head never came, and closes.
-async fn refuse(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
-    let mut record = Record::unreadable(connection);
-    record.fail(reason);
-    let status = reason.facts().status;
-    let response = bare_response(status, reason);
-    if timeout(LINGER, io.write_all(&response))
-        .await
-        .is_ok_and(|r| r.is_ok())
-    {
-        record.respond(status);
-        record.complete();
-        linger(io).await;
-    }
-}
-
-/// A whole answer outside of hyper.
-fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 {} {}\r\nproxy-status: {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-        status.as_u16(),
-        status.canonical_reason().unwrap_or(""),
-        reason.facts().proxy_status
-    )
-    .into_bytes()
-}
-
-/// Reads what the client is still sending, for a while.
-async fn linger(mut io: Io) {
-    let drain = async {
-        // An error means that the client has gone: nothing to wait for.
-        if io.shutdown().await.is_err() {
-            return;
-        }
-        let mut buffer = [0; 4096];
-        let mut left = LINGER_BYTES;
-        while left > 0 {
-            match io.read(&mut buffer).await {
-                Ok(0) | Err(_) => return,
-                Ok(count) => left = left.saturating_sub(count),
-            }
-        }
-    };
-    // Elapsed: lingered long enough.
-    let _ = timeout(LINGER, drain).await;
 }

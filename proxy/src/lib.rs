@@ -2,8 +2,8 @@
 //! listener. It does; `sprat-scheduler` decides.
 //!
 //! [`server`] assembles it. Each worker thread runs an event loop of its own
-//! ([`worker`]), shares nothing mutable but counters and the catalogue with
-//! the others, and serves each connection ([`connection`]) in one task.
+//! (`worker`), shares nothing mutable but counters and the catalogue with
+//! the others, and serves each connection (`connection`) in one task.
 
 #![deny(unsafe_code)]
 

@@ -30,7 +30,7 @@ use crate::worker::{self, ListenerState, Stage, Worker};
 const BACKLOG: i32 = 4096;
 
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
-/// end, which [`Server::drain`] or [`Server::cut`] brings about.
+/// end, which [`Control::drain`] or [`Control::cut`] brings about.
 pub struct Server {
     addresses: Vec<SocketAddr>,
     admin: Option<SocketAddr>,

@@ -7,8 +7,8 @@ use super::{each, time};
 use crate::decode::similar;
 use crate::diagnostic::Reporter;
 use crate::raw;
-use crate::record::listed;
 use crate::resolved::{Cluster, HostPattern, PathPattern, Route, RouteMatch};
+use crate::wording::listed;
 
 /// In the order of the file.
 pub(super) fn resolve(

@@ -1,0 +1,97 @@
+//! Names and paths in the configuration.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::decode::{Class, shortened};
+use crate::scalars::{Fault, Leaf, NAME_PATTERN, check_name};
+
+/// A name of the operator's choosing.
+#[derive(Clone, Debug)]
+pub(crate) struct Name(pub(crate) String);
+
+impl Leaf for Name {
+    fn expected() -> Cow<'static, str> {
+        "a name".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": NAME_PATTERN})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        check_name(text)
+            .map(|()| Self(text.to_owned()))
+            .map_err(|help| Fault::new(format!("`{}` cannot be a name", shortened(text)), help))
+    }
+}
+
+/// A pseudonym for `Via`: a token (RFC 9110 5.6.2).
+#[derive(Clone, Debug)]
+pub(crate) struct Pseudonym(pub(crate) String);
+
+impl Leaf for Pseudonym {
+    fn expected() -> Cow<'static, str> {
+        "a word without spaces, such as sprat".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
+        if (1..=64).contains(&text.len()) && text.bytes().all(valid) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Fault::PLAIN)
+        }
+    }
+}
+
+/// A file.
+#[derive(Clone, Debug)]
+pub(crate) struct FilePath(pub(crate) PathBuf);
+
+impl Leaf for FilePath {
+    fn expected() -> Cow<'static, str> {
+        "a file, such as /var/log/sprat/access.log".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^[^\u0000-\u001f]+$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match text.is_empty() || text.chars().any(|c| c < ' ') {
+            true => Err(Fault::PLAIN),
+            false => Ok(Self(PathBuf::from(text))),
+        }
+    }
+}
+
+/// A network device.
+#[derive(Clone, Debug)]
+pub(crate) struct Device(pub(crate) String);
+
+impl Leaf for Device {
+    fn expected() -> Cow<'static, str> {
+        "the name of a network device, such as eth0".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[A-Za-z0-9_.@-]{1,15}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        // The kernel's IFNAMSIZ is 16 with the terminator.
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b"_.@-".contains(&b);
+        if (1..=15).contains(&text.len()) && text.bytes().all(valid) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Fault::PLAIN)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How a connection ends: what is still said to the client.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::{Connection, End, Phase};
+use crate::error::Reason;
+use crate::record::Record;
+use crate::uplink::Io;
+
+/// How long a connection that ends with an error is still read, so that the
+/// client gets the answer instead of a reset (RFC 9112 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Bytes read and thrown away meanwhile, at most.
+const LINGER_BYTES: usize = 1 << 20;
+
+/// Says what there is to say, and closes.
+pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
+    tracing::trace!(peer = %connection.peer, bytes = connection.written(), "connection ends");
+    match &end {
+        End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
+        // hyper has sent its answer to a bad head after what was before it.
+        End::Failed(error) if error.is_parse() => connection.settle(),
+        End::Failed(_) | End::Cut(_) => {}
+    }
+    // A response that is still here was never taken by the socket as a whole.
+    drop(connection.finishing.take());
+    match end {
+        End::Closed if connection.lingers.get() => linger(io).await,
+        End::Failed(error) => failed(connection, &error, io).await,
+        End::HeadTimeout => refuse(connection, Reason::HeadTimeout, io).await,
+        End::Closed | End::Idle | End::Cut(_) => {}
+    }
+}
+
+async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
+    let reason = if error.is_parse_too_large() {
+        Reason::HeadTooLarge
+    } else if error.is_parse() {
+        Reason::MalformedHead
+    } else if matches!(connection.phase.get(), Phase::Head { begun: true, .. }) {
+        Reason::TruncatedHead
+    } else {
+        // In the middle of a request: its record says what happened.
+        return;
+    };
+    let mut record = Record::unreadable(connection);
+    let status = reason.facts().status;
+    record.fail(reason);
+    if error.is_parse() {
+        // hyper has answered.
+        record.respond(status);
+        record.complete();
+        linger(io).await;
+    }
+}
+
+/// Answers a request whose head never came, and closes.
+async fn refuse(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
+    let mut record = Record::unreadable(connection);
+    record.fail(reason);
+    let status = reason.facts().status;
+    let response = bare_response(status, reason);
+    if timeout(LINGER, io.write_all(&response))
+        .await
+        .is_ok_and(|r| r.is_ok())
+    {
+        record.respond(status);
+        record.complete();
+        linger(io).await;
+    }
+}
+
+/// A whole answer outside of hyper.
+fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {} {}\r\nproxy-status: {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or(""),
+        reason.facts().proxy_status
+    )
+    .into_bytes()
+}
+
+/// Reads what the client is still sending, for a while.
+async fn linger(mut io: Io) {
+    let drain = async {
+        // An error means that the client has gone: nothing to wait for.
+        if io.shutdown().await.is_err() {
+            return;
+        }
+        let mut buffer = [0; 4096];
+        let mut left = LINGER_BYTES;
+        while left > 0 {
+            match io.read(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => left = left.saturating_sub(count),
+            }
+        }
+    };
+    // Elapsed: lingered long enough.
+    let _ = timeout(LINGER, drain).await;
+}

@@ -1,0 +1,119 @@
+//! Growing, draining, and doubting that a delay is the uplink's.
+
+use std::time::Duration;
+
+use super::{BusySpan, Growth, Held, RateControl, UNSEEN_STEPS};
+use crate::Time;
+
+impl RateControl {
+    /// A queue of ours falls when less is sent. A delay that does not fall is
+    /// somebody else's (delayed acknowledgements, the clients' own links, a
+    /// new route), and is to be left out of account.
+    pub(super) fn doubt(&mut self, now: Time, passed: f64, holding_back: bool) {
+        let passed = passed.min(0.01);
+        if holding_back {
+            self.held.time += passed;
+        } else {
+            self.held.time -= passed;
+        }
+        if self.held.time <= 0.0 {
+            self.held.time = 0.0;
+            if self.held.test.is_none() {
+                self.held.anchor = self.anchor;
+            }
+            return;
+        }
+        if self.held.test.is_none() && self.held.time > 0.3 + 4.0 * self.queue {
+            self.drain_now(now);
+        }
+    }
+
+    pub(super) fn judge(&mut self) {
+        let anchor = self.held.anchor;
+        if let Some((delay, until)) = self.held.test
+            && self.confirmed_sent_at >= until
+        {
+            self.held = Held {
+                foreign: self.held.foreign,
+                anchor: self.anchor,
+                ..Held::default()
+            };
+            if self.least_delay() > 0.7 * delay {
+                self.held.foreign = self.least_delay();
+                self.set_anchor(anchor.min(4.0 * self.anchor));
+                self.span = BusySpan::default();
+            }
+        }
+    }
+
+    pub(super) fn grow(&mut self, now: Time, passed: f64, backlogged: bool) {
+        if self.queue >= self.target() {
+            self.growth.steps = 0;
+            self.growth.unqueued = 0.0;
+            self.growth.backlogged = 0.0;
+            return;
+        }
+        self.growth.backlogged = if backlogged {
+            self.growth.backlogged + passed.min(0.01)
+        } else {
+            0.0
+        };
+        let settled = self.delay_window() + 2.0 * self.target();
+        if self.growth.backlogged < settled || self.queue >= self.target() / 2.0 {
+            return;
+        }
+        let carried = self.frontier.map_or(0, |f| f.position);
+        if self.growth.unqueued == 0.0 {
+            self.growth.carried_from = carried;
+            self.growth.began_at = now;
+        }
+        self.growth.unqueued += passed.min(0.01);
+        let enough = (32.0 * self.segment()).max(0.01);
+        let nothing_sent = self.written_at <= self.growth.began_at;
+        let heard = nothing_sent || self.confirmed_sent_at > self.growth.stepped_at;
+        // A link that drops most of what it is given has no long queue either.
+        let bits = (carried - self.growth.carried_from) as f64 * 8.0;
+        let took_it = bits > 0.4 * self.anchor * self.growth.unqueued;
+        if self.growth.unqueued >= enough
+            && heard
+            && (took_it || nothing_sent && self.growth.steps < UNSEEN_STEPS)
+        {
+            let gain = match self.growth.steps {
+                0..2 => 1.25,
+                2 => 1.5,
+                _ => 2.0,
+            };
+            self.growth = Growth {
+                unqueued: 0.0,
+                began_at: now,
+                carried_from: carried,
+                backlogged: 0.0,
+                steps: self.growth.steps + 1,
+                stepped_at: now,
+            };
+            self.set_anchor(self.anchor * gain);
+        }
+    }
+
+    pub(super) fn drain(&mut self, now: Time, backlogged: bool) {
+        let empty = self.probes.is_empty() && !backlogged;
+        if empty || self.queue < self.target() / 4.0 {
+            self.drain.empty_at = now;
+        }
+        if self.held.test.is_some() {
+            return;
+        }
+        let every = if self.drain.found_lower { 0.1 } else { 5.0 };
+        let due = self.drain.empty_at.max(self.drain.until) + Duration::from_secs_f64(every);
+        if now >= due {
+            self.drain_now(now);
+        }
+    }
+
+    fn drain_now(&mut self, now: Time) {
+        let time = 2.0 * (self.queue + self.target());
+        self.drain.found_lower = false;
+        self.drain.until = now + Duration::from_secs_f64(time.min(0.5));
+        self.held.test = Some((self.least_delay(), self.drain.until));
+    }
+}

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::decode::{Context, Decode, Field, default_json, shortened, similar};
 use crate::diagnostic::Reporter;
 use crate::tree::{self, Entry, Node};
-use crate::wording::{alternatives, listed, paragraph};
+use crate::wording::{alternatives, choose, listed, paragraph};
 
 /// A key of a record.
 pub(crate) struct Key {
@@ -180,24 +180,6 @@ pub(crate) fn schema<R: Record>(
     object.into()
 }
 
-/// The word in a scalar, among those known.
-pub(crate) fn choose(
-    node: &Node,
-    expected: &str,
-    known: &[&'static str],
-    cx: &mut Context<'_, '_>,
-) -> Option<&'static str> {
-    let text = cx.scalar(node, expected)?;
-    let found = known.iter().find(|word| **word == text.text).copied();
-    if found.is_none() {
-        let message = format!("expected {expected}, found `{}`", shortened(&text.text));
-        let help = similar(&text.text, known.iter().copied())
-            .map(|word| format!("did you mean `{word}`?"));
-        cx.reporter.error(&text.span, message, help);
-    }
-    found
-}
-
 /// Defines structs that are read from mappings:
 ///
 /// ```text
@@ -303,7 +285,7 @@ macro_rules! choices {
                 cx: &mut $crate::decode::Context<'_, '_>,
             ) -> Option<Self> {
                 let expected = <Self as $crate::decode::Decode>::expected();
-                match $crate::record::choose(node, &expected, &[$($word),*], cx)? {
+                match $crate::wording::choose(node, &expected, &[$($word),*], cx)? {
                     $($word => Some($value),)*
                     _ => unreachable!("a known word"),
                 }

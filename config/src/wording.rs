@@ -1,5 +1,8 @@
 //! Lists of words and paragraphs, as errors and schema have them.
 
+use crate::decode::{Context, shortened, similar};
+use crate::tree::Node;
+
 /// `a`, `b` and `c`.
 pub(crate) fn listed<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let mut words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
@@ -22,4 +25,22 @@ pub(crate) fn alternatives(known: &[&'static str]) -> String {
         Some((head, last)) => format!("{head} or {last}"),
         None => listed,
     }
+}
+
+/// The word in a scalar, among those known.
+pub(crate) fn choose(
+    node: &Node,
+    expected: &str,
+    known: &[&'static str],
+    cx: &mut Context<'_, '_>,
+) -> Option<&'static str> {
+    let text = cx.scalar(node, expected)?;
+    let found = known.iter().find(|word| **word == text.text).copied();
+    if found.is_none() {
+        let message = format!("expected {expected}, found `{}`", shortened(&text.text));
+        let help = similar(&text.text, known.iter().copied())
+            .map(|word| format!("did you mean `{word}`?"));
+        cx.reporter.error(&text.span, message, help);
+    }
+    found
 }

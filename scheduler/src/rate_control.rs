@@ -365,19 +365,6 @@ impl RateControl {
         self.set_anchor(self.anchor + (carried - self.anchor) * weight);
     }
 
-    fn gain(&mut self, now: Time, passed: f64) -> f64 {
-        let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
-        self.doubt(now, passed, gain < DOUBT_GAIN);
-        if now < self.drain.until {
-            return if gain > GAIN_MIN {
-                GAIN_MIN
-            } else {
-                GAIN_MIN / 2.0
-            };
-        }
-        gain.clamp(GAIN_MIN, GAIN_MAX)
-    }
-
     fn set_anchor(&mut self, rate: f64) {
         self.anchor = rate.clamp(
             self.config.min_rate_bits_per_s.max(1) as f64,

@@ -2,10 +2,24 @@
 
 use std::time::Duration;
 
-use super::{BusySpan, Growth, Held, RateControl, UNSEEN_STEPS};
+use super::{BusySpan, DOUBT_GAIN, GAIN_MAX, GAIN_MIN, Growth, Held, RateControl, UNSEEN_STEPS};
 use crate::Time;
 
 impl RateControl {
+    /// What to send at, over the anchor.
+    pub(super) fn gain(&mut self, now: Time, passed: f64) -> f64 {
+        let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
+        self.doubt(now, passed, gain < DOUBT_GAIN);
+        if now < self.drain.until {
+            return if gain > GAIN_MIN {
+                GAIN_MIN
+            } else {
+                GAIN_MIN / 2.0
+            };
+        }
+        gain.clamp(GAIN_MIN, GAIN_MAX)
+    }
+
     /// A queue of ours falls when less is sent. A delay that does not fall is
     /// somebody else's (delayed acknowledgements, the clients' own links, a
     /// new route), and is to be left out of account.

@@ -170,7 +170,7 @@ start() {
         nginx) become_in_farm nginx -c "$file" >"$work/$1.log" 2>&1 & ;;
         haproxy) become_in_farm haproxy -db -f "$file" >"$work/$1.log" 2>&1 & ;;
         sprat-kernel)
-            in_farm "$target/sprat" link apply -c "$file"
+            in_farm "$target/sprat" link apply --replace -c "$file"
             linked=$file
             become_in_farm "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 &
             ;;

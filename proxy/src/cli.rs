@@ -1,4 +1,4 @@
-//! The command line: `sprat run`, `check`, `schema`.
+//! The command line: `sprat run`, `check`, `link`, `schema`.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
+use crate::link;
 use crate::server::{Control, Server};
 
 /// A reverse proxy and load balancer that schedules by size.
@@ -46,6 +47,20 @@ enum Command {
         #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// Set up the network device for engine `kernel`.
+    Link {
+        #[command(subcommand)]
+        action: link::Action,
+        /// The configuration.
+        #[arg(
+            short,
+            long,
+            value_name = "FILE",
+            global = true,
+            default_value = "sprat.yaml"
+        )]
+        config: PathBuf,
+    },
     /// Print the JSON Schema of the configuration.
     Schema,
 }
@@ -61,6 +76,7 @@ pub fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run { config, workers } => run(&config, workers),
         Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
+        Command::Link { action, config } => set_link(&config, action),
         Command::Schema => schema(),
     };
     match done {
@@ -86,6 +102,11 @@ fn load(file: &Path) -> anyhow::Result<Config> {
 fn check(file: &Path) -> anyhow::Result<()> {
     load(file)?;
     print(&format!("{}: ok", file.display()));
+    Ok(())
+}
+
+fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
+    print(&link::run(&load(file)?, action)?);
     Ok(())
 }
 

@@ -30,7 +30,7 @@ use crate::error::Reason;
 use crate::framing::HeadWatch;
 use crate::handler;
 use crate::record::Record;
-use crate::uplink::{Io, SocketGauge};
+use crate::uplink::{Io, Outlet, SocketGauge};
 use crate::worker::{ListenerState, Worker};
 
 /// What a connection is waiting for.
@@ -72,8 +72,8 @@ pub(crate) struct Connection {
     /// The other end.
     pub(crate) peer: SocketAddr,
     peer_text: OnceCell<HeaderValue>,
-    /// What it puts on the uplink, if that is paced.
-    gauge: Option<Rc<SocketGauge>>,
+    /// How its bytes get onto the uplink.
+    outlet: Outlet,
     /// When the handler wants to be polled again.
     pub(crate) wake_at: Cell<Instant>,
     phase: Cell<Phase>,
@@ -97,7 +97,7 @@ impl Connection {
         worker: Rc<Worker>,
         listener: Rc<ListenerState>,
         peer: SocketAddr,
-        gauge: Option<Rc<SocketGauge>>,
+        outlet: Outlet,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -105,7 +105,7 @@ impl Connection {
             listener,
             peer,
             peer_text: OnceCell::new(),
-            gauge,
+            outlet,
             wake_at: Cell::new(now),
             phase: Cell::new(Phase::Head {
                 since: now,
@@ -132,9 +132,17 @@ impl Connection {
         })
     }
 
+    /// How its bytes get onto the uplink.
+    pub(crate) fn outlet(&self) -> &Outlet {
+        &self.outlet
+    }
+
     /// What it puts on the uplink, if that is paced.
     pub(crate) fn gauge(&self) -> Option<&Rc<SocketGauge>> {
-        self.gauge.as_ref()
+        match &self.outlet {
+            Outlet::Gauged(gauge) => Some(gauge),
+            Outlet::Plain | Outlet::Marked(_) => None,
+        }
     }
 
     /// Whether a response is on its way.

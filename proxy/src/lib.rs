@@ -16,6 +16,7 @@ mod error;
 mod framing;
 mod handler;
 mod headers;
+mod link;
 mod metrics;
 mod record;
 mod routing;

@@ -19,7 +19,7 @@ use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
     SLOWDOWN_BOUNDS, WorkerStats,
 };
-use crate::uplink::{PacedLink, UplinkView};
+use crate::uplink::{SharedUplink, UplinkView};
 use crate::upstream::Shared;
 
 /// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
@@ -37,7 +37,7 @@ impl Metrics {
         workers: Vec<Arc<WorkerStats>>,
         shared: &[Vec<Arc<Shared>>],
         catalogue: &Arc<Catalogue>,
-        link: Option<&Arc<PacedLink>>,
+        uplink: &SharedUplink,
     ) -> Self {
         let clusters = config.clusters.iter().zip(shared).map(|(cluster, shared)| {
             let endpoints = cluster.endpoints.iter().zip(shared);
@@ -54,7 +54,7 @@ impl Metrics {
             workers,
             catalogue: Arc::clone(catalogue),
         }));
-        if let Some(link) = link {
+        if let SharedUplink::Paced(link) = uplink {
             registry.register_collector(Box::new(UplinkView(Arc::clone(link))));
         }
         Self { registry }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
-use sprat_config::resolved::{self as config, Config, Rate};
-use sprat_scheduler::{EgressConfig, Pacer};
+use sprat_config::resolved::{self as config, Config, Engine, Rate};
+use sprat_scheduler::{Discipline, EgressConfig, Pacer};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, watch};
 
@@ -22,7 +22,8 @@ use crate::catalogue::Catalogue;
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
-use crate::uplink::{AutoRate, PacedLink, Uplink};
+use crate::uplink::kernel::KernelLink;
+use crate::uplink::{AutoRate, PacedLink, SharedUplink, Uplink};
 use crate::upstream::{Shared, Upstream};
 use crate::worker::{self, ListenerState, Stage, Worker};
 
@@ -119,7 +120,7 @@ impl Server {
             stats,
             &parts.shared,
             &parts.catalogue,
-            parts.link.as_ref(),
+            &parts.uplink,
         ));
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
@@ -266,13 +267,13 @@ struct Parts {
     log: Option<access_log::Sender>,
     epoch: Instant,
     reclaim: Arc<Notify>,
-    /// The uplink's scheduler, if it is paced.
-    link: Option<Arc<PacedLink>>,
+    uplink: SharedUplink,
 }
 
 impl Parts {
     fn new(config: &Config, log: Option<access_log::Sender>) -> anyhow::Result<Self> {
-        let link = paced_link(&config.uplink).context("cannot start the search for the rate")?;
+        let uplink =
+            shared_uplink(&config.uplink).context("cannot start the search for the rate")?;
         let random = RandomState::new();
         let hash_keys = (random.hash_one(0), random.hash_one(1));
         let catalogue = Catalogue::new(config.catalogue.max_bytes, config.catalogue.ttl, hash_keys);
@@ -288,7 +289,7 @@ impl Parts {
             log,
             epoch: Instant::now(),
             reclaim: Arc::default(),
-            link,
+            uplink,
         })
     }
 
@@ -330,7 +331,7 @@ impl Parts {
         Ok(Worker {
             routes: routing::routes(config)?,
             upstreams,
-            uplink: Uplink::new(self.link.as_ref())?,
+            uplink: Uplink::new(&self.uplink)?,
             catalogue: self.catalogue,
             log: self.log,
             epoch: self.epoch,
@@ -342,10 +343,13 @@ impl Parts {
     }
 }
 
-/// The scheduler of the uplink, unless everything goes at once.
-fn paced_link(uplink: &config::Uplink) -> io::Result<Option<Arc<PacedLink>>> {
+/// The uplink that the workers share.
+fn shared_uplink(uplink: &config::Uplink) -> io::Result<SharedUplink> {
+    if let (Engine::Kernel(engine), Discipline::Bands(cutoffs)) = (&uplink.engine, &uplink.policy) {
+        return Ok(SharedUplink::Kernel(KernelLink::new(engine.qdisc, cutoffs)));
+    }
     let (rate_bits_per_s, auto) = match uplink.rate {
-        Rate::Unlimited => return Ok(None),
+        Rate::Unlimited => return Ok(SharedUplink::Unlimited),
         Rate::Fixed(bits_per_s) => (bits_per_s, None),
         Rate::Auto => (AutoRate::initial_rate_bits_per_s(), Some(AutoRate::new())),
     };
@@ -359,5 +363,5 @@ fn paced_link(uplink: &config::Uplink) -> io::Result<Option<Arc<PacedLink>>> {
     if link.auto().is_some() {
         AutoRate::start(&link)?;
     }
-    Ok(Some(link))
+    Ok(SharedUplink::Paced(link))
 }

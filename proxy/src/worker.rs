@@ -260,12 +260,12 @@ fn admit(
     }
     worker.stats.connections.increment();
     worker.stats.open_connections.increment();
-    let gauge = worker.uplink.accept(&stream);
+    let outlet = worker.uplink.accept(&stream);
     let connection = Rc::new(Connection::new(
         Rc::clone(worker),
         Rc::clone(listener),
         peer,
-        gauge,
+        outlet,
     ));
     let key = worker
         .connections

@@ -1,16 +1,16 @@
 //! What one client connection has put on the wire.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 
 use socket2::SockRef;
 use sprat_scheduler::WireCost;
 use tokio::net::TcpStream;
 
+use super::flush::FlushGate;
 use super::link::WorkerLink;
 use crate::sys;
 
@@ -33,9 +33,8 @@ pub(crate) struct SocketGauge {
     promised: Cell<u64>,
     /// Wire bytes debited for this connection so far.
     debited: Cell<u64>,
-    /// A frame has been handed to the HTTP layer and is not all written.
-    unflushed: Cell<bool>,
-    on_flush: RefCell<Option<Waker>>,
+    /// Holds a body back until the socket has taken what it gave before.
+    pub(crate) gate: FlushGate,
     /// The socket's number on the uplink.
     socket: u64,
     /// A hash of the client's address: round trips differ between networks.
@@ -53,8 +52,7 @@ impl SocketGauge {
             cost,
             promised: Cell::new(0),
             debited: Cell::new(0),
-            unflushed: Cell::new(false),
-            on_flush: RefCell::new(None),
+            gate: FlushGate::default(),
             socket: worker.next_socket(),
             network: network(stream),
             written: Cell::new(0),
@@ -80,21 +78,6 @@ impl SocketGauge {
             .set(self.debited.get() + self.cost.bytes(bytes));
     }
 
-    /// A frame goes to the HTTP layer.
-    pub(crate) fn frame_given(&self) {
-        self.unflushed.set(true);
-    }
-
-    /// Ready once all that was given is in the socket: a connection that TCP
-    /// holds back is not ready for more.
-    pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
-        if !self.unflushed.get() {
-            return Poll::Ready(());
-        }
-        *self.on_flush.borrow_mut() = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
     /// The kernel took `written` of `offered` bytes.
     pub(crate) fn wrote(&self, written: usize, offered: usize, socket: BorrowedFd<'_>) {
         let written = written as u64;
@@ -109,9 +92,7 @@ impl SocketGauge {
         if written == offered as u64 {
             // What is promised now was an over-estimate of a head's length.
             self.promised.set(0);
-            self.unflushed.set(false);
-            let waker = self.on_flush.borrow_mut().take();
-            waker.into_iter().for_each(Waker::wake);
+            self.gate.flushed();
         }
     }
 

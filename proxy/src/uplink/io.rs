@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::Outlet;
 use crate::connection::Connection;
 
 /// A client's socket. What it reads and writes is told to its [`Connection`],
@@ -24,13 +25,21 @@ impl Io {
         Self { stream, connection }
     }
 
+    fn mark(&self) {
+        if let Outlet::Marked(mark) = self.connection.outlet() {
+            mark.apply(self.stream.as_fd());
+        }
+    }
+
     /// Of `offered` bytes some were written, or none.
     fn note(&self, written: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => {
                 self.connection.on_written(bytes);
-                if let Some(gauge) = self.connection.gauge() {
-                    gauge.wrote(bytes, offered, self.stream.as_fd());
+                match self.connection.outlet() {
+                    Outlet::Plain => {}
+                    Outlet::Gauged(gauge) => gauge.wrote(bytes, offered, self.stream.as_fd()),
+                    Outlet::Marked(mark) => mark.wrote(bytes, offered),
                 }
             }
             Poll::Ready(Err(_)) => {}
@@ -67,6 +76,7 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.mark();
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.note(written, bytes.len())
     }
@@ -76,6 +86,7 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.mark();
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.note(written, slices.iter().map(|slice| slice.len()).sum())
     }

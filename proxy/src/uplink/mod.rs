@@ -1,8 +1,10 @@
 //! The way out: responses go to clients in the scheduler's order.
 
 mod auto;
+mod flush;
 mod gauge;
 mod io;
+pub(crate) mod kernel;
 mod link;
 mod metrics;
 mod paced;
@@ -29,9 +31,31 @@ use crate::record::Record;
 pub(crate) use auto::AutoRate;
 pub(crate) use gauge::SocketGauge;
 pub(crate) use io::Io;
+use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
 pub(crate) use link::{PacedLink, WorkerLink};
 pub(crate) use metrics::UplinkView;
 use paced::{Paced, head_bytes, pace, send_ahead};
+
+/// The uplink that all workers share.
+#[derive(Clone)]
+pub(crate) enum SharedUplink {
+    /// Everything at once.
+    Unlimited,
+    /// In the scheduler's order, at the link's pace.
+    Paced(Arc<PacedLink>),
+    /// In the order of the kernel's queueing discipline.
+    Kernel(Arc<KernelLink>),
+}
+
+/// How a connection's bytes get onto the uplink.
+pub(crate) enum Outlet {
+    /// At once.
+    Plain,
+    /// Debited to the scheduler.
+    Gauged(Rc<SocketGauge>),
+    /// With a priority.
+    Marked(Rc<SocketMark>),
+}
 
 /// What a worker sends responses through.
 #[derive(Clone)]
@@ -40,6 +64,8 @@ pub(crate) enum Uplink {
     Unlimited,
     /// In the scheduler's order, at the link's pace.
     Paced(Rc<WorkerLink>),
+    /// In the order of the kernel's queueing discipline.
+    Kernel(Arc<KernelLink>),
 }
 
 impl Uplink {
@@ -48,17 +74,18 @@ impl Uplink {
     /// # Errors
     ///
     /// No timer can be had from the kernel.
-    pub(crate) fn new(link: Option<&Arc<PacedLink>>) -> std::io::Result<Self> {
-        Ok(match link {
-            None => Self::Unlimited,
-            Some(link) => Self::Paced(WorkerLink::new(Arc::clone(link))?),
+    pub(crate) fn new(shared: &SharedUplink) -> std::io::Result<Self> {
+        Ok(match shared {
+            SharedUplink::Unlimited => Self::Unlimited,
+            SharedUplink::Paced(link) => Self::Paced(WorkerLink::new(Arc::clone(link))?),
+            SharedUplink::Kernel(link) => Self::Kernel(Arc::clone(link)),
         })
     }
 
     /// Grants whenever the link gets free; runs as long as the worker.
     pub(crate) async fn run(&self) {
         match self {
-            Self::Unlimited => {}
+            Self::Unlimited | Self::Kernel(_) => {}
             Self::Paced(worker) => Rc::clone(worker).run().await,
         }
     }
@@ -72,6 +99,7 @@ impl Uplink {
         let bytes = match self {
             Self::Unlimited => return,
             Self::Paced(worker) => worker.unsent_bytes(),
+            Self::Kernel(_) => UNSENT_BYTES,
         };
         if let Err(error) = SockRef::from(socket).set_tcp_notsent_lowat(bytes) {
             tracing::warn!(%error, "TCP_NOTSENT_LOWAT is not taken: the kernel's buffers are its own");
@@ -79,17 +107,18 @@ impl Uplink {
     }
 
     /// Prepares a client's socket that has just been accepted.
-    pub(crate) fn accept(&self, stream: &TcpStream) -> Option<Rc<SocketGauge>> {
+    pub(crate) fn accept(&self, stream: &TcpStream) -> Outlet {
         match self {
-            Self::Unlimited => None,
-            Self::Paced(worker) => Some(SocketGauge::new(worker, stream)),
+            Self::Unlimited => Outlet::Plain,
+            Self::Paced(worker) => Outlet::Gauged(SocketGauge::new(worker, stream)),
+            Self::Kernel(link) => Outlet::Marked(SocketMark::new(link)),
         }
     }
 
     /// The link's rate, if it has one.
     pub(crate) fn rate_bits_per_s(&self) -> Option<f64> {
         match self {
-            Self::Unlimited => None,
+            Self::Unlimited | Self::Kernel(_) => None,
             Self::Paced(worker) => Some(worker.rate_bits_per_s() as f64),
         }
     }
@@ -105,13 +134,19 @@ impl Uplink {
     ) -> Response<Body> {
         record.known = known;
         record.respond(response.status());
-        let inner = match connection.gauge() {
-            None => response.map(Inner::Upstream),
-            Some(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
+        let inner = match connection.outlet() {
+            Outlet::Plain => response.map(Inner::Upstream),
+            Outlet::Marked(mark) if response.body().is_end_stream() => {
+                mark.unmark();
+                response.map(Inner::Upstream)
+            }
+            Outlet::Marked(mark) => response
+                .map(|body| Inner::Marked(Box::new(Marked::new(body, connection, mark, known)))),
+            Outlet::Gauged(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
                 send_ahead(gauge, head_bytes(&response)).await;
                 response.map(Inner::Upstream)
             }
-            Some(gauge) => match pace(connection, gauge, known, response).await {
+            Outlet::Gauged(gauge) => match pace(connection, gauge, known, response).await {
                 Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
                 Err(_) => {
                     let full = Reason::UplinkFull;
@@ -139,8 +174,10 @@ impl Uplink {
         record.known = Size::Exact(bytes);
         record.fail(reason);
         record.respond(response.status());
-        if let Some(gauge) = connection.gauge() {
-            send_ahead(gauge, head_bytes(&response) + bytes).await;
+        match connection.outlet() {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => send_ahead(gauge, head_bytes(&response) + bytes).await,
+            Outlet::Marked(mark) => mark.unmark(),
         }
         response.map(|text| Body::new(Inner::Local(Some(text)), connection, record))
     }
@@ -156,6 +193,7 @@ pub(crate) struct Body {
 enum Inner {
     Upstream(Incoming),
     Paced(Box<Paced<Incoming>>),
+    Marked(Box<Marked<Incoming>>),
     Local(Option<Bytes>),
 }
 
@@ -205,6 +243,7 @@ impl HttpBody for Body {
                 frame
             }
             Inner::Paced(paced) => ready!(Pin::new(&mut **paced).poll_frame(cx)),
+            Inner::Marked(marked) => ready!(Pin::new(&mut **marked).poll_frame(cx)),
             Inner::Local(text) => text.take().map(|text| Ok(Frame::data(text))),
         };
         match frame {
@@ -233,6 +272,7 @@ impl HttpBody for Body {
         match &self.inner {
             Inner::Upstream(incoming) => incoming.is_end_stream(),
             Inner::Paced(paced) => paced.is_end_stream(),
+            Inner::Marked(marked) => marked.is_end_stream(),
             Inner::Local(text) => text.is_none(),
         }
     }
@@ -241,6 +281,7 @@ impl HttpBody for Body {
         match &self.inner {
             Inner::Upstream(incoming) => incoming.size_hint(),
             Inner::Paced(paced) => paced.size_hint(),
+            Inner::Marked(marked) => marked.size_hint(),
             Inner::Local(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
         }
     }

@@ -188,7 +188,7 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
             self.chunks.swap(0, 1);
         }
         self.credit -= data.len() as u64;
-        self.gauge.frame_given();
+        self.gauge.gate.frame_given();
         data
     }
 }
@@ -209,7 +209,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
             // What was granted before must be in the socket first: a
             // connection that TCP holds back does not queue for more.
             if this.credit == 0 {
-                ready!(this.gauge.poll_flushed(cx));
+                ready!(this.gauge.gate.poll_flushed(cx));
             }
             if let Err(error) = ready!(this.poll_fill(cx)) {
                 return Poll::Ready(Some(Err(error)));

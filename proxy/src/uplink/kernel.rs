@@ -1,0 +1,252 @@
+//! Engine `kernel`: the order is the queueing discipline's, told by
+//! `SO_PRIORITY` (TOCS03 2.1, 2.2).
+//!
+//! A response's socket has the priority of its remaining size, set anew each
+//! time that crosses a cutoff. What has no size yet keeps the priority of an
+//! unmarked packet, the highest: SYN-ACKs, acknowledgements, heads.
+
+use std::os::fd::BorrowedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use socket2::SockRef;
+use sprat_config::resolved::Qdisc;
+use sprat_scheduler::{Cutoffs, Size, SizeClasses};
+
+use super::flush::FlushGate;
+use crate::connection::Connection;
+
+/// The kernel may hold this much unsent for a connection: its order is that of
+/// the priority at the moment of sending, so little may wait behind it.
+pub(crate) const UNSENT_BYTES: u32 = 16 << 10;
+
+/// A frame at most, for the same reason.
+const FRAME_BYTES: usize = 16 << 10;
+
+/// The priority of what is not marked.
+const UNMARKED: u32 = 0;
+
+/// The HTB class that unmarked packets take; size classes follow it.
+pub(crate) const HTB_FAST_CLASS: u32 = 0x10;
+
+/// Major number of the queueing discipline's handle.
+pub(crate) const HANDLE: u32 = 1;
+
+/// `SO_PRIORITY` of the first size class.
+fn first_priority(qdisc: Qdisc) -> u32 {
+    match qdisc {
+        // Band 0 is for what is not marked.
+        Qdisc::Prio => 1,
+        Qdisc::Htb => (HANDLE << 16) + HTB_FAST_CLASS + 1,
+    }
+}
+
+/// Assigns priorities, for all workers.
+pub(crate) struct KernelLink {
+    first: u32,
+    classes: Mutex<SizeClasses>,
+    complained: AtomicBool,
+}
+
+impl KernelLink {
+    /// Priorities as `qdisc` has them, for classes that end at `cutoffs`.
+    pub(crate) fn new(qdisc: Qdisc, cutoffs: &Cutoffs) -> Arc<Self> {
+        Arc::new(Self {
+            first: first_priority(qdisc),
+            classes: Mutex::new(SizeClasses::new(cutoffs)),
+            complained: AtomicBool::new(false),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SizeClasses> {
+        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The priority of a response with `remaining` bytes, and how many of them
+    /// it has in its class.
+    fn priority(&self, remaining: u64) -> (u32, u64) {
+        let classes = self.lock();
+        let class = classes.class(remaining);
+        let below = match usize::from(class).checked_sub(1) {
+            Some(lower) => classes.cutoffs().get(lower).copied().unwrap_or(0),
+            None => 0,
+        };
+        (
+            self.first + u32::from(class),
+            remaining - below.min(remaining),
+        )
+    }
+
+    fn observe(&self, bytes: u64) {
+        self.lock().observe(bytes);
+    }
+}
+
+/// A connection's priority: what its response wants and what its socket has.
+pub(crate) struct SocketMark {
+    link: Arc<KernelLink>,
+    wanted: std::cell::Cell<u32>,
+    current: std::cell::Cell<u32>,
+    gate: FlushGate,
+}
+
+impl SocketMark {
+    /// A connection that has just been accepted.
+    pub(crate) fn new(link: &Arc<KernelLink>) -> Rc<Self> {
+        Rc::new(Self {
+            link: Arc::clone(link),
+            wanted: UNMARKED.into(),
+            current: UNMARKED.into(),
+            gate: FlushGate::default(),
+        })
+    }
+
+    /// Before a write: gives the socket the priority that its bytes want.
+    pub(crate) fn apply(&self, socket: BorrowedFd<'_>) {
+        let wanted = self.wanted.get();
+        if self.current.replace(wanted) == wanted {
+            return;
+        }
+        if let Err(error) = SockRef::from(&socket).set_priority(wanted)
+            && !self.link.complained.swap(true, Ordering::Relaxed)
+        {
+            tracing::error!(
+                %error,
+                priority = wanted,
+                "SO_PRIORITY is refused: responses go out in one class. Priorities above 6 \
+                 need CAP_NET_RAW: setcap cap_net_raw+ep, or AmbientCapabilities=CAP_NET_RAW"
+            );
+        }
+    }
+
+    /// The kernel took `written` of `offered` bytes.
+    pub(crate) fn wrote(&self, written: usize, offered: usize) {
+        if written == offered {
+            self.gate.flushed();
+        }
+    }
+
+    /// What comes next has no size yet.
+    pub(crate) fn unmark(&self) {
+        self.wanted.set(UNMARKED);
+    }
+}
+
+/// A body whose bytes have the priority of what is left of it.
+pub(crate) struct Marked<B> {
+    inner: B,
+    mark: Rc<SocketMark>,
+    connection: Rc<Connection>,
+    size: Size,
+    sent: u64,
+    chunk: Bytes,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Marked<B> {
+    /// A response of `size` bytes on this connection.
+    pub(crate) fn new(
+        inner: B,
+        connection: &Rc<Connection>,
+        mark: &Rc<SocketMark>,
+        size: Size,
+    ) -> Self {
+        if let Size::Exact(bytes) = size {
+            mark.link.observe(bytes);
+        }
+        let body = Self {
+            inner,
+            mark: Rc::clone(mark),
+            connection: Rc::clone(connection),
+            size,
+            sent: 0,
+            chunk: Bytes::new(),
+        };
+        // The head goes with the body, unless it goes before the size is known.
+        if size.bytes().is_some() {
+            body.next_class();
+        }
+        body
+    }
+
+    /// Marks what follows; how many bytes of it are in the same class.
+    fn next_class(&self) -> u64 {
+        let remaining = match self.size.bytes() {
+            Some(bytes) if self.sent < bytes => bytes - self.sent,
+            // Unknown, or outgrown: by what it has got so far.
+            _ => self.sent,
+        };
+        let (priority, bytes) = self.mark.link.priority(remaining);
+        self.mark.wanted.set(priority);
+        bytes.max(1)
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Marked<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.get_mut();
+        ready!(this.mark.gate.poll_flushed(cx));
+        if this.chunk.is_empty() {
+            let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) else {
+                this.connection.upstream_silent();
+                return Poll::Pending;
+            };
+            this.connection.upstream_sent();
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => this.chunk = data,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let in_class = usize::try_from(this.next_class()).unwrap_or(usize::MAX);
+        let bytes = this.chunk.len().min(in_class).min(FRAME_BYTES);
+        let data = this.chunk.split_to(bytes);
+        this.sent += bytes as u64;
+        this.mark.gate.frame_given();
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.chunk.is_empty() && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = self.chunk.len() as u64;
+        let inner = self.inner.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + held);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + held);
+        }
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_follow_the_papers_table() {
+        let prio = KernelLink::new(Qdisc::Prio, &Cutoffs::paper());
+        // Remaining bytes: band, and bytes until the next.
+        assert_eq!(prio.priority(100), (1, 100));
+        assert_eq!(prio.priority(1024), (1, 1024));
+        assert_eq!(prio.priority(1025), (2, 1));
+        assert_eq!(prio.priority(60 << 10), (6, 10 << 10));
+        let htb = KernelLink::new(Qdisc::Htb, &Cutoffs::two_class());
+        assert_eq!(htb.priority(1000).0, 0x1_0011);
+        assert_eq!(htb.priority(2000).0, 0x1_0012);
+    }
+}

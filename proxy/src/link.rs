@@ -19,7 +19,7 @@ const PRIO_BANDS: usize = 16;
 
 /// Packets that may wait in each class. TOCS03's 100 were for all; a class in
 /// which many large responses wait needs more, or it drops and they slow down.
-const CLASS_PACKETS: u32 = 1000;
+const CLASS_PACKETS: u32 = 100;
 
 /// A full segment on the wire.
 const SEGMENT: u64 = 1514;
@@ -60,8 +60,16 @@ pub(crate) fn run(config: &Config, action: Action) -> anyhow::Result<String> {
     match action {
         Action::Plan => Ok(plan.commands.join("\n")),
         Action::Apply { replace } => {
-            if !replace {
-                refuse_foreign(device)?;
+            let shown = tc(&format!("tc qdisc show dev {device}"))?;
+            if let Some(set) = set_by_somebody(&shown) {
+                if !replace && !is_ours(&shown) {
+                    bail!(
+                        "{device} has a queueing discipline that somebody has set ({set}): \
+                         `sprat link apply --replace` replaces it"
+                    );
+                }
+                // tc replaces a discipline in place by one of its own kind only.
+                tc(&format!("tc qdisc del dev {device} root"))?;
             }
             for command in &plan.commands {
                 tc(command)?;
@@ -174,19 +182,11 @@ fn is_ours(shown: &str) -> bool {
     })
 }
 
-/// Somebody's own discipline is not silently lost.
-fn refuse_foreign(device: &str) -> anyhow::Result<()> {
-    let shown = tc(&format!("tc qdisc show dev {device}"))?;
-    // Handle 0: is what the kernel put there by itself.
-    let root = shown.lines().find(|line| line.contains(" root "));
-    match root {
-        Some(line) if !line.contains(" 0: root") && !is_ours(&shown) => bail!(
-            "{device} has a queueing discipline that somebody has set ({}): \
-             `sprat link apply --replace` replaces it",
-            line.trim()
-        ),
-        _ => Ok(()),
-    }
+/// The root of a `tc qdisc show`, unless the kernel put it there by itself
+/// (its handle is then 0).
+fn set_by_somebody(shown: &str) -> Option<&str> {
+    let root = shown.lines().find(|line| line.contains(" root "))?;
+    (!root.contains(" 0: root")).then(|| root.trim())
 }
 
 /// Runs one command of ours; its standard output.
@@ -245,11 +245,11 @@ mod tests {
                  ceil 10000000bit burst 3100 cburst 3100 quantum 1514"
                     .to_owned(),
                 format!("tc class replace dev eth0 parent 1:1 classid 1:10 htb prio 0 {common}"),
-                "tc qdisc replace dev eth0 parent 1:10 handle 10: pfifo limit 1000".to_owned(),
+                "tc qdisc replace dev eth0 parent 1:10 handle 10: pfifo limit 100".to_owned(),
                 format!("tc class replace dev eth0 parent 1:1 classid 1:11 htb prio 1 {common}"),
-                "tc qdisc replace dev eth0 parent 1:11 handle 11: pfifo limit 1000".to_owned(),
+                "tc qdisc replace dev eth0 parent 1:11 handle 11: pfifo limit 100".to_owned(),
                 format!("tc class replace dev eth0 parent 1:1 classid 1:12 htb prio 2 {common}"),
-                "tc qdisc replace dev eth0 parent 1:12 handle 12: pfifo limit 1000".to_owned(),
+                "tc qdisc replace dev eth0 parent 1:12 handle 12: pfifo limit 100".to_owned(),
             ]
         );
     }
@@ -283,5 +283,8 @@ mod tests {
         assert!(is_ours("qdisc htb 1: root refcnt 2 r2q 10 default 0x10"));
         assert!(!is_ours("qdisc tbf 8001: root refcnt 2 rate 10Mbit"));
         assert!(!is_ours("qdisc pfifo 10: parent 1:10 limit 1000p"));
+        assert_eq!(set_by_somebody("qdisc noqueue 0: root refcnt 2 "), None);
+        let tbf = "qdisc tbf 8001: root refcnt 2 rate 10Mbit";
+        assert_eq!(set_by_somebody(tbf), Some(tbf));
     }
 }

@@ -346,7 +346,12 @@ impl Parts {
 /// The uplink that the workers share.
 fn shared_uplink(uplink: &config::Uplink) -> io::Result<SharedUplink> {
     if let (Engine::Kernel(engine), Discipline::Bands(cutoffs)) = (&uplink.engine, &uplink.policy) {
-        return Ok(SharedUplink::Kernel(KernelLink::new(engine.qdisc, cutoffs)));
+        let rate_bits_per_s = match uplink.rate {
+            Rate::Fixed(bits_per_s) => Some(bits_per_s),
+            Rate::Auto | Rate::Unlimited => None,
+        };
+        let link = KernelLink::new(engine.qdisc, cutoffs, rate_bits_per_s);
+        return Ok(SharedUplink::Kernel(link));
     }
     let (rate_bits_per_s, auto) = match uplink.rate {
         Rate::Unlimited => return Ok(SharedUplink::Unlimited),

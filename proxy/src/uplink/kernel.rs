@@ -20,6 +20,7 @@ use sprat_scheduler::{Cutoffs, Size, SizeClasses};
 
 use super::flush::FlushGate;
 use crate::connection::Connection;
+use crate::sys::set_max_pacing_rate;
 
 /// The kernel may hold this much unsent for a connection: its order is that of
 /// the priority at the moment of sending, so little may wait behind it.
@@ -27,6 +28,10 @@ pub(crate) const UNSENT_BYTES: u32 = 16 << 10;
 
 /// A frame at most, for the same reason.
 const FRAME_BYTES: usize = 16 << 10;
+
+/// A connection may send at this multiple of the link's rate: more than the
+/// link, so that one alone fills it.
+const PACING_GAIN: u64 = 2;
 
 /// The priority of what is not marked.
 const UNMARKED: u32 = 0;
@@ -49,18 +54,35 @@ fn first_priority(qdisc: Qdisc) -> u32 {
 /// Assigns priorities, for all workers.
 pub(crate) struct KernelLink {
     first: u32,
+    /// The link's, if it is known.
+    rate_bits_per_s: Option<u64>,
     classes: Mutex<SizeClasses>,
     complained: AtomicBool,
 }
 
 impl KernelLink {
     /// Priorities as `qdisc` has them, for classes that end at `cutoffs`.
-    pub(crate) fn new(qdisc: Qdisc, cutoffs: &Cutoffs) -> Arc<Self> {
+    pub(crate) fn new(qdisc: Qdisc, cutoffs: &Cutoffs, rate_bits_per_s: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
+            rate_bits_per_s,
             first: first_priority(qdisc),
             classes: Mutex::new(SizeClasses::new(cutoffs)),
             complained: AtomicBool::new(false),
         })
+    }
+
+    /// Prepares a listening socket; what it accepts inherits it.
+    ///
+    /// A connection paced by TCP at little more than the link's rate has two
+    /// segments in the queueing discipline, rather than its whole window: they
+    /// are what a change of class cannot reach, and what is overtaken by it.
+    pub(crate) fn listen(&self, socket: BorrowedFd<'_>) {
+        let Some(rate) = self.rate_bits_per_s else {
+            return;
+        };
+        if let Err(error) = set_max_pacing_rate(socket, PACING_GAIN * rate / 8) {
+            tracing::warn!(%error, "SO_MAX_PACING_RATE is not taken: classes change late");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, SizeClasses> {
@@ -239,13 +261,13 @@ mod tests {
 
     #[test]
     fn priorities_follow_the_papers_table() {
-        let prio = KernelLink::new(Qdisc::Prio, &Cutoffs::paper());
+        let prio = KernelLink::new(Qdisc::Prio, &Cutoffs::paper(), None);
         // Remaining bytes: band, and bytes until the next.
         assert_eq!(prio.priority(100), (1, 100));
         assert_eq!(prio.priority(1024), (1, 1024));
         assert_eq!(prio.priority(1025), (2, 1));
         assert_eq!(prio.priority(60 << 10), (6, 10 << 10));
-        let htb = KernelLink::new(Qdisc::Htb, &Cutoffs::two_class());
+        let htb = KernelLink::new(Qdisc::Htb, &Cutoffs::two_class(), None);
         assert_eq!(htb.priority(1000).0, 0x1_0011);
         assert_eq!(htb.priority(2000).0, 0x1_0012);
     }

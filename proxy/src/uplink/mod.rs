@@ -11,6 +11,7 @@ mod paced;
 mod timer;
 
 use std::convert::Infallible;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -99,7 +100,10 @@ impl Uplink {
         let bytes = match self {
             Self::Unlimited => return,
             Self::Paced(worker) => worker.unsent_bytes(),
-            Self::Kernel(_) => UNSENT_BYTES,
+            Self::Kernel(link) => {
+                link.listen(socket.as_fd());
+                UNSENT_BYTES
+            }
         };
         if let Err(error) = SockRef::from(socket).set_tcp_notsent_lowat(bytes) {
             tracing::warn!(%error, "TCP_NOTSENT_LOWAT is not taken: the kernel's buffers are its own");

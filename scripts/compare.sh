@@ -195,15 +195,16 @@ for system in $SYSTEMS; do
     start "$system"
     say "== $system"
     in_client "$target/sprat-loadgen" replay --trace "$trace" --target "http://$FARM:8080" \
-        --name "$system" --seed "$SEED" --load "$LOAD" --uplink "$UPLINK" -o "$RESULTS/$system.csv"
+        --name "$system" --seed "$SEED" --load "$LOAD" --uplink "$UPLINK" -o "$RESULTS/$system.csv.gz"
     stop_system
 done
 
 "$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" -o "$RESULTS"
 results=()
-for system in $SYSTEMS ideal-ps ideal-srpt; do
-    results+=("$RESULTS/$system.csv")
+for system in $SYSTEMS; do
+    results+=("$RESULTS/$system.csv.gz")
 done
+results+=("$RESULTS/ideal-ps.csv" "$RESULTS/ideal-srpt.csv")
 "$target/sprat-loadgen" report "${results[@]}" -o "$RESULTS" \
     --title "Response times at $LOAD of a $UPLINK link"
 say "The report: $RESULTS/index.html"

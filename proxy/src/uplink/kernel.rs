@@ -22,11 +22,12 @@ use super::flush::FlushGate;
 use crate::connection::Connection;
 use crate::sys::set_max_pacing_rate;
 
-/// The kernel may hold this much unsent for a connection: its order is that of
-/// the priority at the moment of sending, so little may wait behind it.
-pub(crate) const UNSENT_BYTES: u32 = 16 << 10;
+/// A write waits until the kernel has sent all that was written before: a
+/// packet has the priority that its socket has when it is sent, so what is
+/// still unsent when the class changes would go in a class too high.
+pub(crate) const UNSENT_BYTES: u32 = 1;
 
-/// A frame at most, for the same reason.
+/// A frame at most: what the kernel holds beyond the order for a connection.
 const FRAME_BYTES: usize = 16 << 10;
 
 /// A connection may send at this multiple of the link's rate: more than the

@@ -1,8 +1,9 @@
 //! `sprat link`: the queueing discipline that engine `kernel` relies on, as
-//! commands for tc(8).
+//! commands for tc(8) and ip(8).
 
 use std::fmt::Write as _;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use sprat_config::Config;
@@ -23,6 +24,14 @@ const CLASS_PACKETS: u32 = 100;
 
 /// A full segment on the wire.
 const SEGMENT: u64 = 1514;
+
+/// TCP hands the queueing discipline several segments as one packet, which
+/// nothing overtakes, whatever its priority. One such packet may take so long
+/// on the link (or be a single segment): `engine: pace`'s quantum.
+const PACKET: Duration = Duration::from_micros(300);
+
+/// Segments in a packet where nobody has set a bound (Linux's GSO_MAX_SEGS).
+const UNBOUND_SEGMENTS: u64 = 65_535;
 
 /// What `sprat link` does.
 #[derive(Clone, Copy, Debug, clap::Subcommand)]
@@ -60,7 +69,7 @@ pub(crate) fn run(config: &Config, action: Action) -> anyhow::Result<String> {
     match action {
         Action::Plan => Ok(plan.commands.join("\n")),
         Action::Apply { replace } => {
-            let shown = tc(&format!("tc qdisc show dev {device}"))?;
+            let shown = run_command(&format!("tc qdisc show dev {device}"))?;
             if let Some(set) = set_by_somebody(&shown) {
                 if !replace && !is_ours(&shown) {
                     bail!(
@@ -69,23 +78,27 @@ pub(crate) fn run(config: &Config, action: Action) -> anyhow::Result<String> {
                     );
                 }
                 // tc replaces a discipline in place by one of its own kind only.
-                tc(&format!("tc qdisc del dev {device} root"))?;
+                run_command(&format!("tc qdisc del dev {device} root"))?;
             }
             for command in &plan.commands {
-                tc(command)?;
+                if let Err(error) = run_command(command) {
+                    // Half a discipline orders nothing.
+                    let _ = plan.undo();
+                    return Err(error);
+                }
             }
             Ok(format!("{device}: {} commands run", plan.commands.len()))
         }
         Action::Show => {
-            let mut text = tc(&format!("tc -s qdisc show dev {device}"))?;
-            text.push_str(&tc(&format!("tc -s class show dev {device}"))?);
+            let mut text = run_command(&format!("tc -s qdisc show dev {device}"))?;
+            text.push_str(&run_command(&format!("tc -s class show dev {device}"))?);
             Ok(text)
         }
         Action::Remove => {
-            if !is_ours(&tc(&format!("tc qdisc show dev {device}"))?) {
+            if !is_ours(&run_command(&format!("tc qdisc show dev {device}"))?) {
                 bail!("{device} has no queueing discipline of `sprat link apply`");
             }
-            tc(&format!("tc qdisc del dev {device} root"))?;
+            plan.undo()?;
             Ok(format!("{device}: removed"))
         }
     }
@@ -105,13 +118,47 @@ impl Plan {
             Discipline::Bands(Cutoffs::Learnt { classes }) => usize::from(*classes),
             _ => bail!("`uplink.policy` must be `bands` or `srpt` with the kernel engine"),
         };
-        let commands = match (engine.qdisc, uplink.rate) {
+        let mut commands = match (engine.qdisc, uplink.rate) {
             (Qdisc::Prio, _) => prio(&device, classes)?,
             (Qdisc::Htb, Rate::Fixed(bits_per_s)) => htb(&device, classes, bits_per_s)?,
             (Qdisc::Htb, _) => bail!("`htb` needs a rate: set `uplink.rate`, such as 10mbit"),
         };
+        if let Rate::Fixed(bits_per_s) = uplink.rate {
+            let segments = segments_in_packet(bits_per_s);
+            commands.push(set_segments(&device, segments));
+        }
         Ok(Self { device, commands })
     }
+
+    /// Back to what the kernel has by default.
+    fn undo(&self) -> anyhow::Result<()> {
+        let device = &self.device;
+        run_command(&format!("tc qdisc del dev {device} root"))?;
+        let shown = run_command(&format!("ip -details link show dev {device}"))?;
+        let segments = device_segments(&shown).unwrap_or(UNBOUND_SEGMENTS);
+        run_command(&set_segments(device, segments)).map(drop)
+    }
+}
+
+/// How many segments a packet may have on a link of this rate.
+fn segments_in_packet(bits_per_s: u64) -> u64 {
+    let bytes = u128::from(bits_per_s) * PACKET.as_micros() / 8_000_000;
+    u64::try_from(bytes / u128::from(SEGMENT)).map_or(UNBOUND_SEGMENTS, |segments| {
+        segments.clamp(1, UNBOUND_SEGMENTS)
+    })
+}
+
+/// The command that bounds a packet's segments.
+fn set_segments(device: &str, segments: u64) -> String {
+    format!("ip link set dev {device} gso_max_segs {segments}")
+}
+
+/// What the device itself can take, in an `ip -details link show`: the
+/// kernel's default for `gso_max_segs`.
+fn device_segments(shown: &str) -> Option<u64> {
+    let mut words = shown.split_whitespace();
+    words.find(|word| *word == "tso_max_segs")?;
+    words.next()?.parse().ok()
 }
 
 /// Strict priority, with the device's own rate.
@@ -190,7 +237,7 @@ fn set_by_somebody(shown: &str) -> Option<&str> {
 }
 
 /// Runs one command of ours; its standard output.
-fn tc(command: &str) -> anyhow::Result<String> {
+fn run_command(command: &str) -> anyhow::Result<String> {
     let mut words = command.split(' ');
     let program = words.next().unwrap_or_default();
     let output = Command::new(program).args(words).output();
@@ -250,8 +297,21 @@ mod tests {
                 "tc qdisc replace dev eth0 parent 1:11 handle 11: pfifo limit 100".to_owned(),
                 format!("tc class replace dev eth0 parent 1:1 classid 1:12 htb prio 2 {common}"),
                 "tc qdisc replace dev eth0 parent 1:12 handle 12: pfifo limit 100".to_owned(),
+                "ip link set dev eth0 gso_max_segs 1".to_owned(),
             ]
         );
+    }
+
+    #[test]
+    fn packets_are_as_long_as_the_rate_allows() {
+        assert_eq!(segments_in_packet(10_000_000), 1);
+        assert_eq!(segments_in_packet(100_000_000), 2);
+        assert_eq!(segments_in_packet(1_000_000_000), 24);
+        assert_eq!(segments_in_packet(u64::MAX), UNBOUND_SEGMENTS);
+        let shown = "promiscuity 0 numtxqueues 2 gso_max_size 65536 gso_max_segs 1 \
+                     tso_max_size 524280 tso_max_segs 4096 gro_max_size 65536";
+        assert_eq!(device_segments(shown), Some(4096));
+        assert_eq!(device_segments("an older ip says nothing"), None);
     }
 
     #[test]

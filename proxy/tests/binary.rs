@@ -4,82 +4,12 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use common::binary::{Running, sprat};
 use common::*;
-
-fn sprat(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sprat"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-/// A running `sprat`; killed when dropped.
-struct Running {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Running {
-    fn start(configuration: &Path) -> Self {
-        let mut child = sprat(&[
-            "run",
-            "-c",
-            configuration.to_str().unwrap(),
-            "--workers",
-            "2",
-        ])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = log
-            .by_ref()
-            .map_while(Result::ok)
-            .find(|line| line.contains("listening"));
-        let line = line.expect("it says where it listens");
-        let plain: String = strip_colours(&line);
-        let address = plain
-            .split("address=")
-            .nth(1)
-            .unwrap()
-            .split(' ')
-            .next()
-            .unwrap();
-        let address = address.parse().unwrap();
-        // Read on, so that it never waits for the pipe.
-        std::thread::spawn(move || log.for_each(drop));
-        Self { child, address }
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill")
-            .args(["-s", name, &id])
-            .status()
-            .unwrap();
-        assert!(sent.success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn strip_colours(line: &str) -> String {
-    let mut parts = line.split('\u{1b}');
-    let first = parts.next().unwrap_or("").to_owned();
-    parts.fold(first, |text, part| {
-        text + part.split_once('m').map_or("", |(_, rest)| rest)
-    })
-}
 
 fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf {
     let path = directory.join("sprat.yaml");
@@ -194,33 +124,6 @@ fn check_prints_every_error_and_fails() {
             .contains("/nonexistent.yaml")
     );
     assert_eq!(sprat(&["run"]).output().unwrap().status.code(), Some(2));
-}
-
-#[test]
-fn check_accepts_every_example_and_a_server_starts_with_it() {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples");
-    let mut count = 0;
-    for entry in std::fs::read_dir(examples).unwrap() {
-        let path = entry.unwrap().path();
-        let output = sprat(&["check", path.to_str().unwrap()]).output().unwrap();
-        assert!(output.status.success(), "{path:?}: {output:?}");
-        let loaded = sprat_config::load(&path, &sprat_config::process_env).unwrap();
-        let mut config = loaded.config;
-        // Ports of this test's own, and nothing left behind.
-        for listener in &mut config.listeners {
-            listener.address = "127.0.0.1:0".parse().unwrap();
-        }
-        if let Some(admin) = &mut config.admin {
-            admin.address = "127.0.0.1:0".parse().unwrap();
-        }
-        config.access_log = None;
-        config.runtime.workers = 1;
-        let proxy = Proxy::start(&config);
-        assert!(proxy.metric(&["sprat_open_connections"]) == 0.0);
-        proxy.stop();
-        count += 1;
-    }
-    assert!(count > 0);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Origins, clients and configurations for tests over real sockets.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod binary;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -1,0 +1,95 @@
+//! Every example configuration serves.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::binary::sprat;
+use common::*;
+use sprat_config::resolved::{Config, EndpointAddress, HostPattern, PathPattern, Route};
+
+fn examples() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples");
+    let entries = std::fs::read_dir(directory).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "yaml")
+        })
+        .collect()
+}
+
+/// The configuration with this test's own ports in place of the example's.
+fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
+    for listener in &mut config.listeners {
+        listener.address = "127.0.0.1:0".parse().unwrap();
+    }
+    if let Some(admin) = &mut config.admin {
+        admin.address = "127.0.0.1:0".parse().unwrap();
+    }
+    for cluster in &mut config.clusters {
+        let mut own = (**cluster).clone();
+        for endpoint in &mut own.endpoints {
+            endpoint.address = EndpointAddress::Ip(origin.address);
+        }
+        *cluster = Arc::new(own);
+    }
+    for route in &mut config.routes {
+        let name = &route.cluster.name;
+        let cluster = config.clusters.iter().find(|own| own.name == *name);
+        route.cluster = Arc::clone(cluster.unwrap());
+    }
+    config.runtime.workers = 1;
+    config
+}
+
+/// A request that the route is meant for.
+fn request_for(route: &Route) -> String {
+    let host = match route.matches.hosts.last() {
+        None => "any.example".to_owned(),
+        Some(HostPattern::Exact(name)) => name.clone(),
+        Some(HostPattern::Suffix(suffix)) => format!("a{suffix}"),
+    };
+    let path = match &route.matches.path {
+        PathPattern::Any => "/any",
+        PathPattern::Exact(path) | PathPattern::Prefix(path) => path,
+    };
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+}
+
+#[test]
+fn check_accepts_every_example() {
+    assert!(!examples().is_empty());
+    for path in examples() {
+        let output = sprat(&["check", path.to_str().unwrap()]).output().unwrap();
+        assert!(output.status.success(), "{path:?}: {output:?}");
+    }
+}
+
+#[test]
+fn every_route_of_every_example_serves() {
+    let origin = Origin::http(|request| ok(&request.start));
+    for path in examples() {
+        let loaded = sprat_config::load(&path, &sprat_config::process_env).unwrap();
+        let config = on_own_ports(loaded.config, &origin);
+        let proxy = Proxy::logging(config.clone());
+        let mut client = proxy.connect();
+        for route in &config.routes {
+            let request = request_for(route);
+            let answer = client.ask(&request);
+            let served = answer.status() == 200 && answer.text().starts_with("GET /");
+            assert!(served, "{path:?}: {request}: {answer:?}");
+        }
+        let log = proxy.log_lines(config.routes.len());
+        for (line, route) in log.iter().zip(&config.routes) {
+            assert_eq!(line["cluster"], route.cluster.name, "{path:?}: {line}");
+        }
+        drop(client);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}

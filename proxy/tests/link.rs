@@ -1,0 +1,162 @@
+//! `sprat link` and engine `kernel` on a device of the test's own: a veth pair
+//! whose other end is the client, in a network namespace.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::process::Command;
+
+use common::binary::{Running, sprat};
+use common::*;
+
+/// Runs a command; what it printed, or that it failed and why.
+fn run(command: &str) -> Result<String, String> {
+    let mut words = command.split(' ');
+    let output = Command::new(words.next().unwrap()).args(words).output();
+    let output = output.map_err(|error| format!("{command}: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(format!("{command}: {}", text(&output.stderr)))
+    }
+}
+
+/// A device that leads to a namespace; gone when dropped.
+struct Lab {
+    namespace: String,
+    device: String,
+}
+
+const FARM: &str = "198.18.77.1";
+const CLIENT: &str = "198.18.77.2";
+
+impl Lab {
+    fn new() -> Result<Self, String> {
+        let id = std::process::id();
+        let lab = Self {
+            namespace: format!("sprat-test-{id}"),
+            device: format!("spr{id}"),
+        };
+        let Self { namespace, device } = &lab;
+        run(&format!("ip netns add {namespace}"))?;
+        for command in [
+            format!("ip link add {device} type veth peer name eth0 netns {namespace}"),
+            format!("ip address add {FARM}/30 dev {device}"),
+            format!("ip link set {device} up"),
+            format!("ip -n {namespace} address add {CLIENT}/30 dev eth0"),
+            format!("ip -n {namespace} link set eth0 up"),
+        ] {
+            run(&command)?;
+        }
+        Ok(lab)
+    }
+
+    /// The bytes that each class of the device has sent, by its minor number.
+    fn sent(&self, minor: &str) -> u64 {
+        let shown = run(&format!("tc -s class show dev {}", self.device)).unwrap();
+        let class = format!("class htb 1:{minor} ");
+        let (_, rest) = shown.split_once(&class).unwrap();
+        let sent = rest.split(" Sent ").nth(1).unwrap();
+        sent.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    fn segments(&self) -> String {
+        let shown = run(&format!("ip -details link show dev {}", self.device)).unwrap();
+        let (_, rest) = shown.split_once("gso_max_segs ").unwrap();
+        rest.split(' ').next().unwrap().to_owned()
+    }
+
+    fn fetch(&self, address: std::net::SocketAddr, path: &str) -> usize {
+        let namespace = &self.namespace;
+        let url = format!("http://{address}{path}");
+        let shown = run(&format!(
+            "ip netns exec {namespace} curl -fsS --max-time 20 -o /dev/null -w %{{size_download}} {url}"
+        ));
+        shown.unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // The device goes with its peer.
+        let _ = run(&format!("ip netns delete {}", self.namespace));
+    }
+}
+
+#[test]
+fn the_kernel_engine_orders_by_class_on_a_device_that_link_has_set_up() {
+    let needs = ["ip -V", "tc -V", "curl -V"];
+    let lab = needs
+        .iter()
+        .try_for_each(|command| run(command).map(drop))
+        .and_then(|()| Lab::new());
+    let lab = match lab {
+        Ok(lab) => lab,
+        Err(why) => {
+            eprintln!("skipped: it needs root, iproute2 and curl ({why})");
+            return;
+        }
+    };
+    let origin = Origin::http(|request| {
+        let bytes = request.start.split('/').nth(1).unwrap();
+        let bytes = bytes.split(' ').next().unwrap().parse().unwrap();
+        ok(&"x".repeat(bytes))
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sprat.yaml");
+    let text = format!(
+        "version: 1\nadmin: off\nlisteners: [{{address: '{FARM}:0'}}]\n\
+         uplink: {{rate: 10mbit, policy: bands, engine: {{name: kernel, qdisc: htb, device: {}}}}}\n\
+         clusters: {{farm: {{endpoints: ['{}']}}}}\nroutes: [{{cluster: farm}}]\n",
+        lab.device, origin.address
+    );
+    std::fs::write(&file, text).unwrap();
+    let link = |action: &[&str]| {
+        let mut arguments = vec!["link"];
+        arguments.extend(action);
+        arguments.extend(["-c", file.to_str().unwrap()]);
+        let output = sprat(&arguments).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    let segments_before = lab.segments();
+
+    // Somebody's discipline is not replaced without being told to.
+    let device = &lab.device;
+    run(&format!(
+        "tc qdisc add dev {device} root tbf rate 1gbit burst 10kb limit 10kb"
+    ))
+    .unwrap();
+    let (done, said) = link(&["apply"]);
+    assert!(!done && said.contains("--replace"), "{said}");
+    let (done, said) = link(&["apply", "--replace"]);
+    assert!(done, "{said}");
+    // Ours is.
+    let (done, said) = link(&["apply"]);
+    assert!(done, "{said}");
+    assert_eq!(lab.segments(), "1", "a packet is a segment at 10 Mbit/s");
+
+    let sprat = Running::start(&file);
+    assert_eq!(lab.fetch(sprat.address, "/100"), 100);
+    let smallest = lab.sent("11");
+    assert!(smallest > 100, "{smallest} bytes in the smallest class");
+    assert_eq!(lab.sent("16"), 0, "nothing large has been sent");
+    assert_eq!(lab.fetch(sprat.address, "/200000"), 200_000);
+    // All but the last 50 KB, and some of what was on its way then.
+    let largest = lab.sent("16");
+    assert!(largest > 100_000, "{largest} bytes in the largest class");
+    let (done, said) = link(&["show"]);
+    assert!(done && said.contains("class htb 1:16"), "{said}");
+
+    let (done, said) = link(&["remove"]);
+    assert!(done, "{said}");
+    assert_eq!(lab.segments(), segments_before);
+    let (done, said) = link(&["remove"]);
+    assert!(!done && said.contains("no queueing discipline"), "{said}");
+    assert_eq!(lab.fetch(sprat.address, "/200000"), 200_000);
+}

@@ -3,13 +3,13 @@
 # after the other; then the bounds and the report. By default at the load where
 # order counts most; the environment changes it:
 #
-#   UPLINK=10mbit LOAD=0.9 REQUESTS=18338 SEED=7 RESULTS=results/compare
+#   UPLINK=10mbit LOADS="0.5 0.7 0.9" REQUESTS=18338 SEED=7 RESULTS=results/compare
 #   SYSTEMS="nginx haproxy sprat-fair sprat-srpt ..."
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
 UPLINK=${UPLINK:-10mbit}
-LOAD=${LOAD:-0.9}
+LOADS=${LOADS:-0.9}
 REQUESTS=${REQUESTS:-18338}
 SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/compare}
@@ -180,31 +180,36 @@ start() {
     wait_for "$FARM:8080" "$1" "$system_pid"
 }
 
-mkdir -p "$RESULTS"
-trace=$RESULTS/trace.csv.gz
-"$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" --load "$LOAD" -o "$trace"
 "$target/sprat-loadgen" lab up --name "$LAB" --rate "$UPLINK"
 become_in_farm "$target/sprat-loadgen" origin --listen 127.0.0.1:9101 --listen 127.0.0.1:9102 \
     --listen 127.0.0.1:9103 >"$work/origin.log" 2>&1 &
 origin_pid=$!
 wait_for 127.0.0.1:9103 origin "$origin_pid"
 
-for system in $SYSTEMS; do
-    # A fresh queue for each: nothing of the last one stands in it.
-    "$target/sprat-loadgen" lab up --name "$LAB" --rate "$UPLINK" >/dev/null
-    start "$system"
-    say "== $system"
-    in_client "$target/sprat-loadgen" replay --trace "$trace" --target "http://$FARM:8080" \
-        --name "$system" --seed "$SEED" --load "$LOAD" --uplink "$UPLINK" -o "$RESULTS/$system.csv.gz"
-    stop_system
-done
+# at LOAD: every system on one trace, and the bounds.
+at() {
+    local load=$1 directory=$RESULTS/load-$1 system
+    local trace=$directory/trace.csv.gz
+    mkdir -p "$directory"
+    "$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" --load "$load" -o "$trace"
+    for system in $SYSTEMS; do
+        # A fresh queue for each: nothing of the last one stands in it.
+        "$target/sprat-loadgen" lab up --name "$LAB" --rate "$UPLINK" >/dev/null
+        start "$system"
+        say "== $system at $load"
+        in_client "$target/sprat-loadgen" replay --trace "$trace" --target "http://$FARM:8080" \
+            --name "$system" --seed "$SEED" --load "$load" --uplink "$UPLINK" -o "$directory/$system.csv.gz"
+        stop_system
+        results+=("$directory/$system.csv.gz")
+    done
+    "$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" -o "$directory"
+    results+=("$directory/ideal-ps.csv" "$directory/ideal-srpt.csv")
+}
 
-"$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" -o "$RESULTS"
 results=()
-for system in $SYSTEMS; do
-    results+=("$RESULTS/$system.csv.gz")
+for load in $LOADS; do
+    at "$load"
 done
-results+=("$RESULTS/ideal-ps.csv" "$RESULTS/ideal-srpt.csv")
 "$target/sprat-loadgen" report "${results[@]}" -o "$RESULTS" \
-    --title "Response times at $LOAD of a $UPLINK link"
+    --title "Response times on a $UPLINK link"
 say "The report: $RESULTS/index.html"

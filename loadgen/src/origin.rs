@@ -5,8 +5,10 @@ mod body;
 mod fault;
 mod recipe;
 mod server;
+mod service;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -14,6 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::cli;
 
 pub use server::{Running, start};
+pub use service::{Order, Service};
 
 /// Serve bodies of any size by URL, for proxies and load generators to fetch.
 #[derive(Debug, clap::Args)]
@@ -42,7 +45,7 @@ Examples:
   sprat-loadgen origin --listen 127.0.0.1:8001 --listen 127.0.0.1:8002 --listen 127.0.0.1:8003
 
   # a server that serves one request at a time, 10 Mbit of body in a second
-  sprat-loadgen origin --listen 127.0.0.1:8001 --one-at-a-time --bandwidth 10mbit
+  sprat-loadgen origin --listen 127.0.0.1:8001 --concurrency 1 --bandwidth 10mbit
 
   curl 'http://127.0.0.1:8001/size/100/a?delay=50ms&chunked=1'")]
 pub struct OriginArgs {
@@ -55,12 +58,16 @@ pub struct OriginArgs {
     /// A header to add to each response, `Name: value`; may be repeated
     #[arg(long, value_name = "HEADER", value_parser = header)]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// Serve one request at a time; others wait, first come, first served
-    #[arg(long, requires = "bandwidth")]
-    one_at_a_time: bool,
-    /// With --one-at-a-time: a request takes its body's size over this rate
-    #[arg(long, value_name = "RATE", requires = "one_at_a_time", value_parser = cli::rate)]
+    /// A request takes its body's size over this rate
+    #[arg(long, value_name = "RATE", value_parser = cli::rate)]
     bandwidth: Option<u64>,
+    /// With --bandwidth: and this long on top of it
+    #[arg(long, value_name = "TIME", requires = "bandwidth", value_parser = cli::span)]
+    overhead: Option<Duration>,
+    /// With --bandwidth: serve so many requests at a time, each at the full
+    /// rate; others wait, first come, first served. Without it, all share it
+    #[arg(long, value_name = "N", requires = "bandwidth", value_parser = clap::value_parser!(u16).range(1..))]
+    concurrency: Option<u16>,
     /// The most connections open at once; more wait to be accepted
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
@@ -75,8 +82,8 @@ pub struct Origin {
     pub threads: u16,
     /// Headers to add to each response.
     pub headers: HeaderMap,
-    /// Serves one request at a time, taking its body's size over this rate.
-    pub one_at_a_time_bits_per_s: Option<u64>,
+    /// What each address takes for its requests; nothing if `None`.
+    pub service: Option<Service>,
     /// The most connections open at once, over all threads.
     pub connections_max: u32,
 }
@@ -88,7 +95,7 @@ impl Default for Origin {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             threads: 1,
             headers: HeaderMap::new(),
-            one_at_a_time_bits_per_s: None,
+            service: None,
             connections_max: 50_000,
         }
     }
@@ -107,7 +114,14 @@ pub fn run(args: &OriginArgs) -> anyhow::Result<()> {
         listen: args.listen.clone(),
         threads: args.threads,
         headers: args.header.iter().cloned().collect(),
-        one_at_a_time_bits_per_s: args.bandwidth.filter(|_| args.one_at_a_time),
+        service: args.bandwidth.map(|bits_per_s| Service {
+            bits_per_s,
+            overhead: args.overhead.unwrap_or_default(),
+            order: match args.concurrency {
+                Some(slots) => Order::Concurrent(slots.into()),
+                None => Order::Shared,
+            },
+        }),
         connections_max: connections_max as u32,
     })?;
     for address in &running.addresses {

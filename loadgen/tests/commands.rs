@@ -157,7 +157,7 @@ fn mistakes_are_told_with_file_and_line() {
             vec!["origin", "--header", "x"],
             "a header is written `Name: value`",
         ),
-        (vec!["origin", "--one-at-a-time"], "--bandwidth"),
+        (vec!["origin", "--concurrency", "1"], "--bandwidth"),
     ] {
         let output = loadgen(dir.path(), &args);
         assert!(!output.status.success(), "{args:?}");

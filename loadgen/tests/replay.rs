@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use sprat_loadgen::origin::{self, Origin};
+use sprat_loadgen::origin::{self, Order, Origin, Service};
 use sprat_loadgen::replay::{Pace, Replay, Target, replay};
 use sprat_loadgen::results::{Failure, Outcome};
 use sprat_loadgen::trace::{Request, Trace};
@@ -145,7 +145,11 @@ fn a_delayed_or_paced_response_takes_at_least_that_long() {
 #[test]
 fn one_at_a_time_serves_one_after_the_other() {
     let address = serve(&Origin {
-        one_at_a_time_bits_per_s: Some(1_000_000),
+        service: Some(Service {
+            bits_per_s: 1_000_000,
+            overhead: Duration::ZERO,
+            order: Order::Concurrent(1),
+        }),
         ..Origin::default()
     });
     // 10 ms each: the last of eight cannot be done before 80 ms.

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -23,11 +23,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use tokio::time::Instant;
 
 use super::body::{ContentBody, TRAILER};
 use super::recipe::{Recipe, RecipeError};
-use super::{Origin, fault};
+use super::{Origin, fault, service};
 
 type Reply = Response<Either<ContentBody, Full<Bytes>>>;
 
@@ -53,9 +52,8 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
     let mut addresses = Vec::new();
     let mut by_thread: Vec<Vec<Server>> = (0..origin.threads).map(|_| Vec::new()).collect();
     for asked in &origin.listen {
-        let queue = origin
-            .one_at_a_time_bits_per_s
-            .map(|rate| Arc::new(ServiceQueue::new(rate)));
+        let work = origin.service.clone();
+        let work = work.map(|service| Arc::new(service::Server::new(service)));
         let mut address = *asked;
         for servers in &mut by_thread {
             let listener = bind(address, shared)
@@ -64,7 +62,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
             address = listener.local_addr()?;
             servers.push(Server {
                 listener,
-                queue: queue.clone(),
+                work: work.clone(),
             });
         }
         addresses.push(address);
@@ -85,7 +83,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
 /// One address as one thread serves it.
 struct Server {
     listener: StdListener,
-    queue: Option<Arc<ServiceQueue>>,
+    work: Option<Arc<service::Server>>,
 }
 
 /// Binds, so that other threads can bind the same address if `shared`. Not
@@ -132,9 +130,9 @@ async fn accept(server: Server, headers: Arc<HeaderMap>, room: Arc<Semaphore>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let headers = headers.clone();
-                let queue = server.queue.clone();
+                let work = server.work.clone();
                 tokio::task::spawn_local(async move {
-                    connection(stream, headers, queue).await;
+                    connection(stream, headers, work).await;
                     drop(permit);
                 });
             }
@@ -144,13 +142,17 @@ async fn accept(server: Server, headers: Arc<HeaderMap>, room: Arc<Semaphore>) {
 }
 
 /// Serves one connection until it ends or a fault takes it over.
-async fn connection(stream: TcpStream, headers: Arc<HeaderMap>, queue: Option<Arc<ServiceQueue>>) {
+async fn connection(
+    stream: TcpStream,
+    headers: Arc<HeaderMap>,
+    work: Option<Arc<service::Server>>,
+) {
     if stream.set_nodelay(true).is_err() {
         return; // Gone already.
     }
     let broken: Rc<Cell<Option<Recipe>>> = Rc::default();
     let service =
-        service_fn(|request| answer(request, headers.clone(), queue.clone(), broken.clone()));
+        service_fn(|request| answer(request, headers.clone(), work.clone(), broken.clone()));
     let mut connection = http1::Builder::new()
         .half_close(false)
         .header_read_timeout(None)
@@ -176,15 +178,18 @@ async fn connection(stream: TcpStream, headers: Arc<HeaderMap>, queue: Option<Ar
 async fn answer(
     request: Request<Incoming>,
     headers: Arc<HeaderMap>,
-    queue: Option<Arc<ServiceQueue>>,
+    work: Option<Arc<service::Server>>,
     broken: Rc<Cell<Option<Recipe>>>,
 ) -> Result<Reply, Infallible> {
     let mut reply = match Recipe::of_uri(request.uri()) {
         Ok(recipe) => {
-            match &queue {
-                Some(queue) => tokio::time::sleep_until(queue.join(&recipe)).await,
-                None if recipe.delay.is_zero() => {}
-                None => tokio::time::sleep(recipe.delay).await,
+            match &work {
+                // A head alone is no work.
+                Some(server) if request.method() != Method::HEAD => {
+                    server.serve(recipe.content.bytes, recipe.delay).await;
+                }
+                _ if recipe.delay.is_zero() => {}
+                _ => tokio::time::sleep(recipe.delay).await,
             }
             if recipe.fault.is_some() {
                 broken.set(Some(recipe));
@@ -238,36 +243,4 @@ fn explain(error: &RecipeError) -> Reply {
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     reply.headers_mut().insert(header::CONTENT_TYPE, text);
     reply
-}
-
-/// A server that serves one request at a time, first come, first served. Only
-/// the time when it will be free is kept: a request that has joined is served
-/// even if its client leaves.
-struct ServiceQueue {
-    bits_per_s: u64,
-    free_at: Mutex<Instant>,
-}
-
-impl ServiceQueue {
-    fn new(bits_per_s: u64) -> Self {
-        Self {
-            bits_per_s,
-            free_at: Mutex::new(Instant::now()),
-        }
-    }
-
-    /// When a request that joins now is done: its delay and its body's size
-    /// over the rate, after all those before it.
-    fn join(&self, recipe: &Recipe) -> Instant {
-        let body_s = recipe.content.bytes as f64 * 8.0 / self.bits_per_s as f64;
-        let service = Duration::try_from_secs_f64(body_s)
-            .unwrap_or(Duration::MAX)
-            .saturating_add(recipe.delay);
-        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = (*free_at).max(Instant::now());
-        if let Some(done) = start.checked_add(service) {
-            *free_at = done;
-        }
-        *free_at
-    }
 }

@@ -84,7 +84,7 @@ pub(crate) struct Connection {
     written: Cell<u64>,
     /// Responses handed over to hyper whose bytes may not be in the socket
     /// yet.
-    finishing: RefCell<Option<Record>>,
+    finishing: RefCell<Option<Box<Record>>>,
     waker: RefCell<Option<Waker>>,
     draining: Cell<bool>,
     cut: Cell<Option<Reason>>,
@@ -222,7 +222,7 @@ impl Connection {
 
     /// The response is complete up to what hyper and the socket still hold;
     /// the record is completed when the socket has taken it all.
-    pub(crate) fn finish(&self, record: Record) {
+    pub(crate) fn finish(&self, record: Box<Record>) {
         self.bounds.set(None);
         self.upstream_silent_since.set(None);
         if let Some(earlier) = self.finishing.replace(Some(record)) {

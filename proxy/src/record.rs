@@ -50,13 +50,14 @@ struct RequestLine {
 }
 
 impl Record {
-    /// A request whose head has just been read.
+    /// A request whose head has just been read. Boxed, for it is handed on
+    /// many times.
     pub(crate) fn open(
         connection: &Rc<Connection>,
         method: &Method,
         target: &Uri,
         headers: &HeaderMap,
-    ) -> Self {
+    ) -> Box<Self> {
         let logged = connection.worker.log.is_some();
         let request = logged.then(|| {
             Box::new(RequestLine {
@@ -69,13 +70,13 @@ impl Record {
     }
 
     /// A request whose head could not be read.
-    pub(crate) fn unreadable(connection: &Rc<Connection>) -> Self {
+    pub(crate) fn unreadable(connection: &Rc<Connection>) -> Box<Self> {
         Self::new(connection, None)
     }
 
-    fn new(connection: &Rc<Connection>, request: Option<Box<RequestLine>>) -> Self {
+    fn new(connection: &Rc<Connection>, request: Option<Box<RequestLine>>) -> Box<Self> {
         connection.worker.stats.open_requests.increment();
-        Self {
+        Box::new(Self {
             connection: Rc::clone(connection),
             started: Instant::now(),
             request,
@@ -90,7 +91,7 @@ impl Record {
             learn: None,
             reason: None,
             done: false,
-        }
+        })
     }
 
     /// When the request's head had been read.

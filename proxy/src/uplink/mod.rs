@@ -134,7 +134,7 @@ impl Uplink {
         response: Response<Incoming>,
         known: Size,
         accepts_json: bool,
-        mut record: Record,
+        mut record: Box<Record>,
     ) -> Response<Body> {
         record.known = known;
         record.respond(response.status());
@@ -167,7 +167,7 @@ impl Uplink {
         connection: &Rc<Connection>,
         reason: Reason,
         accepts_json: bool,
-        mut record: Record,
+        mut record: Box<Record>,
     ) -> Response<Body> {
         connection.begin_response(None);
         if reason.ends_connection() {
@@ -191,7 +191,7 @@ impl Uplink {
 pub(crate) struct Body {
     inner: Inner,
     connection: Rc<Connection>,
-    record: Option<Record>,
+    record: Option<Box<Record>>,
 }
 
 enum Inner {
@@ -202,7 +202,7 @@ enum Inner {
 }
 
 impl Body {
-    fn new(inner: Inner, connection: &Rc<Connection>, record: Record) -> Self {
+    fn new(inner: Inner, connection: &Rc<Connection>, record: Box<Record>) -> Self {
         Self {
             inner,
             connection: Rc::clone(connection),

@@ -18,8 +18,8 @@ const HTB_LEVELS: usize = 8;
 /// Bands of `prio`, as in TOCS03 2.1.
 const PRIO_BANDS: usize = 16;
 
-/// Packets that may wait in each class. TOCS03's 100 were for all; a class in
-/// which many large responses wait needs more, or it drops and they slow down.
+/// Packets that may wait in each class: as many as in TOCS03's one queue. More
+/// would keep the class that they were queued in.
 const CLASS_PACKETS: u32 = 100;
 
 /// A full segment on the wire.

@@ -252,8 +252,6 @@ pub struct WaitQueue {
     pub max_requests: usize,
     /// How long one may wait; `None` is without bound.
     pub timeout: Option<Duration>,
-    /// The time over which the queue's length is averaged for early discard.
-    pub averaging: Duration,
 }
 
 /// Which requests go where.

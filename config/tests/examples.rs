@@ -57,7 +57,6 @@ fn the_design_file_resolves_to_the_defaults() {
             scope: WaitScope::Cluster,
             max_requests: 1024,
             timeout: Some(Duration::from_secs(10)),
-            averaging: Duration::from_millis(500),
         },
         slow_start: Duration::ZERO,
         overload_page: None,

@@ -11,7 +11,7 @@ use crate::decode::{Context, Decode, Field, Of};
 use crate::names::FilePath;
 use crate::record::{choices, record, variants};
 use crate::resolved::{HashKey, WaitOrder, WaitScope};
-use crate::scalars::{Auto, Bytes, Count, Flag, LearntWord, MAX_SIZE, Off, Time, Unlimited};
+use crate::scalars::{Auto, Bytes, Count, Flag, LearntWord, MAX_SIZE, Off, Unlimited};
 use crate::tree::{Kind, Node};
 
 record! {
@@ -75,14 +75,10 @@ record! {
         /// `endpoint` where dispatch binds requests to endpoints (`sita`,
         /// `rpsq`, `ring_hash`, `maglev`), and `cluster` elsewhere.
         default("auto") scope: Or<Auto, WaitScope>,
-        /// Requests that wait in each queue; one over it is answered 503,
-        /// unless it displaces one of a lower level.
+        /// Requests that wait in each queue; one over it is answered 503.
         default("1024") max_requests: Count<0, 10_000_000>,
         /// How long one may wait before it is answered 503.
         default("10s") timeout: Or<Off, Timeout>,
-        /// The time over which the queue's length is averaged for early
-        /// discard.
-        default("500ms") averaging: Time<0>,
     }
 
     /// The first endpoints are reserved for the highest class.

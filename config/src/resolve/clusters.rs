@@ -233,6 +233,5 @@ fn wait_queue(
         scope,
         max_requests: count(&raw.max_requests)?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),
-        averaging: raw.averaging.copied()?.0,
     })
 }

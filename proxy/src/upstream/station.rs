@@ -88,10 +88,7 @@ impl SharedStation {
             scope: queue.scope,
             max_waiting: queue.max_requests,
             slow_start: cluster.slow_start,
-            admission: Admission {
-                averaging: queue.averaging,
-                channel: None,
-            },
+            admission: Admission::default(),
         });
         Arc::new(Self {
             epoch,

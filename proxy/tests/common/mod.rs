@@ -234,7 +234,6 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             scope: WaitScope::Cluster,
             max_requests: 100,
             timeout: Some(Duration::from_secs(30)),
-            averaging: Duration::from_millis(500),
         },
         slow_start: Duration::ZERO,
         overload_page: None,

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare bench-peers test-compose schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm bench-peers test-compose schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ lint: ## Check formatting, lints and dependencies
 bench: ## Measure the cost of a grant (criterion)
 	@scripts/setup-run.sh
 	cargo bench --locked -p sprat-scheduler
+
+compare-farm: ## What order and dispatch are worth where the backends are the bottleneck
+	@scripts/compare-farm.sh
 
 compare: ## Replay one trace through nginx and Sprat in the lab, and report (root)
 	@scripts/setup-run.sh

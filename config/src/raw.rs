@@ -2,20 +2,24 @@
 //! defaults and meaning. The decoder, the JSON Schema and the reference in
 //! `docs/configuration.md` are all made from it.
 
+mod clusters;
+
 use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use crate::addresses::{Backend, Cidr, Host, HostHeader, ListenAddress, UrlPath};
+use crate::addresses::{Cidr, Host, HostHeader, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or, Word};
-use crate::decode::{Context, Decode, Field, Found, Of};
+use crate::decode::{Context, Decode, Found, Of};
 use crate::names::{Device, FilePath, Name, Pseudonym};
 use crate::record::{choices, record, variants};
-use crate::resolved::{Dispatch, LogFormat, Qdisc};
+use crate::resolved::{LogFormat, Qdisc};
 use crate::scalars::{
     Auto, BitRate, Bytes, Count, Factor, Flag, MAX_SIZE, Off, Paper, Time, TwoClass, Unlimited,
 };
 use crate::tree::{Kind, Node};
+
+pub(crate) use clusters::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -160,33 +164,6 @@ record! {
         optional device: Device,
     }
 
-    /// A group of backends that serve the same things.
-    closed struct Cluster {
-        /// The backends.
-        required endpoints: List<Endpoint, 1>,
-        /// How one is chosen for a request.
-        default("least_request") dispatch: Dispatch,
-        /// To open a connection to an endpoint.
-        default("5s") connect_timeout: Timeout,
-        /// Connections to each endpoint; a request over it is answered 503.
-        default("1024") max_connections: Limit,
-        /// Idle connections kept to each endpoint, at most `max_connections`.
-        default("256") max_idle_connections: Count<0, 10_000_000>,
-        /// How long an idle connection is kept. Keep it below the backend's
-        /// own.
-        default("60s") idle_timeout: Timeout,
-        /// Bytes of a response's head. A larger one is answered 502.
-        default("64KB") max_response_headers: HeadBytes,
-    }
-
-    /// A backend with parameters.
-    closed struct WeightedEndpoint {
-        /// Where it listens.
-        required address: Backend,
-        /// Its share of the requests, relative to the others.
-        default("1") weight: Count<1, 1000>,
-    }
-
     /// Which requests go where.
     closed struct Route {
         /// What a request must look like; every request if absent.
@@ -272,13 +249,6 @@ variants! {
 }
 
 choices! {
-    Dispatch as "Dispatch": "how to choose an endpoint" {
-        /// In turn, by weight.
-        "round_robin" => Self::RoundRobin,
-        /// The one with the fewest requests outstanding for its weight.
-        "least_request" => Self::LeastRequest,
-    }
-
     Qdisc as "Qdisc": "a queueing discipline" {
         /// HTB classes that borrow from each other; needs the uplink's rate.
         "htb" => Self::Htb,
@@ -321,33 +291,6 @@ impl Decode for Cutoffs {
                 cx.mismatch(&text.span, &Self::expected(), &Found::Text(&text.text));
                 None
             }
-        }
-    }
-}
-
-/// A backend: its address alone, or with parameters.
-#[derive(Clone, Debug)]
-pub(crate) enum Endpoint {
-    Address(Field<Backend>),
-    Weighted(WeightedEndpoint),
-}
-
-impl Decode for Endpoint {
-    fn expected() -> Cow<'static, str> {
-        "a host and a port, such as 127.0.0.1:8000, or {address, weight}".into()
-    }
-
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({"anyOf": [
-            generator.subschema_for::<Of<Backend>>(),
-            generator.subschema_for::<Of<WeightedEndpoint>>(),
-        ]})
-    }
-
-    fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
-        match &node.kind {
-            Kind::Mapping(_) => WeightedEndpoint::decode(node, cx).map(Self::Weighted),
-            _ => Some(Self::Address(Field::decode(node, cx))),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
+mod clusters;
 mod routes;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use sprat_scheduler::Cutoffs;
 use sprat_scheduler::Discipline;
@@ -28,7 +28,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let admin = admin(&file.admin);
     let listeners = listeners(file, reporter);
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
-    let clusters = clusters(file, reporter);
+    let clusters = clusters::resolve(file, reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let access_log = access_log(&file.access_log);
     let catalogue = file.catalogue.get().and_then(catalogue);
@@ -247,82 +247,6 @@ fn engine(raw: &raw::Engine) -> Option<Engine> {
     })
 }
 
-/// In the order of the file; none for a cluster with an error in it.
-fn clusters(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Vec<Option<Arc<Cluster>>>> {
-    let clusters = file.clusters.get()?.0.iter();
-    let resolved = clusters.map(|(name, raw)| {
-        let cluster = cluster(name.get().map_or("", String::as_str), raw.get()?, reporter)?;
-        name.value.is_some().then(|| Arc::new(cluster))
-    });
-    Some(resolved.collect())
-}
-
-fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Cluster> {
-    let endpoints = endpoints(raw, reporter);
-    let max_connections = count(&raw.max_connections);
-    let max_idle = count(&raw.max_idle_connections);
-    if let (Some(max), Some(idle)) = (max_connections, max_idle)
-        && idle > max
-        && raw.max_idle_connections.given
-    {
-        let message = format!("more idle connections than the {max} that may be open");
-        let help = "lower it, or raise `max_connections`".to_owned();
-        reporter.error(&raw.max_idle_connections.span, message, Some(help));
-        return None;
-    }
-    let max_connections = max_connections?;
-    Some(Cluster {
-        name: name.to_owned(),
-        endpoints: endpoints?,
-        dispatch: raw.dispatch.copied()?,
-        connect_timeout: time(&raw.connect_timeout)?,
-        max_connections,
-        max_idle_connections: max_idle?.min(max_connections),
-        idle_timeout: time(&raw.idle_timeout)?,
-        max_header_bytes: bytes(&raw.max_response_headers)?,
-    })
-}
-
-fn endpoints(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Vec<Endpoint>> {
-    let mut seen: HashMap<EndpointAddress, usize> = HashMap::new();
-    let mut good = true;
-    let mut resolved = Vec::new();
-    for field in &raw.endpoints.get()?.0 {
-        let (address, weight) = match field.get() {
-            Some(raw::Endpoint::Address(address)) => (address, Some(1)),
-            Some(raw::Endpoint::Weighted(endpoint)) => {
-                let weight = endpoint
-                    .weight
-                    .copied()
-                    .and_then(|w| u32::try_from(w.0).ok());
-                (&endpoint.address, weight)
-            }
-            None => {
-                good = false;
-                continue;
-            }
-        };
-        let (Some(backend), Some(weight)) = (address.get(), weight) else {
-            good = false;
-            continue;
-        };
-        if let Some(first) = seen.insert(backend.0.clone(), address.span.start) {
-            let line = reporter.line_of(first);
-            let message = format!("the endpoint {} is given twice", backend.0);
-            let help = format!(
-                "it is first given on line {line}: use {{address, weight}} for a larger share"
-            );
-            reporter.error(&address.span, message, Some(help));
-            good = false;
-        }
-        resolved.push(Endpoint {
-            address: backend.0.clone(),
-            weight,
-        });
-    }
-    good.then_some(resolved)
-}
-
 fn access_log<W>(raw: &Field<Or<W, raw::AccessLog>>) -> Option<Option<AccessLog>> {
     let Some(log) = raw.get()?.value() else {
         return Some(None);
@@ -352,19 +276,23 @@ fn each<T, U, const MIN: usize>(
     items.map(|item| item.get().and_then(&resolve)).collect()
 }
 
-fn time(field: &Field<Timeout>) -> Option<std::time::Duration> {
+pub(super) fn time(field: &Field<Timeout>) -> Option<std::time::Duration> {
     field.copied().map(|Time(time)| time)
 }
 
-fn count<const MIN: u64, const MAX: u64>(field: &Field<Count<MIN, MAX>>) -> Option<usize> {
+pub(super) fn count<const MIN: u64, const MAX: u64>(
+    field: &Field<Count<MIN, MAX>>,
+) -> Option<usize> {
     field.copied().map(|Count(count)| size(count))
 }
 
-fn bytes<const MIN: u64, const MAX: u64>(field: &Field<Bytes<MIN, MAX>>) -> Option<usize> {
+pub(super) fn bytes<const MIN: u64, const MAX: u64>(
+    field: &Field<Bytes<MIN, MAX>>,
+) -> Option<usize> {
     field.copied().map(|Bytes(bytes)| size(bytes))
 }
 
 /// A number that fits wherever it is counted in memory.
-fn size(number: u64) -> usize {
+pub(super) fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

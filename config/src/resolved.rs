@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sprat_scheduler::Discipline;
+pub use sprat_scheduler::dispatch::Dispatch;
+pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,6 +173,16 @@ pub struct Cluster {
     pub endpoints: Vec<Endpoint>,
     /// How an endpoint is chosen.
     pub dispatch: Dispatch,
+    /// What is hashed, if `dispatch` goes by affinity.
+    pub hash_key: HashKey,
+    /// Requests in service at each endpoint; `usize::MAX` is without bound.
+    pub max_requests: usize,
+    /// Those that wait for an endpoint.
+    pub wait_queue: WaitQueue,
+    /// How long an endpoint that has come back takes to get its full share.
+    pub slow_start: Duration,
+    /// An HTML file for browsers that are answered 503.
+    pub overload_page: Option<PathBuf>,
     /// To open a connection to an endpoint.
     pub connect_timeout: Duration,
     /// Connections to each endpoint, over all workers; a request over it is
@@ -191,6 +203,10 @@ pub struct Endpoint {
     pub address: EndpointAddress,
     /// Its share, relative to the others; at least 1.
     pub weight: u32,
+    /// The sizes in bytes, from and to (inclusive), that it is for.
+    pub size_range: Option<(u64, u64)>,
+    /// For requests of the highest class alone.
+    pub reserved: bool,
 }
 
 /// Where an endpoint listens.
@@ -216,14 +232,26 @@ impl std::fmt::Display for EndpointAddress {
     }
 }
 
-/// How an endpoint is chosen.
+/// What the hash of a request is made of, for dispatch by affinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
-    /// In turn, by weight.
-    RoundRobin,
-    /// The one with the fewest requests outstanding for its weight (SDIS02's
-    /// shortest queue first).
-    LeastRequest,
+pub enum HashKey {
+    /// Host, path and query.
+    Url,
+    /// The client's address.
+    Client,
+}
+
+/// Requests that wait for an endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitQueue {
+    /// Who goes first among those of one level.
+    pub order: WaitOrder,
+    /// What a request waits for.
+    pub scope: WaitScope,
+    /// In each queue.
+    pub max_requests: usize,
+    /// How long one may wait; `None` is without bound.
+    pub timeout: Option<Duration>,
 }
 
 /// Which requests go where.

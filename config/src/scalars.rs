@@ -144,6 +144,8 @@ words! {
     Unlimited = "unlimited",
     /// The paper's choice.
     Paper = "paper",
+    /// Found from what passes.
+    LearntWord = "learnt",
     /// TOCS03 3.4.
     TwoClass = "two-class",
 }

@@ -127,7 +127,7 @@ error: expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, 
 14 |     endpoints: [127.0.0.1:8000, 127.0.0.1:80000]
    |                                 ^^^^^^^^^^^^^^^
 
-error: expected how to choose an endpoint: `round_robin` or `least_request`, found `least-request`
+error: expected how to choose an endpoint (`round_robin`, `random`, `p2c`, `least_request`, `psqf`, `rpsq`, `least_work`, `sita`, `ring_hash` or `maglev`), or a mapping with its `name` and parameters, found `least-request`
   --> sprat.yaml:15:15
    |
 15 |     dispatch: least-request

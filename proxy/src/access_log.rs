@@ -45,6 +45,8 @@ pub(crate) struct Line {
     pub(crate) known: Size,
     /// How long its bytes waited for the uplink.
     pub(crate) wait: Duration,
+    /// How long it waited for an endpoint.
+    pub(crate) queue_wait: Duration,
     /// Duration over the ideal time on an idle uplink; none if that has no
     /// rate.
     pub(crate) slowdown: Option<f64>,
@@ -70,6 +72,7 @@ struct JsonLine<'a> {
     size_source: &'static str,
     duration_ms: f64,
     wait_ms: f64,
+    queue_wait_ms: f64,
     slowdown: Option<f64>,
     cluster: Option<&'a str>,
     endpoint: Option<String>,
@@ -119,6 +122,7 @@ impl Line {
             },
             duration_ms: millis(self.duration),
             wait_ms: millis(self.wait),
+            queue_wait_ms: millis(self.queue_wait),
             slowdown: self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3),
             cluster: cluster.map(|cluster| cluster.name.as_str()),
             endpoint,
@@ -269,6 +273,7 @@ mod tests {
             status: Some(StatusCode::OK),
             bytes: 1234,
             known: Size::Exact(1234),
+            queue_wait: Duration::ZERO,
             wait: Duration::from_micros(1500),
             slowdown: Some(2.0),
             upstream: None,
@@ -290,7 +295,7 @@ mod tests {
             "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
              \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
              \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\
-             \"duration_ms\":250.0,\"wait_ms\":1.5,\"slowdown\":2.0,\"cluster\":null,\
+             \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"cluster\":null,\
              \"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
         );
     }

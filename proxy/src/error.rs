@@ -3,9 +3,41 @@
 //! Every failure of a request has a [`Reason`]; what the client, the log and
 //! the metrics are told about it stands in one table, [`Reason::facts`].
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use sprat_scheduler::station::RefusalReason;
+
+/// What a refused client is told beside the reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Advice {
+    /// When to ask again.
+    pub(crate) retry_after: Duration,
+    /// A page for a browser.
+    pub(crate) page: Option<Bytes>,
+}
+
+/// `Retry-After` at most, in seconds.
+const RETRY_AFTER_MAX_S: u64 = 3600;
+
+impl Advice {
+    /// Adds it to an answer.
+    pub(crate) fn add(self, response: &mut Response<Bytes>) {
+        let whole_s = self.retry_after.as_millis().div_ceil(1000);
+        let seconds = u64::try_from(whole_s).unwrap_or(u64::MAX);
+        let seconds = seconds.clamp(1, RETRY_AFTER_MAX_S);
+        let headers = response.headers_mut();
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        if let Some(page) = self.page {
+            let html = HeaderValue::from_static("text/html; charset=utf-8");
+            headers.insert(CONTENT_TYPE, html);
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(page.len()));
+            *response.body_mut() = page;
+        }
+    }
+}
 
 /// RFC 9209.
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -78,6 +110,18 @@ pub(crate) enum Reason {
     // This proxy.
     /// As many responses as the uplink takes are in progress.
     UplinkFull,
+    /// The wait queue of the cluster is long: its lower classes are discarded.
+    EarlyDiscard,
+    /// The wait queue of the cluster is full.
+    QueueFull,
+    /// Its place in a full wait queue went to a request of a higher class.
+    Displaced,
+    /// No endpoint became free in time.
+    QueueTimeout,
+    /// The response would begin after its deadline.
+    Late,
+    /// The uplink is overloaded.
+    ChannelOverload,
     /// The client went away.
     ClientClosed,
     /// The client stopped reading.
@@ -131,7 +175,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -160,6 +204,12 @@ impl Reason {
         Self::RouteTimeout,
         Self::ResponseIncomplete,
         Self::UplinkFull,
+        Self::EarlyDiscard,
+        Self::QueueFull,
+        Self::Displaced,
+        Self::QueueTimeout,
+        Self::Late,
+        Self::ChannelOverload,
         Self::ClientClosed,
         Self::ClientStalled,
         Self::Shutdown,
@@ -208,9 +258,28 @@ impl Reason {
             Self::RouteTimeout => facts!("route_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the exchange took longer than the route allows"),
             Self::ResponseIncomplete => facts!("response_incomplete", S::BAD_GATEWAY, Upstream, "http_response_incomplete", "the endpoint ended its answer too early"),
             Self::UplinkFull => facts!("uplink_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many responses are in progress"),
+            Self::EarlyDiscard => facts!("early_discard", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "many requests wait, and this one is of a low class"),
+            Self::QueueFull => facts!("queue_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "as many requests wait as may"),
+            Self::Displaced => facts!("displaced", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "as many requests wait as may, and this one is of a low class"),
+            Self::QueueTimeout => facts!("queue_timeout", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "no endpoint became free in time"),
+            Self::Late => facts!("late", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the response would begin too late to be of use"),
+            Self::ChannelOverload => facts!("channel_overload", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the link to the clients is overloaded"),
             Self::ClientClosed => facts!("client_closed", client_closed_request(), Client, "http_request_error", "the client closed the connection"),
             Self::ClientStalled => facts!("client_stalled", client_closed_request(), Client, "http_request_error", "the client stopped reading"),
             Self::Shutdown => facts!("shutdown", S::SERVICE_UNAVAILABLE, Proxy, "proxy_internal_response", "the proxy is shutting down"),
+        }
+    }
+
+    /// Why a cluster's station turned the request away.
+    pub(crate) fn of_refusal(reason: RefusalReason) -> Self {
+        match reason {
+            RefusalReason::EarlyDiscard => Self::EarlyDiscard,
+            RefusalReason::QueueFull => Self::QueueFull,
+            RefusalReason::Displaced => Self::Displaced,
+            RefusalReason::Timeout => Self::QueueTimeout,
+            RefusalReason::Late => Self::Late,
+            RefusalReason::ChannelOverload => Self::ChannelOverload,
+            RefusalReason::NoEndpoint => Self::Unreachable,
         }
     }
 
@@ -251,6 +320,12 @@ impl Reason {
         }
         response
     }
+}
+
+/// Whether a client with these request headers is a browser that shows pages.
+pub(crate) fn accepts_html(request: &HeaderMap) -> bool {
+    let mut values = request.get_all(ACCEPT).iter();
+    values.any(|value| value.to_str().is_ok_and(|v| v.contains("text/html")))
 }
 
 /// Whether a client with these request headers takes problem details.

@@ -4,14 +4,16 @@
 mod exchange;
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use sprat_config::resolved::HashKey;
 use sprat_scheduler::Size;
+use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
 use crate::catalogue::Key;
@@ -22,7 +24,7 @@ use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
 use crate::upload::RequestBody;
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, stable_hash};
 
 /// Answers a request.
 pub(crate) async fn handle(
@@ -45,6 +47,9 @@ pub(crate) async fn handle(
     match exchange.fetch(&mut record).await {
         Ok(response) => {
             let known = exchange.plan.known(&response, &mut record);
+            if let Some(lease) = &record.lease {
+                lease.resize(known);
+            }
             let bounds = exchange.plan.bounds(&record);
             connection.begin_response(Some(bounds));
             uplink
@@ -114,6 +119,8 @@ struct Plan<'a> {
     hostless: bool,
     chunked: bool,
     key: Option<Key>,
+    /// Of what affinity goes by.
+    hash: u64,
 }
 
 impl<'a> Plan<'a> {
@@ -148,10 +155,20 @@ impl<'a> Plan<'a> {
             }
             _ => None,
         };
+        let upstream = &worker.upstreams[route.cluster];
+        let hash = match upstream.hash_key() {
+            None => 0,
+            Some(HashKey::Client) => stable_hash(&[connection.peer_text().as_bytes()]),
+            Some(HashKey::Url) => {
+                let query = parts.uri.query().unwrap_or("");
+                stable_hash(&[host.as_bytes(), path.as_bytes(), query.as_bytes()])
+            }
+        };
         let plan = Self {
+            hash,
             connection,
             route,
-            upstream: &worker.upstreams[route.cluster],
+            upstream,
             head_only: parts.method == Method::HEAD,
             hostless: asked.is_none() && route.host_rewrite.is_none(),
             chunked: plan_head(connection, route, parts, asked)?,
@@ -189,6 +206,23 @@ impl<'a> Plan<'a> {
             plan: self,
             request: std::cell::Cell::new(Some(request)),
             upload,
+        }
+    }
+
+    /// What the cluster is told of the request.
+    fn arrival(&self) -> Arrival {
+        let size = match &self.key {
+            _ if !self.upstream.wants_size() => Size::Unknown,
+            _ if self.head_only => Size::Exact(0),
+            Some(key) => self.connection.worker.estimate(key),
+            None => Size::Unknown,
+        };
+        Arrival {
+            class: 0,
+            size,
+            hash: self.hash,
+            random: fastrand::u64(..),
+            channel_backlog: Duration::ZERO,
         }
     }
 

@@ -12,6 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sprat_config::resolved::Config;
+use sprat_scheduler::station::RefusalReason;
 
 use crate::catalogue::Catalogue;
 use crate::error::{Fault, Reason};
@@ -20,7 +21,7 @@ use crate::stats::{
     SLOWDOWN_BOUNDS, WorkerStats,
 };
 use crate::uplink::{SharedUplink, UplinkView};
-use crate::upstream::Shared;
+use crate::upstream::{Shared, SharedCluster, SharedStation};
 
 /// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
@@ -35,14 +36,15 @@ impl Metrics {
     pub(crate) fn new(
         config: &Config,
         workers: Vec<Arc<WorkerStats>>,
-        shared: &[Vec<Arc<Shared>>],
+        shared: &[SharedCluster],
         catalogue: &Arc<Catalogue>,
         uplink: &SharedUplink,
     ) -> Self {
         let clusters = config.clusters.iter().zip(shared).map(|(cluster, shared)| {
-            let endpoints = cluster.endpoints.iter().zip(shared);
+            let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
             ClusterView {
                 name: cluster.name.clone(),
+                station: Arc::clone(&shared.station),
                 endpoints: endpoints
                     .map(|(endpoint, shared)| (endpoint.address.to_string(), Arc::clone(shared)))
                     .collect(),
@@ -74,6 +76,7 @@ impl Metrics {
 struct ClusterView {
     name: String,
     endpoints: Vec<(String, Arc<Shared>)>,
+    station: Arc<SharedStation>,
 }
 
 #[derive(Debug)]
@@ -89,6 +92,7 @@ impl Collector for View {
         self.connections(&mut encoder)?;
         self.failures(&mut encoder)?;
         self.endpoints(&mut encoder)?;
+        self.stations(&mut encoder)?;
         self.histograms(&mut encoder)?;
         self.catalogue(&mut encoder)
     }
@@ -246,6 +250,47 @@ impl View {
             self.each_endpoint(|labels, _, _, shared| {
                 metric.encode_family(labels)?.encode_gauge(&now(shared))
             })?;
+        }
+        Ok(())
+    }
+
+    /// Requests that wait for an endpoint, and those turned away.
+    fn stations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let stats: Vec<_> = self.clusters.iter().map(|c| c.station.stats()).collect();
+        let clusters = || self.clusters.iter().map(|c| c.name.as_str()).zip(&stats);
+        let help = "Requests that wait for an endpoint";
+        let kind = MetricType::Gauge;
+        let mut metric = encoder.encode_descriptor("waiting_requests", help, None, kind)?;
+        for (name, classes) in clusters() {
+            let waiting: usize = classes.iter().map(|class| class.waiting).sum();
+            let labels = [("cluster", name)];
+            let mut metric = metric.encode_family(&labels)?;
+            metric.encode_gauge(&(waiting as u64))?;
+        }
+        let help = "Decisions on requests, by cluster: started at once, made to wait, or the \
+                    reason for which they were turned away";
+        let kind = MetricType::Counter;
+        let mut metric = encoder.encode_descriptor("admissions", help, None, kind)?;
+        for (name, classes) in clusters() {
+            let mut one = |decision, value| {
+                let labels = [("cluster", name), ("decision", decision)];
+                count(&mut metric.encode_family(&labels)?, value)
+            };
+            one("start", classes.iter().map(|class| class.started).sum())?;
+            one("wait", classes.iter().map(|class| class.waited).sum())?;
+            for reason in RefusalReason::ALL {
+                let refused = classes.iter().map(|class| class.refused[reason.index()]);
+                one(reason.name(), refused.sum())?;
+            }
+        }
+        let help = "How long requests waited for an endpoint, of those that had to";
+        let kind = MetricType::Histogram;
+        let mut metric = encoder.encode_descriptor("queue_wait_seconds", help, None, kind)?;
+        for (index, cluster) in self.clusters.iter().enumerate() {
+            let parts = self.workers.iter().map(|w| &w.clusters[index].queue_waits);
+            let labels = [("cluster", cluster.name.as_str())];
+            let mut metric = metric.encode_family(&labels)?;
+            histogram(&mut metric, &DURATION_BOUNDS_S, parts)?;
         }
         Ok(())
     }

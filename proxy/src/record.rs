@@ -10,7 +10,7 @@ use sprat_scheduler::{Size, WireCost};
 use crate::access_log::Line;
 use crate::catalogue;
 use crate::connection::Connection;
-use crate::error::{Fault, Reason};
+use crate::error::{Advice, Fault, Reason};
 use crate::upload::Upload;
 use crate::upstream::Lease;
 
@@ -28,6 +28,10 @@ pub(crate) struct Record {
     pub(crate) known: Size,
     /// How long its bytes waited for the uplink.
     pub(crate) wait: Duration,
+    /// How long it waited for an endpoint.
+    pub(crate) queue_wait: Duration,
+    /// What the client is told if it is refused.
+    pub(crate) advice: Option<Box<Advice>>,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
     /// Index of the endpoint in its cluster, once chosen.
@@ -84,6 +88,8 @@ impl Record {
             bytes: 0,
             known: Size::Unknown,
             wait: Duration::ZERO,
+            queue_wait: Duration::ZERO,
+            advice: None,
             cluster: None,
             endpoint: None,
             lease: None,
@@ -117,7 +123,7 @@ impl Record {
             upload.end();
         }
         if let Some(lease) = self.lease.take() {
-            lease.release();
+            lease.release(self.bytes);
         }
     }
 
@@ -184,6 +190,7 @@ impl Record {
             bytes: self.bytes,
             known: self.known,
             wait: self.wait,
+            queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),
             upstream: self
                 .cluster

@@ -24,7 +24,7 @@ use crate::routing;
 use crate::stats::WorkerStats;
 use crate::uplink::kernel::KernelLink;
 use crate::uplink::{AutoRate, PacedLink, SharedUplink, Uplink};
-use crate::upstream::{Shared, Upstream};
+use crate::upstream::{SharedCluster, Upstream};
 use crate::worker::{self, ListenerState, Stage, Worker};
 
 /// Connections that the kernel holds for a worker that has not accepted them.
@@ -259,8 +259,8 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
 /// What the workers are made of.
 #[derive(Clone)]
 struct Parts {
-    /// For each cluster, for each endpoint.
-    shared: Vec<Vec<Arc<Shared>>>,
+    /// In the order of the configuration's clusters.
+    shared: Vec<SharedCluster>,
     /// For each listener, its open connections.
     open: Vec<Arc<AtomicUsize>>,
     catalogue: Arc<Catalogue>,
@@ -277,24 +277,26 @@ impl Parts {
         let random = RandomState::new();
         let hash_keys = (random.hash_one(0), random.hash_one(1));
         let catalogue = Catalogue::new(config.catalogue.max_bytes, config.catalogue.ttl, hash_keys);
-        let shared = |_| Arc::new(Shared::default());
+        let epoch = Instant::now();
+        let shared = |cluster: &Arc<config::Cluster>| SharedCluster::new(cluster, epoch);
         Ok(Self {
             shared: config
                 .clusters
                 .iter()
-                .map(|cluster| cluster.endpoints.iter().map(shared).collect())
-                .collect(),
+                .map(shared)
+                .collect::<Result<_, _>>()?,
             open: config.listeners.iter().map(|_| Arc::default()).collect(),
             catalogue: Arc::new(catalogue),
             log,
-            epoch: Instant::now(),
+            epoch,
             reclaim: Arc::default(),
             uplink,
         })
     }
 
     fn stats(&self) -> Arc<WorkerStats> {
-        Arc::new(WorkerStats::new(self.shared.iter().map(Vec::len)))
+        let endpoints = self.shared.iter().map(|shared| shared.endpoints.len());
+        Arc::new(WorkerStats::new(endpoints))
     }
 
     /// A worker's thread.

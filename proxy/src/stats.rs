@@ -84,6 +84,24 @@ impl Histogram {
     }
 }
 
+/// A counter for each [`Reason::index`].
+#[derive(Debug)]
+pub(crate) struct ByReason([Counter; Reason::ALL.len()]);
+
+impl Default for ByReason {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl std::ops::Index<usize> for ByReason {
+    type Output = Counter;
+
+    fn index(&self, index: usize) -> &Counter {
+        &self.0[index]
+    }
+}
+
 /// What is counted for an endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointStats {
@@ -96,7 +114,7 @@ pub(crate) struct EndpointStats {
     /// Requests sent again after a kept connection turned out dead.
     pub(crate) retries: Counter,
     /// Failures by [`Reason::index`].
-    pub(crate) errors: [Counter; Reason::ALL.len()],
+    pub(crate) errors: ByReason,
 }
 
 /// What is counted for a cluster.
@@ -107,6 +125,8 @@ pub(crate) struct ClusterStats {
     pub(crate) responses: [Counter; 6],
     /// In the order of the configuration.
     pub(crate) endpoints: Vec<EndpointStats>,
+    /// Seconds that requests waited for an endpoint, of those that had to.
+    pub(crate) queue_waits: Histogram,
 }
 
 /// What one worker counts.
@@ -129,7 +149,7 @@ pub(crate) struct WorkerStats {
     /// Failed accepts.
     pub(crate) accept_errors: Counter,
     /// Requests that failed, by [`Reason::index`].
-    pub(crate) failures: [Counter; Reason::ALL.len()],
+    pub(crate) failures: ByReason,
     /// Responses that ended before their end.
     pub(crate) aborted: Counter,
     /// Lines that the access log had no room for.
@@ -154,6 +174,12 @@ impl WorkerStats {
             clusters,
             ..Self::default()
         }
+    }
+
+    /// A request waited for an endpoint of a cluster.
+    pub(crate) fn waited(&self, cluster: usize, wait: Duration) {
+        let waits = &self.clusters[cluster].queue_waits;
+        waits.observe(&DURATION_BOUNDS_S, wait.as_secs_f64());
     }
 
     /// A response that went out whole.

@@ -1,5 +1,7 @@
 //! Size classes: where they end, given or learnt.
 
+use crate::histogram::SizeHistogram;
+
 /// Where one size class of [`crate::Discipline::Bands`] ends and the next
 /// begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,14 +39,8 @@ pub(crate) const MAX_CLASSES: usize = 16;
 /// Sizes before the first learnt cutoffs, and between two revisions.
 const REVISE_EVERY: u32 = 512;
 
-/// Sizes after which old ones count half.
-const HALVE_AT: u64 = 1 << 16;
-
 /// Share of the requests above the highest cutoff: TOCS03 says 0.5-1%.
 const LARGEST_PER_MILLE: u64 = 8;
-
-/// Steps of the histogram per doubling: a cutoff is right within 9%.
-const STEPS: usize = 8;
 
 /// Assigns remaining sizes to classes, learning the cutoffs if asked to.
 #[derive(Clone, Debug)]
@@ -56,8 +52,7 @@ pub struct SizeClasses {
 #[derive(Clone, Debug)]
 struct Learner {
     classes: usize,
-    counts: Vec<u64>,
-    total: u64,
+    sizes: SizeHistogram,
     until_revision: u32,
 }
 
@@ -79,8 +74,7 @@ impl SizeClasses {
                 cutoffs: PAPER.to_vec(),
                 learner: Some(Learner {
                     classes: usize::from(*classes).clamp(2, MAX_CLASSES),
-                    counts: vec![0; 64 * STEPS],
-                    total: 0,
+                    sizes: SizeHistogram::new(),
                     until_revision: REVISE_EVERY,
                 }),
             },
@@ -110,12 +104,7 @@ impl SizeClasses {
 impl Learner {
     /// New cutoffs when it is time to revise them.
     fn observe(&mut self, bytes: u64) -> Option<Vec<u64>> {
-        self.counts[step(bytes)] += 1;
-        self.total += 1;
-        if self.total >= HALVE_AT {
-            self.counts.iter_mut().for_each(|count| *count /= 2);
-            self.total = self.counts.iter().sum();
-        }
+        self.sizes.observe(bytes);
         self.until_revision -= 1;
         if self.until_revision > 0 {
             return None;
@@ -125,8 +114,8 @@ impl Learner {
     }
 
     fn revise(&self) -> Vec<u64> {
-        let lowest = self.quantile_per_mille(500);
-        let highest = self.quantile_per_mille(1000 - LARGEST_PER_MILLE);
+        let lowest = self.sizes.quantile_per_mille(500);
+        let highest = self.sizes.quantile_per_mille(1000 - LARGEST_PER_MILLE);
         let gaps = self.classes - 2;
         let mut cutoffs = vec![lowest];
         for gap in 1..=gaps {
@@ -138,41 +127,12 @@ impl Learner {
         cutoffs.dedup();
         cutoffs
     }
-
-    /// The upper bound of the step that holds the quantile.
-    fn quantile_per_mille(&self, per_mille: u64) -> u64 {
-        let wanted = (self.total * per_mille).div_ceil(1000);
-        let mut seen = 0;
-        for (index, count) in self.counts.iter().enumerate() {
-            seen += count;
-            if seen >= wanted {
-                return upper_bound(index);
-            }
-        }
-        upper_bound(self.counts.len() - 1)
-    }
-}
-
-/// The step of the histogram that holds `bytes`: [`STEPS`] equal ones to each
-/// doubling.
-fn step(bytes: u64) -> usize {
-    let bytes = bytes.max(STEPS as u64);
-    let octave = bytes.ilog2() as usize;
-    let within = (bytes >> (octave - STEPS.ilog2() as usize)) as usize - STEPS;
-    octave * STEPS + within
-}
-
-/// The largest size in a step.
-fn upper_bound(step: usize) -> u64 {
-    let (octave, within) = (step / STEPS, step % STEPS);
-    let width_log2 = octave.saturating_sub(STEPS.ilog2() as usize);
-    let next = (STEPS + within + 1) as u128;
-    u64::try_from((next << width_log2) - 1).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::{HALVE_AT, STEPS, step, upper_bound};
     use proptest::prelude::*;
 
     #[test]

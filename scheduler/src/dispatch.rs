@@ -1,167 +1,257 @@
 //! Which endpoint of a cluster gets the next request.
 //!
-//! The caller says which endpoints may be chosen at all (`usable`); an
-//! endpoint that failed to connect for this request, say, is left out by it.
+//! A [`Balancer`] sees each endpoint as a [`View`]: its weight, what it has to
+//! do, and whether it may be chosen at all. It keeps no account of its own of
+//! what endpoints have to do, so that a cancelled request leaves no trace.
 
-/// In turn, by weight, without bursts: smooth weighted round robin.
-///
-/// Every pick adds each usable endpoint's weight to its credit, takes the
-/// largest credit (the first of equals), and charges the chosen one the sum of
-/// the weights. Weights 5, 1, 1 give A A B A C A A.
+mod affinity;
+mod intervals;
+mod rotation;
+
+use affinity::{Maglev, Ring};
+pub use intervals::Intervals;
+use intervals::SizeIntervals;
+use rotation::Rotation;
+
+/// How an endpoint is chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Dispatch {
+    /// In turn, by weight (SDIS02's rr).
+    RoundRobin,
+    /// At random, by weight.
+    Random,
+    /// The less loaded of two drawn at random, by weight.
+    P2c,
+    /// The one with the fewest requests for its weight (SDIS02's shortest
+    /// queue first, sqf).
+    LeastRequest,
+    /// The one with the fewest requests of this one's level or above it
+    /// (SDIS02's psqf).
+    Psqf,
+    /// As `Psqf`, with so many endpoints, the first, reserved for the highest
+    /// level (SDIS02's rpsq); endpoints may also be marked as reserved.
+    Rpsq {
+        /// How many.
+        reserved: usize,
+    },
+    /// The one with the fewest bytes still to be answered for its weight.
+    LeastWork,
+    /// By size: each endpoint has an interval of sizes, so that small requests
+    /// never wait behind large ones (size-interval task assignment;
+    /// Harchol-Balter, Crovella, Murta 1998). Within an interval, the least
+    /// loaded.
+    Sita(Intervals),
+    /// By hash on a ring of points: the same resource goes to the same
+    /// endpoint, and few move when an endpoint comes or goes.
+    RingHash,
+    /// By hash, through a table that is as even as can be (Eisenbud et al.
+    /// 2016, section 3.4).
+    Maglev,
+}
+
+impl Dispatch {
+    /// Whether a request belongs to an endpoint, so that it must wait for that
+    /// one rather than for any.
+    pub fn has_affinity(&self) -> bool {
+        matches!(
+            self,
+            Self::Rpsq { .. } | Self::Sita(_) | Self::RingHash | Self::Maglev
+        )
+    }
+}
+
+/// An endpoint as a [`Balancer`] sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View {
+    /// Whether it may be chosen.
+    pub usable: bool,
+    /// Its share, relative to the others; 0 counts as 1.
+    pub weight: u64,
+    /// Requests that it serves or that wait for it.
+    pub requests: u64,
+    /// Those of them that are of the asked level or above it.
+    pub requests_ahead: u64,
+    /// Their expected bytes.
+    pub work_bytes: u64,
+}
+
+/// What the choice may depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// The expected size of the response.
+    pub bytes: u64,
+    /// Its class's level is the highest.
+    pub highest: bool,
+    /// Of the resource.
+    pub hash: u64,
+    /// Drawn for this request by the caller.
+    pub random: u64,
+}
+
+/// Chooses endpoints.
 #[derive(Clone, Debug)]
-pub struct RoundRobin {
-    weights: Vec<u32>,
-    credits: Vec<i64>,
+pub struct Balancer {
+    chooser: Chooser,
+    rotation: Rotation,
+    /// Endpoints that only the highest level may use.
+    reserved: Vec<bool>,
 }
 
-impl RoundRobin {
-    /// A rotation over as many endpoints as there are `weights`.
-    pub fn new(weights: &[u32]) -> Self {
-        Self {
-            weights: weights.to_vec(),
-            credits: vec![0; weights.len()],
-        }
-    }
-
-    /// The next endpoint, or `None` if none is usable.
-    pub fn pick(&mut self, usable: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut total = 0;
-        let mut best: Option<usize> = None;
-        for index in (0..self.weights.len()).filter(|&index| usable(index)) {
-            let weight = i64::from(self.weights[index]);
-            total += weight;
-            self.credits[index] += weight;
-            if best.is_none_or(|best| self.credits[index] > self.credits[best]) {
-                best = Some(index);
-            }
-        }
-        let best = best?;
-        self.credits[best] -= total;
-        Some(best)
-    }
-}
-
-/// The endpoint with the fewest requests outstanding for its weight (SDIS02's
-/// shortest queue first); among equals, each in turn.
 #[derive(Clone, Debug)]
-pub struct LeastRequest {
-    weights: Vec<u32>,
-    /// Where the search starts, so that equals take turns.
-    start: usize,
+enum Chooser {
+    InTurn,
+    Random,
+    TwoChoices,
+    Least(Load),
+    Sized(SizeIntervals),
+    Ring(Ring),
+    Maglev(Maglev),
 }
 
-impl LeastRequest {
-    /// A choice among as many endpoints as there are `weights`.
-    pub fn new(weights: &[u32]) -> Self {
+/// What "least loaded" counts.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    Requests,
+    RequestsAhead,
+    Work,
+}
+
+impl Load {
+    fn of(self, view: &View) -> u64 {
+        match self {
+            Self::Requests => view.requests,
+            Self::RequestsAhead => view.requests_ahead,
+            Self::Work => view.work_bytes,
+        }
+    }
+}
+
+/// An endpoint's fixed properties.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointSpec {
+    /// Its share, relative to the others; at least 1.
+    pub weight: u32,
+    /// For the highest level alone.
+    pub reserved: bool,
+    /// The sizes in bytes, from and to (inclusive), that it is for under
+    /// [`Dispatch::Sita`]; `None`: as [`Intervals`] has it.
+    pub size_range: Option<(u64, u64)>,
+    /// What a hash remembers it by: its address.
+    pub identity: u64,
+}
+
+impl Balancer {
+    /// A choice among `endpoints`.
+    pub fn new(dispatch: &Dispatch, endpoints: &[EndpointSpec]) -> Self {
+        let chooser = match dispatch {
+            Dispatch::RoundRobin => Chooser::InTurn,
+            Dispatch::Random => Chooser::Random,
+            Dispatch::P2c => Chooser::TwoChoices,
+            Dispatch::LeastRequest => Chooser::Least(Load::Requests),
+            Dispatch::Psqf | Dispatch::Rpsq { .. } => Chooser::Least(Load::RequestsAhead),
+            Dispatch::LeastWork => Chooser::Least(Load::Work),
+            Dispatch::Sita(intervals) => Chooser::Sized(SizeIntervals::new(intervals, endpoints)),
+            Dispatch::RingHash => Chooser::Ring(Ring::new(endpoints)),
+            Dispatch::Maglev => Chooser::Maglev(Maglev::new(endpoints)),
+        };
+        let first = match dispatch {
+            Dispatch::Rpsq { reserved } => *reserved,
+            _ => 0,
+        };
+        let reserved = endpoints.iter().enumerate();
         Self {
-            weights: weights.to_vec(),
-            start: 0,
+            chooser,
+            rotation: Rotation::new(endpoints.len()),
+            reserved: reserved.map(|(i, e)| e.reserved || i < first).collect(),
         }
     }
 
-    /// The endpoint for the next request, or `None` if none is usable.
-    /// `outstanding` tells an endpoint's requests in progress.
-    pub fn pick(
-        &mut self,
-        outstanding: impl Fn(usize) -> usize,
-        usable: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        let count = self.weights.len();
-        let mut best: Option<(usize, u128)> = None;
-        for index in (0..count).map(|step| (self.start + step) % count) {
-            if !usable(index) {
-                continue;
-            }
-            let load = outstanding(index) as u128;
-            let lighter = best.is_none_or(|(best, best_load)| {
-                // load / weight < best_load / best_weight, without division.
-                load * u128::from(self.weights[best]) < best_load * u128::from(self.weights[index])
-            });
-            if lighter {
-                best = Some((index, load));
-            }
+    /// Notes the size of a response, for what learns from it.
+    pub fn observe(&mut self, bytes: u64) {
+        if let Chooser::Sized(intervals) = &mut self.chooser {
+            intervals.observe(bytes);
         }
-        let (best, _) = best?;
-        self.start = (best + 1) % count;
-        Some(best)
     }
+
+    /// Under [`Dispatch::Sita`], the interval of each endpoint: the sizes from
+    /// and to (inclusive).
+    pub fn intervals(&self) -> Option<&[(u64, u64)]> {
+        match &self.chooser {
+            Chooser::Sized(intervals) => Some(intervals.ranges()),
+            _ => None,
+        }
+    }
+
+    /// The endpoint for a request; `None` if none may be chosen. `views` has
+    /// one for each endpoint.
+    pub fn pick(&mut self, views: &[View], asked: &Asked) -> Option<usize> {
+        let reserved = &self.reserved;
+        let usable = |index: usize| {
+            let kept = reserved.get(index).copied().unwrap_or(false);
+            views[index].usable && (asked.highest || !kept)
+        };
+        let rotation = &mut self.rotation;
+        match &mut self.chooser {
+            Chooser::InTurn => rotation.next(views, usable),
+            Chooser::Random => draw(views, asked.random, usable),
+            Chooser::TwoChoices => two_choices(views, asked.random, usable),
+            Chooser::Least(load) => rotation.least(views, |view| load.of(view), usable),
+            Chooser::Sized(intervals) => {
+                let range = intervals.nearest(asked.bytes, usable)?;
+                let inside = |index: usize| usable(index) && intervals.range(index) == range;
+                rotation.least(views, |view| view.work_bytes, inside)
+            }
+            Chooser::Ring(ring) => ring.pick(asked.hash, usable),
+            Chooser::Maglev(table) => table.pick(asked.hash, usable),
+        }
+    }
+}
+
+/// An endpoint drawn by weight.
+fn draw(views: &[View], random: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
+    let candidates = || (0..views.len()).filter(|&index| usable(index));
+    let total: u64 = candidates().map(|index| views[index].weight.max(1)).sum();
+    if total == 0 {
+        return None;
+    }
+    // The high bits of a product: no bias worth speaking of, no division.
+    let mut point = ((u128::from(random) * u128::from(total)) >> 64) as u64;
+    candidates().find(
+        |&index| match point.checked_sub(views[index].weight.max(1)) {
+            Some(rest) => {
+                point = rest;
+                false
+            }
+            None => true,
+        },
+    )
+}
+
+/// The less loaded of two different endpoints drawn by weight.
+fn two_choices(views: &[View], random: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
+    let first = draw(views, random, &usable)?;
+    let other = |index: usize| index != first && usable(index);
+    let Some(second) = draw(views, mix(random), other) else {
+        return Some(first);
+    };
+    let heavier = lighter(&views[second], &views[first], |view| view.requests);
+    Some(if heavier { second } else { first })
+}
+
+/// Whether `a` has less load for its weight than `b`.
+fn lighter(a: &View, b: &View, load: impl Fn(&View) -> u64) -> bool {
+    // load / weight, without division.
+    u128::from(load(a)) * u128::from(b.weight.max(1))
+        < u128::from(load(b)) * u128::from(a.weight.max(1))
+}
+
+/// Another number from one: SplitMix64's finaliser (Steele, Lea, Flood 2014).
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn round(rotation: &mut RoundRobin, picks: usize) -> Vec<usize> {
-        (0..picks).filter_map(|_| rotation.pick(|_| true)).collect()
-    }
-
-    #[test]
-    fn equal_weights_take_turns() {
-        let mut rotation = RoundRobin::new(&[1, 1, 1]);
-        assert_eq!(round(&mut rotation, 7), [0, 1, 2, 0, 1, 2, 0]);
-    }
-
-    #[test]
-    fn unequal_weights_are_spread_smoothly() {
-        let mut rotation = RoundRobin::new(&[5, 1, 1]);
-        let cycle = [0, 0, 1, 0, 2, 0, 0];
-        assert_eq!(round(&mut rotation, 7), cycle);
-        assert_eq!(round(&mut rotation, 7), cycle);
-    }
-
-    #[test]
-    fn every_cycle_gives_exact_shares() {
-        for weights in [[1, 2, 3], [7, 1, 4], [10, 10, 1]] {
-            let total: u32 = weights.iter().sum();
-            let picks = round(&mut RoundRobin::new(&weights), total as usize);
-            for (index, &weight) in weights.iter().enumerate() {
-                let share = picks.iter().filter(|&&pick| pick == index).count();
-                assert_eq!(share, weight as usize, "endpoint {index} of {weights:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn unusable_endpoints_are_left_out() {
-        let mut rotation = RoundRobin::new(&[1, 1, 1]);
-        let picks: Vec<_> = (0..4).map(|_| rotation.pick(|index| index != 1)).collect();
-        assert_eq!(picks, [Some(0), Some(2), Some(0), Some(2)]);
-        assert_eq!(rotation.pick(|_| false), None);
-        assert_eq!(RoundRobin::new(&[]).pick(|_| true), None);
-    }
-
-    #[test]
-    fn the_fewest_outstanding_for_the_weight_wins() {
-        let mut choice = LeastRequest::new(&[1, 4, 2]);
-        // 2/1, 4/4, 3/2.
-        assert_eq!(choice.pick(|index| [2, 4, 3][index], |_| true), Some(1));
-        // 2/1, 9/4, 3/2.
-        assert_eq!(choice.pick(|index| [2, 9, 3][index], |_| true), Some(2));
-        assert_eq!(choice.pick(|index| [2, 9, 3][index], |i| i != 2), Some(0));
-    }
-
-    #[test]
-    fn equals_take_turns() {
-        let mut choice = LeastRequest::new(&[1, 1, 1]);
-        let picks: Vec<_> = (0..5).map(|_| choice.pick(|_| 0, |_| true)).collect();
-        assert_eq!(picks, [Some(0), Some(1), Some(2), Some(0), Some(1)]);
-        // 0 is busier: 2 and 1 alternate.
-        let picks: Vec<_> = (0..3)
-            .map(|_| choice.pick(|index| usize::from(index == 0), |_| true))
-            .collect();
-        assert_eq!(picks, [Some(2), Some(1), Some(2)]);
-        assert_eq!(choice.pick(|_| 0, |_| false), None);
-        assert_eq!(LeastRequest::new(&[]).pick(|_| 0, |_| true), None);
-    }
-
-    #[test]
-    fn counting_what_it_hands_out_balances_by_weight() {
-        let mut choice = LeastRequest::new(&[3, 1]);
-        let mut outstanding = [0_usize; 2];
-        for _ in 0..400 {
-            let index = choice.pick(|index| outstanding[index], |_| true).unwrap();
-            outstanding[index] += 1;
-        }
-        assert_eq!(outstanding, [300, 100]);
-    }
-}
+mod tests;

@@ -13,10 +13,12 @@ mod discipline;
 pub mod dispatch;
 pub mod egress;
 mod guard;
+mod histogram;
 mod pacer;
 mod queue;
 pub mod rate_control;
 mod size;
+pub mod station;
 mod time;
 mod wire;
 

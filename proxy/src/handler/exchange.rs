@@ -1,24 +1,28 @@
 //! A request to an upstream, from dispatch to the head of the answer.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::header::HOST;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use sprat_scheduler::station::{Refusal, RefusalReason};
 
 use super::Plan;
-use crate::error::Reason;
+use crate::error::{Advice, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
 use crate::upload::{Progress, RequestBody, Upload};
-use crate::upstream::{Lease, Tried};
+use crate::upstream::Lease;
 
 /// Endpoints tried for one request that cannot connect, at most.
 const CONNECT_ATTEMPTS: usize = 3;
+
+/// Longer than anybody waits in a queue without a bound.
+const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
 
 /// A request to an upstream, until its answer comes.
 pub(super) struct Exchange<'a> {
@@ -31,12 +35,17 @@ impl Exchange<'_> {
     /// Sends the request, again where that is safe, and waits for the head of
     /// the answer.
     pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Reason> {
-        let mut tried = Tried::default();
+        let mut attempts = 0;
         let mut may_reuse = true;
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
+        let upstream = self.plan.upstream;
+        let arrival = self.plan.arrival();
+        let dispatched = upstream.dispatch(&arrival);
+        let mut lease = match self.queue(record, dispatched).await? {
+            Ok(lease) => lease,
+            Err(refusal) => return Err(self.turned_away(record, &refusal, request.headers())),
+        };
         loop {
-            let upstream = self.plan.upstream;
-            let mut lease = upstream.dispatch(tried).ok_or(Reason::Unreachable)?;
             let endpoint = lease.endpoint();
             record.endpoint = Some(endpoint);
             let stats = upstream.stats(endpoint);
@@ -44,14 +53,23 @@ impl Exchange<'_> {
             if reused {
                 stats.reuses.increment();
             } else if let Err(reason) = Box::pin(self.connect(&mut lease, record)).await {
-                drop(lease);
-                tried.add(endpoint);
-                if tried.count() >= CONNECT_ATTEMPTS.min(upstream.endpoint_count())
+                attempts += 1;
+                if attempts >= CONNECT_ATTEMPTS.min(upstream.endpoint_count())
                     || reason == Reason::RouteTimeout
                 {
                     return Err(reason);
                 }
                 stats.errors[reason.index()].increment();
+                lease = match self.queue(record, lease.elsewhere()).await? {
+                    Ok(lease) => lease,
+                    Err(None) => return Err(reason),
+                    Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => {
+                        return Err(reason);
+                    }
+                    Err(Some(refusal)) => {
+                        return Err(self.turned_away(record, &refusal, request.headers()));
+                    }
+                };
                 continue;
             }
             if self.plan.hostless {
@@ -66,7 +84,7 @@ impl Exchange<'_> {
             match self.wait(record, sent).await? {
                 Ok(response) => return accept(response),
                 Err(mut error) => {
-                    record.lease = None;
+                    let kept = record.lease.take();
                     let again = error.take_message().or(spare);
                     let reason = self.blame(error.error());
                     match again {
@@ -74,12 +92,49 @@ impl Exchange<'_> {
                             stats.retries.increment();
                             request = again;
                             may_reuse = false;
+                            lease = kept.ok_or(reason)?;
                         }
                         _ => return Err(reason),
                     }
                 }
             }
         }
+    }
+
+    /// Waits for an endpoint as long as the route allows.
+    async fn queue<T>(
+        &self,
+        record: &mut Record,
+        dispatched: impl Future<Output = T>,
+    ) -> Result<T, Reason> {
+        let mut dispatched = pin!(dispatched);
+        // The common case: there is one.
+        if let Some(outcome) = poll_once(dispatched.as_mut()).await {
+            return Ok(outcome);
+        }
+        let began = Instant::now();
+        let deadline = self.plan.deadline(record);
+        // The timers below wake this task, not the connection's own.
+        let bound = deadline.map_or(FAR_OFF, |at| at.saturating_duration_since(began));
+        self.plan
+            .connection
+            .wake_at
+            .set(began + bound + Duration::from_secs(1));
+        let outcome = tokio::time::timeout(bound, dispatched).await;
+        record.queue_wait += began.elapsed();
+        let stats = &self.plan.connection.worker.stats;
+        stats.waited(self.plan.route.cluster, began.elapsed());
+        outcome.map_err(|_| Reason::RouteTimeout)
+    }
+
+    /// The cluster does not take the request.
+    fn turned_away(&self, record: &mut Record, refusal: &Refusal, asked: &HeaderMap) -> Reason {
+        let page = self.plan.upstream.overload_page.as_ref();
+        record.advice = Some(Box::new(Advice {
+            retry_after: refusal.retry_after.unwrap_or_default(),
+            page: page.filter(|_| accepts_html(asked)).cloned(),
+        }));
+        Reason::of_refusal(refusal.reason)
     }
 
     async fn connect(&self, lease: &mut Lease, record: &Record) -> Result<(), Reason> {
@@ -166,6 +221,15 @@ impl Exchange<'_> {
             Reason::ConnectionTerminated
         }
     }
+}
+
+/// What a future has to say at once.
+async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Makes the upstream's header fields those of the response.

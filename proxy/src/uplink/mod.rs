@@ -173,7 +173,10 @@ impl Uplink {
         if reason.ends_connection() {
             connection.close_lingering();
         }
-        let response = reason.response(accepts_json);
+        let mut response = reason.response(accepts_json);
+        if let Some(advice) = record.advice.take() {
+            advice.add(&mut response);
+        }
         let bytes = response.body().len() as u64;
         record.known = Size::Exact(bytes);
         record.fail(reason);

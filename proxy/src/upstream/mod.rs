@@ -2,23 +2,32 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod station;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::hash::Hasher as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
+use anyhow::Context as _;
+use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
-use sprat_config::resolved::{Cluster, Dispatch};
-use sprat_scheduler::dispatch::{LeastRequest, RoundRobin};
+use siphasher::sip::SipHasher13;
+use sprat_config::resolved::{Cluster, Dispatch, HashKey, WaitOrder};
+use sprat_scheduler::Size;
+use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
 use crate::error::Reason;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::upload::RequestBody;
+
+pub(crate) use station::SharedStation;
+use station::Waiting;
 
 /// What all workers know of an endpoint.
 #[derive(Debug, Default)]
@@ -68,53 +77,29 @@ struct Endpoint {
     idle: RefCell<VecDeque<Idle>>,
 }
 
-enum Balancer {
-    RoundRobin(RoundRobin),
-    LeastRequest(LeastRequest),
-}
-
 /// A cluster as one worker sees it.
 pub(crate) struct Upstream {
     config: Arc<Cluster>,
     index: usize,
     stats: Arc<WorkerStats>,
     endpoints: Vec<Endpoint>,
-    balancer: RefCell<Balancer>,
+    station: Arc<SharedStation>,
+    /// What browsers get with a 503.
+    pub(crate) overload_page: Option<Bytes>,
     http: http1::Builder,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
 }
 
-/// Endpoints that a request has already tried, by index.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tried(u128);
-
-impl Tried {
-    /// Not this one again (past the 128th endpoint: perhaps again).
-    pub(crate) fn add(&mut self, endpoint: usize) {
-        self.0 |= 1u128.checked_shl(endpoint as u32).unwrap_or(0);
-    }
-
-    /// How many there are.
-    pub(crate) fn count(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    fn has(self, endpoint: usize) -> bool {
-        self.0 & 1u128.checked_shl(endpoint as u32).unwrap_or(0) != 0
-    }
-}
-
 impl Upstream {
-    /// The cluster at `index`; `shared` has one for each endpoint.
+    /// The cluster at `index`.
     pub(crate) fn new(
         config: &Arc<Cluster>,
         index: usize,
-        shared: &[Arc<Shared>],
+        shared: &SharedCluster,
         stats: Arc<WorkerStats>,
         reclaim: Arc<Notify>,
     ) -> anyhow::Result<Self> {
-        let weights: Vec<u32> = config.endpoints.iter().map(|e| e.weight).collect();
         let endpoint = |(endpoint, shared): (&sprat_config::resolved::Endpoint, &Arc<Shared>)| {
             anyhow::Ok(Endpoint {
                 shared: Arc::clone(shared),
@@ -128,13 +113,11 @@ impl Upstream {
             endpoints: config
                 .endpoints
                 .iter()
-                .zip(shared)
+                .zip(&shared.endpoints)
                 .map(endpoint)
                 .collect::<Result<_, _>>()?,
-            balancer: RefCell::new(match config.dispatch {
-                Dispatch::RoundRobin => Balancer::RoundRobin(RoundRobin::new(&weights)),
-                Dispatch::LeastRequest => Balancer::LeastRequest(LeastRequest::new(&weights)),
-            }),
+            station: Arc::clone(&shared.station),
+            overload_page: shared.overload_page.clone(),
             config: Arc::clone(config),
             index,
             stats,
@@ -163,21 +146,44 @@ impl Upstream {
         &self.stats.clusters[self.index].endpoints[endpoint]
     }
 
-    /// Chooses an endpoint and counts the request as outstanding there; none
-    /// if all have been tried.
-    pub(crate) fn dispatch(self: &Rc<Self>, tried: Tried) -> Option<Lease> {
-        let usable = |endpoint| !tried.has(endpoint);
-        let outstanding =
-            |endpoint: usize| self.endpoints[endpoint].shared.outstanding.load(Relaxed);
-        let endpoint = match &mut *self.balancer.borrow_mut() {
-            Balancer::RoundRobin(rotation) => rotation.pick(usable),
-            Balancer::LeastRequest(choice) => choice.pick(outstanding, usable),
-        }?;
-        let shared = &self.endpoints[endpoint].shared;
-        shared.outstanding.fetch_add(1, Relaxed);
-        Some(Lease {
+    /// Whether a request's size matters before it is sent.
+    pub(crate) fn wants_size(&self) -> bool {
+        let config = &self.config;
+        let waits_by_size =
+            config.max_requests < usize::MAX && config.wait_queue.order == WaitOrder::Size;
+        waits_by_size || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
+    }
+
+    /// What a request's hash is made of, if it matters.
+    pub(crate) fn hash_key(&self) -> Option<HashKey> {
+        let hashes = matches!(self.config.dispatch, Dispatch::RingHash | Dispatch::Maglev);
+        hashes.then_some(self.config.hash_key)
+    }
+
+    /// Finds an endpoint, or waits for one.
+    ///
+    /// # Errors
+    ///
+    /// The request is turned away.
+    pub(crate) async fn dispatch(self: &Rc<Self>, arrival: &Arrival) -> Result<Lease, Refusal> {
+        let verdict = self.station.arrive(arrival);
+        self.lease(verdict).await
+    }
+
+    async fn lease(self: &Rc<Self>, verdict: Verdict) -> Result<Lease, Refusal> {
+        let (ticket, endpoint) = match verdict {
+            Verdict::Start { ticket, endpoint } => (ticket, endpoint),
+            Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket).await?),
+            Verdict::Refuse(refusal) => return Err(refusal),
+        };
+        self.endpoints[endpoint]
+            .shared
+            .outstanding
+            .fetch_add(1, Relaxed);
+        Ok(Lease {
             upstream: Rc::clone(self),
             endpoint,
+            ticket: Some(ticket),
             sender: None,
         })
     }
@@ -246,6 +252,8 @@ impl Upstream {
 pub(crate) struct Lease {
     upstream: Rc<Upstream>,
     endpoint: usize,
+    /// None once it has been given back.
+    ticket: Option<Ticket>,
     sender: Option<SendRequest<RequestBody>>,
 }
 
@@ -263,9 +271,37 @@ impl Lease {
 
     /// Opens a connection.
     pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
+        self.sender = None;
         let sender = connect::connect(&self.upstream, self.endpoint).await?;
         self.sender = Some(sender);
+        if let Some(ticket) = self.ticket {
+            self.upstream.station.reached(ticket);
+        }
         Ok(())
+    }
+
+    /// The endpoint could not be reached: a hold on another, perhaps after a
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// There is no other.
+    pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
+        let ticket = self.ticket.take().ok_or(None)?;
+        let upstream = Rc::clone(&self.upstream);
+        // No longer outstanding here.
+        drop(self);
+        let verdict = upstream.station.fail(ticket);
+        upstream.lease(verdict).await.map_err(Some)
+    }
+
+    /// The response's size is known now.
+    pub(crate) fn resize(&self, size: Size) {
+        if let Some(ticket) = self.ticket
+            && self.upstream.wants_size()
+        {
+            self.upstream.station.resize(ticket, size);
+        }
     }
 
     /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
@@ -273,10 +309,15 @@ impl Lease {
         self.sender.as_mut()
     }
 
-    /// The exchange is complete: keeps the connection for another.
-    pub(crate) fn release(mut self) {
+    /// The exchange is complete, with a body of `bytes`: keeps the connection
+    /// for another.
+    pub(crate) fn release(mut self, bytes: u64) {
+        // First, for it may serve whom the station starts now.
         if let Some(sender) = self.sender.take() {
             self.upstream.keep(self.endpoint, sender);
+        }
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.finish(ticket, bytes);
         }
     }
 }
@@ -285,5 +326,65 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let shared = &self.upstream.endpoints[self.endpoint].shared;
         shared.outstanding.fetch_sub(1, Relaxed);
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.cancel(ticket);
+        }
     }
+}
+
+/// What all workers know of a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedCluster {
+    /// One for each endpoint.
+    pub(crate) endpoints: Vec<Arc<Shared>>,
+    /// Who is served, who waits.
+    pub(crate) station: Arc<SharedStation>,
+    overload_page: Option<Bytes>,
+}
+
+/// Bytes of a page for browsers at most.
+const PAGE_MAX_BYTES: u64 = 1 << 20;
+
+impl SharedCluster {
+    /// A cluster where nothing has happened yet.
+    ///
+    /// # Errors
+    ///
+    /// The page for browsers cannot be read.
+    pub(crate) fn new(cluster: &Cluster, epoch: Instant) -> anyhow::Result<Self> {
+        let overload_page = match &cluster.overload_page {
+            None => None,
+            Some(path) => {
+                let page = read_page(path).with_context(|| {
+                    let (name, path) = (&cluster.name, path.display());
+                    format!("cannot read {path}, the overload_page of the cluster `{name}`")
+                })?;
+                Some(page)
+            }
+        };
+        Ok(Self {
+            endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
+            station: SharedStation::new(cluster, epoch),
+            overload_page,
+        })
+    }
+}
+
+fn read_page(path: &std::path::Path) -> anyhow::Result<Bytes> {
+    let bytes = std::fs::metadata(path)?.len();
+    anyhow::ensure!(
+        bytes <= PAGE_MAX_BYTES,
+        "it has {bytes} bytes: 1 MB is the most"
+    );
+    Ok(std::fs::read(path)?.into())
+}
+
+/// The same for the same parts, in every process: what affinity goes by.
+pub(crate) fn stable_hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    for part in parts {
+        hasher.write_usize(part.len());
+        hasher.write(part);
+    }
+    hasher.finish()
 }

@@ -216,6 +216,8 @@ pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint {
         address: EndpointAddress::Ip(address),
         weight: 1,
+        size_range: None,
+        reserved: false,
     }
 }
 
@@ -225,6 +227,16 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         name: "farm".to_owned(),
         endpoints: origins.iter().map(|&address| endpoint(address)).collect(),
         dispatch: Dispatch::RoundRobin,
+        hash_key: HashKey::Url,
+        max_requests: usize::MAX,
+        wait_queue: WaitQueue {
+            order: WaitOrder::Size,
+            scope: WaitScope::Cluster,
+            max_requests: 100,
+            timeout: Some(Duration::from_secs(30)),
+        },
+        slow_start: Duration::ZERO,
+        overload_page: None,
         connect_timeout: Duration::from_secs(10),
         max_connections: 1024,
         max_idle_connections: 64,

@@ -1,0 +1,185 @@
+//! Clusters as they are written: endpoints, dispatch, wait queues.
+
+use std::borrow::Cow;
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+use super::{HeadBytes, Limit, NoParameters, SomeBytes, Timeout};
+use crate::addresses::Backend;
+use crate::containers::{List, Or};
+use crate::decode::{Context, Decode, Field, Of};
+use crate::names::FilePath;
+use crate::record::{choices, record, variants};
+use crate::resolved::{HashKey, WaitOrder, WaitScope};
+use crate::scalars::{Auto, Bytes, Count, Flag, LearntWord, MAX_SIZE, Off, Unlimited};
+use crate::tree::{Kind, Node};
+
+record! {
+    /// A group of backends that serve the same things.
+    closed struct Cluster {
+        /// The backends.
+        required endpoints: List<Endpoint, 1>,
+        /// How one is chosen for a request.
+        default("least_request") dispatch: Dispatch,
+        /// Requests in service at each endpoint; more wait, in the wait
+        /// queue's order.
+        default("unlimited") max_requests: Or<Unlimited, Limit>,
+        /// Requests that wait for an endpoint.
+        default("{}") wait_queue: WaitQueue,
+        /// How long an endpoint that could not be reached, and now can, takes
+        /// to get its full share of the requests; `off` gives it at once.
+        default("off") slow_start: Or<Off, Timeout>,
+        /// An HTML file that browsers get with a 503 of this cluster; read
+        /// when Sprat starts, 1 MB at most.
+        optional overload_page: FilePath,
+        /// To open a connection to an endpoint.
+        default("5s") connect_timeout: Timeout,
+        /// Connections to each endpoint; a request over it is answered 503.
+        default("1024") max_connections: Limit,
+        /// Idle connections kept to each endpoint, at most `max_connections`.
+        default("256") max_idle_connections: Count<0, 10_000_000>,
+        /// How long an idle connection is kept. Keep it below the backend's
+        /// own.
+        default("60s") idle_timeout: Timeout,
+        /// Bytes of a response's head. A larger one is answered 502.
+        default("64KB") max_response_headers: HeadBytes,
+    }
+
+    /// A backend with parameters.
+    closed struct WeightedEndpoint {
+        /// Where it listens.
+        required address: Backend,
+        /// Its share of the requests, relative to the others.
+        default("1") weight: Count<1, 1000>,
+        /// The sizes of the responses that it is for, under `dispatch: sita`;
+        /// as the cutoffs have it if absent.
+        optional size_range: SizeRange,
+        /// For requests of the highest class alone.
+        default("false") reserved: Flag,
+    }
+
+    /// An interval of sizes.
+    closed struct SizeRange {
+        /// The smallest.
+        default("0B") from: Bytes<0, MAX_SIZE>,
+        /// The largest.
+        default("unlimited") to: Or<Unlimited, Bytes<0, MAX_SIZE>>,
+    }
+
+    /// Requests that wait for an endpoint.
+    closed struct WaitQueue {
+        /// Who goes first among the waiting requests of one level.
+        default("size") order: WaitOrder,
+        /// What a request waits for: `cluster` is any endpoint, the first that
+        /// is free; `endpoint` is the one chosen when it came. `auto` is
+        /// `endpoint` where dispatch binds requests to endpoints (`sita`,
+        /// `rpsq`, `ring_hash`, `maglev`), and `cluster` elsewhere.
+        default("auto") scope: Or<Auto, WaitScope>,
+        /// Requests that wait in each queue; one over it is answered 503.
+        default("1024") max_requests: Count<0, 10_000_000>,
+        /// How long one may wait before it is answered 503.
+        default("10s") timeout: Or<Off, Timeout>,
+    }
+
+    /// The first endpoints are reserved for the highest class.
+    closed struct Rpsq {
+        /// How many.
+        default("1") reserved: Count<1, 1000>,
+    }
+
+    /// An interval of sizes for each endpoint.
+    closed struct Sita {
+        /// Where one endpoint's interval ends and the next one's begins, one
+        /// fewer than there are endpoints; or learnt, so that each gets the
+        /// same load.
+        default("learnt") cutoffs: Or<LearntWord, List<SomeBytes, 1>>,
+    }
+
+    /// The same resource to the same endpoint.
+    closed struct Affinity {
+        /// What is hashed.
+        default("url") key: HashKey,
+    }
+}
+
+variants! {
+    /// How an endpoint is chosen.
+    enum Dispatch: "how to choose an endpoint" {
+        /// In turn, by weight.
+        RoundRobin(NoParameters) = "round_robin",
+        /// At random, by weight.
+        Random(NoParameters) = "random",
+        /// The less loaded of two drawn at random.
+        P2c(NoParameters) = "p2c",
+        /// The one with the fewest requests outstanding for its weight.
+        LeastRequest(NoParameters) = "least_request",
+        /// The one with the fewest requests of this one's class level or a
+        /// higher one (SDIS02).
+        Psqf(NoParameters) = "psqf",
+        /// As `psqf`, with endpoints reserved for the highest class (SDIS02).
+        Rpsq(Rpsq) = "rpsq",
+        /// The one with the fewest bytes outstanding for its weight, as far as
+        /// sizes are known.
+        LeastWork(NoParameters) = "least_work",
+        /// By the response's size: an interval of sizes for each endpoint.
+        Sita(Sita) = "sita",
+        /// The same resource to the same endpoint, by a hash on a ring.
+        RingHash(Affinity) = "ring_hash",
+        /// The same resource to the same endpoint, by Maglev's table.
+        Maglev(Affinity) = "maglev",
+    }
+}
+
+choices! {
+    WaitOrder as "WaitOrder": "an order" {
+        /// The smallest expected response first.
+        "size" => Self::Size,
+        /// First come, first served.
+        "fcfs" => Self::Fcfs,
+        /// The earliest deadline first.
+        "edf" => Self::Edf,
+        /// The highest value first.
+        "value" => Self::Value,
+    }
+
+    WaitScope as "WaitScope": "what a request waits for" {
+        /// Any endpoint.
+        "cluster" => Self::Cluster,
+        /// The endpoint chosen when it came.
+        "endpoint" => Self::Endpoint,
+    }
+
+    HashKey as "HashKey": "what is hashed" {
+        /// Host, path and query.
+        "url" => Self::Url,
+        /// The client's address.
+        "client" => Self::Client,
+    }
+}
+
+/// A backend: its address alone, or with parameters.
+#[derive(Clone, Debug)]
+pub(crate) enum Endpoint {
+    Address(Field<Backend>),
+    Weighted(WeightedEndpoint),
+}
+
+impl Decode for Endpoint {
+    fn expected() -> Cow<'static, str> {
+        "a host and a port, such as 127.0.0.1:8000, or {address, weight}".into()
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            generator.subschema_for::<Of<Backend>>(),
+            generator.subschema_for::<Of<WeightedEndpoint>>(),
+        ]})
+    }
+
+    fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
+        match &node.kind {
+            Kind::Mapping(_) => WeightedEndpoint::decode(node, cx).map(Self::Weighted),
+            _ => Some(Self::Address(Field::decode(node, cx))),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Clusters: their endpoints, how one is chosen, and who waits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sprat_scheduler::dispatch::Intervals;
+
+use super::{bytes, count, size, time};
+use crate::containers::Or;
+use crate::diagnostic::Reporter;
+use crate::raw;
+use crate::resolved::*;
+
+/// In the order of the file; none for a cluster with an error in it.
+pub(super) fn resolve(
+    file: &raw::File,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<Option<Arc<Cluster>>>> {
+    let clusters = file.clusters.get()?.0.iter();
+    let resolved = clusters.map(|(name, raw)| {
+        let cluster = cluster(name.get().map_or("", String::as_str), raw.get()?, reporter)?;
+        name.value.is_some().then(|| Arc::new(cluster))
+    });
+    Some(resolved.collect())
+}
+
+fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Cluster> {
+    let endpoints = endpoints(raw, reporter);
+    let max_connections = count(&raw.max_connections);
+    let max_idle = count(&raw.max_idle_connections);
+    if let (Some(max), Some(idle)) = (max_connections, max_idle)
+        && idle > max
+        && raw.max_idle_connections.given
+    {
+        let message = format!("more idle connections than the {max} that may be open");
+        let help = "lower it, or raise `max_connections`".to_owned();
+        reporter.error(&raw.max_idle_connections.span, message, Some(help));
+        return None;
+    }
+    let max_connections = max_connections?;
+    let endpoints = endpoints?;
+    let (dispatch, hash_key) = dispatch(raw, &endpoints, reporter)?;
+    let max_requests = raw.max_requests.get()?.value();
+    Some(Cluster {
+        name: name.to_owned(),
+        wait_queue: wait_queue(raw, &dispatch, reporter)?,
+        endpoints,
+        dispatch,
+        hash_key,
+        max_requests: max_requests.map_or(usize::MAX, |bound| size(bound.0)),
+        slow_start: raw
+            .slow_start
+            .get()?
+            .value()
+            .map_or(Duration::ZERO, |time| time.0),
+        overload_page: raw.overload_page.optional()?.map(|path| path.0.clone()),
+        connect_timeout: time(&raw.connect_timeout)?,
+        max_connections,
+        max_idle_connections: max_idle?.min(max_connections),
+        idle_timeout: time(&raw.idle_timeout)?,
+        max_header_bytes: bytes(&raw.max_response_headers)?,
+    })
+}
+
+fn endpoints(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Vec<Endpoint>> {
+    let mut seen: HashMap<EndpointAddress, usize> = HashMap::new();
+    let mut good = true;
+    let mut resolved = Vec::new();
+    for field in &raw.endpoints.get()?.0 {
+        let (address, parameters) = match field.get() {
+            Some(raw::Endpoint::Address(address)) => (address, Some((1, None, false))),
+            Some(raw::Endpoint::Weighted(endpoint)) => {
+                (&endpoint.address, parameters(endpoint, reporter))
+            }
+            None => {
+                good = false;
+                continue;
+            }
+        };
+        let (Some(backend), Some(parameters)) = (address.get(), parameters) else {
+            good = false;
+            continue;
+        };
+        if let Some(first) = seen.insert(backend.0.clone(), address.span.start) {
+            let line = reporter.line_of(first);
+            let message = format!("the endpoint {} is given twice", backend.0);
+            let help = format!(
+                "it is first given on line {line}: use {{address, weight}} for a larger share"
+            );
+            reporter.error(&address.span, message, Some(help));
+            good = false;
+        }
+        resolved.push(Endpoint {
+            address: backend.0.clone(),
+            weight: parameters.0,
+            size_range: parameters.1,
+            reserved: parameters.2,
+        });
+    }
+    good.then_some(resolved)
+}
+
+/// Weight, sizes and reservation of an endpoint.
+type Parameters = (u32, Option<(u64, u64)>, bool);
+
+fn parameters(raw: &raw::WeightedEndpoint, reporter: &mut Reporter<'_>) -> Option<Parameters> {
+    let weight = u32::try_from(raw.weight.copied()?.0).ok()?;
+    let size_range = match raw.size_range.optional()? {
+        None => None,
+        Some(range) => {
+            let from = range.from.copied()?.0;
+            let to = range.to.get()?.value().map_or(u64::MAX, |to| to.0);
+            if from > to {
+                let message = "the smallest size is above the largest".to_owned();
+                let help = "write `{from: 0B, to: 10KB}`, or leave out `to` for all above `from`";
+                reporter.error(&raw.size_range.span, message, Some(help.to_owned()));
+                return None;
+            }
+            Some((from, to))
+        }
+    };
+    Some((weight, size_range, raw.reserved.copied()?.0))
+}
+
+fn dispatch(
+    raw: &raw::Cluster,
+    endpoints: &[Endpoint],
+    reporter: &mut Reporter<'_>,
+) -> Option<(Dispatch, HashKey)> {
+    let mut hash_key = HashKey::Url;
+    let dispatch = match raw.dispatch.get()? {
+        raw::Dispatch::RoundRobin(_) => Dispatch::RoundRobin,
+        raw::Dispatch::Random(_) => Dispatch::Random,
+        raw::Dispatch::P2c(_) => Dispatch::P2c,
+        raw::Dispatch::LeastRequest(_) => Dispatch::LeastRequest,
+        raw::Dispatch::Psqf(_) => Dispatch::Psqf,
+        raw::Dispatch::LeastWork(_) => Dispatch::LeastWork,
+        raw::Dispatch::Rpsq(rpsq) => {
+            let reserved = count(&rpsq.reserved)?;
+            if reserved >= endpoints.len() {
+                let message = format!(
+                    "{reserved} of {} endpoints are reserved: none is left for other classes",
+                    endpoints.len()
+                );
+                let help = "reserve fewer, or add endpoints".to_owned();
+                reporter.error(&raw.dispatch.span, message, Some(help));
+                return None;
+            }
+            Dispatch::Rpsq { reserved }
+        }
+        raw::Dispatch::Sita(sita) => Dispatch::Sita(intervals(raw, sita, endpoints, reporter)?),
+        raw::Dispatch::RingHash(affinity) => {
+            hash_key = affinity.key.copied()?;
+            Dispatch::RingHash
+        }
+        raw::Dispatch::Maglev(affinity) => {
+            hash_key = affinity.key.copied()?;
+            Dispatch::Maglev
+        }
+    };
+    Some((dispatch, hash_key))
+}
+
+/// The intervals of `sita`: as many cutoffs as there are gaps between
+/// endpoints, unless every endpoint says what it is for.
+fn intervals(
+    raw: &raw::Cluster,
+    sita: &raw::Sita,
+    endpoints: &[Endpoint],
+    reporter: &mut Reporter<'_>,
+) -> Option<Intervals> {
+    let ranged = endpoints.iter().filter(|e| e.size_range.is_some()).count();
+    let list = match sita.cutoffs.get()? {
+        Or::Word(_) if ranged == endpoints.len() => {
+            let ranges = endpoints.iter().filter_map(|endpoint| endpoint.size_range);
+            return Some(Intervals::Fixed(ranges.map(|(_, to)| to).collect()));
+        }
+        Or::Word(_) if ranged == 0 => return Some(Intervals::Learnt),
+        Or::Word(_) => {
+            let message = "some endpoints have a `size_range` and some have none".to_owned();
+            let help = "give each endpoint one, or none and let the intervals be learnt";
+            reporter.error(&raw.dispatch.span, message, Some(help.to_owned()));
+            return None;
+        }
+        Or::Value(list) => list,
+    };
+    let given: Option<Vec<u64>> = list
+        .0
+        .iter()
+        .map(|cutoff| Some(cutoff.copied()?.0))
+        .collect();
+    let given = given?;
+    let wanted = endpoints.len() - 1;
+    if given.len() != wanted {
+        let message = format!(
+            "{} cutoffs for {} endpoints, where {wanted} are needed",
+            given.len(),
+            endpoints.len()
+        );
+        let help = "write one fewer than there are endpoints, or `cutoffs: learnt`";
+        reporter.error(&sita.cutoffs.span, message, Some(help.to_owned()));
+        return None;
+    }
+    if !given.is_sorted_by(|low, high| low < high) {
+        let message = "the cutoffs do not ascend".to_owned();
+        let help = "write them from small to large, each once, such as [1KB, 10KB]";
+        reporter.error(&sita.cutoffs.span, message, Some(help.to_owned()));
+        return None;
+    }
+    Some(Intervals::Fixed(given))
+}
+
+fn wait_queue(
+    cluster: &raw::Cluster,
+    dispatch: &Dispatch,
+    reporter: &mut Reporter<'_>,
+) -> Option<WaitQueue> {
+    let raw = cluster.wait_queue.get()?;
+    let scope = match raw.scope.copied()? {
+        Or::Word(_) if dispatch.has_affinity() => WaitScope::Endpoint,
+        Or::Word(_) => WaitScope::Cluster,
+        Or::Value(WaitScope::Cluster) if dispatch.has_affinity() => {
+            let message = "this `dispatch` binds requests to endpoints: they cannot wait for any";
+            let help = "use `scope: endpoint`, or a dispatch such as least_work";
+            reporter.error(&raw.scope.span, message.to_owned(), Some(help.to_owned()));
+            return None;
+        }
+        Or::Value(scope) => scope,
+    };
+    Some(WaitQueue {
+        order: raw.order.copied()?,
+        scope,
+        max_requests: count(&raw.max_requests)?,
+        timeout: raw.timeout.get()?.value().map(|time| time.0),
+    })
+}

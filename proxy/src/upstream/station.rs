@@ -1,0 +1,214 @@
+//! A cluster's station, shared by all workers: who is served, who waits.
+//!
+//! The decisions are [`sprat_scheduler::station`]'s; here they wake tasks. The
+//! lock is held for one decision at a time.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use sprat_config::resolved::Cluster;
+use sprat_scheduler::dispatch::EndpointSpec;
+use sprat_scheduler::station::{
+    Admission, Arrival, ClassSpec, ClassStats, Event, Refusal, Station, StationConfig, Ticket,
+    Verdict,
+};
+use sprat_scheduler::{Size, Time};
+use tokio::time::{Sleep, sleep};
+
+use super::stable_hash;
+
+/// A cluster's station.
+#[derive(Debug)]
+pub(crate) struct SharedStation {
+    epoch: Instant,
+    timeout: Option<Duration>,
+    decisions: Mutex<Decisions>,
+}
+
+#[derive(Debug)]
+struct Decisions {
+    station: Station,
+    /// By [`Ticket::index`].
+    parked: Vec<Parked>,
+}
+
+/// A task that waits for a decision.
+#[derive(Debug, Default)]
+struct Parked {
+    decided: Option<Result<usize, Refusal>>,
+    waker: Option<Waker>,
+}
+
+impl Decisions {
+    /// Hands out what the station has decided; whom to wake.
+    fn settle(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        while let Some(event) = self.station.poll() {
+            let (ticket, decided) = match event {
+                Event::Started { ticket, endpoint } => (ticket, Ok(endpoint)),
+                Event::Refused { ticket, refusal } => (ticket, Err(refusal)),
+            };
+            let parked = self.park(ticket);
+            parked.decided = Some(decided);
+            wakers.extend(parked.waker.take());
+        }
+        wakers
+    }
+
+    fn park(&mut self, ticket: Ticket) -> &mut Parked {
+        let index = ticket.index();
+        if self.parked.len() <= index {
+            self.parked.resize_with(index + 1, Parked::default);
+        }
+        &mut self.parked[index]
+    }
+}
+
+impl SharedStation {
+    /// The station of a cluster; times count from `epoch`.
+    pub(crate) fn new(cluster: &Cluster, epoch: Instant) -> Arc<Self> {
+        let endpoints = cluster.endpoints.iter().map(|endpoint| EndpointSpec {
+            weight: endpoint.weight,
+            reserved: endpoint.reserved,
+            size_range: endpoint.size_range,
+            identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
+        });
+        let queue = &cluster.wait_queue;
+        let station = Station::new(StationConfig {
+            dispatch: cluster.dispatch.clone(),
+            endpoints: endpoints.collect(),
+            max_requests: cluster.max_requests,
+            classes: vec![ClassSpec {
+                timeout: queue.timeout,
+                ..ClassSpec::default()
+            }],
+            order: queue.order,
+            scope: queue.scope,
+            max_waiting: queue.max_requests,
+            slow_start: cluster.slow_start,
+            admission: Admission::default(),
+        });
+        Arc::new(Self {
+            epoch,
+            timeout: queue.timeout,
+            decisions: Mutex::new(Decisions {
+                station,
+                parked: Vec::new(),
+            }),
+        })
+    }
+
+    /// A panic in the middle of a decision ends its worker; the others go on
+    /// with what the station has become.
+    fn lock(&self) -> MutexGuard<'_, Decisions> {
+        self.decisions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One decision, and the wake-ups that follow from it.
+    fn decide<T>(&self, decide: impl FnOnce(&mut Station, Time) -> T) -> T {
+        let now = Time::ZERO + self.epoch.elapsed();
+        let mut decisions = self.lock();
+        let decided = decide(&mut decisions.station, now);
+        let wakers = decisions.settle();
+        drop(decisions);
+        wakers.into_iter().for_each(Waker::wake);
+        decided
+    }
+
+    pub(super) fn arrive(&self, arrival: &Arrival) -> Verdict {
+        self.decide(|station, now| station.arrive(now, arrival))
+    }
+
+    pub(super) fn finish(&self, ticket: Ticket, bytes: u64) {
+        self.decide(|station, now| station.finish(now, ticket, bytes));
+    }
+
+    pub(super) fn cancel(&self, ticket: Ticket) {
+        self.decide(|station, now| station.cancel(now, ticket));
+    }
+
+    pub(super) fn fail(&self, ticket: Ticket) -> Verdict {
+        self.decide(|station, now| station.fail(now, ticket))
+    }
+
+    pub(super) fn reached(&self, ticket: Ticket) {
+        self.decide(|station, now| station.reached(now, ticket));
+    }
+
+    pub(super) fn resize(&self, ticket: Ticket, size: Size) {
+        self.lock().station.resize(ticket, size);
+    }
+
+    /// What has happened so far, by class.
+    pub(crate) fn stats(&self) -> Vec<ClassStats> {
+        self.lock().station.stats().to_vec()
+    }
+}
+
+/// A request that waits for an endpoint. Dropped before it has one, it gives
+/// up its place.
+pub(super) struct Waiting {
+    station: Arc<SharedStation>,
+    ticket: Ticket,
+    expiry: Option<Pin<Box<Sleep>>>,
+    decided: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(station: &Arc<SharedStation>, ticket: Ticket) -> Self {
+        Self {
+            station: Arc::clone(station),
+            ticket,
+            expiry: station.timeout.map(|timeout| Box::pin(sleep(timeout))),
+            decided: false,
+        }
+    }
+}
+
+impl Future for Waiting {
+    type Output = Result<usize, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(expiry) = &mut this.expiry
+            && expiry.as_mut().poll(cx).is_ready()
+        {
+            this.expiry = None;
+            this.station.decide(Station::expire);
+        }
+        let mut decisions = this.station.lock();
+        let parked = decisions.park(this.ticket);
+        match parked.decided.take() {
+            Some(decided) => {
+                this.decided = true;
+                Poll::Ready(decided)
+            }
+            None => {
+                parked.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.decided {
+            return;
+        }
+        let mut decisions = self.station.lock();
+        let parked = decisions.park(self.ticket);
+        parked.waker = None;
+        // It may have been given an endpoint meanwhile: that is free again. A
+        // refusal has left nothing.
+        let refused = matches!(parked.decided.take(), Some(Err(_)));
+        drop(decisions);
+        if !refused {
+            self.station.cancel(self.ticket);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The same resource to the same endpoint.
+
+use super::{EndpointSpec, mix};
+
+/// Points on the ring for each unit of weight.
+const POINTS: u64 = 160;
+
+/// Points in all, at most: weights are scaled down to it.
+const POINTS_MAX: u64 = 1 << 16;
+
+/// Entries of Maglev's table: a prime, a hundred times the endpoints that a
+/// cluster is expected to have (Eisenbud et al. 2016, section 5.3).
+const TABLE: usize = 65_537;
+
+/// Ring hash (consistent hashing; Karger et al. 1997).
+#[derive(Clone, Debug)]
+pub(super) struct Ring(Vec<(u64, u32)>);
+
+impl Ring {
+    pub(super) fn new(endpoints: &[EndpointSpec]) -> Self {
+        let weights: u64 = endpoints.iter().map(|e| u64::from(e.weight)).sum();
+        let scale = (weights * POINTS).max(POINTS_MAX);
+        let mut points = Vec::new();
+        for (index, endpoint) in (0..).zip(endpoints) {
+            let count = u64::from(endpoint.weight) * POINTS * POINTS_MAX / scale;
+            let mut point = endpoint.identity;
+            for _ in 0..count.max(1) {
+                point = mix(point);
+                points.push((point, index));
+            }
+        }
+        points.sort_unstable();
+        Self(points)
+    }
+
+    /// The first usable endpoint from the hash's place on.
+    pub(super) fn pick(&self, hash: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
+        let hash = mix(hash);
+        let start = self.0.partition_point(|&(point, _)| point < hash);
+        let (before, after) = self.0.split_at(start);
+        let endpoints = after.iter().chain(before).map(|&(_, index)| index as usize);
+        { endpoints }.find(|&index| usable(index))
+    }
+}
+
+/// Maglev hashing.
+#[derive(Clone, Debug)]
+pub(super) struct Maglev(Vec<u32>);
+
+impl Maglev {
+    pub(super) fn new(endpoints: &[EndpointSpec]) -> Self {
+        const FREE: u32 = u32::MAX;
+        let heaviest = endpoints.iter().map(|e| e.weight).max().unwrap_or(1);
+        let mut table = vec![FREE; TABLE];
+        if endpoints.is_empty() {
+            return Self(Vec::new());
+        }
+        // Each endpoint claims the entries of a permutation of its own.
+        let mut claims: Vec<(usize, usize, u64)> = endpoints
+            .iter()
+            .map(|endpoint| {
+                let offset = mix(endpoint.identity) % TABLE as u64;
+                let skip = mix(!endpoint.identity) % (TABLE as u64 - 1) + 1;
+                (offset as usize, skip as usize, 0)
+            })
+            .collect();
+        let mut left = TABLE;
+        while left > 0 {
+            for (index, (endpoint, claim)) in endpoints.iter().zip(&mut claims).enumerate() {
+                // A lighter one sits out rounds.
+                claim.2 += u64::from(endpoint.weight);
+                if claim.2 < u64::from(heaviest) || left == 0 {
+                    continue;
+                }
+                claim.2 -= u64::from(heaviest);
+                while table[claim.0] != FREE {
+                    claim.0 = (claim.0 + claim.1) % TABLE;
+                }
+                table[claim.0] = index as u32;
+                left -= 1;
+            }
+        }
+        Self(table)
+    }
+
+    /// The endpoint of the hash's entry, or of the next one that is usable.
+    pub(super) fn pick(&self, hash: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let start = (mix(hash) % self.0.len() as u64) as usize;
+        let (before, after) = self.0.split_at(start);
+        let endpoints = after.iter().chain(before).map(|&index| index as usize);
+        { endpoints }.find(|&index| usable(index))
+    }
+}

@@ -1,0 +1,114 @@
+//! An interval of sizes for each endpoint.
+
+use super::EndpointSpec;
+use crate::histogram::SizeHistogram;
+
+/// Where the intervals of [`super::Dispatch::Sita`] are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Intervals {
+    /// Where one endpoint's interval ends (inclusive) and the next one's
+    /// begins, ascending; one fewer than there are endpoints. Endpoints with a
+    /// `size_range` of their own keep it.
+    Fixed(Vec<u64>),
+    /// Such that each endpoint gets the same load for its weight, from the
+    /// sizes seen (SITA-E).
+    Learnt,
+}
+
+/// Sizes between two revisions of learnt intervals.
+const REVISE_EVERY: u32 = 512;
+
+/// What a request costs an endpoint beside its bytes, in bytes: so that an
+/// endpoint for the smallest is not swamped by their number.
+const REQUEST_BYTES: u64 = 512;
+
+/// Intervals before any size is known: DESIGN's workload has its median at
+/// 1 KB, and each further endpoint takes sixteen times more.
+const FIRST_CUTOFF: u64 = 1024;
+const NEXT_CUTOFF: u64 = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct SizeIntervals {
+    /// From and to, inclusive, of each endpoint.
+    ranges: Vec<(u64, u64)>,
+    learner: Option<Learner>,
+}
+
+#[derive(Clone, Debug)]
+struct Learner {
+    sizes: SizeHistogram,
+    weights: Vec<u64>,
+    until_revision: u32,
+}
+
+impl SizeIntervals {
+    pub(super) fn new(intervals: &Intervals, endpoints: &[EndpointSpec]) -> Self {
+        let count = endpoints.len();
+        let learnt = || Learner {
+            sizes: SizeHistogram::new(),
+            weights: endpoints.iter().map(|e| u64::from(e.weight)).collect(),
+            until_revision: REVISE_EVERY,
+        };
+        let (cutoffs, learner) = match intervals {
+            Intervals::Fixed(cutoffs) => (cutoffs.clone(), None),
+            Intervals::Learnt => {
+                let step = |n| FIRST_CUTOFF.saturating_mul(NEXT_CUTOFF.saturating_pow(n));
+                let cutoffs = (0..count.saturating_sub(1) as u32).map(step);
+                (cutoffs.collect(), Some(learnt()))
+            }
+        };
+        let mut ranges = ranges(&cutoffs, count);
+        for (range, endpoint) in ranges.iter_mut().zip(endpoints) {
+            if let Some(own) = endpoint.size_range {
+                *range = own;
+            }
+        }
+        Self { ranges, learner }
+    }
+
+    pub(super) fn observe(&mut self, bytes: u64) {
+        let Some(learner) = &mut self.learner else {
+            return;
+        };
+        learner.sizes.observe(bytes);
+        learner.until_revision -= 1;
+        if learner.until_revision == 0 {
+            learner.until_revision = REVISE_EVERY;
+            let cutoffs = learner.sizes.equal_load(&learner.weights, REQUEST_BYTES);
+            self.ranges = ranges(&cutoffs, learner.weights.len());
+        }
+    }
+
+    pub(super) fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges
+    }
+
+    pub(super) fn range(&self, endpoint: usize) -> (u64, u64) {
+        self.ranges[endpoint]
+    }
+
+    /// The interval of a usable endpoint that holds `bytes`. If there is none,
+    /// the next one above, for a small request slows large ones down less than
+    /// a large one small ones; or else the highest below.
+    pub(super) fn nearest(&self, bytes: u64, usable: impl Fn(usize) -> bool) -> Option<(u64, u64)> {
+        let usable = || (0..self.ranges.len()).filter(|&index| usable(index));
+        let ranges = || usable().map(|index| self.ranges[index]);
+        let holds = ranges().find(|&(from, to)| (from..=to).contains(&bytes));
+        let above = || ranges().filter(|&(from, _)| from > bytes).min();
+        let below = || ranges().max_by_key(|&(_, to)| to);
+        holds.or_else(above).or_else(below)
+    }
+}
+
+fn ranges(cutoffs: &[u64], count: usize) -> Vec<(u64, u64)> {
+    let mut from = 0;
+    let mut ranges = Vec::with_capacity(count);
+    for index in 0..count {
+        let to = cutoffs.get(index).copied().unwrap_or(u64::MAX);
+        // The last one takes the rest, whatever the cutoffs say.
+        let to = if index + 1 == count { u64::MAX } else { to };
+        ranges.push((from, to.max(from)));
+        from = to.saturating_add(1);
+    }
+    ranges
+}

@@ -1,0 +1,60 @@
+//! Endpoints in turn.
+
+use super::{View, lighter};
+
+/// Whose turn it is, by weight and without bursts (smooth weighted round
+/// robin): every pick adds each usable endpoint's weight to its credit, takes
+/// the largest credit (the first of equals), and charges the chosen one the sum
+/// of the weights. Weights 5, 1, 1 give A A B A C A A.
+#[derive(Clone, Debug)]
+pub(super) struct Rotation {
+    credits: Vec<i128>,
+    /// Where a search starts, so that equals take turns.
+    start: usize,
+}
+
+impl Rotation {
+    pub(super) fn new(endpoints: usize) -> Self {
+        Self {
+            credits: vec![0; endpoints],
+            start: 0,
+        }
+    }
+
+    pub(super) fn next(&mut self, views: &[View], usable: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut total = 0;
+        let mut best: Option<usize> = None;
+        for index in (0..views.len()).filter(|&index| usable(index)) {
+            let weight = i128::from(views[index].weight.max(1));
+            total += weight;
+            self.credits[index] += weight;
+            if best.is_none_or(|best| self.credits[index] > self.credits[best]) {
+                best = Some(index);
+            }
+        }
+        let best = best?;
+        self.credits[best] -= total;
+        Some(best)
+    }
+
+    /// The endpoint with the least load for its weight; among equals, each in
+    /// turn.
+    pub(super) fn least(
+        &mut self,
+        views: &[View],
+        load: impl Fn(&View) -> u64,
+        usable: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let count = views.len();
+        let mut best: Option<usize> = None;
+        for index in (0..count).map(|step| (self.start + step) % count) {
+            let better = |best: usize| lighter(&views[index], &views[best], &load);
+            if usable(index) && best.is_none_or(better) {
+                best = Some(index);
+            }
+        }
+        let best = best?;
+        self.start = (best + 1) % count;
+        Some(best)
+    }
+}

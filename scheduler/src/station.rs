@@ -1,0 +1,358 @@
+//! A cluster's endpoints as a queueing system: who is served, who waits, who
+//! is refused.
+//!
+//! A driver says that a request has come ([`Station::arrive`]), that one is
+//! over ([`Station::finish`]), that its client has gone ([`Station::cancel`])
+//! or that its endpoint could not be reached ([`Station::fail`]). After each it
+//! takes what has become of waiting requests from [`Station::poll`], and calls
+//! [`Station::expire`] when [`Station::next_wakeup`] says so.
+//!
+//! Admission is SDIS02's (section 3.2): early discard on the averaged length of
+//! the queues, lower classes first; then each endpoint's own thresholds, the
+//! others tried before a request is refused, and it is told why.
+
+mod admission;
+mod endpoints;
+mod measures;
+mod transitions;
+mod waiting;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use admission::{Admission, ChannelRule, Refusal, RefusalReason};
+pub use endpoints::EndpointLoad;
+use endpoints::{Endpoints, Tried};
+use measures::{AveragedLength, DrainRate, MeanSize};
+use waiting::Queues;
+pub use waiting::{Order, Scope};
+
+use crate::dispatch::{Balancer, Dispatch, EndpointSpec};
+use crate::{Size, Time};
+
+/// A class of requests, as far as it matters here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassSpec {
+    /// Priority level; 0 is served first.
+    pub level: u8,
+    /// Requests in service at a time, over all endpoints (EH99's limited
+    /// pool).
+    pub max_concurrency: usize,
+    /// How long a request may wait before it is refused, so that what starves
+    /// frees what it holds (SDIS02 5.5).
+    pub timeout: Option<Duration>,
+    /// Shares of the queue's bound between which early discard takes more and
+    /// more of the class's requests, and past which it takes all. At the
+    /// second, an endpoint's queue is closed to the class.
+    pub drop_thresholds: (f64, f64),
+    /// From arrival to when the response must have begun, for ordering by
+    /// deadline.
+    pub deadline: Option<Duration>,
+    /// A request that would begin after its deadline is refused, not delayed.
+    pub drop_late: bool,
+    /// For ordering by value: the highest first.
+    pub value: u32,
+}
+
+impl Default for ClassSpec {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            max_concurrency: usize::MAX,
+            timeout: None,
+            drop_thresholds: (1.0, 1.0),
+            deadline: None,
+            drop_late: false,
+            value: 0,
+        }
+    }
+}
+
+/// A station's parameters.
+#[derive(Clone, Debug)]
+pub struct StationConfig {
+    /// How an endpoint is chosen.
+    pub dispatch: Dispatch,
+    /// At least one.
+    pub endpoints: Vec<EndpointSpec>,
+    /// Requests in service at each endpoint.
+    pub max_requests: usize,
+    /// At least one.
+    pub classes: Vec<ClassSpec>,
+    /// Who goes first among those of one level.
+    pub order: Order,
+    /// What a waiting request waits for.
+    pub scope: Scope,
+    /// Requests that wait in each queue: for the cluster, or for each
+    /// endpoint.
+    pub max_waiting: usize,
+    /// How long an endpoint that has come back takes to get its full share.
+    pub slow_start: Duration,
+    /// Whom to turn away.
+    pub admission: Admission,
+}
+
+/// A request at a station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    slot: u32,
+    generation: u32,
+}
+
+impl Ticket {
+    /// A small integer, unique among the present requests, for the driver's
+    /// tables.
+    pub fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// What a driver says of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Index into the classes.
+    pub class: usize,
+    /// What is known of the response's size.
+    pub size: Size,
+    /// Of the resource, for dispatch by affinity.
+    pub hash: u64,
+    /// A number drawn for it.
+    pub random: u64,
+    /// How long what is ready to be sent would occupy the uplink, for the
+    /// overload rule of the channel.
+    pub channel_backlog: Duration,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// To this endpoint, now.
+    Start {
+        /// To be given back by `finish`, `cancel` or `fail`.
+        ticket: Ticket,
+        /// Its index.
+        endpoint: usize,
+    },
+    /// It waits; `poll` will tell.
+    Wait {
+        /// To be given back by `cancel`, unless `poll` ends it.
+        ticket: Ticket,
+    },
+    /// Turned away.
+    Refuse(Refusal),
+}
+
+/// What has become of a waiting request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// To this endpoint, now.
+    Started {
+        /// Which one.
+        ticket: Ticket,
+        /// The endpoint's index.
+        endpoint: usize,
+    },
+    /// Turned away; the ticket is void.
+    Refused {
+        /// Which one.
+        ticket: Ticket,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// What happened so far to the requests of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassStats {
+    /// Came.
+    pub arrived: u64,
+    /// Went to an endpoint at once.
+    pub started: u64,
+    /// Waited first; of them, see the next two.
+    pub waited: u64,
+    /// Wait now.
+    pub waiting: usize,
+    /// Are being served now.
+    pub running: usize,
+    /// Turned away, by [`RefusalReason::index`].
+    pub refused: [u64; RefusalReason::ALL.len()],
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Station {
+    endpoints: Endpoints,
+    balancer: Balancer,
+    classes: Vec<ClassSpec>,
+    highest_level: u8,
+    limited: bool,
+    scope: Scope,
+    queues: Queues,
+    admission: Admission,
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+    next_seq: u64,
+    events: VecDeque<Event>,
+    sizes: MeanSize,
+    length: AveragedLength,
+    drain: DrainRate,
+    stats: Vec<ClassStats>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    generation: u32,
+    state: State,
+    class: usize,
+    /// What it counts for at its endpoint.
+    bytes: u64,
+    hash: u64,
+    random: u64,
+    arrived: Time,
+    /// Order of coming to the queue.
+    seq: u64,
+    tried: Tried,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Vacant,
+    /// In this queue.
+    Waiting(usize),
+    /// At this endpoint.
+    Running(usize),
+}
+
+impl Station {
+    /// A station where nobody is.
+    pub fn new(config: StationConfig) -> Self {
+        let count = config.endpoints.len();
+        let classes = config.classes;
+        let queues = match config.scope {
+            Scope::Cluster => 1,
+            Scope::Endpoint => count,
+        };
+        let levels = classes.iter().map(|class| class.level);
+        Self {
+            balancer: Balancer::new(&config.dispatch, &config.endpoints),
+            endpoints: Endpoints::new(&config.endpoints, config.max_requests, config.slow_start),
+            highest_level: levels.min().unwrap_or(0),
+            limited: classes.iter().any(|c| c.max_concurrency < usize::MAX),
+            scope: config.scope,
+            queues: Queues::new(queues, classes.len(), config.order, config.max_waiting),
+            length: AveragedLength::new(config.admission.averaging),
+            admission: config.admission,
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            next_seq: 0,
+            events: VecDeque::new(),
+            sizes: MeanSize::default(),
+            drain: DrainRate::default(),
+            stats: vec![ClassStats::default(); classes.len()],
+            classes,
+        }
+    }
+
+    /// A request has come. Its class's index must be one of the classes'.
+    pub fn arrive(&mut self, now: Time, arrival: &Arrival) -> Verdict {
+        self.stats[arrival.class].arrived += 1;
+        let length = self.length.update(now, self.queues.total());
+        if let Err(reason) = self.admit(arrival, length) {
+            return Verdict::Refuse(self.refuse(arrival.class, reason));
+        }
+        let ticket = self.seat(now, arrival);
+        self.place(now, ticket)
+    }
+
+    /// The response is over; `bytes` is how large it was.
+    pub fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
+        let State::Running(_) = self.state(ticket) else {
+            return;
+        };
+        self.sizes.observe(bytes);
+        self.balancer.observe(bytes);
+        self.drain.finished(now);
+        self.leave(now, ticket);
+    }
+
+    /// The client has gone, or the request has failed: what it held is free.
+    pub fn cancel(&mut self, now: Time, ticket: Ticket) {
+        self.leave(now, ticket);
+    }
+
+    /// Its endpoint could not be reached: another is tried before it is
+    /// refused. The ticket stays, unless it is refused.
+    pub fn fail(&mut self, now: Time, ticket: Ticket) -> Verdict {
+        let State::Running(endpoint) = self.state(ticket) else {
+            return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
+        };
+        self.release(ticket, endpoint);
+        self.slots[ticket.index()].tried.add(endpoint);
+        self.fill(now, Some(endpoint));
+        let verdict = self.place(now, ticket);
+        self.endpoints.failed(endpoint);
+        verdict
+    }
+
+    /// Its endpoint has been reached (a connection was opened to it). One that
+    /// could not be reached before starts slowly.
+    pub fn reached(&mut self, now: Time, ticket: Ticket) {
+        if let State::Running(endpoint) = self.state(ticket) {
+            self.endpoints.reached(now, endpoint);
+        }
+    }
+
+    /// More is known of its size.
+    pub fn resize(&mut self, ticket: Ticket, size: Size) {
+        let State::Running(endpoint) = self.state(ticket) else {
+            return;
+        };
+        let bytes = self.sizes.expected(size);
+        let slot = &mut self.slots[ticket.index()];
+        let before = std::mem::replace(&mut slot.bytes, bytes);
+        self.endpoints.resize(endpoint, before, bytes);
+    }
+
+    /// Turns away those whose time is up.
+    pub fn expire(&mut self, now: Time) {
+        while let Some(slot) = self.queues.expired(now) {
+            let ticket = self.ticket(slot);
+            self.turn_out(now, ticket, RefusalReason::Timeout);
+        }
+    }
+
+    /// When to call [`Station::expire`] next.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.queues.next_expiry()
+    }
+
+    /// What has become of a waiting request; to be asked until `None`, after
+    /// each other call.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// By class.
+    pub fn stats(&self) -> &[ClassStats] {
+        &self.stats
+    }
+
+    /// What an endpoint has to do: requests in service, and requests and
+    /// expected bytes, waiting ones for it included.
+    pub fn load(&self, endpoint: usize) -> EndpointLoad {
+        self.endpoints.load(endpoint)
+    }
+
+    /// Under size intervals, each endpoint's: from and to, inclusive.
+    pub fn intervals(&self) -> Option<&[(u64, u64)]> {
+        self.balancer.intervals()
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.queues.total()
+    }
+}
+
+#[cfg(test)]
+mod tests;

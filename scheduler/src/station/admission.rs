@@ -1,0 +1,136 @@
+//! Who is turned away at the door (SDIS02 3.2 and 5.5).
+
+use std::time::Duration;
+
+use super::{Arrival, Station};
+
+/// Whom to turn away.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    /// The time over which the queues' length is averaged, so that a burst
+    /// that passes discards nobody.
+    pub averaging: Duration,
+    /// What to do when the uplink is overloaded.
+    pub channel: Option<ChannelRule>,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            averaging: Duration::from_millis(500),
+            channel: None,
+        }
+    }
+}
+
+/// Overload of the channel: large requests of low priority go first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChannelRule {
+    /// Overloaded: what is ready would occupy the uplink for longer than this.
+    pub max_backlog: Duration,
+    /// Large: of this many bytes or more, as expected.
+    pub large_bytes: u64,
+    /// Of low priority: of this level or a lower one.
+    pub level: u8,
+}
+
+/// A request is turned away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Refusal {
+    /// Why.
+    pub reason: RefusalReason,
+    /// When those before it will have been served, as fast as they have been
+    /// of late; `None` if nothing has been served yet.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    pub(super) fn without_delay(reason: RefusalReason) -> Self {
+        Self {
+            reason,
+            retry_after: None,
+        }
+    }
+}
+
+/// Why a request is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// The averaged length of the queues is above its class's threshold.
+    EarlyDiscard,
+    /// The queue is full.
+    QueueFull,
+    /// It gave its place in a full queue to a request of a higher level.
+    Displaced,
+    /// It has waited for as long as its class may.
+    Timeout,
+    /// It would begin after its deadline.
+    Late,
+    /// The uplink is overloaded, and it is large and of low priority.
+    ChannelOverload,
+    /// No endpoint can be reached that has not been tried.
+    NoEndpoint,
+}
+
+impl RefusalReason {
+    /// All of them, in the order of [`RefusalReason::index`].
+    pub const ALL: [Self; 7] = [
+        Self::EarlyDiscard,
+        Self::QueueFull,
+        Self::Displaced,
+        Self::Timeout,
+        Self::Late,
+        Self::ChannelOverload,
+        Self::NoEndpoint,
+    ];
+
+    /// A small integer for tables.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// A word for metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EarlyDiscard => "early_discard",
+            Self::QueueFull => "queue_full",
+            Self::Displaced => "displaced",
+            Self::Timeout => "queue_timeout",
+            Self::Late => "late",
+            Self::ChannelOverload => "channel_overload",
+            Self::NoEndpoint => "no_endpoint",
+        }
+    }
+}
+
+impl Station {
+    /// The door: what does not depend on an endpoint. `length` is the averaged
+    /// number of waiting requests.
+    pub(super) fn admit(&self, arrival: &Arrival, length: f64) -> Result<(), RefusalReason> {
+        let class = &self.classes[arrival.class];
+        if let Some(rule) = &self.admission.channel {
+            let low = class.level >= rule.level;
+            let large = self.sizes.expected(arrival.size) >= rule.large_bytes;
+            if low && large && arrival.channel_backlog > rule.max_backlog {
+                return Err(RefusalReason::ChannelOverload);
+            }
+        }
+        let (begin, all) = class.drop_thresholds;
+        let share = length / self.queues.capacity() as f64;
+        // Linear from none at the first threshold to all at the second, as RED
+        // does (SDIS02 3.2).
+        let discard = if share >= all {
+            begin < 1.0
+        } else if share > begin {
+            let drawn = (arrival.random >> 11) as f64 / (1_u64 << 53) as f64;
+            drawn < (share - begin) / (all - begin)
+        } else {
+            false
+        };
+        if discard {
+            Err(RefusalReason::EarlyDiscard)
+        } else {
+            Ok(())
+        }
+    }
+}

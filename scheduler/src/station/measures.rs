@@ -1,0 +1,141 @@
+//! What a station measures of itself.
+
+use std::time::Duration;
+
+use crate::{Size, Time};
+
+/// The mean size of responses: what one of unknown size is taken for. Not the
+/// median: a large one mistaken for a small one delays many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MeanSize {
+    bytes: f64,
+    count: u32,
+}
+
+/// Responses over which the mean is taken, about.
+const MEAN_OVER: u32 = 1024;
+
+impl MeanSize {
+    pub(super) fn observe(&mut self, bytes: u64) {
+        self.count = (self.count + 1).min(MEAN_OVER);
+        self.bytes += (bytes as f64 - self.bytes) / f64::from(self.count);
+    }
+
+    pub(super) fn expected(&self, size: Size) -> u64 {
+        size.bytes().unwrap_or(self.bytes as u64)
+    }
+}
+
+/// The length of the queues, averaged over time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AveragedLength {
+    over_s: f64,
+    average: f64,
+    /// The length since the last update, and when that was.
+    length: usize,
+    updated: Time,
+}
+
+impl AveragedLength {
+    pub(super) fn new(over: Duration) -> Self {
+        Self {
+            over_s: over.as_secs_f64(),
+            average: 0.0,
+            length: 0,
+            updated: Time::ZERO,
+        }
+    }
+
+    /// The average up to `now`, as if the length had been what it was at the
+    /// last update until now, when it is `length`.
+    pub(super) fn update(&mut self, now: Time, length: usize) -> f64 {
+        let passed_s = now.since(self.updated).as_secs_f64();
+        let kept = if self.over_s > 0.0 {
+            (-passed_s / self.over_s).exp()
+        } else {
+            0.0
+        };
+        let since = if self.over_s > 0.0 {
+            self.length
+        } else {
+            length
+        };
+        self.average = since as f64 + (self.average - since as f64) * kept;
+        self.length = length;
+        self.updated = now;
+        self.average
+    }
+}
+
+/// How fast requests have been served of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DrainRate {
+    /// Between two that ended, averaged.
+    interval_s: f64,
+    count: u32,
+    last: Time,
+}
+
+/// Requests over which it is averaged, about.
+const DRAIN_OVER: u32 = 64;
+
+impl DrainRate {
+    pub(super) fn finished(&mut self, now: Time) {
+        if self.count > 0 {
+            let interval_s = now.since(self.last).as_secs_f64();
+            self.interval_s += (interval_s - self.interval_s) / f64::from(self.count);
+        }
+        self.count = (self.count + 1).min(DRAIN_OVER);
+        self.last = now;
+    }
+
+    /// How long so many requests take; `None` before it is known.
+    pub(super) fn time_for(&self, requests: usize) -> Option<Duration> {
+        if self.count < 2 {
+            return None;
+        }
+        Duration::try_from_secs_f64(self.interval_s * requests as f64).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn unknown_sizes_are_taken_for_the_mean() {
+        let mut mean = MeanSize::default();
+        assert_eq!(mean.expected(Size::Unknown), 0);
+        mean.observe(100);
+        mean.observe(300);
+        assert_eq!(mean.expected(Size::Unknown), 200);
+        assert_eq!(mean.expected(Size::Exact(7)), 7);
+    }
+
+    #[test]
+    fn the_length_is_averaged_over_time() {
+        let mut length = AveragedLength::new(Duration::from_millis(100));
+        assert_eq!(length.update(at(0), 10), 0.0);
+        // One time constant at 10: 63% of the way.
+        let average = length.update(at(100), 0);
+        assert!((average - 6.32).abs() < 0.01, "{average}");
+        assert!(length.update(at(1100), 0) < 0.001);
+        let mut now = AveragedLength::new(Duration::ZERO);
+        assert_eq!(now.update(at(5), 3), 3.0);
+    }
+
+    #[test]
+    fn the_drain_rate_tells_waits() {
+        let mut drain = DrainRate::default();
+        drain.finished(at(0));
+        assert_eq!(drain.time_for(5), None);
+        drain.finished(at(10));
+        drain.finished(at(30));
+        // Intervals of 10 and 20 ms.
+        assert_eq!(drain.time_for(4), Some(Duration::from_millis(60)));
+    }
+}

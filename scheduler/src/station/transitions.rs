@@ -1,0 +1,305 @@
+//! How a request goes from state to state.
+
+use super::waiting::{Entry, Scope};
+use super::{Arrival, Event, Refusal, RefusalReason, Slot, State, Station, Ticket, Tried, Verdict};
+use crate::Time;
+use crate::dispatch::Asked;
+
+/// Requests passed over at a time because they have tried every endpoint that
+/// has room.
+const ASIDE_MAX: usize = 16;
+
+impl Station {
+    pub(super) fn state(&self, ticket: Ticket) -> State {
+        match self.slots.get(ticket.index()) {
+            Some(slot) if slot.generation == ticket.generation => slot.state,
+            _ => State::Vacant,
+        }
+    }
+
+    pub(super) fn ticket(&self, slot: u32) -> Ticket {
+        Ticket {
+            slot,
+            generation: self.slots[slot as usize].generation,
+        }
+    }
+
+    pub(super) fn seat(&mut self, now: Time, arrival: &Arrival) -> Ticket {
+        let slot = Slot {
+            generation: 0,
+            state: State::Vacant,
+            class: arrival.class,
+            bytes: self.sizes.expected(arrival.size),
+            hash: arrival.hash,
+            random: arrival.random,
+            arrived: now,
+            seq: 0,
+            tried: Tried::default(),
+        };
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(slot.clone());
+            self.slots.len() as u32 - 1
+        });
+        let place = &mut self.slots[index as usize];
+        let generation = place.generation.wrapping_add(1);
+        *place = Slot { generation, ..slot };
+        self.ticket(index)
+    }
+
+    /// Starts a request or has it wait, if there is room for it.
+    pub(super) fn place(&mut self, now: Time, ticket: Ticket) -> Verdict {
+        let class = self.slots[ticket.index()].class;
+        let in_limit = self.stats[class].running < self.classes[class].max_concurrency;
+        match self.scope {
+            Scope::Cluster => {
+                if in_limit && let Some(endpoint) = self.pick(now, ticket, true) {
+                    return self.start_now(ticket, endpoint);
+                }
+                if self.pick(now, ticket, false).is_none() {
+                    return self.turn_away(ticket, RefusalReason::NoEndpoint);
+                }
+                self.wait(now, ticket, 0)
+            }
+            Scope::Endpoint => {
+                let Some(endpoint) = self.pick(now, ticket, false) else {
+                    let reason =
+                        if self.endpoints.count() > self.slots[ticket.index()].tried.count() {
+                            RefusalReason::QueueFull
+                        } else {
+                            RefusalReason::NoEndpoint
+                        };
+                    return self.turn_away(ticket, reason);
+                };
+                if in_limit && self.endpoints.has_room(endpoint) {
+                    return self.start_now(ticket, endpoint);
+                }
+                self.wait(now, ticket, endpoint)
+            }
+        }
+    }
+
+    pub(super) fn start_now(&mut self, ticket: Ticket, endpoint: usize) -> Verdict {
+        let class = self.slots[ticket.index()].class;
+        self.stats[class].started += 1;
+        self.start(ticket, endpoint);
+        Verdict::Start { ticket, endpoint }
+    }
+
+    pub(super) fn start(&mut self, ticket: Ticket, endpoint: usize) {
+        let slot = &mut self.slots[ticket.index()];
+        slot.state = State::Running(endpoint);
+        self.stats[slot.class].running += 1;
+        let level = self.classes[slot.class].level;
+        self.endpoints.start(endpoint, level, slot.bytes);
+    }
+
+    pub(super) fn wait(&mut self, now: Time, ticket: Ticket, queue: usize) -> Verdict {
+        let class = &self.classes[self.slots[ticket.index()].class];
+        let (level, drop_late) = (class.level, class.drop_late);
+        if self.queues.is_full(queue) {
+            let Some(worst) = self.queues.worst_below(queue, level) else {
+                return self.turn_away(ticket, RefusalReason::QueueFull);
+            };
+            let worst = self.ticket(worst);
+            self.turn_out(now, worst, RefusalReason::Displaced);
+        }
+        if drop_late && self.is_late(queue, ticket) {
+            return self.turn_away(ticket, RefusalReason::Late);
+        }
+        let slot = &mut self.slots[ticket.index()];
+        slot.state = State::Waiting(queue);
+        slot.seq = self.next_seq;
+        self.next_seq += 1;
+        self.stats[slot.class].waited += 1;
+        self.stats[slot.class].waiting += 1;
+        if self.scope == Scope::Endpoint {
+            self.endpoints.expect(queue, level, slot.bytes);
+        }
+        self.queues
+            .insert(queue, ticket.slot, &self.entry(ticket.slot));
+        Verdict::Wait { ticket }
+    }
+
+    /// What a waiting request's place in its queue depends on.
+    pub(super) fn entry(&self, slot: u32) -> Entry {
+        let slot = &self.slots[slot as usize];
+        let class = &self.classes[slot.class];
+        Entry {
+            class: slot.class,
+            level: class.level,
+            bytes: slot.bytes,
+            deadline: class.deadline.map(|after| slot.arrived + after),
+            value: class.value,
+            seq: slot.seq,
+            expires: class.timeout.map(|after| slot.arrived + after),
+        }
+    }
+
+    /// Whether a request that joins this queue would begin past its deadline,
+    /// as fast as requests have been served of late.
+    pub(super) fn is_late(&self, queue: usize, ticket: Ticket) -> bool {
+        let class = &self.classes[self.slots[ticket.index()].class];
+        let ahead = self.queues.ahead(queue, class.level);
+        let wait = self.drain.time_for(ahead);
+        class
+            .deadline
+            .zip(wait)
+            .is_some_and(|(deadline, wait)| wait > deadline)
+    }
+
+    /// The endpoint for a request; with room to start now, if asked so.
+    pub(super) fn pick(&mut self, now: Time, ticket: Ticket, with_room: bool) -> Option<usize> {
+        let slot = &self.slots[ticket.index()];
+        let class = &self.classes[slot.class];
+        let bound = self.queues.bound_for(class.drop_thresholds.1);
+        let by_endpoint = self.scope == Scope::Endpoint;
+        let (tried, queues) = (&slot.tried, &self.queues);
+        let class_level = class.level;
+        let usable = |endpoint: usize, has_room: bool| {
+            let queue_open = || {
+                queues.len(endpoint) < bound
+                    || (queues.bound_for(1.0) == bound
+                        && queues.worst_below(endpoint, class_level).is_some())
+            };
+            !tried.has(endpoint) && (has_room || (!with_room && (!by_endpoint || queue_open())))
+        };
+        let views = self.endpoints.views(now, class.level, usable);
+        let asked = Asked {
+            bytes: slot.bytes,
+            highest: class.level == self.highest_level,
+            hash: slot.hash,
+            random: slot.random,
+        };
+        self.balancer.pick(views, &asked)
+    }
+
+    /// Takes a request out, wherever it is, and gives its place to others.
+    pub(super) fn leave(&mut self, now: Time, ticket: Ticket) {
+        match self.state(ticket) {
+            State::Vacant => return,
+            State::Waiting(queue) => self.unqueue(ticket, queue),
+            State::Running(endpoint) => {
+                self.release(ticket, endpoint);
+                self.vacate(ticket);
+                return self.fill(now, Some(endpoint));
+            }
+        }
+        self.vacate(ticket);
+    }
+
+    /// It is no longer at its endpoint.
+    pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize) {
+        let slot = &mut self.slots[ticket.index()];
+        slot.state = State::Vacant;
+        let level = self.classes[slot.class].level;
+        self.stats[slot.class].running -= 1;
+        self.endpoints.finish(endpoint, level, slot.bytes);
+    }
+
+    /// It is no longer in its queue.
+    pub(super) fn unqueue(&mut self, ticket: Ticket, queue: usize) {
+        let slot = &mut self.slots[ticket.index()];
+        slot.state = State::Vacant;
+        let level = self.classes[slot.class].level;
+        self.stats[slot.class].waiting -= 1;
+        if self.scope == Scope::Endpoint {
+            self.endpoints.unexpect(queue, level, slot.bytes);
+        }
+        self.queues.remove(queue, slot.class, ticket.slot);
+    }
+
+    pub(super) fn vacate(&mut self, ticket: Ticket) {
+        let slot = &mut self.slots[ticket.index()];
+        slot.state = State::Vacant;
+        slot.generation = slot.generation.wrapping_add(1);
+        // Tickets hold the generation before: they are void now.
+        self.vacant.push(ticket.slot);
+    }
+
+    /// A request that has not been seated anywhere is refused.
+    pub(super) fn turn_away(&mut self, ticket: Ticket, reason: RefusalReason) -> Verdict {
+        let class = self.slots[ticket.index()].class;
+        self.vacate(ticket);
+        Verdict::Refuse(self.refuse(class, reason))
+    }
+
+    /// A waiting request is refused.
+    pub(super) fn turn_out(&mut self, now: Time, ticket: Ticket, reason: RefusalReason) {
+        let class = self.slots[ticket.index()].class;
+        self.leave(now, ticket);
+        let refusal = self.refuse(class, reason);
+        self.events.push_back(Event::Refused { ticket, refusal });
+    }
+
+    pub(super) fn refuse(&mut self, class: usize, reason: RefusalReason) -> Refusal {
+        self.stats[class].refused[reason.index()] += 1;
+        Refusal {
+            reason,
+            retry_after: self.drain.time_for(self.queues.total() + 1),
+        }
+    }
+
+    /// Starts those who may start, after a place has become free at an
+    /// endpoint (or anywhere, if `None`).
+    pub(super) fn fill(&mut self, now: Time, freed: Option<usize>) {
+        match (self.scope, freed) {
+            (Scope::Cluster, _) => self.fill_queue(now, 0),
+            // A class's limit may have held back others elsewhere.
+            (Scope::Endpoint, Some(endpoint)) if !self.limited => self.fill_queue(now, endpoint),
+            (Scope::Endpoint, _) => {
+                for endpoint in 0..self.endpoints.count() {
+                    self.fill_queue(now, endpoint);
+                }
+            }
+        }
+    }
+
+    pub(super) fn fill_queue(&mut self, now: Time, queue: usize) {
+        let mut aside = Vec::new();
+        self.start_from(now, queue, &mut aside);
+        for slot in aside {
+            self.queues.insert(queue, slot, &self.entry(slot));
+        }
+    }
+
+    /// Starts those of a queue who may start. Those who have tried every
+    /// endpoint with room are put `aside`, so that they hold back nobody.
+    pub(super) fn start_from(&mut self, now: Time, queue: usize, aside: &mut Vec<u32>) {
+        loop {
+            let (classes, stats) = (&self.classes, &self.stats);
+            let open = |class: usize| stats[class].running < classes[class].max_concurrency;
+            let Some(slot) = self.queues.first(queue, open) else {
+                return;
+            };
+            let ticket = self.ticket(slot);
+            let endpoint = match self.scope {
+                Scope::Cluster => self.pick(now, ticket, true),
+                Scope::Endpoint => self.endpoints.has_room(queue).then_some(queue),
+            };
+            let Some(endpoint) = endpoint else {
+                let slot = &self.slots[ticket.index()];
+                if slot.tried.count() == 0 || aside.len() == ASIDE_MAX {
+                    return;
+                }
+                self.queues.remove(queue, slot.class, ticket.slot);
+                aside.push(ticket.slot);
+                continue;
+            };
+            if self.has_missed(now, ticket) {
+                self.turn_out(now, ticket, RefusalReason::Late);
+                continue;
+            }
+            self.unqueue(ticket, queue);
+            self.start(ticket, endpoint);
+            self.events.push_back(Event::Started { ticket, endpoint });
+        }
+    }
+
+    /// Whether a request that is dropped when late is late now.
+    pub(super) fn has_missed(&self, now: Time, ticket: Ticket) -> bool {
+        let slot = &self.slots[ticket.index()];
+        let class = &self.classes[slot.class];
+        let deadline = class.deadline.filter(|_| class.drop_late);
+        deadline.is_some_and(|after| now > slot.arrived + after)
+    }
+}

@@ -1,0 +1,182 @@
+//! Requests that wait, in order.
+
+use crate::Time;
+use crate::queue::{Rank, RankQueue};
+
+/// Who goes first among the waiting requests of one level; equals go first
+/// come, first served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The smallest expected response. One of unknown size is taken for the
+    /// mean.
+    #[default]
+    Size,
+    /// First come, first served.
+    Fcfs,
+    /// The earliest deadline; those without one come last.
+    Edf,
+    /// The highest value.
+    Value,
+}
+
+/// What a waiting request waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Any endpoint: the first to have room takes the first in the one queue.
+    /// No endpoint idles while a request waits.
+    #[default]
+    Cluster,
+    /// The endpoint that was chosen when it came, as in SDIS02. Needed where
+    /// requests belong to endpoints.
+    Endpoint,
+}
+
+/// What the order may depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) class: usize,
+    pub(super) level: u8,
+    pub(super) bytes: u64,
+    pub(super) deadline: Option<Time>,
+    pub(super) value: u32,
+    pub(super) seq: u64,
+    pub(super) expires: Option<Time>,
+}
+
+/// A cluster's queues.
+#[derive(Clone, Debug)]
+pub(super) struct Queues {
+    order: Order,
+    max_waiting: usize,
+    queues: Vec<Queue>,
+    /// Those that may not wait for ever, by the end of their time.
+    expiries: RankQueue,
+    total: usize,
+}
+
+/// One queue, with a part for each class: a class at its limit is passed over.
+#[derive(Clone, Debug)]
+struct Queue {
+    by_class: Vec<RankQueue>,
+    /// All of them, the last in order first.
+    worst: RankQueue,
+}
+
+impl Queues {
+    pub(super) fn new(queues: usize, classes: usize, order: Order, max_waiting: usize) -> Self {
+        let queue = Queue {
+            by_class: vec![RankQueue::default(); classes],
+            worst: RankQueue::default(),
+        };
+        Self {
+            order,
+            max_waiting,
+            queues: vec![queue; queues],
+            expiries: RankQueue::default(),
+            total: 0,
+        }
+    }
+
+    pub(super) fn insert(&mut self, queue: usize, slot: u32, entry: &Entry) {
+        let rank = self.rank(entry);
+        let queue = &mut self.queues[queue];
+        queue.by_class[entry.class].insert(slot, rank);
+        let reversed = Rank {
+            level: u8::MAX - rank.level,
+            band: 0,
+            key: !rank.key,
+            seq: !rank.seq,
+        };
+        queue.worst.insert(slot, reversed);
+        if let Some(expires) = entry.expires {
+            let rank = Rank {
+                level: 0,
+                band: 0,
+                key: expires.as_nanos(),
+                seq: entry.seq,
+            };
+            self.expiries.insert(slot, rank);
+        }
+        self.total += 1;
+    }
+
+    pub(super) fn remove(&mut self, queue: usize, class: usize, slot: u32) {
+        let queue = &mut self.queues[queue];
+        if queue.by_class[class].remove(slot) {
+            queue.worst.remove(slot);
+            self.expiries.remove(slot);
+            self.total -= 1;
+        }
+    }
+
+    fn rank(&self, entry: &Entry) -> Rank {
+        let key = match self.order {
+            Order::Size => entry.bytes,
+            Order::Fcfs => 0,
+            Order::Edf => entry.deadline.map_or(u64::MAX, Time::as_nanos),
+            Order::Value => u64::MAX - u64::from(entry.value),
+        };
+        Rank {
+            level: entry.level,
+            band: 0,
+            key,
+            seq: entry.seq,
+        }
+    }
+
+    /// The first of a queue whose class is open.
+    pub(super) fn first(&self, queue: usize, open: impl Fn(usize) -> bool) -> Option<u32> {
+        let by_class = self.queues[queue].by_class.iter().enumerate();
+        let firsts = by_class.filter(|&(class, _)| open(class));
+        let firsts = firsts.filter_map(|(_, queue)| queue.first());
+        firsts.min().map(|(_, slot)| slot)
+    }
+
+    /// The last of a queue, if it is of a lower level than `level`.
+    pub(super) fn worst_below(&self, queue: usize, level: u8) -> Option<u32> {
+        let (rank, slot) = self.queues[queue].worst.first()?;
+        (u8::MAX - rank.level > level).then_some(slot)
+    }
+
+    /// Those of a queue that are of `level` or above.
+    pub(super) fn ahead(&self, queue: usize, level: u8) -> usize {
+        let by_class = self.queues[queue].by_class.iter();
+        let ahead = by_class.filter(|queue| queue.first().is_some_and(|(r, _)| r.level <= level));
+        ahead.map(RankQueue::len).sum()
+    }
+
+    pub(super) fn is_full(&self, queue: usize) -> bool {
+        self.len(queue) >= self.max_waiting
+    }
+
+    pub(super) fn len(&self, queue: usize) -> usize {
+        self.queues[queue].worst.len()
+    }
+
+    /// The length that a queue may have for a class with this threshold.
+    pub(super) fn bound_for(&self, threshold: f64) -> usize {
+        // Saturates.
+        (self.max_waiting as f64 * threshold) as usize
+    }
+
+    /// All that may wait.
+    pub(super) fn capacity(&self) -> usize {
+        self.max_waiting.saturating_mul(self.queues.len()).max(1)
+    }
+
+    /// All that wait.
+    pub(super) fn total(&self) -> usize {
+        self.total
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        let (rank, _) = self.expiries.first()?;
+        Some(Time::from_nanos(rank.key))
+    }
+
+    /// One whose time is up.
+    pub(super) fn expired(&self, now: Time) -> Option<u32> {
+        let (rank, slot) = self.expiries.first()?;
+        (Time::from_nanos(rank.key) <= now).then_some(slot)
+    }
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How a server serves its requests. One takes [`Service::time`] of work: a
+/// How a server serves its requests. One takes a time of work: a
 /// constant part, and its body's size over the rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {

@@ -165,7 +165,11 @@ impl Arbiter {
         if class.foreground {
             self.gate.alive(now);
         }
-        let has_place = !class.is_limited() || self.seated.get(slot as usize) == Some(&true);
+        let index = slot as usize;
+        if class.is_limited() && self.seated.len() <= index {
+            self.seated.resize(index + 1, false);
+        }
+        let has_place = !class.is_limited() || self.seated[index];
         let heap = if has_place {
             &mut class.seated
         } else {
@@ -241,11 +245,7 @@ impl Arbiter {
         }
         class.unseated.remove(&mut self.positions, slot);
         class.taken += 1;
-        let index = slot as usize;
-        if self.seated.len() <= index {
-            self.seated.resize(index + 1, false);
-        }
-        self.seated[index] = true;
+        self.seated[slot as usize] = true;
     }
 
     /// A flow was granted `wire_bytes`, which occupy the link for `time`.

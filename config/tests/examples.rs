@@ -108,6 +108,8 @@ fn the_design_file_resolves_to_the_defaults() {
             prefix_rewrite: None,
             host_rewrite: None,
         }],
+        classes: Classes::default(),
+        admission: Admission::default(),
         access_log: None,
         catalogue: Catalogue {
             max_bytes: 32 << 20,

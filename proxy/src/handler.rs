@@ -4,7 +4,7 @@
 mod exchange;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -17,6 +17,7 @@ use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
 use crate::catalogue::Key;
+use crate::classify::Asked;
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
 use crate::headers::{self, Client};
@@ -111,6 +112,8 @@ fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
 
 /// Where a request goes, and what has been decided about it.
 struct Plan<'a> {
+    /// Index of its priority class.
+    class: usize,
     connection: &'a Connection,
     route: &'a Route,
     upstream: &'a Rc<Upstream>,
@@ -144,6 +147,7 @@ impl<'a> Plan<'a> {
         if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
+        record.class = classify(connection, parts, host);
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
@@ -165,6 +169,7 @@ impl<'a> Plan<'a> {
             }
         };
         let plan = Self {
+            class: record.class,
             hash,
             connection,
             route,
@@ -218,11 +223,14 @@ impl<'a> Plan<'a> {
             None => Size::Unknown,
         };
         Arrival {
-            class: 0,
+            class: self.class,
             size,
             hash: self.hash,
             random: fastrand::u64(..),
-            channel_backlog: Duration::ZERO,
+            channel_backlog: match self.upstream.wants_backlog() {
+                true => self.connection.worker.uplink.backlog(),
+                false => std::time::Duration::ZERO,
+            },
         }
     }
 
@@ -262,6 +270,22 @@ impl<'a> Plan<'a> {
         record.learn = teaches.then_some(*key);
         worker.estimate(key)
     }
+}
+
+/// The request's class, which the uplink is told to expect.
+fn classify(connection: &Connection, parts: &Parts, host: &str) -> usize {
+    let classified = connection.worker.classifier.classify(&Asked {
+        client: connection.peer.ip(),
+        dscp: connection.dscp,
+        host,
+        path: parts.uri.path(),
+        method: &parts.method,
+        headers: &parts.headers,
+    });
+    if let Some(gauge) = connection.gauge() {
+        gauge.expect(classified.class);
+    }
+    classified.class
 }
 
 /// Makes the client's header fields those of the upstream request; true if the

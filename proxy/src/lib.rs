@@ -10,6 +10,7 @@
 mod access_log;
 mod admin;
 mod catalogue;
+mod classify;
 pub mod cli;
 mod connection;
 mod error;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use siphasher::sip::SipHasher13;
-use sprat_config::resolved::{Cluster, Dispatch, HashKey, WaitOrder};
+use sprat_config::resolved::{Admission, Class, Cluster, Dispatch, HashKey, WaitOrder};
 use sprat_scheduler::Size;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
@@ -149,9 +149,16 @@ impl Upstream {
     /// Whether a request's size matters before it is sent.
     pub(crate) fn wants_size(&self) -> bool {
         let config = &self.config;
-        let waits_by_size =
-            config.max_requests < usize::MAX && config.wait_queue.order == WaitOrder::Size;
-        waits_by_size || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
+        let waits = config.max_requests < usize::MAX || self.station.limits_classes();
+        let waits_by_size = waits && config.wait_queue.order == WaitOrder::Size;
+        waits_by_size
+            || self.wants_backlog()
+            || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
+    }
+
+    /// Whether it matters how much the uplink has to do.
+    pub(crate) fn wants_backlog(&self) -> bool {
+        self.station.has_channel_rule()
     }
 
     /// What a request's hash is made of, if it matters.
@@ -167,13 +174,13 @@ impl Upstream {
     /// The request is turned away.
     pub(crate) async fn dispatch(self: &Rc<Self>, arrival: &Arrival) -> Result<Lease, Refusal> {
         let verdict = self.station.arrive(arrival);
-        self.lease(verdict).await
+        self.lease(verdict, arrival.class).await
     }
 
-    async fn lease(self: &Rc<Self>, verdict: Verdict) -> Result<Lease, Refusal> {
+    async fn lease(self: &Rc<Self>, verdict: Verdict, class: usize) -> Result<Lease, Refusal> {
         let (ticket, endpoint) = match verdict {
             Verdict::Start { ticket, endpoint } => (ticket, endpoint),
-            Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket).await?),
+            Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket, class).await?),
             Verdict::Refuse(refusal) => return Err(refusal),
         };
         self.endpoints[endpoint]
@@ -183,6 +190,7 @@ impl Upstream {
         Ok(Lease {
             upstream: Rc::clone(self),
             endpoint,
+            class,
             ticket: Some(ticket),
             sender: None,
         })
@@ -252,6 +260,8 @@ impl Upstream {
 pub(crate) struct Lease {
     upstream: Rc<Upstream>,
     endpoint: usize,
+    /// Of the request.
+    class: usize,
     /// None once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<SendRequest<RequestBody>>,
@@ -288,11 +298,11 @@ impl Lease {
     /// There is no other.
     pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
         let ticket = self.ticket.take().ok_or(None)?;
-        let upstream = Rc::clone(&self.upstream);
+        let (upstream, class) = (Rc::clone(&self.upstream), self.class);
         // No longer outstanding here.
         drop(self);
         let verdict = upstream.station.fail(ticket);
-        upstream.lease(verdict).await.map_err(Some)
+        upstream.lease(verdict, class).await.map_err(Some)
     }
 
     /// The response's size is known now.
@@ -351,7 +361,12 @@ impl SharedCluster {
     /// # Errors
     ///
     /// The page for browsers cannot be read.
-    pub(crate) fn new(cluster: &Cluster, epoch: Instant) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        cluster: &Cluster,
+        classes: &[Class],
+        admission: &Admission,
+        epoch: Instant,
+    ) -> anyhow::Result<Self> {
         let overload_page = match &cluster.overload_page {
             None => None,
             Some(path) => {
@@ -364,7 +379,7 @@ impl SharedCluster {
         };
         Ok(Self {
             endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
-            station: SharedStation::new(cluster, epoch),
+            station: SharedStation::new(cluster, classes, admission, epoch),
             overload_page,
         })
     }

@@ -136,7 +136,7 @@ fn any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
 }
 
-fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
     let values = headers.get_all(name).iter();
     values.filter_map(|value| value.to_str().ok())
 }
@@ -181,8 +181,8 @@ fn has_type(headers: &HeaderMap, pattern: &TextPattern) -> bool {
 /// `u` of the `Priority` field; the last one counts, and what is not a number
 /// from 0 to 7 is ignored (RFC 9218 4).
 fn urgency(headers: &HeaderMap) -> u8 {
-    let mut members = texts(headers, &PRIORITY).flat_map(|text| text.split(','));
-    let digits = members.by_ref().filter_map(|member| {
+    let members = texts(headers, &PRIORITY).flat_map(|text| text.split(','));
+    let digits = members.filter_map(|member| {
         let (key, value) = member.trim().split_once('=')?;
         let value = value.split(';').next()?;
         (key == "u").then(|| value.parse().ok().filter(|&urgency| urgency <= 7))

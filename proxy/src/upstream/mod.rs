@@ -2,6 +2,7 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod shared;
 mod station;
 
 use std::cell::RefCell;
@@ -12,12 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use siphasher::sip::SipHasher13;
-use sprat_config::resolved::{Admission, Class, Cluster, Dispatch, HashKey, WaitOrder};
+use sprat_config::resolved::{Cluster, Dispatch, HashKey, WaitOrder};
 use sprat_scheduler::Size;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
@@ -26,8 +26,9 @@ use crate::error::Reason;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::upload::RequestBody;
 
-pub(crate) use station::SharedStation;
+pub(crate) use shared::SharedCluster;
 use station::Waiting;
+pub(crate) use station::SharedStation;
 
 /// What all workers know of an endpoint.
 #[derive(Debug, Default)]
@@ -340,58 +341,6 @@ impl Drop for Lease {
             self.upstream.station.cancel(ticket);
         }
     }
-}
-
-/// What all workers know of a cluster.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedCluster {
-    /// One for each endpoint.
-    pub(crate) endpoints: Vec<Arc<Shared>>,
-    /// Who is served, who waits.
-    pub(crate) station: Arc<SharedStation>,
-    overload_page: Option<Bytes>,
-}
-
-/// Bytes of a page for browsers at most.
-const PAGE_MAX_BYTES: u64 = 1 << 20;
-
-impl SharedCluster {
-    /// A cluster where nothing has happened yet.
-    ///
-    /// # Errors
-    ///
-    /// The page for browsers cannot be read.
-    pub(crate) fn new(
-        cluster: &Cluster,
-        classes: &[Class],
-        admission: &Admission,
-        epoch: Instant,
-    ) -> anyhow::Result<Self> {
-        let overload_page = match &cluster.overload_page {
-            None => None,
-            Some(path) => {
-                let page = read_page(path).with_context(|| {
-                    let (name, path) = (&cluster.name, path.display());
-                    format!("cannot read {path}, the overload_page of the cluster `{name}`")
-                })?;
-                Some(page)
-            }
-        };
-        Ok(Self {
-            endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
-            station: SharedStation::new(cluster, classes, admission, epoch),
-            overload_page,
-        })
-    }
-}
-
-fn read_page(path: &std::path::Path) -> anyhow::Result<Bytes> {
-    let bytes = std::fs::metadata(path)?.len();
-    anyhow::ensure!(
-        bytes <= PAGE_MAX_BYTES,
-        "it has {bytes} bytes: 1 MB is the most"
-    );
-    Ok(std::fs::read(path)?.into())
 }
 
 /// The same for the same parts, in every process: what affinity goes by.

@@ -11,7 +11,6 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use sprat_config::resolved::HashKey;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
@@ -25,7 +24,7 @@ use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
 use crate::upload::RequestBody;
-use crate::upstream::{Upstream, stable_hash};
+use crate::upstream::{Upstream, affinity_hash};
 
 /// Answers a request.
 pub(crate) async fn handle(
@@ -160,14 +159,10 @@ impl<'a> Plan<'a> {
             _ => None,
         };
         let upstream = &worker.upstreams[route.cluster];
-        let hash = match upstream.hash_key() {
-            None => 0,
-            Some(HashKey::Client) => stable_hash(&[connection.peer_text().as_bytes()]),
-            Some(HashKey::Url) => {
-                let query = parts.uri.query().unwrap_or("");
-                stable_hash(&[host.as_bytes(), path.as_bytes(), query.as_bytes()])
-            }
-        };
+        let client = connection.peer_text().as_bytes();
+        let hash = upstream
+            .hash_key()
+            .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
         let plan = Self {
             class: record.class,
             hash,

@@ -14,6 +14,7 @@ mod classify;
 pub mod cli;
 mod connection;
 mod error;
+mod explain;
 mod framing;
 mod handler;
 mod headers;

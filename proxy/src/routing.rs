@@ -51,9 +51,15 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
 /// The first route that matches; `host` is without port, empty if there is
 /// none.
 pub(crate) fn find<'a>(routes: &'a [Route], host: &str, path: &str) -> Option<&'a Route> {
-    routes.iter().find(|route| {
+    position(routes, host, path).map(|index| &routes[index])
+}
+
+/// Its index.
+pub(crate) fn position(routes: &[Route], host: &str, path: &str) -> Option<usize> {
+    let matches = |route: &Route| {
         host_matches(&route.matches.hosts, host) && path_matches(&route.matches.path, path)
-    })
+    };
+    routes.iter().position(matches)
 }
 
 /// Whether a host is one of these; an empty list has them all.

@@ -28,7 +28,7 @@ use crate::upload::RequestBody;
 
 pub(crate) use shared::SharedCluster;
 use station::Waiting;
-pub(crate) use station::SharedStation;
+pub(crate) use station::{SharedStation, station_config};
 
 /// What all workers know of an endpoint.
 #[derive(Debug, Default)]
@@ -351,4 +351,15 @@ pub(crate) fn stable_hash(parts: &[&[u8]]) -> u64 {
         hasher.write(part);
     }
     hasher.finish()
+}
+
+/// What affinity goes by, for a request of a client.
+pub(crate) fn affinity_hash(key: HashKey, client: &[u8], host: &str, uri: &http::Uri) -> u64 {
+    match key {
+        HashKey::Client => stable_hash(&[client]),
+        HashKey::Url => {
+            let query = uri.query().unwrap_or("");
+            stable_hash(&[host.as_bytes(), uri.path().as_bytes(), query.as_bytes()])
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -141,7 +142,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
             size,
             hash,
             random: 0,
-            channel_backlog: std::time::Duration::ZERO,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
         };
         explained["route"] = route_value(index, route);
         explained["endpoints"] = endpoints(config, &route.cluster, &arrival);

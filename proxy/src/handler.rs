@@ -217,15 +217,17 @@ impl<'a> Plan<'a> {
             Some(key) => self.connection.worker.estimate(key),
             None => Size::Unknown,
         };
+        let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
+            true => self.connection.worker.uplink.backlog(self.class),
+            false => Default::default(),
+        };
         Arrival {
             class: self.class,
             size,
             hash: self.hash,
             random: fastrand::u64(..),
-            channel_backlog: match self.upstream.wants_backlog() {
-                true => self.connection.worker.uplink.backlog(),
-                false => std::time::Duration::ZERO,
-            },
+            channel_backlog,
+            channel_ahead,
         }
     }
 

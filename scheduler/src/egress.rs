@@ -33,11 +33,11 @@ pub struct Egress {
     /// Slots of closed flows, to be used again.
     vacant: Vec<u32>,
     ready: Ready,
-    /// By class.
-    levels: Vec<u8>,
+    /// By class: whether it takes what the others leave, and its level.
+    orders: Vec<(bool, u8)>,
     class_stats: Vec<EgressClassStats>,
-    /// Payload bytes that the open flows have left, as far as known.
-    unsent_bytes: u128,
+    /// By class: payload bytes that its open flows have left, as far as known.
+    unsent_bytes: Vec<u128>,
     next_seq: u64,
     /// By class and band: the turn of the flow served last there, so that a
     /// flow that comes or comes back joins the round where it stands.
@@ -52,7 +52,7 @@ struct Flow {
     cost: WireCost,
     class: usize,
     view: FlowView,
-    /// Its part of [`Egress::unsent_bytes`].
+    /// Its part of its class's [`Egress::unsent_bytes`].
     unsent_bytes: u64,
     /// Index in [`Egress::round`] that `view.turn` belongs to.
     lane: usize,
@@ -73,9 +73,9 @@ impl Egress {
         Self {
             ranker: Ranker::new(config.discipline),
             ready: Ready::new(&classes, &config.pacer),
-            levels: classes.iter().map(|class| class.level).collect(),
+            orders: classes.iter().map(|c| (c.idle_only, c.level)).collect(),
             class_stats: vec![EgressClassStats::default(); classes.len()],
-            unsent_bytes: 0,
+            unsent_bytes: vec![0; classes.len()],
             round: vec![0; classes.len() * MAX_BANDS],
             pacer: config.pacer,
             guard: Guard::new(config.guard_factor),
@@ -97,7 +97,7 @@ impl Egress {
         if let Size::Exact(bytes) = spec.size {
             self.ranker.observe(bytes);
         }
-        let class = spec.class.min(self.levels.len() - 1);
+        let class = spec.class.min(self.orders.len() - 1);
         let flow = Flow {
             generation: 0,
             open: true,
@@ -105,7 +105,7 @@ impl Egress {
             class,
             unsent_bytes: 0,
             view: FlowView {
-                level: self.levels[class],
+                level: self.orders[class].1,
                 seq: self.next_seq,
                 arrival: now,
                 size: spec.size,
@@ -293,7 +293,20 @@ impl Egress {
     /// How long what the open flows have left, as far as known, would occupy
     /// the link: its load (SDIS02 3.2, for overload of the channel).
     pub fn backlog(&self, now: Time) -> Duration {
-        let bytes = u64::try_from(self.unsent_bytes).unwrap_or(u64::MAX);
+        self.backlog_of(now, |_| true)
+    }
+
+    /// The part of [`Egress::backlog`] that goes before a class or with it.
+    pub fn backlog_ahead(&self, now: Time, class: usize) -> Duration {
+        let own = self.orders[class.min(self.orders.len() - 1)];
+        self.backlog_of(now, |other| other <= own)
+    }
+
+    fn backlog_of(&self, now: Time, counts: impl Fn((bool, u8)) -> bool) -> Duration {
+        let classes = self.orders.iter().zip(&self.unsent_bytes);
+        let counted = classes.filter(|&(&order, _)| counts(order));
+        let bytes: u128 = counted.map(|(_, bytes)| bytes).sum();
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let queued = self.pacer.time_for(WireCost::ETHERNET_IPV4.bytes(bytes));
         queued.saturating_add(self.pacer.next_grant_at().since(now))
     }
@@ -361,8 +374,9 @@ impl Egress {
             None => 0,
         };
         let unsent_bytes = left.max(flow.ready_bytes);
-        self.unsent_bytes += u128::from(unsent_bytes);
-        self.unsent_bytes -= u128::from(std::mem::replace(&mut flow.unsent_bytes, unsent_bytes));
+        let sum = &mut self.unsent_bytes[flow.class];
+        *sum += u128::from(unsent_bytes);
+        *sum -= u128::from(std::mem::replace(&mut flow.unsent_bytes, unsent_bytes));
     }
 }
 

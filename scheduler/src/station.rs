@@ -81,9 +81,11 @@ pub struct Arrival {
     pub hash: u64,
     /// A number drawn for it.
     pub random: u64,
-    /// How long what is ready to be sent would occupy the uplink, for the
-    /// overload rule of the channel.
+    /// How long what open responses have left would occupy the uplink, for
+    /// the overload rule of the channel.
     pub channel_backlog: Duration,
+    /// The part of it that goes before the request's class, or with it.
+    pub channel_ahead: Duration,
 }
 
 /// What becomes of a request.

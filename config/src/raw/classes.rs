@@ -108,8 +108,8 @@ record! {
         default("off") channel: Or<Off, Channel>,
     }
 
-    /// The uplink is overloaded: large requests of low classes are refused
-    /// (SDIS02 3.2).
+    /// The uplink is overloaded: large requests of low classes are refused,
+    /// and those of a class with `drop_late` that would be late (SDIS02 3.2).
     closed struct Channel {
         /// Overloaded: what open responses have left would take longer.
         required max_backlog: Timeout,

@@ -241,9 +241,12 @@ impl WorkerLink {
         granted.into_iter().for_each(Waker::wake);
     }
 
-    /// How long what open responses have left would occupy the link.
-    pub(crate) fn backlog(&self) -> Duration {
-        self.link.lock().egress.backlog(self.link.now())
+    /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
+    pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
+        let now = self.link.now();
+        let state = self.link.lock();
+        let egress = &state.egress;
+        (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
     /// See [`Egress::fast_path`].

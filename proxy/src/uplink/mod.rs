@@ -128,11 +128,12 @@ impl Uplink {
         }
     }
 
-    /// How long what open responses have left would occupy the link.
-    pub(crate) fn backlog(&self) -> Duration {
+    /// How long what open responses have left would occupy the link, and the
+    /// part of that which goes before a class or with it.
+    pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
         match self {
-            Self::Unlimited | Self::Kernel(_) => Duration::ZERO,
-            Self::Paced(worker) => worker.backlog(),
+            Self::Unlimited | Self::Kernel(_) => Default::default(),
+            Self::Paced(worker) => worker.backlog(class),
         }
     }
 

@@ -251,6 +251,18 @@ fn the_backlog_is_what_is_left_to_send() {
     );
 }
 
+#[test]
+fn the_backlog_ahead_of_a_class_is_what_goes_before_it() {
+    let classes = vec![weight(3, 1), weight(1, 1), background(), weight(3, 1)];
+    let driver = all_at_once(classes, &[3000, 5000, 7000, 9000]);
+    let ms_of = |bytes| Duration::from_millis(WireCost::ETHERNET_IPV4.bytes(bytes));
+    let ahead = |class| driver.egress.backlog_ahead(ms(0), class);
+    assert_eq!(ahead(1), ms_of(5000));
+    assert_eq!(ahead(0), ms_of(5000 + 3000 + 9000));
+    assert_eq!(ahead(2), ms_of(24_000));
+    assert_eq!(driver.egress.backlog(ms(0)), ms_of(24_000));
+}
+
 /// A sequence of operations on classes; flows and classes round and round.
 #[derive(Clone, Copy, Debug)]
 enum Op {

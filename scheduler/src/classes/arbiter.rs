@@ -272,10 +272,10 @@ impl Arbiter {
     }
 
     /// What a class's own limit says of the size of a grant: the clock of its
-    /// rate, and whether it is in the background.
+    /// rate, and whether it is in no hurry, for it holds nobody back.
     pub(crate) fn bounds(&self, class: usize) -> (Option<&Pacer>, bool) {
         let class = &self.classes[class];
-        (class.pacer.as_ref(), class.idle_only)
+        (class.pacer.as_ref(), !class.foreground)
     }
 
     /// The earliest that a class which is ready may send, as far as its own

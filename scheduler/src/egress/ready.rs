@@ -15,8 +15,9 @@ const QUANTUM_MAX_BYTES: u64 = 256 << 10;
 
 /// At low rates a segment occupies the link for longer than a quantum should.
 /// That is as small as a grant gets, for headers cost more the smaller it is;
-/// but for classes that take what others leave, whose writes are what the
-/// others wait for: down to this, 578 bytes on the wire.
+/// but for classes that take what others leave, or have a rate of their own:
+/// their writes are what the others wait for. Down to this, 578 bytes on the
+/// wire.
 const BACKGROUND_MIN_BYTES: u64 = 512;
 
 /// Who is next.

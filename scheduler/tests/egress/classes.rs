@@ -208,7 +208,12 @@ fn the_background_sends_less_at_a_time() {
     let mut egress = egress_of(
         Discipline::Srpt,
         Pacer::exact(10_000_000),
-        vec![weight(0, 1), background()],
+        vec![
+            weight(0, 1),
+            background(),
+            class(3, |class| class.rate_bits_per_s = Some(1_000_000)),
+            class(3, |class| class.rate_bits_per_s = Some(90_000_000)),
+        ],
     );
     let mut grant = |class| {
         let cost = WireCost::ETHERNET_IPV4;
@@ -224,6 +229,8 @@ fn the_background_sends_less_at_a_time() {
     };
     assert_eq!(grant(0), 1448);
     assert_eq!(grant(1), 512);
+    assert_eq!(grant(2), 512);
+    assert_eq!(grant(3), 512);
 }
 
 #[test]

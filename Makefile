@@ -45,7 +45,7 @@ background: ## What background traffic costs the foreground, in the lab (root)
 	@scripts/setup-run.sh
 	@scripts/background.sh
 
-bench-peers: ## CPU time per request against nginx and HAProxy
+bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
 

@@ -61,8 +61,6 @@ record! {
         /// After them all, a request with `Sec-Purpose: prefetch` (or
         /// `Purpose: prefetch`) is `background`.
         optional class_rules: List<ClassRule, 1>,
-        /// Whom to turn away when there is too much to do.
-        default("{}") admission: Admission,
         /// One line for each request.
         default("off") access_log: Or<Off, AccessLog>,
         /// What earlier responses taught about sizes.

@@ -29,10 +29,9 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let admin = admin(&file.admin);
     let listeners = listeners(file, reporter);
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
-    let clusters = clusters::resolve(file, reporter);
+    let clusters = clusters::resolve(file, uplink.as_ref(), reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let classes = classes::resolve(file, reporter);
-    let admission = file.admission.get().and_then(classes::admission);
     if let Some(uplink) = &uplink {
         classes::warn_unpaced(file, uplink, reporter);
     }
@@ -47,7 +46,6 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         clusters: clusters?.into_iter().collect::<Option<_>>()?,
         routes: routes?,
         classes: classes?,
-        admission: admission?,
         access_log: access_log?,
         catalogue: catalogue?,
     })

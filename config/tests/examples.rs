@@ -58,6 +58,10 @@ fn the_design_file_resolves_to_the_defaults() {
             max_requests: 1024,
             timeout: Some(Duration::from_secs(10)),
         },
+        admission: Admission {
+            averaging: Duration::from_millis(500),
+            channel: None,
+        },
         slow_start: Duration::ZERO,
         overload_page: None,
         connect_timeout: Duration::from_secs(5),
@@ -109,7 +113,6 @@ fn the_design_file_resolves_to_the_defaults() {
             host_rewrite: None,
         }],
         classes: Classes::default(),
-        admission: Admission::default(),
         access_log: None,
         catalogue: Catalogue {
             max_bytes: 32 << 20,

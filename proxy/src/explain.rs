@@ -197,7 +197,7 @@ fn route_value(index: usize, route: &Route) -> Value {
 /// The endpoints in the order in which they would be tried by a cluster where
 /// nothing else goes on.
 fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
-    let specs = station_config(cluster, &config.classes.list, &config.admission);
+    let specs = station_config(cluster, &config.classes.list);
     let mut station = Station::new(specs);
     let intervals = station.intervals().map(<[_]>::to_vec);
     let mut order = Vec::new();

@@ -284,9 +284,7 @@ impl Parts {
         let catalogue = Catalogue::new(config.catalogue.max_bytes, config.catalogue.ttl, hash_keys);
         let epoch = Instant::now();
         let classes = &config.classes.list;
-        let shared = |cluster: &Arc<config::Cluster>| {
-            SharedCluster::new(cluster, classes, &config.admission, epoch)
-        };
+        let shared = |cluster: &Arc<config::Cluster>| SharedCluster::new(cluster, classes, epoch);
         Ok(Self {
             shared: config
                 .clusters

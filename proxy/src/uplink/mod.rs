@@ -256,6 +256,7 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let frame = match &mut this.inner {
+            Inner::Upstream(_) if this.connection.hold_back() => return Poll::Pending,
             Inner::Upstream(incoming) => {
                 let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
                     this.connection.upstream_silent();

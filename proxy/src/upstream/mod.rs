@@ -157,9 +157,9 @@ impl Upstream {
             || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
     }
 
-    /// Whether it matters how much the uplink has to do.
+    /// Whether the uplink's backlog matters before a request is sent.
     pub(crate) fn wants_backlog(&self) -> bool {
-        self.station.has_channel_rule()
+        self.config.admission.channel.is_some()
     }
 
     /// What a request's hash is made of, if it matters.

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 mod cutoffs;
 mod discipline;
 pub mod dispatch;

@@ -51,6 +51,25 @@ impl Leaf for Pseudonym {
     }
 }
 
+/// A header field's name, in lower case: a token (RFC 9110 5.1).
+#[derive(Clone, Debug)]
+pub(crate) struct FieldName(pub(crate) String);
+
+impl Leaf for FieldName {
+    fn expected() -> Cow<'static, str> {
+        "the name of a header field, such as accept-encoding".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"})
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        let Pseudonym(name) = Pseudonym::parse(text, class)?;
+        Ok(Self(name.to_ascii_lowercase()))
+    }
+}
+
 /// A file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePath(pub(crate) PathBuf);

@@ -2,6 +2,7 @@
 //! defaults and meaning. The decoder, the JSON Schema and the reference in
 //! `docs/configuration.md` are all made from it.
 
+mod catalogue;
 mod clusters;
 
 use std::borrow::Cow;
@@ -19,6 +20,7 @@ use crate::scalars::{
 };
 use crate::tree::{Kind, Node};
 
+pub(crate) use catalogue::*;
 pub(crate) use clusters::*;
 
 /// A bound on a number of things in memory.
@@ -52,7 +54,7 @@ record! {
         required routes: List<Route, 1>,
         /// One line for each request.
         default("off") access_log: Or<Off, AccessLog>,
-        /// What earlier responses taught about sizes.
+        /// What is known of sizes before a response begins.
         default("{}") catalogue: Catalogue,
     }
 
@@ -202,14 +204,6 @@ record! {
         default("stdout") path: Or<Stdout, FilePath>,
         /// How a line looks.
         default("json") format: LogFormat,
-    }
-
-    /// What earlier responses taught about sizes.
-    closed struct Catalogue {
-        /// Memory for it; 0 switches it off.
-        default("32MB") max_size: Bytes<0, 1_099_511_627_776>,
-        /// How long a size is believed.
-        default("1h") ttl: Timeout,
     }
 }
 

@@ -1,5 +1,6 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
+mod catalogue;
 mod clusters;
 mod routes;
 
@@ -31,7 +32,8 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let clusters = clusters::resolve(file, reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let access_log = access_log(&file.access_log);
-    let catalogue = file.catalogue.get().and_then(catalogue);
+    let catalogue = file.catalogue.get();
+    let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, reporter));
     file.version.get()?;
     Some(Config {
         runtime: runtime?,
@@ -259,13 +261,6 @@ fn access_log<W>(raw: &Field<Or<W, raw::AccessLog>>) -> Option<Option<AccessLog>
         target,
         format: log.format.copied()?,
     }))
-}
-
-fn catalogue(raw: &raw::Catalogue) -> Option<Catalogue> {
-    Some(Catalogue {
-        max_bytes: bytes(&raw.max_size)?,
-        ttl: time(&raw.ttl)?,
-    })
 }
 
 fn each<T, U, const MIN: usize>(

@@ -1,12 +1,16 @@
 //! The configuration after every check: no optional field is left that has a
 //! default, no string that should be a number, no name that points nowhere.
 
+mod catalogue;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sprat_scheduler::Discipline;
+
+pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
@@ -27,7 +31,7 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// None if switched off.
     pub access_log: Option<AccessLog>,
-    /// What earlier responses taught about sizes.
+    /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
 }
 
@@ -330,13 +334,4 @@ pub enum LogFormat {
     Json,
     /// The combined log format, followed by size, wait and slowdown.
     Combined,
-}
-
-/// What earlier responses taught about sizes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Catalogue {
-    /// Bytes of memory at most; zero switches it off.
-    pub max_bytes: usize,
-    /// How long a size is believed.
-    pub ttl: Duration,
 }

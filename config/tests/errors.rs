@@ -263,7 +263,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ),
     (
         "catalogue: {size: 10MB}",
-        &["3:13 unknown key `size` | the keys here are `max_size` and `ttl`"],
+        &["3:13 unknown key `size` | the keys here are `max_size`, `ttl`, `vary` and `snapshot`"],
     ),
     (
         "access_log: {path: [a], format: xml}",

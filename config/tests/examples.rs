@@ -112,6 +112,8 @@ fn the_design_file_resolves_to_the_defaults() {
         catalogue: Catalogue {
             max_bytes: 32 << 20,
             ttl: Duration::from_secs(3600),
+            vary: vec!["accept-encoding".to_owned()],
+            snapshot: None,
         },
     };
     assert_eq!(example("design.yaml"), expected);

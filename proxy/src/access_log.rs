@@ -18,6 +18,7 @@ use serde::Serialize;
 use sprat_config::resolved::{AccessLog, Cluster, LogFormat, LogTarget};
 use sprat_scheduler::Size;
 
+use crate::catalogue::Layer;
 use crate::error::Reason;
 
 /// Lines that may wait for the writer.
@@ -43,6 +44,8 @@ pub(crate) struct Line {
     pub(crate) bytes: u64,
     /// The size known when the response started.
     pub(crate) known: Size,
+    /// Who in the catalogue knew it before the response did.
+    pub(crate) layer: Option<Layer>,
     /// How long its bytes waited for the uplink.
     pub(crate) wait: Duration,
     /// How long it waited for an endpoint.
@@ -70,6 +73,7 @@ struct JsonLine<'a> {
     bytes: u64,
     size: Option<u64>,
     size_source: &'static str,
+    size_layer: Option<&'static str>,
     duration_ms: f64,
     wait_ms: f64,
     queue_wait_ms: f64,
@@ -120,6 +124,7 @@ impl Line {
                 Size::Estimate { .. } => "estimate",
                 Size::Unknown => "unknown",
             },
+            size_layer: self.layer.map(Layer::name),
             duration_ms: millis(self.duration),
             wait_ms: millis(self.wait),
             queue_wait_ms: millis(self.queue_wait),
@@ -273,6 +278,7 @@ mod tests {
             status: Some(StatusCode::OK),
             bytes: 1234,
             known: Size::Exact(1234),
+            layer: Some(Layer::Learnt),
             queue_wait: Duration::ZERO,
             wait: Duration::from_micros(1500),
             slowdown: Some(2.0),

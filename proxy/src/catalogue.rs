@@ -1,262 +1,243 @@
-//! The sizes that earlier responses taught.
+//! The catalogue: what is known of a response's size before it begins.
 //!
-//! A table of fixed size, so that no client can make it grow: sets of
-//! [`WAYS`] entries, the set chosen by the key's hash, the oldest entry of a
-//! full set giving way. An entry holds a hash of the resource, never its name.
+//! Its layers are asked in the order of [`Layer`], each if it is configured.
+//! The decisions are [`sprat_scheduler::catalogue`]'s; here are the locks, the
+//! files and the sockets.
 
-use std::hash::Hasher;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+pub(crate) mod command;
+mod dump;
+mod keeper;
+mod learnt;
+mod metrics;
+mod snapshot;
 
-use siphasher::sip128::{Hasher128, SipHasher13};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::header::{HeaderName, VARY};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue};
+use sprat_config::resolved as config;
 use sprat_scheduler::Size;
+use sprat_scheduler::catalogue::{KeyHasher, MAX_VARY, Resource};
 
-/// Entries in a set.
-const WAYS: usize = 8;
+pub(crate) use dump::Dump;
+pub(crate) use keeper::Keeper;
+use learnt::Learnt;
+pub(crate) use metrics::{CatalogueView, LayerStats};
 
-/// Sets are spread over this many locks.
-const SHARDS: usize = 64;
-
-/// How far a size learnt from an earlier response of the same resource is
-/// trusted.
-const CONFIDENCE: f32 = 0.9;
-
-/// A resource: a keyed 128-bit hash of its cluster, host, path and query.
+/// Where a size comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u128);
-
-/// 32 bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    key: u128,
-    bytes: u64,
-    /// Seconds after the catalogue's start when it was learnt, plus one; zero
-    /// for an empty entry.
-    learnt_s: u32,
+pub(crate) enum Layer {
+    /// Earlier responses.
+    Learnt,
 }
 
-/// A table of entries, without a clock.
-#[derive(Debug)]
-struct Table {
-    entries: Vec<Entry>,
-    used: usize,
-}
+impl Layer {
+    /// In the order in which they are asked.
+    pub(crate) const ALL: [Self; 1] = [Self::Learnt];
 
-impl Table {
-    fn new(sets: usize) -> Self {
-        Self {
-            // Zeroed memory: pages that no entry touches cost nothing.
-            entries: vec![Entry::default(); sets * WAYS],
-            used: 0,
+    /// The name in metrics and logs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Learnt => "learnt",
         }
     }
 
-    fn set(&mut self, key: Key) -> &mut [Entry] {
-        let sets = self.entries.len() / WAYS;
-        // The low bits chose the shard.
-        let set = (key.0 >> 64) as u64 % sets as u64;
-        let start = set as usize * WAYS;
-        &mut self.entries[start..start + WAYS]
-    }
-
-    /// The size learnt after `oldest_s`.
-    fn get(&mut self, key: Key, oldest_s: u32) -> Option<u64> {
-        let set = self.set(key);
-        let entry = set.iter().find(|entry| entry.key == key.0)?;
-        (entry.learnt_s > oldest_s).then_some(entry.bytes)
-    }
-
-    fn put(&mut self, key: Key, bytes: u64, now_s: u32) {
-        let set = self.set(key);
-        let known = set
-            .iter()
-            .position(|entry| entry.learnt_s > 0 && entry.key == key.0);
-        let slot = known.unwrap_or_else(|| {
-            let oldest = set.iter().enumerate().min_by_key(|(_, e)| e.learnt_s);
-            oldest.map_or(0, |(slot, _)| slot)
-        });
-        let fresh = set[slot].learnt_s == 0;
-        set[slot] = Entry {
-            key: key.0,
-            bytes,
-            learnt_s: now_s.saturating_add(1),
-        };
-        self.used += usize::from(fresh);
+    /// A small integer, for tables.
+    pub(crate) const fn index(self) -> usize {
+        self as usize
     }
 }
 
-/// The sizes that earlier responses taught, shared by all workers.
+/// What was found, and where.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// An estimate, whatever the layer: a response may differ from what was
+    /// said of it.
+    pub(crate) size: Size,
+    /// Who said it.
+    pub(crate) layer: Layer,
+}
+
+/// A resource that a request asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Its hashes.
+    pub(crate) resource: Resource,
+}
+
+/// What a response teaches, once its size is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Lesson {
+    asked: Asked,
+    /// The fields that its `Vary` names.
+    fields: u8,
+}
+
+/// What is known of sizes, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    /// Empty if the catalogue is switched off.
-    shards: Vec<Mutex<Table>>,
-    hash_keys: (u64, u64),
-    ttl_s: u32,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    learnt: Learnt,
+    hasher: KeyHasher,
+    vary: Vec<HeaderName>,
+    clusters: Vec<String>,
+    started: Instant,
+    /// Of `started`, seconds of Unix time.
+    started_unix_s: u32,
 }
 
 impl Catalogue {
-    /// A catalogue of at most `max_bytes` that believes a size for `ttl`.
-    /// `hash_keys` keep clients from aiming at one set; they are drawn once.
-    pub(crate) fn new(max_bytes: usize, ttl: Duration, hash_keys: (u64, u64)) -> Self {
-        let sets = max_bytes / (WAYS * size_of::<Entry>());
-        let shards = sets.min(SHARDS);
-        Self {
-            shards: (0..shards)
-                .map(|_| Mutex::new(Table::new(sets / shards)))
-                .collect(),
-            hash_keys,
-            ttl_s: u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
+    /// An empty one, or what the snapshot has; a snapshot that cannot be read
+    /// is left alone, and the log says why.
+    pub(crate) fn new(config: &config::Config, random: (u64, u64)) -> anyhow::Result<Self> {
+        let clusters = config.clusters.iter().map(|cluster| cluster.name.clone());
+        let clusters = clusters.collect();
+        let config = &config.catalogue;
+        let vary = config.vary.iter().map(|name| name.parse::<HeaderName>());
+        let (started, unix) = (Instant::now(), SystemTime::UNIX_EPOCH.elapsed());
+        let mut catalogue = Self {
+            learnt: Learnt::new(config.max_bytes, config.ttl),
+            hasher: KeyHasher::new(random),
+            vary: vary.collect::<Result<_, _>>()?,
+            clusters,
+            started,
+            started_unix_s: unix.map_or(0, seconds),
+        };
+        if let Some(snapshot) = &config.snapshot {
+            catalogue.restore(&snapshot.path);
         }
+        Ok(catalogue)
     }
 
-    /// The key of a resource; none if the catalogue is switched off.
-    pub(crate) fn key(&self, cluster: usize, host: &[u8], path_and_query: &str) -> Option<Key> {
-        if self.shards.is_empty() {
+    /// Now, in seconds of Unix time that never go back.
+    pub(crate) fn now_s(&self) -> u32 {
+        self.started_unix_s
+            .saturating_add(seconds(self.started.elapsed()))
+    }
+
+    /// What a request asks for; none if no layer could know it.
+    pub(crate) fn asked(
+        &self,
+        cluster: usize,
+        host: &str,
+        target: &PathAndQuery,
+        headers: &HeaderMap,
+    ) -> Option<Box<Asked>> {
+        if self.learnt.is_off() {
             return None;
         }
-        let mut hasher = SipHasher13::new_with_keys(self.hash_keys.0, self.hash_keys.1);
-        hasher.write_usize(cluster);
-        hasher.write_usize(host.len());
-        hasher.write(host);
-        hasher.write(path_and_query.as_bytes());
-        Some(Key(hasher.finish128().as_u128()))
+        let mut values = [0; MAX_VARY];
+        for (value, name) in values.iter_mut().zip(&self.vary) {
+            for part in headers.get_all(name) {
+                *value ^= self.hasher.value(part.as_bytes());
+            }
+        }
+        let url = self
+            .hasher
+            .url(&self.clusters[cluster], host, target.as_str());
+        let resource = Resource { url, values };
+        Some(Box::new(Asked { resource }))
     }
 
-    fn shard(&self, key: Key) -> &Mutex<Table> {
-        &self.shards[key.0 as u64 as usize % self.shards.len()]
+    /// What is known of the size of the response to a request, and who knows
+    /// it.
+    pub(crate) fn lookup_with_source(&self, asked: &Asked, stats: &LayerStats) -> Option<Found> {
+        let known = self.learnt.look_up(&asked.resource, self.now_s());
+        stats.count(Layer::Learnt, known.is_some());
+        known.map(|known| Found {
+            size: known.into(),
+            layer: Layer::Learnt,
+        })
     }
 
-    /// What is believed at `now_s` (seconds after a fixed start).
-    pub(crate) fn size(&self, key: &Key, now_s: u32) -> Size {
-        // Entries hold their time plus one, so that zero means empty; with
-        // `now_s + 1 - ttl` as the bound, one learnt `ttl` ago has expired.
-        let oldest_s = now_s.saturating_add(1).saturating_sub(self.ttl_s);
-        let found = lock(self.shard(*key)).get(*key, oldest_s);
-        match found {
-            Some(bytes) => {
-                self.hits.fetch_add(1, Relaxed);
-                Size::Estimate {
-                    bytes,
-                    confidence: CONFIDENCE,
-                }
-            }
-            None => {
-                self.misses.fetch_add(1, Relaxed);
-                Size::Unknown
-            }
+    /// What a response with these headers teaches.
+    pub(crate) fn lesson(&self, asked: &Asked, headers: &HeaderMap) -> Lesson {
+        Lesson {
+            asked: asked.clone(),
+            fields: self.varies_by(headers.get_all(VARY).iter()),
         }
     }
 
-    /// Remembers a size seen at `now_s`.
-    pub(crate) fn learn(&self, key: &Key, bytes: u64, now_s: u32) {
-        lock(self.shard(*key)).put(*key, bytes, now_s);
+    fn varies_by<'a>(&self, vary: impl Iterator<Item = &'a HeaderValue>) -> u8 {
+        let mut fields = 0;
+        let texts = vary.filter_map(|value| value.to_str().ok());
+        for named in texts.flat_map(|text| text.split(',')) {
+            let same = |name: &HeaderName| name.as_str().eq_ignore_ascii_case(named.trim());
+            if let Some(index) = self.vary.iter().position(same) {
+                fields |= 1 << index;
+            }
+        }
+        fields
     }
 
-    /// Look-ups that found a size, and that did not.
-    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits.load(Relaxed), self.misses.load(Relaxed))
+    /// Remembers the size of a response.
+    pub(crate) fn learn(&self, lesson: &Lesson, bytes: u64) {
+        let resource = &lesson.asked.resource;
+        self.learnt
+            .learn(resource, bytes, lesson.fields, self.now_s());
     }
 
-    /// Entries in use (expired ones too, until they are overwritten).
-    pub(crate) fn entries(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).used).sum()
+    fn restore(&mut self, path: &std::path::Path) {
+        let header = match snapshot::verify(path) {
+            Ok(Some(header)) => header,
+            Ok(None) => return tracing::info!(?path, "no snapshot of sizes yet"),
+            Err(error) => {
+                return tracing::warn!(?path, "the snapshot of sizes is not used: {error:#}");
+            }
+        };
+        if header.vary != self.vary_names() {
+            let then = header.vary.join(", ");
+            return tracing::warn!(
+                ?path,
+                "the snapshot of sizes is not used: it was made with `vary: [{then}]`"
+            );
+        }
+        self.hasher = KeyHasher::new(header.secret);
+        let now_s = self.now_s();
+        let mut entries = 0_usize;
+        let read = snapshot::each(path, |packed, asked_again| {
+            entries += usize::from(self.learnt.restore(packed, asked_again, now_s));
+        });
+        match read {
+            Ok(()) => tracing::info!(?path, entries, "sizes restored"),
+            Err(error) => tracing::warn!(?path, entries, "the snapshot was cut short: {error:#}"),
+        }
+    }
+
+    fn vary_names(&self) -> Vec<String> {
+        let names = self.vary.iter().map(|name| name.as_str().to_owned());
+        names.collect()
+    }
+
+    fn header(&self) -> snapshot::Header {
+        snapshot::Header {
+            secret: self.hasher.secret(),
+            saved_s: self.now_s(),
+            vary: self.vary_names(),
+        }
+    }
+
+    /// Writes a snapshot in the place of the one that is there.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written; the one that is there stays.
+    pub(crate) fn save(&self, path: &std::path::Path) -> anyhow::Result<usize> {
+        let mut writer = snapshot::Writer::create(path, &self.header())?;
+        let (now_s, mut entries) = (self.now_s(), 0);
+        for part in 0..self.learnt.parts() {
+            let part = self.learnt.entries(part, now_s);
+            entries += part.len();
+            writer.write(&part)?;
+        }
+        writer.finish()?;
+        Ok(entries)
     }
 }
 
-/// A table is sound after a panic in the middle of a change: its entries are
-/// plain numbers.
-fn lock(shard: &Mutex<Table>) -> std::sync::MutexGuard<'_, Table> {
-    shard
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn catalogue(max_bytes: usize, ttl_s: u64) -> Catalogue {
-        Catalogue::new(max_bytes, Duration::from_secs(ttl_s), (1, 2))
-    }
-
-    fn bytes(catalogue: &Catalogue, path: &str, now_s: u32) -> Option<u64> {
-        let key = catalogue.key(0, b"host", path).unwrap();
-        catalogue.size(&key, now_s).bytes()
-    }
-
-    #[test]
-    fn learns_forgets_and_counts() {
-        let catalogue = catalogue(1 << 20, 60);
-        let key = catalogue.key(0, b"host", "/a").unwrap();
-        assert_eq!(bytes(&catalogue, "/a", 0), None);
-        catalogue.learn(&key, 100, 0);
-        assert_eq!(bytes(&catalogue, "/a", 0), Some(100));
-        assert_eq!(bytes(&catalogue, "/a", 59), Some(100));
-        assert_eq!(bytes(&catalogue, "/a", 60), None);
-        catalogue.learn(&key, 200, 60);
-        assert_eq!(bytes(&catalogue, "/a", 61), Some(200));
-        assert_eq!(catalogue.hits_and_misses(), (3, 2));
-        assert_eq!(catalogue.entries(), 1);
-    }
-
-    #[test]
-    fn cluster_host_and_path_make_the_key() {
-        let catalogue = catalogue(1 << 20, 60);
-        let keys = [
-            catalogue.key(0, b"host", "/a"),
-            catalogue.key(1, b"host", "/a"),
-            catalogue.key(0, b"hos", "t/a"),
-            catalogue.key(0, b"host", "/a?"),
-        ];
-        for (index, key) in keys.iter().enumerate() {
-            assert!(keys[index + 1..].iter().all(|other| other != key));
-        }
-    }
-
-    #[test]
-    fn never_outgrows_its_bytes() {
-        let catalogue = catalogue(100_000, 60);
-        let capacity = 100_000 / size_of::<Entry>();
-        for n in 0..10_000 {
-            let key = catalogue.key(0, b"host", &format!("/{n}")).unwrap();
-            catalogue.learn(&key, n, (n / 100) as u32);
-        }
-        assert!(catalogue.entries() <= capacity);
-        assert!(catalogue.entries() > capacity / 2);
-        let allocated: usize = catalogue
-            .shards
-            .iter()
-            .map(|shard| lock(shard).entries.capacity() * size_of::<Entry>())
-            .sum();
-        assert!(allocated <= 100_000, "{allocated}");
-        // The newest is still there.
-        assert_eq!(bytes(&catalogue, "/9999", 100), Some(9999));
-    }
-
-    #[test]
-    fn the_oldest_of_a_full_set_gives_way() {
-        let mut table = Table::new(1);
-        for n in 0..WAYS as u32 {
-            table.put(Key(u128::from(n)), u64::from(n), n);
-        }
-        table.put(Key(0), 42, 100);
-        table.put(Key(77), 7, 101);
-        assert_eq!(table.get(Key(0), 0), Some(42));
-        assert_eq!(table.get(Key(1), 0), None);
-        assert_eq!(table.get(Key(2), 0), Some(2));
-        assert_eq!(table.get(Key(77), 0), Some(7));
-        assert_eq!(table.used, WAYS);
-    }
-
-    #[test]
-    fn zero_bytes_switch_it_off() {
-        let catalogue = catalogue(0, 60);
-        assert!(catalogue.key(0, b"host", "/a").is_none());
-        assert_eq!(catalogue.entries(), 0);
-    }
-}
+mod tests;

@@ -16,7 +16,7 @@ use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
-use crate::catalogue::Key;
+use crate::catalogue::Asked;
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
 use crate::headers::{self, Client};
@@ -118,7 +118,8 @@ struct Plan<'a> {
     /// Whether the `Host` of the endpoint is to be sent.
     hostless: bool,
     chunked: bool,
-    key: Option<Key>,
+    /// For the catalogue, if it could know the size.
+    asked: Option<Box<Asked>>,
     /// Of what affinity goes by.
     hash: u64,
 }
@@ -147,11 +148,10 @@ impl<'a> Plan<'a> {
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
-        let key = match parts.uri.path_and_query() {
-            Some(path) if retrieves => {
-                worker
-                    .catalogue
-                    .key(route.cluster, host.as_bytes(), path.as_str())
+        let resource = match parts.uri.path_and_query() {
+            Some(target) if retrieves => {
+                let (catalogue, fields) = (&worker.catalogue, &parts.headers);
+                catalogue.asked(route.cluster, host, target, fields)
             }
             _ => None,
         };
@@ -172,7 +172,7 @@ impl<'a> Plan<'a> {
             head_only: parts.method == Method::HEAD,
             hostless: asked.is_none() && route.host_rewrite.is_none(),
             chunked: plan_head(connection, route, parts, asked)?,
-            key,
+            asked: resource,
         };
         parts.uri = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         Ok(plan)
@@ -209,14 +209,25 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// What the catalogue says.
+    fn estimate(&self, record: &mut Record) -> Size {
+        let worker = &self.connection.worker;
+        let found = self.asked.as_ref().and_then(|asked| {
+            let stats = &worker.stats.catalogue;
+            worker.catalogue.lookup_with_source(asked, stats)
+        });
+        record.layer = found.map(|found| found.layer);
+        found.map_or(Size::Unknown, |found| found.size)
+    }
+
     /// What the cluster is told of the request.
-    fn arrival(&self) -> Arrival {
-        let size = match &self.key {
+    fn arrival(&self, record: &mut Record) -> Arrival {
+        let size = match self.head_only {
             _ if !self.upstream.wants_size() => Size::Unknown,
-            _ if self.head_only => Size::Exact(0),
-            Some(key) => self.connection.worker.estimate(key),
-            None => Size::Unknown,
+            true => Size::Exact(0),
+            false => self.estimate(record),
         };
+        record.expected = size;
         Arrival {
             class: 0,
             size,
@@ -240,27 +251,28 @@ impl<'a> Plan<'a> {
     /// What is known of the size of the response's body; has the catalogue
     /// learn what can be learnt.
     fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
-        let worker = &self.connection.worker;
+        let catalogue = &self.connection.worker.catalogue;
         let teaches = response.status() == StatusCode::OK;
+        let asked = self.asked.as_ref().filter(|_| teaches);
+        let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
+        let length = match self.head_only {
+            true => content_length(response.headers()),
+            false => response.body().size_hint().exact(),
+        };
+        if let (Some(lesson), Some(length)) = (&lesson, length) {
+            catalogue.learn(lesson, length);
+        }
         if self.head_only {
-            if let (true, Some(key), Some(length)) =
-                (teaches, &self.key, content_length(response.headers()))
-            {
-                worker.learn(key, length);
-            }
             return Size::Exact(0);
         }
-        if let Some(length) = response.body().size_hint().exact() {
-            if let (true, Some(key)) = (teaches, &self.key) {
-                worker.learn(key, length);
-            }
+        if let Some(length) = length {
             return Size::Exact(length);
         }
-        let Some(key) = &self.key else {
-            return Size::Unknown;
-        };
-        record.learn = teaches.then_some(*key);
-        worker.estimate(key)
+        record.lesson = lesson.map(Box::new);
+        match record.expected {
+            Size::Unknown => self.estimate(record),
+            expected => expected,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use sprat_config::resolved::Config;
 use sprat_scheduler::station::RefusalReason;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, CatalogueView};
 use crate::error::{Fault, Reason};
 use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
@@ -29,6 +29,7 @@ const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 /// Everything that can be scraped.
 pub(crate) struct Metrics {
     registry: Registry,
+    catalogue: Arc<CatalogueView>,
 }
 
 impl Metrics {
@@ -51,15 +52,24 @@ impl Metrics {
             }
         });
         let mut registry = Registry::with_prefix("sprat");
+        let catalogue = Arc::new(CatalogueView::new(catalogue, &workers));
         registry.register_collector(Box::new(View {
             clusters: clusters.collect(),
             workers,
-            catalogue: Arc::clone(catalogue),
+            catalogue: Arc::clone(&catalogue),
         }));
         if let SharedUplink::Paced(link) = uplink {
             registry.register_collector(Box::new(UplinkView(Arc::clone(link))));
         }
-        Self { registry }
+        Self {
+            registry,
+            catalogue,
+        }
+    }
+
+    /// The catalogue and its counters.
+    pub(crate) fn catalogue(&self) -> &CatalogueView {
+        &self.catalogue
     }
 
     /// The present values.
@@ -83,7 +93,7 @@ struct ClusterView {
 struct View {
     clusters: Vec<ClusterView>,
     workers: Vec<Arc<WorkerStats>>,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<CatalogueView>,
 }
 
 impl Collector for View {
@@ -94,7 +104,7 @@ impl Collector for View {
         self.endpoints(&mut encoder)?;
         self.stations(&mut encoder)?;
         self.histograms(&mut encoder)?;
-        self.catalogue(&mut encoder)
+        self.catalogue.encode(&mut encoder)
     }
 }
 
@@ -335,22 +345,6 @@ impl View {
             }
         }
         Ok(())
-    }
-
-    fn catalogue(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (hits, misses) = self.catalogue.hits_and_misses();
-        let help = "Look-ups of a response's size, by result";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("catalogue_lookups", help, None, kind)?;
-        count(&mut metric.encode_family(&[("result", "hit")])?, hits)?;
-        count(&mut metric.encode_family(&[("result", "miss")])?, misses)?;
-        let help = "Sizes that the catalogue holds";
-        gauge(
-            encoder,
-            "catalogue_entries",
-            help,
-            self.catalogue.entries() as u64,
-        )
     }
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use sprat_scheduler::{Size, WireCost};
 
 use crate::access_log::Line;
-use crate::catalogue;
+use crate::catalogue::{Layer, Lesson};
 use crate::connection::Connection;
 use crate::error::{Advice, Fault, Reason};
 use crate::upload::Upload;
@@ -24,6 +24,8 @@ pub(crate) struct Record {
     status: Option<StatusCode>,
     /// Bytes of the body handed to the client's connection.
     pub(crate) bytes: u64,
+    /// The size expected when it came, as far as that was asked for.
+    pub(crate) expected: Size,
     /// The size known when the response started.
     pub(crate) known: Size,
     /// How long its bytes waited for the uplink.
@@ -40,8 +42,11 @@ pub(crate) struct Record {
     pub(crate) lease: Option<Lease>,
     /// The request's body, if it has one.
     pub(crate) upload: Option<Rc<Upload>>,
-    /// Where the catalogue keeps the size, if this response may teach it.
-    pub(crate) learn: Option<catalogue::Key>,
+    /// What the response teaches when it has gone out, if its size was not
+    /// announced.
+    pub(crate) lesson: Option<Box<Lesson>>,
+    /// Who in the catalogue knew the size, if anyone was asked and did.
+    pub(crate) layer: Option<Layer>,
     reason: Option<Reason>,
     done: bool,
 }
@@ -86,6 +91,7 @@ impl Record {
             request,
             status: None,
             bytes: 0,
+            expected: Size::Unknown,
             known: Size::Unknown,
             wait: Duration::ZERO,
             queue_wait: Duration::ZERO,
@@ -94,7 +100,8 @@ impl Record {
             endpoint: None,
             lease: None,
             upload: None,
-            learn: None,
+            lesson: None,
+            layer: None,
             reason: None,
             done: false,
         })
@@ -163,8 +170,8 @@ impl Record {
             stats.aborted.increment();
         } else {
             stats.observe(self.bytes, duration, slowdown);
-            if let Some(key) = self.learn.take() {
-                worker.learn(&key, self.bytes);
+            if let Some(lesson) = self.lesson.take() {
+                worker.catalogue.learn(&lesson, self.bytes);
             }
         }
         if worker.log.is_some() {
@@ -189,6 +196,7 @@ impl Record {
             status: self.status.or(self.reason.map(|r| r.facts().status)),
             bytes: self.bytes,
             known: self.known,
+            layer: self.layer,
             wait: self.wait,
             queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),

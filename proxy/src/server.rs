@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::access_log;
 use crate::admin;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Keeper};
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
@@ -40,6 +40,7 @@ pub struct Server {
     workers: Vec<JoinHandle<anyhow::Result<()>>>,
     admin_thread: Option<JoinHandle<()>>,
     log: Option<access_log::Writer>,
+    keeper: Option<Keeper>,
     metrics: Arc<Metrics>,
 }
 
@@ -122,6 +123,14 @@ impl Server {
             &parts.catalogue,
             &parts.uplink,
         ));
+        let keeper = match &config.catalogue.snapshot {
+            Some(snapshot) => {
+                let (path, interval) = (snapshot.path.clone(), snapshot.interval);
+                let keeper = Keeper::start(Arc::clone(&parts.catalogue), path, interval);
+                Some(keeper.context("cannot start the thread that saves the catalogue")?)
+            }
+            None => None,
+        };
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
@@ -141,6 +150,7 @@ impl Server {
             workers,
             admin_thread,
             log: writer,
+            keeper,
             metrics,
         })
     }
@@ -198,6 +208,9 @@ impl Server {
         }
         if let Some(log) = self.log {
             log.join();
+        }
+        if let Some(keeper) = self.keeper {
+            keeper.join();
         }
         failure.map_or(Ok(()), Err)
     }
@@ -265,7 +278,6 @@ struct Parts {
     open: Vec<Arc<AtomicUsize>>,
     catalogue: Arc<Catalogue>,
     log: Option<access_log::Sender>,
-    epoch: Instant,
     reclaim: Arc<Notify>,
     uplink: SharedUplink,
 }
@@ -275,8 +287,7 @@ impl Parts {
         let uplink =
             shared_uplink(&config.uplink).context("cannot start the search for the rate")?;
         let random = RandomState::new();
-        let hash_keys = (random.hash_one(0), random.hash_one(1));
-        let catalogue = Catalogue::new(config.catalogue.max_bytes, config.catalogue.ttl, hash_keys);
+        let catalogue = Catalogue::new(config, (random.hash_one(0), random.hash_one(1)))?;
         let epoch = Instant::now();
         let shared = |cluster: &Arc<config::Cluster>| SharedCluster::new(cluster, epoch);
         Ok(Self {
@@ -288,7 +299,6 @@ impl Parts {
             open: config.listeners.iter().map(|_| Arc::default()).collect(),
             catalogue: Arc::new(catalogue),
             log,
-            epoch,
             reclaim: Arc::default(),
             uplink,
         })
@@ -336,7 +346,6 @@ impl Parts {
             uplink: Uplink::new(&self.uplink)?,
             catalogue: self.catalogue,
             log: self.log,
-            epoch: self.epoch,
             reclaim: self.reclaim,
             connections: Default::default(),
             emptied: Notify::new(),

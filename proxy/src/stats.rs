@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::catalogue::LayerStats;
 use crate::error::Reason;
 
 /// A number with one writer and any number of readers.
@@ -158,6 +159,8 @@ pub(crate) struct WorkerStats {
     pub(crate) durations: [Histogram; 5],
     /// Duration over the ideal time on an idle uplink, by size class.
     pub(crate) slowdowns: [Histogram; 5],
+    /// Look-ups of sizes.
+    pub(crate) catalogue: LayerStats,
 }
 
 impl WorkerStats {

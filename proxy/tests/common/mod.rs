@@ -279,6 +279,8 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         catalogue: Catalogue {
             max_bytes: 1 << 20,
             ttl: Duration::from_secs(600),
+            vary: vec!["accept-encoding".to_owned()],
+            snapshot: None,
         },
     }
 }

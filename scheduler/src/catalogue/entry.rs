@@ -74,7 +74,7 @@ impl Entry {
 
 impl Packed {
     /// The key of the resource.
-    pub(super) const fn key(self) -> Key {
+    pub const fn key(self) -> Key {
         let [high, low] = self.0;
         Key::from_bits(((high >> 32) << 16) | (low >> 48))
     }
@@ -91,6 +91,25 @@ impl Packed {
         }
     }
 
+    /// An entry from its parts: the key's bits, the size, the fields that tell
+    /// variants apart, how often the size was seen again, and when it was
+    /// learnt.
+    pub fn from_parts(key: u64, bytes: u64, fields: u8, agreements: u8, learnt_s: u32) -> Self {
+        let mut entry = Entry::new(Key::from_bits(key), bytes, fields, learnt_s);
+        entry.agreements = agreements.min(COUNT_MAX);
+        entry.pack()
+    }
+
+    /// The fields that tell its variants apart (bit `n` for the `n`-th).
+    pub const fn fields(self) -> u8 {
+        self.unpack().fields
+    }
+
+    /// How often in a row about the same size was seen again; 3 at most.
+    pub const fn agreements(self) -> u8 {
+        self.unpack().agreements
+    }
+
     /// The size in bytes.
     pub const fn bytes(self) -> u64 {
         self.unpack().bytes
@@ -99,11 +118,6 @@ impl Packed {
     /// When it was learnt, in seconds.
     pub const fn learnt_s(self) -> u32 {
         self.0[0] as u32
-    }
-
-    /// The key's bits.
-    pub const fn key_bits(self) -> u64 {
-        self.key().bits()
     }
 }
 
@@ -124,8 +138,8 @@ mod tests {
             let packed = entry.pack();
             prop_assert_eq!(packed.unpack(), entry);
             prop_assert_eq!(
-                (packed.key_bits(), packed.bytes(), packed.learnt_s()),
-                (key.bits(), bytes, learnt_s)
+                (packed.key(), packed.bytes(), packed.learnt_s()),
+                (key, bytes, learnt_s)
             );
         }
     }

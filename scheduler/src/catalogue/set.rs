@@ -23,11 +23,13 @@ const GHOSTS: usize = 12;
 /// 16-bit hashes in a word.
 const GHOSTS_PER_WORD: usize = 4;
 
-/// A set's words: two for each entry, the ghosts, and one for its counts.
-pub(super) const SET_WORDS: usize = COUNTS + 1;
+/// A set's words: its counts, two for each entry, the ghosts. The counts stand
+/// in front, beside the first entries: one line of the processor's cache less
+/// to wait for.
+pub(super) const SET_WORDS: usize = GHOST_WORDS + GHOSTS / GHOSTS_PER_WORD;
 
-const GHOST_WORDS: usize = 2 * WAYS;
-const COUNTS: usize = GHOST_WORDS + GHOSTS / GHOSTS_PER_WORD;
+const ENTRY_WORDS: usize = 1;
+const GHOST_WORDS: usize = ENTRY_WORDS + 2 * WAYS;
 
 /// What the counts' word holds.
 #[derive(Clone, Copy)]
@@ -54,7 +56,7 @@ pub(super) struct Set<'a>(pub(super) &'a mut [u64]);
 
 impl Set<'_> {
     fn counts(&self) -> Counts {
-        let word = self.0[COUNTS];
+        let word = self.0[0];
         let byte = |n: u32| usize::from((word >> (8 * n)) as u8);
         Counts {
             main: byte(0),
@@ -64,7 +66,7 @@ impl Set<'_> {
     }
 
     fn set_counts(&mut self, counts: Counts) {
-        self.0[COUNTS] = (counts.main | (counts.probation << 8) | (counts.next_ghost << 16)) as u64;
+        self.0[0] = (counts.main | (counts.probation << 8) | (counts.next_ghost << 16)) as u64;
     }
 
     /// Entries in use.
@@ -74,11 +76,13 @@ impl Set<'_> {
     }
 
     fn entry(&self, way: usize) -> Packed {
-        Packed([self.0[2 * way], self.0[2 * way + 1]])
+        let at = word_of(way);
+        Packed([self.0[at], self.0[at + 1]])
     }
 
     fn put(&mut self, way: usize, packed: Packed) {
-        self.0[2 * way..2 * way + 2].copy_from_slice(&packed.0);
+        let at = word_of(way);
+        self.0[at..at + 2].copy_from_slice(&packed.0);
     }
 
     fn find(&self, key: Key) -> Option<usize> {
@@ -168,8 +172,8 @@ impl Set<'_> {
 
     /// Takes an entry out of its queue.
     fn take(&mut self, way: usize) {
-        let (end, mut counts) = (2 * self.len(), self.counts());
-        self.0.copy_within(2 * way + 2..end, 2 * way);
+        let (end, mut counts) = (word_of(self.len()), self.counts());
+        self.0.copy_within(word_of(way + 1)..end, word_of(way));
         match way < counts.main {
             true => counts.main -= 1,
             false => counts.probation -= 1,
@@ -184,7 +188,8 @@ impl Set<'_> {
             true => counts.main,
             false => len,
         };
-        self.0.copy_within(2 * way..2 * len, 2 * way + 2);
+        let moved = word_of(way)..word_of(len);
+        self.0.copy_within(moved, word_of(way + 1));
         match to_main {
             true => counts.main += 1,
             false => counts.probation += 1,
@@ -216,6 +221,11 @@ impl Set<'_> {
         let found = (0..GHOSTS).find(|&index| self.ghost(index) == ghost_of(key));
         found.inspect(|&index| self.set_ghost(index, 0)).is_some()
     }
+}
+
+/// Where an entry begins.
+const fn word_of(way: usize) -> usize {
+    ENTRY_WORDS + 2 * way
 }
 
 /// The part of a key that the choice of the set has left; zero is no ghost.

@@ -1,0 +1,166 @@
+//! What is known of sizes, where it comes from, and that it survives.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::binary::sprat;
+use common::*;
+use sprat_config::resolved::{Admin, Config, Snapshot};
+
+/// An origin that never announces a size: `/<bytes>` is sent in chunks.
+fn chunked() -> Origin {
+    Origin::http(|request| {
+        let path = request.start.split(' ').nth(1).unwrap();
+        let digits = path.trim_start_matches('/').split(['.', '/', '?']).next();
+        let bytes: usize = digits.unwrap().parse().unwrap();
+        let body = "x".repeat(bytes);
+        format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{bytes:x}\r\n{body}\r\n0\r\n\r\n"
+        )
+    })
+}
+
+fn with_snapshot(origin: &Origin, path: &Path) -> Config {
+    let mut config = config(&[origin.address]);
+    config.catalogue.snapshot = Some(Snapshot {
+        path: path.to_owned(),
+        interval: Duration::from_secs(3600),
+    });
+    config
+}
+
+/// What the log says of the size of each response: its source, and the number.
+fn sizes(proxy: &Proxy, count: usize) -> Vec<(String, Option<u64>)> {
+    let lines = proxy.log_lines(count);
+    let size = |line: &serde_json::Value| {
+        let layer = line["size_layer"].as_str();
+        let source = layer.or(line["size_source"].as_str()).unwrap();
+        (source.to_owned(), line["size"].as_u64())
+    };
+    lines.iter().map(size).collect()
+}
+
+#[test]
+fn sizes_survive_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sizes");
+    let origin = chunked();
+    let config = with_snapshot(&origin, &path);
+    let proxy = Proxy::logging(config.clone());
+    assert_eq!(proxy.connect().ask(get("/300")).body.len(), 300);
+    assert_eq!(sizes(&proxy, 1), [("unknown".to_owned(), None)]);
+    proxy.stop();
+    let proxy = Proxy::logging(config.clone());
+    assert_eq!(proxy.connect().ask(get("/300")).body.len(), 300);
+    assert_eq!(sizes(&proxy, 1), [("learnt".to_owned(), Some(300))]);
+    proxy.stop();
+    // A damaged one is not used, and does no harm.
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+    let proxy = Proxy::logging(config);
+    assert_eq!(proxy.connect().ask(get("/300")).body.len(), 300);
+    assert_eq!(sizes(&proxy, 1), [("unknown".to_owned(), None)]);
+    proxy.stop();
+}
+
+#[test]
+fn a_directory_that_is_not_there_stops_nothing() {
+    let origin = chunked();
+    let config = with_snapshot(&origin, Path::new("/nowhere/at/all"));
+    let proxy = Proxy::logging(config);
+    assert_eq!(proxy.connect().ask(get("/3")).text(), "xxx");
+    proxy.stop();
+}
+
+fn run(arguments: &[&str], input: &str) -> (bool, String) {
+    let mut child = sprat(&[&["catalogue"], arguments].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn snapshots_are_dumped_loaded_and_summed_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sizes");
+    let file = path.to_str().unwrap();
+    // What an operator knows is there before the first request.
+    let line = r#"{"cluster": "farm", "host": "test.example", "path": "/700", "bytes": 700}"#;
+    let (done, said) = run(&["load", file], &format!("{line}\n\n"));
+    assert!(done && said.ends_with("1 entries\n"), "{said}");
+    let origin = chunked();
+    let proxy = Proxy::logging(with_snapshot(&origin, &path));
+    assert_eq!(proxy.connect().ask(get("/700")).body.len(), 700);
+    assert_eq!(sizes(&proxy, 1), [("learnt".to_owned(), Some(700))]);
+    proxy.stop();
+
+    let (done, dumped) = run(&["dump", file], "");
+    assert!(done, "{dumped}");
+    assert_eq!(dumped.lines().count(), 2, "{dumped}");
+    assert!(dumped.contains(r#""bytes":700"#), "{dumped}");
+    let copy = directory.path().join("copy");
+    let (done, said) = run(&["load", copy.to_str().unwrap()], &dumped);
+    assert!(done, "{said}");
+    assert_eq!(std::fs::read(&copy).unwrap(), std::fs::read(&path).unwrap());
+    let (done, said) = run(&["stats", file], "");
+    assert!(done && said.contains("entries      1\n"), "{said}");
+    assert!(said.contains("mean size    700\n"), "{said}");
+
+    for (arguments, input, complaint) in [
+        (["load", file], "{\"bytes\": 1}\n", "line 1: it is neither"),
+        (["load", file], &format!("{line}\nx\n"), "line 2: "),
+        (["dump", "/nowhere"], "", "/nowhere: there is no such file"),
+        (["stats", "/dev/null"], "", "/dev/null: it is cut short"),
+    ] {
+        let (done, said) = run(&arguments, input);
+        assert!(!done && said.contains(complaint), "{said}");
+    }
+    // What could not be loaded has replaced nothing.
+    assert_eq!(std::fs::read(&copy).unwrap(), std::fs::read(&path).unwrap());
+}
+
+#[test]
+fn the_admin_listener_tells_what_is_known() {
+    let origin = chunked();
+    let mut config = config(&[origin.address]);
+    let address = "127.0.0.1:0".parse().unwrap();
+    config.admin = Some(Admin { address });
+    let proxy = Proxy::start(&config);
+    for path in ["/5", "/70", "/5"] {
+        proxy.connect().ask(get(path));
+    }
+    proxy.wait_metric(&["sprat_catalogue_entries"], 2.0);
+    let admin = proxy.server.as_ref().unwrap().admin_address().unwrap();
+    let ask = |path| Peer::connect(admin).ask(get(path)).text();
+    let summary: serde_json::Value = serde_json::from_str(&ask("/catalogue")).unwrap();
+    assert_eq!(summary["entries"], 2);
+    assert_eq!(summary["layers"][0]["layer"], "learnt");
+    assert_eq!(summary["layers"][0]["hits"], 1);
+    assert_eq!(summary["layers"][0]["misses"], 2);
+    let dump = ask("/catalogue/dump");
+    let mut bytes: Vec<u64> = dump
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| line["bytes"].as_u64().unwrap())
+        .collect();
+    bytes.sort_unstable();
+    assert_eq!(bytes, [5, 70]);
+    proxy.stop();
+}

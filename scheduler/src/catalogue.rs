@@ -9,11 +9,19 @@
 //! Times are seconds since an epoch of the caller's choosing; 32 bits last 136
 //! years, so Unix time will do.
 
+mod answers;
+mod circuit;
 mod entry;
+mod estimator;
 mod key;
+mod probes;
 mod set;
 mod table;
 
+pub use answers::Answers;
+pub use circuit::Circuit;
 pub use entry::{MAX_KNOWN_BYTES, Packed};
+pub use estimator::{Estimator, EstimatorConfig, Groups};
 pub use key::{Key, KeyHasher, MAX_VARY, Resource};
+pub use probes::{ProbeDecision, Probes, ProbesConfig};
 pub use table::{Known, Table, TableStats, WIDEST_SPLIT};

@@ -91,6 +91,28 @@ impl Leaf for FilePath {
     }
 }
 
+/// The name of a file in a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct FileName(pub(crate) String);
+
+impl Leaf for FileName {
+    fn expected() -> Cow<'static, str> {
+        "the name of a file, such as index.html".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^[^\u0000-\u001f/.][^\u0000-\u001f/]*$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let hidden_or_none = text.is_empty() || text.starts_with('.');
+        match hidden_or_none || text.chars().any(|c| c < ' ' || c == '/') {
+            true => Err(Fault::PLAIN),
+            false => Ok(Self(text.to_owned())),
+        }
+    }
+}
+
 /// A network device.
 #[derive(Clone, Debug)]
 pub(crate) struct Device(pub(crate) String);

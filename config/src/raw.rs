@@ -183,6 +183,9 @@ record! {
         optional prefix_rewrite: UrlPath,
         /// Replaces the `Host` that the backend sees.
         optional host_rewrite: HostHeader,
+        /// A directory that holds what the backends serve, so that sizes are
+        /// known before the first response.
+        default("off") document_root: Or<Off, DocumentRoot>,
     }
 
     /// What a request must look like to take a route.

@@ -33,7 +33,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let access_log = access_log(&file.access_log);
     let catalogue = file.catalogue.get();
-    let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, reporter));
+    let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
     file.version.get()?;
     Some(Config {
         runtime: runtime?,

@@ -277,6 +277,8 @@ pub struct Route {
     pub prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub host_rewrite: Option<String>,
+    /// A directory that holds what the endpoints serve.
+    pub document_root: Option<DocumentRoot>,
 }
 
 /// What a request must look like to take a route.

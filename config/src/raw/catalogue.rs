@@ -2,9 +2,10 @@
 
 use super::Timeout;
 use crate::containers::{List, Or};
-use crate::names::{FieldName, FilePath};
-use crate::record::record;
-use crate::scalars::{Bytes, Off, Time};
+use crate::names::{FieldName, FileName, FilePath, Name};
+use crate::record::{choices, record};
+use crate::resolved::ManifestFormat;
+use crate::scalars::{Auto, Bytes, Count, Off, Time};
 
 record! {
     /// What is known of sizes before a response begins.
@@ -19,6 +20,52 @@ record! {
         default("[accept-encoding]") vary: List<FieldName, 0>,
         /// A file that keeps learnt sizes over a restart.
         default("off") snapshot: Or<Off, Snapshot>,
+        /// Files that list sizes; the first that knows a resource is believed.
+        default("[]") manifests: List<Manifest, 0>,
+        /// Estimates by kind, where nothing is known of a resource itself.
+        default("{}") estimator: Or<Off, Estimator>,
+    }
+
+    /// A file that lists sizes.
+    closed struct Manifest {
+        /// Where it is.
+        required path: FilePath,
+        /// How it is written; `auto` takes a name that ends in `.csv` for CSV,
+        /// and any other for JSON lines.
+        default("auto") format: Or<Auto, ManifestFormat>,
+        /// The cluster whose responses it lists; every cluster's if absent.
+        optional cluster: Name,
+        /// Bytes of the file; a larger one is refused. An entry takes 16 bytes
+        /// of memory.
+        default("64MB") max_size: Bytes<1, 17_179_869_184>,
+        /// How often to look whether the file has changed.
+        default("2s") reload_interval: Time<100>,
+    }
+
+    /// Estimates by kind: a route's extensions and content types.
+    closed struct Estimator {
+        /// Memory at most; a kind takes a little more than 4 KB.
+        default("1MB") max_size: Bytes<16_384, 1_073_741_824>,
+        /// Which percentile of the kind's sizes is believed. A higher one
+        /// ranks an unknown response further back.
+        default("50") percentile: Count<1, 99>,
+        /// Sizes that a kind must have seen before it says anything.
+        default("8") min_observations: Count<1, 1_000_000>,
+    }
+
+    /// A directory that holds what the backends serve.
+    closed struct DocumentRoot {
+        /// The directory. The path that the backend is asked for is looked up
+        /// below it.
+        required path: FilePath,
+        /// The file that stands for a directory.
+        default("index.html") index: FileName,
+        /// How long a request waits for a file's size at most.
+        default("2ms") budget: Timeout,
+        /// How long a file's size is believed, and that there is no such file.
+        default("10s") ttl: Time<1000>,
+        /// Memory for sizes that were looked up.
+        default("1MB") max_size: Bytes<4_096, 1_073_741_824>,
     }
 
     /// A file that keeps learnt sizes over a restart.
@@ -27,5 +74,16 @@ record! {
         required path: FilePath,
         /// How often it is written; it is written at shutdown as well.
         default("5m") interval: Time<1000>,
+    }
+}
+
+choices! {
+    ManifestFormat as "ManifestFormat": "a format" {
+        /// A first line that names the columns `path`, `bytes` and, if there
+        /// is one, `host`.
+        "csv" => Self::Csv,
+        /// One JSON object a line: `path`, `bytes` and, if there is one,
+        /// `host`.
+        "json_lines" => Self::JsonLines,
     }
 }

@@ -1,25 +1,39 @@
 //! The catalogue of sizes.
 
-use std::time::Duration;
+use std::ops::Range;
 
-use super::{bytes, each, time};
+use super::routes::dangling;
+use super::{bytes, count, each, time};
+use crate::containers::Or;
 use crate::diagnostic::Reporter;
 use crate::raw;
-use crate::resolved::{Catalogue, Snapshot};
+use crate::resolved::{
+    Catalogue, DocumentRoot, EstimatorConfig, Manifest, ManifestFormat, Snapshot,
+};
 
 /// Fields that tell variants apart, as an entry has bits for them.
 const MAX_VARY: usize = sprat_scheduler::catalogue::MAX_VARY;
 
-pub(super) fn resolve(raw: &raw::Catalogue, reporter: &mut Reporter<'_>) -> Option<Catalogue> {
+pub(super) fn resolve(
+    raw: &raw::Catalogue,
+    file: &raw::File,
+    reporter: &mut Reporter<'_>,
+) -> Option<Catalogue> {
     let vary = vary(raw, reporter);
+    let manifests = manifests(raw, file, reporter);
     let snapshot = match raw.snapshot.get()?.value() {
         None => None,
         Some(snapshot) => Some(Snapshot {
             path: snapshot.path.get()?.0.clone(),
-            interval: snapshot
-                .interval
-                .copied()
-                .map(|time| -> Duration { time.0 })?,
+            interval: snapshot.interval.copied()?.0,
+        }),
+    };
+    let estimator = match raw.estimator.get()?.value() {
+        None => None,
+        Some(estimator) => Some(EstimatorConfig {
+            max_bytes: bytes(&estimator.max_size)?,
+            quantile_per_mille: u32::try_from(10 * count(&estimator.percentile)?).ok()?,
+            observations_min: u32::try_from(count(&estimator.min_observations)?).ok()?,
         }),
     };
     Some(Catalogue {
@@ -27,6 +41,71 @@ pub(super) fn resolve(raw: &raw::Catalogue, reporter: &mut Reporter<'_>) -> Opti
         ttl: time(&raw.ttl)?,
         vary: vary?,
         snapshot,
+        manifests: manifests?,
+        estimator,
+    })
+}
+
+fn manifests(
+    raw: &raw::Catalogue,
+    file: &raw::File,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<Manifest>> {
+    let known: Vec<(&str, &Range<usize>)> = file
+        .clusters
+        .get()
+        .into_iter()
+        .flat_map(|named| &named.0)
+        .filter_map(|(name, _)| Some((name.get()?.as_str(), &name.span)))
+        .collect();
+    let mut out = Some(Vec::new());
+    for field in &raw.manifests.get()?.0 {
+        let resolved = field.get().and_then(|raw| manifest(raw, &known, reporter));
+        match (resolved, &mut out) {
+            (Some(manifest), Some(list)) => list.push(manifest),
+            _ => out = None,
+        }
+    }
+    out
+}
+
+fn manifest(
+    raw: &raw::Manifest,
+    clusters: &[(&str, &Range<usize>)],
+    reporter: &mut Reporter<'_>,
+) -> Option<Manifest> {
+    let path = raw.path.get()?.0.clone();
+    let format = match raw.format.get()? {
+        Or::Value(format) => *format,
+        Or::Word(_) if path.extension().is_some_and(|extension| extension == "csv") => {
+            ManifestFormat::Csv
+        }
+        Or::Word(_) => ManifestFormat::JsonLines,
+    };
+    let cluster = raw.cluster.optional()?.map(|name| name.0.clone());
+    if let Some(name) = &cluster
+        && !clusters.iter().any(|(known, _)| known == name)
+    {
+        dangling(name, &raw.cluster.span, clusters, reporter);
+        return None;
+    }
+    Some(Manifest {
+        path,
+        format,
+        cluster,
+        max_bytes: raw.max_size.copied()?.0,
+        reload_interval: raw.reload_interval.copied()?.0,
+    })
+}
+
+/// A route's directory.
+pub(super) fn document_root(raw: &raw::DocumentRoot) -> Option<DocumentRoot> {
+    Some(DocumentRoot {
+        path: raw.path.get()?.0.clone(),
+        index: raw.index.get()?.0.clone(),
+        budget: time(&raw.budget)?,
+        ttl: raw.ttl.copied()?.0,
+        max_bytes: bytes(&raw.max_size)?,
     })
 }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use sprat_scheduler::catalogue::EstimatorConfig;
+
 /// What is known of sizes before a response begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogue {
@@ -15,6 +17,49 @@ pub struct Catalogue {
     pub vary: Vec<String>,
     /// Where learnt sizes are kept over a restart; none if they are not.
     pub snapshot: Option<Snapshot>,
+    /// Files that list sizes, in the order in which they are asked.
+    pub manifests: Vec<Manifest>,
+    /// Estimates by kind; none if switched off.
+    pub estimator: Option<EstimatorConfig>,
+}
+
+/// A file that lists sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it is written.
+    pub format: ManifestFormat,
+    /// The cluster whose responses it lists; none for every one.
+    pub cluster: Option<String>,
+    /// Bytes of the file at most.
+    pub max_bytes: u64,
+    /// How often to look whether it has changed.
+    pub reload_interval: Duration,
+}
+
+/// How a manifest is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManifestFormat {
+    /// Comma-separated, with a line that names the columns.
+    Csv,
+    /// One JSON object a line.
+    JsonLines,
+}
+
+/// A directory that holds what the backends serve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DocumentRoot {
+    /// The directory.
+    pub path: PathBuf,
+    /// The file that stands for a directory.
+    pub index: String,
+    /// How long a request waits at most.
+    pub budget: Duration,
+    /// How long what was found is believed.
+    pub ttl: Duration,
+    /// Memory for what was found.
+    pub max_bytes: usize,
 }
 
 /// Where learnt sizes are kept over a restart.

@@ -281,6 +281,8 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             ttl: Duration::from_secs(600),
             vary: vec!["accept-encoding".to_owned()],
             snapshot: None,
+            manifests: Vec::new(),
+            estimator: None,
         },
     }
 }
@@ -294,6 +296,7 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         idle_timeout: Duration::from_secs(30),
         prefix_rewrite: None,
         host_rewrite: None,
+        document_root: None,
     }
 }
 

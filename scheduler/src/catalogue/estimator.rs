@@ -298,7 +298,7 @@ mod tests {
             assert!(known.confidence > 0.5 || path == "/x", "{path} {known:?}");
             known.bytes
         };
-        assert!((2000..2300).contains(&bytes("/new.css", "")));
+        assert!((2000..2400).contains(&bytes("/new.css", "")));
         assert!((90_000..120_000).contains(&bytes("/new.jpg", "")));
         assert!((90_000..120_000).contains(&bytes("/x", "Image/JPEG; q=1")));
         // Of an unknown kind: between the two.

@@ -113,6 +113,49 @@ impl Leaf for FileName {
     }
 }
 
+/// What keys in a store begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPrefix(pub(crate) String);
+
+impl Leaf for KeyPrefix {
+    fn expected() -> Cow<'static, str> {
+        "up to 64 characters without spaces, such as sprat:".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^[!-~]{1,64}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let valid = text.bytes().all(|b| b.is_ascii_graphic());
+        match (1..=64).contains(&text.len()) && valid {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A pass phrase.
+#[derive(Clone, Debug)]
+pub(crate) struct Phrase(pub(crate) String);
+
+impl Leaf for Phrase {
+    fn expected() -> Cow<'static, str> {
+        "a pass phrase".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 1024})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match (1..=1024).contains(&text.chars().count()) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// A network device.
 #[derive(Clone, Debug)]
 pub(crate) struct Device(pub(crate) String);

@@ -186,6 +186,10 @@ record! {
         /// A directory that holds what the backends serve, so that sizes are
         /// known before the first response.
         default("off") document_root: Or<Off, DocumentRoot>,
+        /// Ask the backend for sizes by HEAD, where the order of waiting
+        /// requests or the choice of an endpoint depends on them. For
+        /// backends that answer HEAD as they would GET, and cheaply.
+        default("off") head_probe: Or<Off, HeadProbe>,
     }
 
     /// What a request must look like to take a route.

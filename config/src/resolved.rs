@@ -279,6 +279,8 @@ pub struct Route {
     pub host_rewrite: Option<String>,
     /// A directory that holds what the endpoints serve.
     pub document_root: Option<DocumentRoot>,
+    /// HEAD requests that ask an endpoint for sizes.
+    pub head_probe: Option<HeadProbe>,
 }
 
 /// What a request must look like to take a route.

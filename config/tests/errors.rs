@@ -264,8 +264,8 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "catalogue: {vary: [a, b, c, d, e], manifests: [{path: x, cluster: fram}]}",
         &[
-            "3:31 there are more than 4 fields | remove this one and those after it",
-            "3:66 there is no cluster `fram` | did you mean `farm`?",
+            "3:32 there are more than 4 fields | remove this one and those after it",
+            "3:67 there is no cluster `fram` | did you mean `farm`?",
         ],
     ),
     (
@@ -277,9 +277,17 @@ const PARTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "catalogue: {shared: {url: 'rediss://a', phrase: '', prefix: 'a b'}}",
+        &[
+            "3:27 expected a server, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock, found `rediss://a` | TLS is not spoken here: put the store on a private network",
+            "3:60 expected up to 64 characters without spaces, such as sprat:, found `a b`",
+            "3:49 expected a pass phrase, found ``",
+        ],
+    ),
+    (
         "catalogue: {size: 10MB}",
         &[
-            "3:13 unknown key `size` | the keys here are `max_size`, `ttl`, `vary`, `snapshot`, `manifests` and `estimator`",
+            "3:13 unknown key `size` | the keys here are `max_size`, `ttl`, `vary`, `snapshot`, `manifests`, `shared` and `estimator`",
         ],
     ),
     (

@@ -108,6 +108,7 @@ fn the_design_file_resolves_to_the_defaults() {
             prefix_rewrite: None,
             host_rewrite: None,
             document_root: None,
+            head_probe: None,
         }],
         access_log: None,
         catalogue: Catalogue {
@@ -116,6 +117,7 @@ fn the_design_file_resolves_to_the_defaults() {
             vary: vec!["accept-encoding".to_owned()],
             snapshot: None,
             manifests: Vec::new(),
+            shared: None,
             estimator: Some(EstimatorConfig {
                 max_bytes: 1 << 20,
                 quantile_per_mille: 500,

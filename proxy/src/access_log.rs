@@ -300,7 +300,7 @@ mod tests {
             text(&line(), LogFormat::Json),
             "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
              \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
-             \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\
+             \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\"size_layer\":\"learnt\",\
              \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"cluster\":null,\
              \"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
         );

@@ -16,7 +16,7 @@ use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
-use crate::catalogue::Asked;
+use crate::catalogue::{Asked, Destination, Found};
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
 use crate::headers::{self, Client};
@@ -25,6 +25,9 @@ use crate::routing::{self, Route};
 use crate::uplink::Body;
 use crate::upload::RequestBody;
 use crate::upstream::{Upstream, stable_hash};
+
+/// Longer than anybody waits for the catalogue: its layers have budgets.
+const LOOK_UP_BOUND: Duration = Duration::from_secs(60);
 
 /// Answers a request.
 pub(crate) async fn handle(
@@ -46,7 +49,7 @@ pub(crate) async fn handle(
     record.upload.clone_from(&exchange.upload);
     match exchange.fetch(&mut record).await {
         Ok(response) => {
-            let known = exchange.plan.known(&response, &mut record);
+            let known = exchange.plan.known(&response, &mut record).await;
             if let Some(lease) = &record.lease {
                 lease.resize(known);
             }
@@ -148,10 +151,17 @@ impl<'a> Plan<'a> {
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
+        let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         let resource = match parts.uri.path_and_query() {
-            Some(target) if retrieves => {
-                let (catalogue, fields) = (&worker.catalogue, &parts.headers);
-                catalogue.asked(route.cluster, host, target, fields)
+            Some(path) if retrieves => {
+                let to = Destination {
+                    cluster: route.cluster,
+                    route: route.index,
+                    host,
+                    target: path,
+                    upstream: target.path_and_query(),
+                };
+                worker.catalogue.asked(&to, &parts.headers)
             }
             _ => None,
         };
@@ -174,7 +184,7 @@ impl<'a> Plan<'a> {
             chunked: plan_head(connection, route, parts, asked)?,
             asked: resource,
         };
-        parts.uri = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
+        parts.uri = target;
         Ok(plan)
     }
 
@@ -209,23 +219,29 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What the catalogue says.
-    fn estimate(&self, record: &mut Record) -> Size {
-        let worker = &self.connection.worker;
-        let found = self.asked.as_ref().and_then(|asked| {
-            let stats = &worker.stats.catalogue;
-            worker.catalogue.lookup_with_source(asked, stats)
-        });
+    /// Has the catalogue asked; notes what it says.
+    async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
+        // What is waited for has timers of its own.
+        let patience = Instant::now() + LOOK_UP_BOUND;
+        self.connection.wake_at.set(patience);
+        let found = looking.await;
         record.layer = found.map(|found| found.layer);
         found.map_or(Size::Unknown, |found| found.size)
     }
 
     /// What the cluster is told of the request.
-    fn arrival(&self, record: &mut Record) -> Arrival {
-        let size = match self.head_only {
+    async fn arrival(&self, record: &mut Record) -> Arrival {
+        let worker = &self.connection.worker;
+        let size = match &self.asked {
             _ if !self.upstream.wants_size() => Size::Unknown,
-            true => Size::Exact(0),
-            false => self.estimate(record),
+            _ if self.head_only => Size::Exact(0),
+            Some(asked) => {
+                let looking = worker
+                    .catalogue
+                    .lookup_with_source(asked, &worker.stats.catalogue);
+                self.ask(record, looking).await
+            }
+            None => Size::Unknown,
         };
         record.expected = size;
         Arrival {
@@ -250,16 +266,20 @@ impl<'a> Plan<'a> {
 
     /// What is known of the size of the response's body; has the catalogue
     /// learn what can be learnt.
-    fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
-        let catalogue = &self.connection.worker.catalogue;
-        let teaches = response.status() == StatusCode::OK;
-        let asked = self.asked.as_ref().filter(|_| teaches);
+    async fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
+        let worker = &self.connection.worker;
+        let catalogue = &worker.catalogue;
+        let asked = self.asked.as_ref();
         let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
+        let teaches = response.status() == StatusCode::OK;
         let length = match self.head_only {
             true => content_length(response.headers()),
             false => response.body().size_hint().exact(),
         };
-        if let (Some(lesson), Some(length)) = (&lesson, length) {
+        if let (true, Some(lesson), Some(length)) = (teaches, &lesson, length) {
+            if !self.head_only {
+                record.compare(length);
+            }
             catalogue.learn(lesson, length);
         }
         if self.head_only {
@@ -268,11 +288,19 @@ impl<'a> Plan<'a> {
         if let Some(length) = length {
             return Size::Exact(length);
         }
-        record.lesson = lesson.map(Box::new);
-        match record.expected {
-            Size::Unknown => self.estimate(record),
+        let Some(lesson) = lesson else {
+            return Size::Unknown;
+        };
+        let size = match record.expected {
+            Size::Unknown => {
+                let looking = catalogue.lookup_of_response(&lesson, &worker.stats.catalogue);
+                self.ask(record, looking).await
+            }
             expected => expected,
-        }
+        };
+        record.expected = size;
+        record.lesson = teaches.then(|| Box::new(lesson));
+        size
     }
 }
 

@@ -362,7 +362,7 @@ pub(crate) fn gauge(
     metric.encode_gauge(&value)
 }
 
-fn histogram<'a>(
+pub(crate) fn histogram<'a>(
     metric: &mut MetricEncoder<'_>,
     bounds: &[f64; 16],
     parts: impl Iterator<Item = &'a Histogram>,

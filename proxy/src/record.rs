@@ -124,6 +124,14 @@ impl Record {
         }
     }
 
+    /// The response's body has so many bytes: how right was the catalogue?
+    pub(crate) fn compare(&self, bytes: u64) {
+        if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
+            let stats = &self.connection.worker.stats.catalogue;
+            stats.compare(layer, said, bytes);
+        }
+    }
+
     /// The upstream's part is over: its connection serves the next request.
     pub(crate) fn release_upstream(&mut self) {
         if let Some(upload) = self.upload.take() {
@@ -171,6 +179,7 @@ impl Record {
         } else {
             stats.observe(self.bytes, duration, slowdown);
             if let Some(lesson) = self.lesson.take() {
+                self.compare(self.bytes);
                 worker.catalogue.learn(&lesson, self.bytes);
             }
         }

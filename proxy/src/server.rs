@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::access_log;
 use crate::admin;
-use crate::catalogue::{Catalogue, Keeper};
+use crate::catalogue::{Background, Catalogue};
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
@@ -40,7 +40,7 @@ pub struct Server {
     workers: Vec<JoinHandle<anyhow::Result<()>>>,
     admin_thread: Option<JoinHandle<()>>,
     log: Option<access_log::Writer>,
-    keeper: Option<Keeper>,
+    background: Vec<Background>,
     metrics: Arc<Metrics>,
 }
 
@@ -123,14 +123,7 @@ impl Server {
             &parts.catalogue,
             &parts.uplink,
         ));
-        let keeper = match &config.catalogue.snapshot {
-            Some(snapshot) => {
-                let (path, interval) = (snapshot.path.clone(), snapshot.interval);
-                let keeper = Keeper::start(Arc::clone(&parts.catalogue), path, interval);
-                Some(keeper.context("cannot start the thread that saves the catalogue")?)
-            }
-            None => None,
-        };
+        let background = parts.catalogue.start(&config.catalogue)?;
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
@@ -150,7 +143,7 @@ impl Server {
             workers,
             admin_thread,
             log: writer,
-            keeper,
+            background,
             metrics,
         })
     }
@@ -209,9 +202,7 @@ impl Server {
         if let Some(log) = self.log {
             log.join();
         }
-        if let Some(keeper) = self.keeper {
-            keeper.join();
-        }
+        self.background.into_iter().for_each(Background::join);
         failure.map_or(Ok(()), Err)
     }
 }

@@ -78,7 +78,8 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    fn observe(&self, bounds: &[f64; 16], value: f64) {
+    /// Adds a value; by the owning worker only.
+    pub(crate) fn observe(&self, bounds: &[f64; 16], value: f64) {
         let bucket = bounds.partition_point(|&bound| bound < value);
         self.counts[bucket].increment();
         self.sum_millionths.add((value * 1e6) as u64);

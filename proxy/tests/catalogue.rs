@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::binary::sprat;
 use common::*;
-use sprat_config::resolved::{Admin, Config, Snapshot};
+use sprat_config::resolved::*;
 
 /// An origin that never announces a size: `/<bytes>` is sent in chunks.
 fn chunked() -> Origin {
@@ -163,5 +163,101 @@ fn the_admin_listener_tells_what_is_known() {
         .collect();
     bytes.sort_unstable();
     assert_eq!(bytes, [5, 70]);
+    proxy.stop();
+}
+
+#[test]
+fn a_manifest_is_believed_until_a_response_knows_better_and_is_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sizes.csv");
+    std::fs::write(&path, "path,bytes\n/40,44\n").unwrap();
+    let origin = chunked();
+    let mut config = config(&[origin.address]);
+    config.catalogue.manifests = vec![Manifest {
+        path: path.clone(),
+        format: ManifestFormat::Csv,
+        cluster: Some("farm".to_owned()),
+        max_bytes: 1000,
+        reload_interval: Duration::from_millis(20),
+    }];
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    for path in ["/40?v=2", "/40?v=2", "/50"] {
+        client.ask(get(path));
+    }
+    let log = sizes(&proxy, 3);
+    assert_eq!(log[0], ("manifest".to_owned(), Some(44)));
+    assert_eq!(log[1], ("learnt".to_owned(), Some(40)));
+    assert_eq!(log[2].0, "unknown");
+    // A tenth is less than a quarter of a doubling.
+    let off = [
+        "catalogue_error_doublings_bucket",
+        "\"manifest\"",
+        "le=\"0.25\"",
+    ];
+    proxy.wait_metric(&off, 1.0);
+    let loads = |result| ["catalogue_manifest_loads_total", result];
+    std::fs::write(&path, "path,bytes\n/50,many\n").unwrap();
+    proxy.wait_metric(&loads("bad"), 1.0);
+    proxy.wait_metric(&["catalogue_manifest_entries"], 1.0);
+    std::fs::write(&path, "path,bytes\n/50,50\n/60,60\n/70,70\n").unwrap();
+    proxy.wait_metric(&loads("good"), 2.0);
+    client.ask(get("/60"));
+    assert_eq!(sizes(&proxy, 4)[3], ("manifest".to_owned(), Some(60)));
+    proxy.stop();
+}
+
+#[test]
+fn a_document_root_says_what_the_backend_will_send() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("30"), "x".repeat(30)).unwrap();
+    let origin = chunked();
+    let mut config = config(&[origin.address]);
+    config.routes[0].matches.path = PathPattern::Prefix("/static".to_owned());
+    config.routes[0].prefix_rewrite = Some("/".to_owned());
+    config.routes[0].document_root = Some(DocumentRoot {
+        path: directory.path().to_owned(),
+        index: "index.html".to_owned(),
+        budget: PATIENCE,
+        ttl: Duration::from_secs(60),
+        max_bytes: 10_000,
+    });
+    let proxy = Proxy::logging(config);
+    for path in ["/static/30?x", "/static/31"] {
+        assert_eq!(proxy.connect().ask(get(path)).status(), 200);
+    }
+    let log = sizes(&proxy, 2);
+    assert_eq!(log[0], ("document_root".to_owned(), Some(30)));
+    assert_eq!(log[1].0, "unknown");
+    proxy.stop();
+}
+
+#[test]
+fn kinds_are_estimated_where_nothing_else_is_known() {
+    let origin = chunked();
+    let mut config = config(&[origin.address]);
+    config.catalogue.estimator = Some(EstimatorConfig {
+        max_bytes: 1 << 20,
+        quantile_per_mille: 500,
+        observations_min: 3,
+    });
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    for n in 0..4 {
+        client.ask(get(&format!("/100.css?{n}")));
+        client.ask(get(&format!("/9000.jpg?{n}")));
+        // The catalogue learns when the response has gone out.
+        proxy.wait_metric(&["sprat_catalogue_entries"], f64::from(2 * n + 2));
+    }
+    let log = sizes(&proxy, 8);
+    assert_eq!(log[0].0, "unknown");
+    assert_eq!(log[6], ("estimator".to_owned(), Some(100)));
+    assert_eq!(log[7], ("estimator".to_owned(), Some(9000)));
+    let exact = [
+        "catalogue_error_doublings_bucket",
+        "\"estimator\"",
+        "le=\"0.0\"",
+    ];
+    assert_eq!(proxy.metric(&exact), 2.0);
     proxy.stop();
 }

@@ -23,5 +23,5 @@ pub use circuit::Circuit;
 pub use entry::{MAX_KNOWN_BYTES, Packed};
 pub use estimator::{Estimator, EstimatorConfig, Groups};
 pub use key::{Key, KeyHasher, MAX_VARY, Resource};
-pub use probes::{ProbeDecision, Probes, ProbesConfig};
+pub use probes::{ProbeDecision, ProbeOutcome, Probes, ProbesConfig};
 pub use table::{Known, Table, TableStats, WIDEST_SPLIT};

@@ -1,8 +1,9 @@
 //! The catalogue of sizes as it is written.
 
-use super::Timeout;
+use super::{Limit, Timeout};
+use crate::addresses::RedisUrl;
 use crate::containers::{List, Or};
-use crate::names::{FieldName, FileName, FilePath, Name};
+use crate::names::{FieldName, FileName, FilePath, KeyPrefix, Name, Phrase};
 use crate::record::{choices, record};
 use crate::resolved::ManifestFormat;
 use crate::scalars::{Auto, Bytes, Count, Off, Time};
@@ -22,6 +23,9 @@ record! {
         default("off") snapshot: Or<Off, Snapshot>,
         /// Files that list sizes; the first that knows a resource is believed.
         default("[]") manifests: List<Manifest, 0>,
+        /// A store that proxies share, so that one knows what another has
+        /// learnt.
+        default("off") shared: Or<Off, SharedStore>,
         /// Estimates by kind, where nothing is known of a resource itself.
         default("{}") estimator: Or<Off, Estimator>,
     }
@@ -51,6 +55,39 @@ record! {
         default("50") percentile: Count<1, 99>,
         /// Sizes that a kind must have seen before it says anything.
         default("8") min_observations: Count<1, 1_000_000>,
+    }
+
+    /// HEAD requests that ask a backend for sizes.
+    closed struct HeadProbe {
+        /// How long a request waits for the answer at most. The probe goes on,
+        /// for the next who asks.
+        default("10ms") budget: Timeout,
+        /// How long a probe may take, with its connection.
+        default("2s") timeout: Timeout,
+        /// Probes at a time. They do not count among `max_requests`.
+        default("16") max_concurrent: Count<1, 10_000>,
+        /// How long a resource is left alone whose probe told nothing, and the
+        /// route after five such answers in a row.
+        default("60s") negative_ttl: Time<1000>,
+        /// Memory for resources that are left alone.
+        default("1MB") max_size: Bytes<4_096, 1_073_741_824>,
+    }
+
+    /// A store that proxies share, over the Redis protocol.
+    closed struct SharedStore {
+        /// Where it is.
+        required url: RedisUrl,
+        /// What its keys begin with.
+        default("sprat:") prefix: KeyPrefix,
+        /// The same for all who share. Clients who know it can aim at one
+        /// place of a table.
+        default("sprat") phrase: Phrase,
+        /// How long a request waits for an answer at most.
+        default("2ms") budget: Timeout,
+        /// Sizes that wait to be written; one over it is not shared.
+        default("1024") max_queued: Limit,
+        /// How long the store is left alone after five failures in a row.
+        default("5s") pause: Timeout,
     }
 
     /// A directory that holds what the backends serve.

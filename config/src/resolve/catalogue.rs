@@ -8,7 +8,8 @@ use crate::containers::Or;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{
-    Catalogue, DocumentRoot, EstimatorConfig, Manifest, ManifestFormat, Snapshot,
+    Catalogue, DocumentRoot, EstimatorConfig, HeadProbe, Manifest, ManifestFormat, SharedStore,
+    Snapshot,
 };
 
 /// Fields that tell variants apart, as an entry has bits for them.
@@ -28,6 +29,17 @@ pub(super) fn resolve(
             interval: snapshot.interval.copied()?.0,
         }),
     };
+    let shared = match raw.shared.get()?.value() {
+        None => None,
+        Some(store) => Some(SharedStore {
+            url: store.url.get()?.0.clone(),
+            prefix: store.prefix.get()?.0.clone(),
+            phrase: store.phrase.get()?.0.clone(),
+            budget: time(&store.budget)?,
+            max_queued: count(&store.max_queued)?,
+            pause: time(&store.pause)?,
+        }),
+    };
     let estimator = match raw.estimator.get()?.value() {
         None => None,
         Some(estimator) => Some(EstimatorConfig {
@@ -42,6 +54,7 @@ pub(super) fn resolve(
         vary: vary?,
         snapshot,
         manifests: manifests?,
+        shared,
         estimator,
     })
 }
@@ -95,6 +108,17 @@ fn manifest(
         cluster,
         max_bytes: raw.max_size.copied()?.0,
         reload_interval: raw.reload_interval.copied()?.0,
+    })
+}
+
+/// A route's probes.
+pub(super) fn head_probe(raw: &raw::HeadProbe) -> Option<HeadProbe> {
+    Some(HeadProbe {
+        budget: time(&raw.budget)?,
+        timeout: time(&raw.timeout)?,
+        max_concurrent: count(&raw.max_concurrent)?,
+        negative_ttl: raw.negative_ttl.copied()?.0,
+        max_bytes: bytes(&raw.max_size)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::catalogue::document_root;
+use super::catalogue::{document_root, head_probe};
 use super::{each, time};
 use crate::decode::similar;
 use crate::diagnostic::Reporter;
@@ -100,6 +100,10 @@ fn route(raw: &raw::Route, matches: RouteMatch, cluster: Arc<Cluster>) -> Option
         document_root: match raw.document_root.get()?.value() {
             None => None,
             Some(root) => Some(document_root(root)?),
+        },
+        head_probe: match raw.head_probe.get()?.value() {
+            None => None,
+            Some(probe) => Some(head_probe(probe)?),
         },
     })
 }

@@ -19,6 +19,8 @@ pub struct Catalogue {
     pub snapshot: Option<Snapshot>,
     /// Files that list sizes, in the order in which they are asked.
     pub manifests: Vec<Manifest>,
+    /// A store that proxies share; none if there is none.
+    pub shared: Option<SharedStore>,
     /// Estimates by kind; none if switched off.
     pub estimator: Option<EstimatorConfig>,
 }
@@ -45,6 +47,38 @@ pub enum ManifestFormat {
     Csv,
     /// One JSON object a line.
     JsonLines,
+}
+
+/// A store that proxies share, over the Redis protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedStore {
+    /// Where it is: `redis://` or `unix://`.
+    pub url: String,
+    /// What its keys begin with.
+    pub prefix: String,
+    /// The same for all who share.
+    pub phrase: String,
+    /// How long a request waits at most.
+    pub budget: Duration,
+    /// Sizes that wait to be written at most.
+    pub max_queued: usize,
+    /// How long it is left alone after failures.
+    pub pause: Duration,
+}
+
+/// HEAD requests that ask an endpoint for sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadProbe {
+    /// How long a request waits at most.
+    pub budget: Duration,
+    /// How long a probe may take.
+    pub timeout: Duration,
+    /// At a time.
+    pub max_concurrent: usize,
+    /// How long what told nothing is left alone.
+    pub negative_ttl: Duration,
+    /// Memory for what is left alone.
+    pub max_bytes: usize,
 }
 
 /// A directory that holds what the backends serve.

@@ -195,7 +195,10 @@ impl Lines {
             Ok(named) => named.clone(),
             Err(error) => return self.error(1, error),
         };
-        if ["path", "bytes"].iter().any(|name| !named.iter().any(|n| n == *name)) {
+        if ["path", "bytes"]
+            .iter()
+            .any(|name| !named.iter().any(|n| n == *name))
+        {
             return self.error(1, "it names the columns: `path,bytes` or `host,path,bytes`");
         }
         let mut record = csv::StringRecord::new();
@@ -241,7 +244,8 @@ impl Lines {
     /// The later of two lines for one resource counts.
     fn sizes(mut self, hasher: &KeyHasher) -> Result<Sizes, Vec<String>> {
         if self.more_errors > 0 {
-            self.errors.push(format!("{} more errors", self.more_errors));
+            self.errors
+                .push(format!("{} more errors", self.more_errors));
         }
         if !self.errors.is_empty() {
             return Err(self.errors);
@@ -275,7 +279,9 @@ pub(super) fn keys(hasher: &KeyHasher, host: &str, target: &str) -> [Key; 4] {
 
 fn csv_cause(error: &csv::Error) -> String {
     match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => {
             format!("it has {len} columns, and the first line names {expected_len}")
         }
         csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
@@ -333,7 +339,10 @@ mod tests {
 {"path": "/c,d", "bytes": 31}
 {"path": "/a", "bytes": 40}
 "#;
-        for (format, text) in [(ManifestFormat::Csv, csv), (ManifestFormat::JsonLines, json)] {
+        for (format, text) in [
+            (ManifestFormat::Csv, csv),
+            (ManifestFormat::JsonLines, json),
+        ] {
             let sizes = parsed(format, text).unwrap();
             assert_eq!(sizes.0.len(), 4);
             for (host, target, expected) in [
@@ -363,13 +372,20 @@ mod tests {
         );
         let json = "{\"path\": \"/a\", \"bytes\": 1}\n{\"path\": \"/a\"}\n[1]\n{\"path\": \"/a\", \"bytes\": 1, \"size\": 2}\n";
         let errors = parsed(ManifestFormat::JsonLines, json).unwrap_err();
-        let starts = ["line 2: missing field `bytes`", "line 3: ", "line 4: unknown field `size`"];
+        let starts = [
+            "line 2: missing field `bytes`",
+            "line 3: ",
+            "line 4: unknown field `size`",
+        ];
         assert_eq!(errors.len(), 3, "{errors:?}");
         for (error, start) in errors.iter().zip(starts) {
             assert!(error.starts_with(start), "{error}");
         }
         let errors = parsed(ManifestFormat::Csv, "/a,1\n/b,2\n").unwrap_err();
-        assert!(errors[0].starts_with("line 1: it names the columns"), "{errors:?}");
+        assert!(
+            errors[0].starts_with("line 1: it names the columns"),
+            "{errors:?}"
+        );
         let many = "x\n".repeat(100);
         let errors = parsed(ManifestFormat::JsonLines, &many).unwrap_err();
         assert_eq!(errors.len(), 11);

@@ -7,15 +7,24 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
-use super::{Catalogue, Layer};
-use crate::metrics::{count, gauge};
-use crate::stats::{Counter, WorkerStats};
+use super::{Answer, Catalogue, Layer};
+use crate::metrics::{count, gauge, histogram};
+use crate::stats::{Counter, Histogram, WorkerStats};
+
+/// Upper bounds of how far a size was off, in doublings.
+const DOUBLINGS: [f64; 16] = [
+    0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0,
+];
 
 /// How one layer's look-ups ended.
 #[derive(Debug, Default)]
 struct Outcomes {
     hits: Counter,
     misses: Counter,
+    /// It could not be asked, or did not answer in time.
+    errors: Counter,
+    /// How far what it said was from the truth, in doublings.
+    off: Histogram,
 }
 
 /// A worker's look-ups, by [`Layer::index`].
@@ -30,6 +39,22 @@ impl LayerStats {
             true => outcomes.hits.increment(),
             false => outcomes.misses.increment(),
         }
+    }
+
+    /// A layer was asked, and may have failed; by the owning worker only.
+    pub(super) fn count_answer(&self, layer: Layer, answer: Answer) {
+        match answer {
+            Answer::Size(_) => self.count(layer, true),
+            Answer::Unknown => self.count(layer, false),
+            Answer::Failed => self.0[layer.index()].errors.increment(),
+        }
+    }
+
+    /// A response had a size of which a layer had said something; by the
+    /// owning worker only.
+    pub(crate) fn compare(&self, layer: Layer, said: u64, bytes: u64) {
+        let doublings = (said.max(1) as f64 / bytes.max(1) as f64).log2().abs();
+        self.0[layer.index()].off.observe(&DOUBLINGS, doublings);
     }
 }
 
@@ -57,6 +82,7 @@ struct LayerSummary {
     layer: &'static str,
     hits: u64,
     misses: u64,
+    errors: u64,
 }
 
 impl CatalogueView {
@@ -87,6 +113,7 @@ impl CatalogueView {
             layer: layer.name(),
             hits: self.sum(layer, |outcomes| &outcomes.hits),
             misses: self.sum(layer, |outcomes| &outcomes.misses),
+            errors: self.sum(layer, |outcomes| &outcomes.errors),
         };
         let summary = Summary {
             entries: stats.entries,
@@ -112,7 +139,48 @@ impl CatalogueView {
             };
             one("hit", self.sum(layer, |outcomes| &outcomes.hits))?;
             one("miss", self.sum(layer, |outcomes| &outcomes.misses))?;
+            one("error", self.sum(layer, |outcomes| &outcomes.errors))?;
         }
+        let help = "How far the size that a layer said was from the response's, in doublings";
+        let (name, kind) = ("catalogue_error_doublings", MetricType::Histogram);
+        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+        for layer in Layer::ALL {
+            let parts = self.workers.iter();
+            let parts = parts.map(|worker| &worker.catalogue.0[layer.index()].off);
+            let labels = [("layer", layer.name())];
+            histogram(&mut metric.encode_family(&labels)?, &DOUBLINGS, parts)?;
+        }
+        self.manifests(encoder)?;
+        self.learnt(encoder)
+    }
+
+    fn manifests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let manifests = &self.catalogue.manifests;
+        let paths = manifests.iter().map(|m| m.config().path.to_string_lossy());
+        let paths: Vec<_> = paths.collect();
+        let help = "Sizes that a manifest lists";
+        let kind = MetricType::Gauge;
+        let mut metric =
+            encoder.encode_descriptor("catalogue_manifest_entries", help, None, kind)?;
+        for (manifest, path) in manifests.iter().zip(&paths) {
+            let labels = [("path", path.as_ref())];
+            let entries = manifest.len() as u64;
+            metric.encode_family(&labels)?.encode_gauge(&entries)?;
+        }
+        let help = "Times that a manifest was read: the file was good, and taken, or bad";
+        let (name, kind) = ("catalogue_manifest_loads", MetricType::Counter);
+        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+        for (manifest, path) in manifests.iter().zip(&paths) {
+            let (good, bad) = manifest.loads();
+            for (result, value) in [("good", good), ("bad", bad)] {
+                let labels = [("path", path.as_ref()), ("result", result)];
+                count(&mut metric.encode_family(&labels)?, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn learnt(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stats = self.catalogue.learnt.stats();
         let counters = [
             (

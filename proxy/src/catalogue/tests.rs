@@ -1,13 +1,16 @@
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::header::{ACCEPT_ENCODING, HeaderMap};
+use http::header::{ACCEPT_ENCODING, VARY};
+use http::{HeaderMap, HeaderValue};
 
 use super::*;
 
 fn catalogue(max_bytes: usize) -> Catalogue {
     Catalogue {
         learnt: Learnt::new(max_bytes, Duration::from_secs(60)),
+        manifests: Vec::new(),
+        document_roots: vec![None],
+        estimator: None,
         hasher: KeyHasher::new((1, 2)),
         vary: vec![ACCEPT_ENCODING],
         clusters: vec!["farm".to_owned()],
@@ -19,12 +22,22 @@ fn catalogue(max_bytes: usize) -> Catalogue {
 fn asked(catalogue: &Catalogue, target: &str, encoding: &'static str) -> Asked {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding));
-    let target = target.parse().unwrap();
-    *catalogue.asked(0, "host", &target, &headers).unwrap()
+    *ask(catalogue, target, &headers).unwrap()
+}
+
+fn ask(catalogue: &Catalogue, target: &str, headers: &HeaderMap) -> Option<Box<Asked>> {
+    let to = Destination {
+        cluster: 0,
+        route: 0,
+        host: "host",
+        target: &target.parse().unwrap(),
+        upstream: None,
+    };
+    catalogue.asked(&to, headers)
 }
 
 fn look_up(catalogue: &Catalogue, asked: &Asked) -> Option<u64> {
-    let found = catalogue.lookup_with_source(asked, &LayerStats::default());
+    let found = catalogue.in_memory(asked, &LayerStats::default());
     found.and_then(|found| found.size.bytes())
 }
 
@@ -80,12 +93,7 @@ fn a_flood_of_query_strings_stays_within_its_bytes() {
 #[test]
 fn zero_bytes_switch_it_off() {
     let catalogue = catalogue(0);
-    let target = "/a".parse().unwrap();
-    assert!(
-        catalogue
-            .asked(0, "host", &target, &HeaderMap::new())
-            .is_none()
-    );
+    assert!(ask(&catalogue, "/a", &HeaderMap::new()).is_none());
 }
 
 #[test]

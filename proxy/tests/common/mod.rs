@@ -282,6 +282,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             vary: vec!["accept-encoding".to_owned()],
             snapshot: None,
             manifests: Vec::new(),
+            shared: None,
             estimator: None,
         },
     }
@@ -297,6 +298,7 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         prefix_rewrite: None,
         host_rewrite: None,
         document_root: None,
+        head_probe: None,
     }
 }
 

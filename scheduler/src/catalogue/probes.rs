@@ -39,6 +39,17 @@ pub enum ProbeDecision {
     Busy,
 }
 
+/// How a probe ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// It told a size.
+    Told,
+    /// The answer tells none: the next would not either.
+    Useless,
+    /// There was no answer, which says nothing of the resource.
+    Failed,
+}
+
 /// The probes of one route.
 #[derive(Clone, Debug)]
 pub struct Probes {
@@ -80,21 +91,17 @@ impl Probes {
         ProbeDecision::Ask
     }
 
-    /// A probe is over; `useful` if it told a size.
-    pub fn end(&mut self, now: Time, key: Key, useful: bool) {
+    /// A probe is over.
+    pub fn end(&mut self, now: Time, key: Key, outcome: ProbeOutcome) {
         self.under_way.remove(&key);
-        if useful {
-            self.circuit.succeed();
-        } else {
-            self.useless.put(key, None, seconds(now));
-            self.circuit.fail(now);
+        match outcome {
+            ProbeOutcome::Told => self.circuit.succeed(),
+            ProbeOutcome::Useless => {
+                self.useless.put(key, None, seconds(now));
+                self.circuit.fail(now);
+            }
+            ProbeOutcome::Failed => self.circuit.fail(now),
         }
-    }
-
-    /// A probe that could not be sent, for want of a free endpoint: it says
-    /// nothing of the resource.
-    pub fn give_up(&mut self, key: Key) {
-        self.under_way.remove(&key);
     }
 
     /// The response had another size than its probe had told.
@@ -120,7 +127,8 @@ fn seconds(now: Time) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::ProbeDecision::*;
+    use super::ProbeDecision::{Ask, Busy, Join, Paused, Useless as LeftAlone};
+    use super::ProbeOutcome::{Failed, Told, Useless};
     use super::*;
 
     fn at(s: u64) -> Time {
@@ -147,9 +155,9 @@ mod tests {
         assert_eq!(probes.begin(at(0), key(2)), Ask);
         assert_eq!(probes.begin(at(0), key(3)), Busy);
         assert_eq!(probes.under_way(), 2);
-        probes.end(at(0), key(1), true);
+        probes.end(at(0), key(1), Told);
         assert_eq!(probes.begin(at(0), key(3)), Ask);
-        probes.give_up(key(3));
+        probes.end(at(0), key(3), Failed);
         assert_eq!(probes.begin(at(0), key(3)), Ask);
     }
 
@@ -157,8 +165,8 @@ mod tests {
     fn what_told_nothing_is_left_alone_for_a_while() {
         let mut probes = probes();
         assert_eq!(probes.begin(at(0), key(1)), Ask);
-        probes.end(at(0), key(1), false);
-        assert_eq!(probes.begin(at(59), key(1)), Useless);
+        probes.end(at(0), key(1), Useless);
+        assert_eq!(probes.begin(at(59), key(1)), LeftAlone);
         assert_eq!(probes.begin(at(60), key(1)), Ask);
     }
 
@@ -167,14 +175,14 @@ mod tests {
         let mut probes = probes();
         for n in 0..5 {
             assert_eq!(probes.begin(at(n), key(n)), Ask);
-            probes.end(at(n), key(n), false);
+            probes.end(at(n), key(n), Useless);
         }
         assert!(probes.is_paused());
         assert_eq!(probes.begin(at(10), key(10)), Paused);
         // One trial, which goes well.
         assert_eq!(probes.begin(at(64), key(11)), Ask);
         assert_eq!(probes.begin(at(64), key(12)), Paused);
-        probes.end(at(65), key(11), true);
+        probes.end(at(65), key(11), Told);
         assert_eq!(probes.begin(at(65), key(12)), Ask);
     }
 
@@ -183,9 +191,9 @@ mod tests {
         let mut probes = probes();
         for n in 0..5 {
             assert_eq!(probes.begin(at(n), key(n)), Ask);
-            probes.end(at(n), key(n), true);
+            probes.end(at(n), key(n), Told);
             probes.lied(at(n), key(n));
-            assert_eq!(probes.begin(at(n), key(n)), Useless);
+            assert_eq!(probes.begin(at(n), key(n)), LeftAlone);
         }
         // Each was of use when it came: no five failures in a row.
         assert_eq!(probes.begin(at(9), key(9)), Ask);

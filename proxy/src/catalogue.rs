@@ -9,11 +9,14 @@ mod background;
 pub(crate) mod command;
 mod document_root;
 mod dump;
+mod layer;
 mod learnt;
 mod manifest;
 mod metrics;
 mod persist;
+mod probe;
 mod snapshot;
+mod store;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -21,79 +24,20 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use http::header::HeaderName;
 use sprat_config::resolved as config;
-use sprat_scheduler::Size;
-use sprat_scheduler::catalogue::{Estimator, KeyHasher, Known};
+use sprat_scheduler::catalogue::{Estimator, KeyHasher};
 
 pub(crate) use asked::{Asked, Destination, Lesson};
 pub(crate) use background::Background;
 use document_root::DocumentRoot;
 pub(crate) use dump::Dump;
+use layer::Answer;
+pub(crate) use layer::{Found, Layer, Patience};
 use learnt::Learnt;
 use manifest::Manifest;
 pub(crate) use metrics::{CatalogueView, LayerStats};
-
-/// How far a size is trusted that somebody else wrote down: files change, and
-/// backends compress.
-const WRITTEN_DOWN: f32 = 0.9;
-
-/// Where a size comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layer {
-    /// Earlier responses.
-    Learnt,
-    /// A file that lists sizes.
-    Manifest,
-    /// The files that the backends serve.
-    DocumentRoot,
-    /// Other responses of the same kind.
-    Estimator,
-}
-
-impl Layer {
-    /// In the order in which they are asked.
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Learnt,
-        Self::Manifest,
-        Self::DocumentRoot,
-        Self::Estimator,
-    ];
-
-    /// The name in metrics and logs.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Learnt => "learnt",
-            Self::Manifest => "manifest",
-            Self::DocumentRoot => "document_root",
-            Self::Estimator => "estimator",
-        }
-    }
-
-    /// A small integer, for tables.
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-}
-
-/// What a layer says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    /// So many bytes.
-    Size(u64),
-    /// It knows none.
-    Unknown,
-    /// It could not be asked, or did not answer in time.
-    Failed,
-}
-
-/// What was found, and where.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Found {
-    /// An estimate, whatever the layer: a response may differ from what was
-    /// said of it.
-    pub(crate) size: Size,
-    /// Who said it.
-    pub(crate) layer: Layer,
-}
+pub(crate) use probe::Prober;
+use probe::RouteProbes;
+use store::Store;
 
 /// What is known of sizes, shared by all workers.
 #[derive(Debug)]
@@ -102,6 +46,11 @@ pub(crate) struct Catalogue {
     manifests: Vec<Manifest>,
     /// By route.
     document_roots: Vec<Option<Arc<DocumentRoot>>>,
+    /// By route.
+    probes: Vec<Option<Arc<RouteProbes>>>,
+    store: Option<Store>,
+    /// Until [`Catalogue::start`] gives it out.
+    store_thread: Mutex<Option<Background>>,
     estimator: Option<Mutex<Estimator>>,
     hasher: KeyHasher,
     vary: Vec<HeaderName>,
@@ -123,13 +72,23 @@ impl Catalogue {
         let config = &config.catalogue;
         let vary = config.vary.iter().map(|name| name.parse::<HeaderName>());
         let root = |route: &config::Route| route.document_root.as_ref().map(DocumentRoot::new);
+        let probes = |route: &config::Route| route.head_probe.as_ref().map(RouteProbes::new);
+        let ttl_s = seconds(config.ttl);
+        let store = config.shared.as_ref().map(|own| Store::start(own, ttl_s));
+        let (store, store_thread) = store.transpose()?.unzip();
+        // Those who share must make the same keys.
+        let phrase = config.shared.as_ref().map(|own| own.phrase.as_bytes());
+        let hasher = phrase.map_or(KeyHasher::new(random), KeyHasher::from_phrase);
         let (started, unix) = (Instant::now(), SystemTime::UNIX_EPOCH.elapsed());
         let mut catalogue = Self {
             learnt: Learnt::new(config.max_bytes, config.ttl),
             manifests: Vec::new(),
             document_roots: routes.iter().map(root).collect(),
+            probes: routes.iter().map(probes).collect(),
+            store,
+            store_thread: Mutex::new(store_thread),
             estimator: config.estimator.clone().map(Estimator::new).map(Mutex::new),
-            hasher: KeyHasher::new(random),
+            hasher,
             vary: vary.collect::<Result<_, _>>()?,
             clusters: clusters.iter().map(|c| c.name.clone()).collect(),
             started,
@@ -171,7 +130,9 @@ impl Catalogue {
             let end = move || last.save_or_complain(&last_path);
             threads.push(Background::start(interval, save, end));
         }
-        let threads = threads.into_iter().collect::<Result<_, _>>();
+        let store = lock(&self.store_thread).take();
+        let threads = threads.into_iter().chain(store.map(Ok)).collect();
+        let threads: Result<_, std::io::Error> = threads;
         threads.context("cannot start a thread of the catalogue")
     }
 
@@ -186,7 +147,9 @@ impl Catalogue {
         self.learnt.is_off()
             && self.estimator.is_none()
             && self.manifests.is_empty()
+            && self.store.is_none()
             && self.document_roots.iter().all(Option::is_none)
+            && self.probes.iter().all(Option::is_none)
     }
 
     /// Whether a layer goes by more than hashes.
@@ -195,34 +158,37 @@ impl Catalogue {
     }
 
     /// What is known of the size of the response to a request, and who knows
-    /// it. Waits for no longer than the budgets of the layers that wait.
+    /// it. Waits for what it is worth.
     pub(crate) async fn lookup_with_source(
-        &self,
+        self: &Arc<Self>,
         asked: &Asked,
+        patience: Patience<'_>,
         stats: &LayerStats,
     ) -> Option<Found> {
         if let Some(found) = self.in_memory(asked, stats) {
             return Some(found);
         }
-        if self.waits_on(asked.route)
-            && let Some(found) = Box::pin(self.ask_around(asked, stats)).await
+        if !matches!(patience, Patience::None)
+            && self.waits_on(asked.route)
+            && let Some(found) = Box::pin(self.ask_around(asked, &patience, stats)).await
         {
             return Some(found);
         }
         let estimator = self.estimator.as_ref()?;
         let known = lock(estimator).estimate(&asked.groups);
         stats.count(Layer::Estimator, known.is_some());
-        known.map(|known| found(Layer::Estimator, known))
+        known.map(|known| Found::new(Layer::Estimator, known))
     }
 
     /// As [`Catalogue::lookup_with_source`] once a response is there, whose
     /// head tells more of its kind.
     pub(crate) async fn lookup_of_response(
-        &self,
+        self: &Arc<Self>,
         lesson: &Lesson,
         stats: &LayerStats,
     ) -> Option<Found> {
-        self.lookup_with_source(&lesson.asked, stats).await
+        self.lookup_with_source(&lesson.asked, Patience::Budgets, stats)
+            .await
     }
 
     fn in_memory(&self, asked: &Asked, stats: &LayerStats) -> Option<Found> {
@@ -230,7 +196,7 @@ impl Catalogue {
             let known = self.learnt.look_up(&asked.resource, self.now_s());
             stats.count(Layer::Learnt, known.is_some());
             if let Some(known) = known {
-                return Some(found(Layer::Learnt, known));
+                return Some(Found::new(Layer::Learnt, known));
             }
         }
         let names = asked.names.as_ref()?;
@@ -240,58 +206,86 @@ impl Catalogue {
         let listed = std::iter::once(first).chain(manifests);
         let bytes = listed.filter_map(|manifest| manifest.get(&keys)).next();
         stats.count(Layer::Manifest, bytes.is_some());
-        bytes.map(|bytes| written_down(Layer::Manifest, bytes))
+        bytes.map(|bytes| Found::written_down(Layer::Manifest, bytes))
     }
 
     /// Whether there is a layer that makes a request wait.
     fn waits_on(&self, route: usize) -> bool {
-        self.document_roots[route].is_some()
+        self.document_roots[route].is_some() || self.probes[route].is_some() || self.store.is_some()
     }
 
     /// Asks the layers that make a request wait.
-    async fn ask_around(&self, asked: &Asked, stats: &LayerStats) -> Option<Found> {
-        let names = asked.names.as_ref()?;
-        if let Some(root) = &self.document_roots[asked.route] {
+    async fn ask_around(
+        self: &Arc<Self>,
+        asked: &Asked,
+        patience: &Patience<'_>,
+        stats: &LayerStats,
+    ) -> Option<Found> {
+        let names = asked.names.as_ref();
+        if let (Some(root), Some(names)) = (&self.document_roots[asked.route], names) {
             let path = names.upstream.path();
             let key = self.hasher.url("", "", path);
             let answer = root.look_up(key, path, self.now_s()).await;
             stats.count_answer(Layer::DocumentRoot, answer);
             if let Answer::Size(bytes) = answer {
-                return Some(written_down(Layer::DocumentRoot, bytes));
+                return Some(Found::written_down(Layer::DocumentRoot, bytes));
             }
         }
-        None
+        if let (Some(probes), Patience::Probe(prober)) = (&self.probes[asked.route], patience) {
+            let answer = probes.look_up(self, asked, prober).await;
+            stats.count_answer(Layer::HeadProbe, answer);
+            if let Answer::Size(bytes) = answer {
+                return Some(Found::written_down(Layer::HeadProbe, bytes));
+            }
+        }
+        let told = self.store.as_ref()?.look_up(&asked.resource).await;
+        let Ok(told) = told else {
+            stats.count_answer(Layer::Shared, Answer::Failed);
+            return None;
+        };
+        stats.count(Layer::Shared, told.is_some());
+        let told = told?;
+        // Next time nobody need ask.
+        let (bytes, fields) = (told.known.bytes, told.fields);
+        self.learnt
+            .learn(&asked.resource, bytes, fields, self.now_s());
+        Some(Found::new(Layer::Shared, told.known))
     }
 
     /// Remembers the size of a response.
     pub(crate) fn learn(&self, lesson: &Lesson, bytes: u64) {
-        let resource = &lesson.asked.resource;
-        self.learnt
-            .learn(resource, bytes, lesson.fields, self.now_s());
+        self.note(lesson, bytes);
         if let Some(estimator) = &self.estimator {
             lock(estimator).observe(&lesson.asked.groups, bytes);
         }
+        if let Some(store) = &self.store {
+            store.teach(&lesson.asked.resource, bytes, lesson.fields);
+        }
     }
-}
 
-fn found(layer: Layer, known: Known) -> Found {
-    let size = known.into();
-    Found { size, layer }
-}
+    /// Remembers a size that was told, not seen.
+    fn note(&self, lesson: &Lesson, bytes: u64) {
+        let resource = &lesson.asked.resource;
+        self.learnt
+            .learn(resource, bytes, lesson.fields, self.now_s());
+    }
 
-fn written_down(layer: Layer, bytes: u64) -> Found {
-    let confidence = WRITTEN_DOWN;
-    found(layer, Known { bytes, confidence })
+    /// A response has another size than a probe had told.
+    pub(crate) fn probe_lied(&self, lesson: &Lesson) {
+        if let Some(probes) = &self.probes[lesson.asked.route] {
+            probes.lied(&lesson.asked);
+        }
+    }
 }
 
 fn seconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// An estimator is sound after a panic in the middle of a change: its groups
-/// are plain numbers.
-fn lock(estimator: &Mutex<Estimator>) -> MutexGuard<'_, Estimator> {
-    estimator.lock().unwrap_or_else(PoisonError::into_inner)
+/// What is behind these locks is sound after a panic in the middle of a change:
+/// plain numbers.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
-use crate::catalogue::{Asked, Destination, Found};
+use crate::catalogue::{Asked, Destination, Found, Patience, Prober};
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
 use crate::headers::{self, Client};
@@ -230,15 +230,20 @@ impl<'a> Plan<'a> {
     }
 
     /// What the cluster is told of the request.
-    async fn arrival(&self, record: &mut Record) -> Arrival {
+    async fn arrival(&self, record: &mut Record, request: &Request<RequestBody>) -> Arrival {
         let worker = &self.connection.worker;
         let size = match &self.asked {
             _ if !self.upstream.wants_size() => Size::Unknown,
             _ if self.head_only => Size::Exact(0),
             Some(asked) => {
-                let looking = worker
-                    .catalogue
-                    .lookup_with_source(asked, &worker.stats.catalogue);
+                let upstream = self.upstream;
+                let patience = match upstream.wants_size_now() {
+                    true => Patience::Probe(Prober { upstream, request }),
+                    // It can start at once, whatever its size.
+                    false => Patience::None,
+                };
+                let (catalogue, stats) = (&worker.catalogue, &worker.stats.catalogue);
+                let looking = catalogue.lookup_with_source(asked, patience, stats);
                 self.ask(record, looking).await
             }
             None => Size::Unknown,
@@ -278,7 +283,7 @@ impl<'a> Plan<'a> {
         };
         if let (true, Some(lesson), Some(length)) = (teaches, &lesson, length) {
             if !self.head_only {
-                record.compare(length);
+                record.compare(lesson, length);
             }
             catalogue.learn(lesson, length);
         }

@@ -125,10 +125,13 @@ impl Record {
     }
 
     /// The response's body has so many bytes: how right was the catalogue?
-    pub(crate) fn compare(&self, bytes: u64) {
+    pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
         if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
-            let stats = &self.connection.worker.stats.catalogue;
-            stats.compare(layer, said, bytes);
+            let worker = &self.connection.worker;
+            worker.stats.catalogue.compare(layer, said, bytes);
+            if layer == Layer::HeadProbe && said != bytes {
+                worker.catalogue.probe_lied(lesson);
+            }
         }
     }
 
@@ -179,7 +182,7 @@ impl Record {
         } else {
             stats.observe(self.bytes, duration, slowdown);
             if let Some(lesson) = self.lesson.take() {
-                self.compare(self.bytes);
+                self.compare(&lesson, self.bytes);
                 worker.catalogue.learn(&lesson, self.bytes);
             }
         }

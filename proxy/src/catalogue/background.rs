@@ -4,11 +4,21 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 /// A thread that does something at an interval. Dropped, it ends.
+#[derive(Debug)]
 pub(crate) struct Background {
     thread: JoinHandle<()>,
     /// Gone: the end.
-    end: Sender<()>,
+    end: End,
+}
+
+/// Somebody listens at the other end.
+#[derive(Debug)]
+enum End {
+    Blocking(#[expect(dead_code, reason = "to be dropped")] Sender<()>),
+    Async(#[expect(dead_code, reason = "to be dropped")] oneshot::Sender<()>),
 }
 
 impl Background {
@@ -31,8 +41,14 @@ impl Background {
         };
         Ok(Self {
             thread: Builder::new().name("catalogue".to_owned()).spawn(run)?,
-            end: sender,
+            end: End::Blocking(sender),
         })
+    }
+
+    /// A thread that ends by itself when `end` is dropped.
+    pub(super) fn of(thread: JoinHandle<()>, end: oneshot::Sender<()>) -> Self {
+        let end = End::Async(end);
+        Self { thread, end }
     }
 
     /// Ends it.

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::Answer;
+use super::layer::Answer;
 
 /// Files that are looked at at a time: a file system that hangs holds no more
 /// threads than these.

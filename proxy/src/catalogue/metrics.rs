@@ -7,7 +7,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
-use super::{Answer, Catalogue, Layer};
+use super::layer::Answer;
+use super::probe::ProbeCounts;
+use super::{Catalogue, Layer};
 use crate::metrics::{count, gauge, histogram};
 use crate::stats::{Counter, Histogram, WorkerStats};
 
@@ -151,6 +153,8 @@ impl CatalogueView {
             histogram(&mut metric.encode_family(&labels)?, &DOUBLINGS, parts)?;
         }
         self.manifests(encoder)?;
+        self.probes(encoder)?;
+        self.store(encoder)?;
         self.learnt(encoder)
     }
 
@@ -178,6 +182,45 @@ impl CatalogueView {
             }
         }
         Ok(())
+    }
+
+    fn probes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut all = ProbeCounts::default();
+        let routes = self.catalogue.probes.iter().flatten();
+        routes.for_each(|probes| all += probes.counts());
+        let help = "HEAD probes by what became of them: told a size, useless, failed or lied; \
+                    or why none was sent: joined another, busy or paused";
+        let (name, kind) = ("catalogue_probes", MetricType::Counter);
+        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+        for (result, value) in [
+            ("told", all.told),
+            ("useless", all.useless),
+            ("failed", all.failed),
+            ("lied", all.lied),
+            ("joined", all.joined),
+            ("busy", all.busy),
+            ("paused", all.paused),
+        ] {
+            count(&mut metric.encode_family(&[("result", result)])?, value)?;
+        }
+        let (name, help) = ("catalogue_probes_under_way", "HEAD probes under way");
+        gauge(encoder, name, help, all.under_way as u64)
+    }
+
+    fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(store) = &self.catalogue.store else {
+            return Ok(());
+        };
+        let help = "Sizes written to the shared store, refused by it, or dropped";
+        let (name, kind) = ("catalogue_store_writes", MetricType::Counter);
+        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+        let results = ["written", "error", "dropped"];
+        for (result, value) in results.into_iter().zip(store.health().writes()) {
+            count(&mut metric.encode_family(&[("result", result)])?, value)?;
+        }
+        let help = "1 while the shared store is left alone";
+        let open = u64::from(store.health().is_open());
+        gauge(encoder, "catalogue_store_circuit_open", help, open)
     }
 
     fn learnt(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

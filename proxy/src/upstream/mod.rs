@@ -2,6 +2,7 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod probe;
 mod station;
 
 use std::cell::RefCell;
@@ -152,6 +153,16 @@ impl Upstream {
         let waits_by_size =
             config.max_requests < usize::MAX && config.wait_queue.order == WaitOrder::Size;
         waits_by_size || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
+    }
+
+    /// Whether it matters for a request that comes now: its endpoint depends
+    /// on it, or its place among those who wait.
+    pub(crate) fn wants_size_now(&self) -> bool {
+        let by_size = matches!(
+            self.config.dispatch,
+            Dispatch::Sita(_) | Dispatch::LeastWork
+        );
+        by_size || (self.wants_size() && !self.station.has_room())
     }
 
     /// What a request's hash is made of, if it matters.

@@ -280,8 +280,8 @@ const PARTS: &[(&str, &[&str])] = &[
         "catalogue: {shared: {url: 'rediss://a', phrase: '', prefix: 'a b'}}",
         &[
             "3:27 expected a server, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock, found `rediss://a` | TLS is not spoken here: put the store on a private network",
-            "3:60 expected up to 64 characters without spaces, such as sprat:, found `a b`",
             "3:49 expected a pass phrase, found ``",
+            "3:61 expected up to 64 characters without spaces, such as sprat:, found `a b`",
         ],
     ),
     (

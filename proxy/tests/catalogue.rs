@@ -4,9 +4,11 @@
 
 mod common;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::binary::sprat;
@@ -260,4 +262,64 @@ fn kinds_are_estimated_where_nothing_else_is_known() {
     ];
     assert_eq!(proxy.metric(&exact), 2.0);
     proxy.stop();
+}
+
+/// Bytes that a large response has got when a small one, begun at the same
+/// time, is complete; neither announces its size.
+fn head_start_of_the_large(learnt: bool) -> usize {
+    const LARGE: &str = "/300000";
+    const SMALL: &str = "/30000";
+    let together = Arc::new((AtomicBool::new(false), Barrier::new(2)));
+    let gate = Arc::clone(&together);
+    let origin = Origin::http(move |request| {
+        let path = request.start.split(' ').nth(1).unwrap();
+        let bytes: usize = path[1..].parse().unwrap();
+        if gate.0.load(SeqCst) {
+            gate.1.wait();
+        }
+        let body = "x".repeat(bytes);
+        format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{bytes:x}\r\n{body}\r\n0\r\n\r\n"
+        )
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let snapshot = directory.path().join("sizes");
+    let mut config = with_snapshot(&origin, &snapshot);
+    if learnt {
+        // At full speed, for the next who starts.
+        let proxy = Proxy::start(&config);
+        for path in [LARGE, SMALL] {
+            assert_eq!(proxy.connect().ask(get(path)).status(), 200);
+        }
+        proxy.stop();
+    }
+    config.uplink.rate = Rate::Fixed(800_000);
+    let cutoffs = sprat_scheduler::Cutoffs::Fixed(vec![50_000]);
+    config.uplink.policy = sprat_scheduler::Discipline::Bands(cutoffs);
+    let proxy = Proxy::start(&config);
+    together.0.store(true, SeqCst);
+    let (mut large, mut small) = (proxy.connect(), proxy.connect());
+    let seen = Arc::new(AtomicUsize::new(0));
+    large.send(get(LARGE));
+    let count = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(bytes @ 1..) = large.reader.read(&mut buffer) {
+            count.fetch_add(bytes, SeqCst);
+        }
+    });
+    assert_eq!(small.ask(get(SMALL)).body.len(), 30_000);
+    let seen = seen.load(SeqCst);
+    proxy.stop();
+    seen
+}
+
+#[test]
+fn what_is_learnt_decides_the_order_on_the_uplink() {
+    // Of unknown size, both are in the class of the small at first, and get as
+    // much as each other.
+    let unknown = head_start_of_the_large(false);
+    assert!(unknown > 20_000, "{unknown}");
+    let learnt = head_start_of_the_large(true);
+    assert!(learnt < 10_000, "{learnt}");
 }

@@ -3,6 +3,7 @@
 
 mod connect;
 mod probe;
+mod sizes;
 mod station;
 
 use std::cell::RefCell;
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use siphasher::sip::SipHasher13;
-use sprat_config::resolved::{Cluster, Dispatch, HashKey, WaitOrder};
+use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 use sprat_scheduler::Size;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
@@ -145,24 +146,6 @@ impl Upstream {
     /// This worker's counters of an endpoint.
     pub(crate) fn stats(&self, endpoint: usize) -> &EndpointStats {
         &self.stats.clusters[self.index].endpoints[endpoint]
-    }
-
-    /// Whether a request's size matters before it is sent.
-    pub(crate) fn wants_size(&self) -> bool {
-        let config = &self.config;
-        let waits_by_size =
-            config.max_requests < usize::MAX && config.wait_queue.order == WaitOrder::Size;
-        waits_by_size || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
-    }
-
-    /// Whether it matters for a request that comes now: its endpoint depends
-    /// on it, or its place among those who wait.
-    pub(crate) fn wants_size_now(&self) -> bool {
-        let by_size = matches!(
-            self.config.dispatch,
-            Dispatch::Sita(_) | Dispatch::LeastWork
-        );
-        by_size || (self.wants_size() && !self.station.has_room())
     }
 
     /// What a request's hash is made of, if it matters.

@@ -385,6 +385,13 @@ impl Proxy {
 
     /// Waits for so many lines of the log.
     pub(crate) fn log_lines(&self, count: usize) -> Vec<serde_json::Value> {
+        let lines = self.log_lines_at_least(count);
+        assert_eq!(lines.len(), count, "{lines:?}");
+        lines
+    }
+
+    /// Waits for so many lines of the log, or more.
+    pub(crate) fn log_lines_at_least(&self, count: usize) -> Vec<serde_json::Value> {
         let path = self.log.as_ref().unwrap();
         let read = || -> Vec<serde_json::Value> {
             let text = std::fs::read_to_string(path).unwrap();
@@ -395,9 +402,7 @@ impl Proxy {
         wait_for(&format!("{count} lines in the log"), || {
             read().len() >= count
         });
-        let lines = read();
-        assert_eq!(lines.len(), count, "{lines:?}");
-        lines
+        read()
     }
 
     /// Stops at once, and fails if anything in it had failed.

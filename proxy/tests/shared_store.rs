@@ -144,7 +144,7 @@ fn one_proxy_knows_what_another_has_learnt() {
     assert_eq!(asks(&second, "hit"), hits);
     // Others, with another phrase, share nothing with them.
     let stranger = proxy(&origin, redis.port, |shared| {
-        shared.phrase = "mine".to_owned()
+        shared.phrase = "mine".to_owned();
     });
     warm_up(&stranger);
     stranger.connect().ask(get("/700/a"));

@@ -78,7 +78,7 @@ record! {
         /// Where it is.
         required url: RedisUrl,
         /// What its keys begin with.
-        default("sprat:") prefix: KeyPrefix,
+        default("'sprat:'") prefix: KeyPrefix,
         /// The same for all who share. Clients who know it can aim at one
         /// place of a table.
         default("sprat") phrase: Phrase,

@@ -25,6 +25,12 @@ impl Catalogue {
                 "the snapshot of sizes is not used: it was made with `vary: [{then}]`"
             );
         }
+        if self.store.is_some() && header.secret != self.hasher.secret() {
+            return tracing::warn!(
+                ?path,
+                "the snapshot of sizes is not used: it was made without the shared store's phrase"
+            );
+        }
         self.hasher = KeyHasher::new(header.secret);
         let now_s = self.now_s();
         let mut entries = 0_usize;

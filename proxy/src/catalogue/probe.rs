@@ -298,11 +298,10 @@ mod tests {
     #[test]
     fn only_a_plain_answer_tells_a_size() {
         let of = |status: u16, fields: &[(http::HeaderName, &'static str)]| {
-            let fields = fields
-                .iter()
-                .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
             let mut map = HeaderMap::new();
-            fields.for_each(|(name, value)| drop(map.append(name, value)));
+            for (name, value) in fields {
+                map.append(name, HeaderValue::from_static(value));
+            }
             size(StatusCode::from_u16(status).unwrap(), &map)
         };
         assert_eq!(of(200, &[(CONTENT_LENGTH, "12")]), Some(12));

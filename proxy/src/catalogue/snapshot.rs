@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn entries() -> Vec<(Packed, bool)> {
-        let entry = |n: u64| (Packed::from_parts(n, 2 * n, 1, 2, 3), n % 3 == 0);
+        let entry = |n: u64| (Packed::from_parts(n, 2 * n, 1, 2, 3), n.is_multiple_of(3));
         (0..1000).map(entry).collect()
     }
 

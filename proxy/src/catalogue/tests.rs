@@ -121,6 +121,26 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
     other.vary.clear();
     other.restore(&path);
     assert_eq!(other.learnt.stats().entries, 0);
+    // Those who share a store keep the secret that they share.
+    let mut sharing = catalogue(1 << 20);
+    let (store, thread) = Store::start(
+        &config::SharedStore {
+            url: "redis://127.0.0.1:1/0".to_owned(),
+            prefix: "test:".to_owned(),
+            phrase: "phrase".to_owned(),
+            budget: Duration::from_millis(1),
+            max_queued: 1,
+            pause: Duration::from_secs(1),
+        },
+        60,
+    )
+    .unwrap();
+    sharing.hasher = KeyHasher::from_phrase(b"phrase");
+    sharing.store = Some(store);
+    sharing.restore(&path);
+    assert_eq!(sharing.learnt.stats().entries, 0);
+    assert_eq!(sharing.hasher, KeyHasher::from_phrase(b"phrase"));
+    thread.join();
     // Nor is a damaged one used.
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100] ^= 1;

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm bench-peers test-compose schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers test-compose schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -41,7 +41,11 @@ compare: ## Replay one trace through nginx and Sprat in the lab, and report (roo
 	@scripts/setup-run.sh
 	@scripts/compare.sh
 
-bench-peers: ## CPU time per request against nginx and HAProxy
+background: ## What background traffic costs the foreground, in the lab (root)
+	@scripts/setup-run.sh
+	@scripts/background.sh
+
+bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
 

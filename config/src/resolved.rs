@@ -2,6 +2,7 @@
 //! default, no string that should be a number, no name that points nowhere.
 
 mod catalogue;
+mod classes;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use sprat_scheduler::Discipline;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
+
+pub use classes::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +32,10 @@ pub struct Config {
     pub clusters: Vec<Arc<Cluster>>,
     /// First match wins.
     pub routes: Vec<Route>,
+    /// Priority classes, and which requests belong to them.
+    pub classes: Classes,
+    /// Whom to turn away when there is too much to do.
+    pub admission: Admission,
     /// None if switched off.
     pub access_log: Option<AccessLog>,
     /// What is known of sizes before a response begins.
@@ -336,6 +343,7 @@ pub enum LogTarget {
 pub enum LogFormat {
     /// One JSON object a line.
     Json,
-    /// The combined log format, followed by size, wait and slowdown.
+    /// The combined log format, followed by size, wait, slowdown
+    /// and class.
     Combined,
 }

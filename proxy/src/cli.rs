@@ -1,4 +1,5 @@
-//! The command line: `sprat run`, `check`, `link`, `catalogue`, `schema`.
+//! The command line: `sprat run`, `check`, `explain`, `link`, `catalogue`,
+//! `schema`.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use crate::catalogue::command as catalogue;
+use crate::explain;
 use crate::link;
 use crate::server::{Control, Server};
 
@@ -48,6 +50,15 @@ enum Command {
         #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// Say what would become of a request: its route, class, size and
+    /// endpoints, and why.
+    Explain {
+        /// The configuration.
+        #[arg(short, long, value_name = "FILE")]
+        config: PathBuf,
+        #[command(flatten)]
+        request: explain::Request,
+    },
     /// Set up the network device for engine `kernel`.
     Link {
         #[command(subcommand)]
@@ -82,6 +93,7 @@ pub fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run { config, workers } => run(&config, workers),
         Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
+        Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
         Command::Catalogue { action } => work_on_catalogue(action),
         Command::Schema => schema(),
@@ -122,6 +134,11 @@ fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
     let mut out = std::io::BufWriter::new(out);
     catalogue::run(action, &mut input, &mut out)?;
     Ok(std::io::Write::flush(&mut out)?)
+}
+
+fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
+    print(&explain::run(&load(file)?, request)?);
+    Ok(())
 }
 
 fn schema() -> anyhow::Result<()> {

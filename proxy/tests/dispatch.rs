@@ -183,11 +183,11 @@ fn a_route_bounds_the_wait_too() {
         cluster.max_requests = 1;
         cluster.wait_queue.timeout = None;
     });
-    // Who holds the place is not bounded, or would leave it just in time.
-    let mut unbounded = config.routes[0].clone();
-    unbounded.matches.path = PathPattern::Exact("/5/held".to_owned());
+    // The one that is held is not to be cut, which would free its place.
+    let mut held_route = route(&config.clusters[0]);
+    held_route.matches.path = PathPattern::Exact("/5/held".to_owned());
     config.routes[0].timeout = Some(Duration::from_millis(300));
-    config.routes.insert(0, unbounded);
+    config.routes.insert(0, held_route);
     let proxy = Proxy::logging(config);
     let busy = held.occupy(&proxy);
     assert_eq!(proxy.connect().ask(get("/1/a")).status(), 504);

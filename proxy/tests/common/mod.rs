@@ -275,6 +275,8 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         },
         routes: vec![route(&cluster)],
         clusters: vec![cluster],
+        classes: Classes::default(),
+        admission: Admission::default(),
         access_log: None,
         catalogue: Catalogue {
             max_bytes: 1 << 20,

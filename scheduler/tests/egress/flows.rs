@@ -10,7 +10,7 @@ const MBIT: u64 = 1_000_000;
 
 fn spec(size: Size) -> FlowSpec {
     FlowSpec {
-        level: 0,
+        class: 0,
         size,
         cost: WireCost::ETHERNET_IPV4,
     }
@@ -144,6 +144,7 @@ fn flows_are_bounded() {
         pacer: Pacer::exact(8 * MBIT),
         max_flows: 2,
         guard_factor: 8.0,
+        classes: Vec::new(),
     });
     let first = egress.open(ms(0), spec(Size::Unknown)).unwrap();
     let second = egress.open(ms(0), spec(Size::Unknown)).unwrap();
@@ -217,7 +218,7 @@ fn any_cutoffs_are_accepted() {
         let bands = Discipline::Bands(Cutoffs::Fixed(cutoffs));
         let mut egress = egress(bands, Pacer::exact(8 * MBIT));
         let spec = FlowSpec {
-            level: 255,
+            class: 255,
             size: Size::Exact(2000),
             cost: plain(0, 0),
         };

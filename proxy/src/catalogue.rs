@@ -13,6 +13,7 @@ mod layer;
 mod learnt;
 mod manifest;
 mod metrics;
+pub(crate) mod offline;
 mod persist;
 mod probe;
 mod snapshot;

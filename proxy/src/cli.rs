@@ -129,16 +129,16 @@ fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
-    print(&explain::run(&load(file)?, request)?);
-    Ok(())
-}
-
 fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
     let (mut input, out) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut out = std::io::BufWriter::new(out);
     catalogue::run(action, &mut input, &mut out)?;
     Ok(std::io::Write::flush(&mut out)?)
+}
+
+fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
+    print(&explain::run(&load(file)?, request)?);
+    Ok(())
 }
 
 fn schema() -> anyhow::Result<()> {

@@ -15,8 +15,8 @@ use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
-use crate::catalogue::{Asked, Destination, Found, Patience, Prober};
-use crate::classify;
+use crate::catalogue::{self, Destination, Found, Patience, Prober};
+use crate::classify::Asked;
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
 use crate::headers::{self, Client};
@@ -124,7 +124,7 @@ struct Plan<'a> {
     hostless: bool,
     chunked: bool,
     /// For the catalogue, if it could know the size.
-    asked: Option<Box<Asked>>,
+    asked: Option<Box<catalogue::Asked>>,
     /// Of what affinity goes by.
     hash: u64,
 }
@@ -248,11 +248,11 @@ impl<'a> Plan<'a> {
             }
             None => Size::Unknown,
         };
+        record.expected = size;
         let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
             true => self.connection.worker.uplink.backlog(self.class),
             false => Default::default(),
         };
-        record.expected = size;
         Arrival {
             class: self.class,
             size,
@@ -316,7 +316,7 @@ impl<'a> Plan<'a> {
 
 /// The request's class, which the uplink is told to expect.
 fn classify(connection: &Connection, parts: &Parts, host: &str) -> usize {
-    let classified = connection.worker.classifier.classify(&classify::Asked {
+    let classified = connection.worker.classifier.classify(&Asked {
         client: connection.peer.ip(),
         dscp: connection.dscp,
         host,

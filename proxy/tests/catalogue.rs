@@ -323,3 +323,39 @@ fn what_is_learnt_decides_the_order_on_the_uplink() {
     let learnt = head_start_of_the_large(true);
     assert!(learnt < 10_000, "{learnt}");
 }
+
+#[test]
+fn explain_says_where_a_size_is_known_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let [yaml, csv, www] =
+        ["sprat.yaml", "sizes.csv", "www"].map(|name| directory.path().join(name));
+    std::fs::write(&csv, "path,bytes\n/a,1234\n").unwrap();
+    std::fs::create_dir(&www).unwrap();
+    std::fs::write(www.join("b"), "12345").unwrap();
+    let text = format!(
+        "version: 1\nlisteners: [{{address: 127.0.0.1:8080}}]\n\
+         clusters: {{farm: {{endpoints: [127.0.0.1:1]}}}}\n\
+         routes: [{{cluster: farm, document_root: {{path: {www:?}, budget: 20s}}}}]\n\
+         catalogue: {{manifests: [{{path: {csv:?}}}]}}\n"
+    );
+    std::fs::write(&yaml, text).unwrap();
+    let explained = |path: &str| {
+        let request = format!("GET http://any.example{path}");
+        let arguments = [
+            "explain",
+            "-c",
+            yaml.to_str().unwrap(),
+            "--request",
+            &request,
+        ];
+        let output = sprat(&arguments).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        String::from_utf8(said).unwrap()
+    };
+    let said = explained("/a?v=1");
+    assert!(said.contains("1234 bytes, estimate: manifest"), "{said}");
+    let said = explained("/b");
+    assert!(said.contains("5 bytes, estimate: document_root"), "{said}");
+    let said = explained("/c");
+    assert!(said.contains("unknown"), "{said}");
+}

@@ -1,4 +1,5 @@
-//! What a look-up costs, by the number of sizes that are known.
+//! What a look-up costs, by the number of sizes that are known: the hash of a
+//! resource (`key`), the table alone (`look_up`), and both (`asked`).
 //!
 //! `cargo bench -p sprat-scheduler --bench catalogue`
 
@@ -39,7 +40,12 @@ fn look_ups(c: &mut Criterion) {
     for entries in ENTRIES {
         let (mut table, asked) = table(entries);
         let mut next = asked.lines().cycle();
+        let resources: Vec<Resource> = asked.lines().map(resource).collect();
+        let mut known = resources.iter().cycle();
         group.bench_with_input(BenchmarkId::new("look_up", entries), &entries, |b, _| {
+            b.iter(|| known.next().map(|resource| table.look_up(resource, 1)));
+        });
+        group.bench_with_input(BenchmarkId::new("asked", entries), &entries, |b, _| {
             b.iter(|| {
                 let url = next.next().unwrap_or_default();
                 black_box(table.look_up(&resource(url), 1))
@@ -54,6 +60,8 @@ fn look_ups(c: &mut Criterion) {
             });
         });
     }
+    let url = url(7);
+    group.bench_function("key", |b| b.iter(|| resource(black_box(&url))));
     group.finish();
 }
 

@@ -1,5 +1,6 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
+mod catalogue;
 mod classes;
 mod clusters;
 mod routes;
@@ -29,14 +30,16 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let admin = admin(&file.admin);
     let listeners = listeners(file, reporter);
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
-    let clusters = clusters::resolve(file, uplink.as_ref(), reporter);
+    let clusters = clusters::resolve(file, reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let classes = classes::resolve(file, reporter);
+    let admission = file.admission.get().and_then(classes::admission);
     if let Some(uplink) = &uplink {
         classes::warn_unpaced(file, uplink, reporter);
     }
     let access_log = access_log(&file.access_log);
-    let catalogue = file.catalogue.get().and_then(catalogue);
+    let catalogue = file.catalogue.get();
+    let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
     file.version.get()?;
     Some(Config {
         runtime: runtime?,
@@ -46,6 +49,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         clusters: clusters?.into_iter().collect::<Option<_>>()?,
         routes: routes?,
         classes: classes?,
+        admission: admission?,
         access_log: access_log?,
         catalogue: catalogue?,
     })
@@ -265,13 +269,6 @@ fn access_log<W>(raw: &Field<Or<W, raw::AccessLog>>) -> Option<Option<AccessLog>
         target,
         format: log.format.copied()?,
     }))
-}
-
-fn catalogue(raw: &raw::Catalogue) -> Option<Catalogue> {
-    Some(Catalogue {
-        max_bytes: bytes(&raw.max_size)?,
-        ttl: time(&raw.ttl)?,
-    })
 }
 
 fn each<T, U, const MIN: usize>(

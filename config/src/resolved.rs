@@ -1,6 +1,7 @@
 //! The configuration after every check: no optional field is left that has a
 //! default, no string that should be a number, no name that points nowhere.
 
+mod catalogue;
 mod classes;
 
 use std::net::{IpAddr, SocketAddr};
@@ -9,8 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sprat_scheduler::Discipline;
+
+pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
-pub use sprat_scheduler::station::{Admission, Order as WaitOrder, Scope as WaitScope};
+pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 
@@ -31,9 +34,11 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// Priority classes, and which requests belong to them.
     pub classes: Classes,
+    /// Whom to turn away when there is too much to do.
+    pub admission: Admission,
     /// None if switched off.
     pub access_log: Option<AccessLog>,
-    /// What earlier responses taught about sizes.
+    /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
 }
 
@@ -132,14 +137,6 @@ pub struct Uplink {
     pub guard_factor: f64,
 }
 
-impl Uplink {
-    /// Whether Sprat decides when a byte goes out, and so knows what is left
-    /// to send.
-    pub fn is_paced(&self) -> bool {
-        self.engine == Engine::Pace && self.rate != Rate::Unlimited
-    }
-}
-
 /// How fast to send, counted on the wire with all headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -193,8 +190,6 @@ pub struct Cluster {
     pub max_requests: usize,
     /// Those that wait for an endpoint.
     pub wait_queue: WaitQueue,
-    /// Who is turned away before a queue is full.
-    pub admission: Admission,
     /// How long an endpoint that has come back takes to get its full share.
     pub slow_start: Duration,
     /// An HTML file for browsers that are answered 503.
@@ -289,6 +284,10 @@ pub struct Route {
     pub prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub host_rewrite: Option<String>,
+    /// A directory that holds what the endpoints serve.
+    pub document_root: Option<DocumentRoot>,
+    /// HEAD requests that ask an endpoint for sizes.
+    pub head_probe: Option<HeadProbe>,
 }
 
 /// What a request must look like to take a route.
@@ -347,13 +346,4 @@ pub enum LogFormat {
     /// The combined log format, followed by size, wait, slowdown
     /// and class.
     Combined,
-}
-
-/// What earlier responses taught about sizes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Catalogue {
-    /// Bytes of memory at most; zero switches it off.
-    pub max_bytes: usize,
-    /// How long a size is believed.
-    pub ttl: Duration,
 }

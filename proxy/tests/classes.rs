@@ -183,8 +183,8 @@ fn low_classes_are_discarded_early_and_told_why() {
     let farm = Farm::start();
     let proxy = farm.proxy(
         "clusters: {farm: {endpoints: [ORIGIN], max_requests: 1, \
-                           wait_queue: {max_requests: 4}, admission: {averaging: off}}}\n\
-         uplink: {rate: unlimited}\n\
+                           wait_queue: {max_requests: 4}}}\n\
+         uplink: {rate: unlimited}\nadmission: {averaging: 0s}\n\
          classes: {background: {level: 15, early_discard: {from: 0.1, to: 0.5}}}",
     );
     let busy = farm.occupy(&proxy);
@@ -212,10 +212,10 @@ fn low_classes_are_discarded_early_and_told_why() {
 fn an_overloaded_uplink_refuses_large_low_requests() {
     let farm = Farm::start();
     let proxy = farm.proxy(
-        "clusters: {farm: {endpoints: [ORIGIN], admission: {channel: \
-           {max_backlog: 3s, min_size: 100KB, min_level: 9}}}}\nuplink: {rate: 1mbit}\n\
+        "clusters: {farm: {endpoints: [ORIGIN]}}\nuplink: {rate: 1mbit}\n\
          classes: {bulk: {level: 9}}\n\
-         class_rules: [{match: {prefix: /500000}, class: bulk}]",
+         class_rules: [{match: {prefix: /500000}, class: bulk}]\n\
+         admission: {channel: {max_backlog: 3s, large: 100KB, level: 9}}",
     );
     let begin = |path: &str| {
         let mut client = proxy.connect();

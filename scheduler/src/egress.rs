@@ -36,9 +36,8 @@ pub struct Egress {
     /// By class: whether it takes what the others leave, and its level.
     orders: Vec<(bool, u8)>,
     class_stats: Vec<EgressClassStats>,
-    /// By class: wire bytes that its open flows have left, as far as known.
-    /// Wider than any sum of theirs.
-    outstanding_bytes: Vec<u128>,
+    /// By class: payload bytes that its open flows have left, as far as known.
+    unsent_bytes: Vec<u128>,
     next_seq: u64,
     /// By class and band: the turn of the flow served last there, so that a
     /// flow that comes or comes back joins the round where it stands.
@@ -53,8 +52,8 @@ struct Flow {
     cost: WireCost,
     class: usize,
     view: FlowView,
-    /// What it counts for in [`Egress::outstanding_bytes`].
-    outstanding_bytes: u64,
+    /// Its part of its class's [`Egress::unsent_bytes`].
+    unsent_bytes: u64,
     /// Index in [`Egress::round`] that `view.turn` belongs to.
     lane: usize,
     /// Payload bytes that may be written as soon as they are granted.
@@ -76,7 +75,7 @@ impl Egress {
             ready: Ready::new(&classes, &config.pacer),
             orders: classes.iter().map(|c| (c.idle_only, c.level)).collect(),
             class_stats: vec![EgressClassStats::default(); classes.len()],
-            outstanding_bytes: vec![0; classes.len()],
+            unsent_bytes: vec![0; classes.len()],
             round: vec![0; classes.len() * MAX_BANDS],
             pacer: config.pacer,
             guard: Guard::new(config.guard_factor),
@@ -104,7 +103,7 @@ impl Egress {
             open: true,
             cost: spec.cost,
             class,
-            outstanding_bytes: 0,
+            unsent_bytes: 0,
             view: FlowView {
                 level: self.orders[class].1,
                 seq: self.next_seq,
@@ -145,6 +144,7 @@ impl Egress {
         };
         flow.ready_bytes = bytes;
         let class = flow.class;
+        self.recount(id.slot);
         if bytes == 0 {
             self.ready.remove(class, id.slot);
             return;
@@ -174,6 +174,7 @@ impl Egress {
         }
         self.class_stats[flow.class].granted_bytes += bytes;
         let generation = flow.generation;
+        self.recount(slot);
         self.stats.grants += 1;
         self.stats.granted_bytes += bytes;
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
@@ -200,8 +201,8 @@ impl Egress {
             flow.view.turn = flow.view.turn.saturating_sub(unused);
             self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
             self.stats.granted_bytes -= granted - sent;
+            self.recount(id.slot);
         }
-        self.recount(id.slot);
     }
 
     /// More is known about the flow's size, or something else than before.
@@ -289,25 +290,25 @@ impl Egress {
         Some(self.pacer.next_grant_at().max(at))
     }
 
-    /// How long the open flows would occupy the link, by what is known of
-    /// their sizes: the channel's load for
-    /// [`ChannelRule`](crate::station::ChannelRule).
-    pub fn backlog(&self) -> Duration {
-        self.backlog_of(|_| true)
+    /// How long what the open flows have left, as far as known, would occupy
+    /// the link: its load (SDIS02 3.2, for overload of the channel).
+    pub fn backlog(&self, now: Time) -> Duration {
+        self.backlog_of(now, |_| true)
     }
 
-    /// The part of [`Egress::backlog`] that goes before a class, or with it.
-    pub fn backlog_ahead(&self, class: usize) -> Duration {
+    /// The part of [`Egress::backlog`] that goes before a class or with it.
+    pub fn backlog_ahead(&self, now: Time, class: usize) -> Duration {
         let own = self.orders[class.min(self.orders.len() - 1)];
-        self.backlog_of(|other| other <= own)
+        self.backlog_of(now, |other| other <= own)
     }
 
-    fn backlog_of(&self, counts: impl Fn((bool, u8)) -> bool) -> Duration {
-        let classes = self.orders.iter().zip(&self.outstanding_bytes);
+    fn backlog_of(&self, now: Time, counts: impl Fn((bool, u8)) -> bool) -> Duration {
+        let classes = self.orders.iter().zip(&self.unsent_bytes);
         let counted = classes.filter(|&(&order, _)| counts(order));
         let bytes: u128 = counted.map(|(_, bytes)| bytes).sum();
-        self.pacer
-            .time_for(u64::try_from(bytes).unwrap_or(u64::MAX))
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let queued = self.pacer.time_for(WireCost::ETHERNET_IPV4.bytes(bytes));
+        queued.saturating_add(self.pacer.next_grant_at().since(now))
     }
 
     /// The link.
@@ -364,14 +365,18 @@ impl Egress {
         self.ready.insert(now, flow.class, slot, rank);
     }
 
-    /// Brings what a flow counts for up to what it has left.
+    /// Takes what a flow has left into the sum.
     fn recount(&mut self, slot: u32) {
         let flow = &mut self.slots[slot as usize];
-        let left = flow.view.size.bytes().filter(|_| flow.open).unwrap_or(0);
-        let left = flow.cost.bytes(left.saturating_sub(flow.view.attained));
-        let sum = &mut self.outstanding_bytes[flow.class];
-        *sum -= u128::from(std::mem::replace(&mut flow.outstanding_bytes, left));
-        *sum += u128::from(left);
+        let left = match flow.view.size.bytes() {
+            _ if !flow.open => 0,
+            Some(bytes) => bytes.saturating_sub(flow.view.attained + flow.granted_bytes),
+            None => 0,
+        };
+        let unsent_bytes = left.max(flow.ready_bytes);
+        let sum = &mut self.unsent_bytes[flow.class];
+        *sum += u128::from(unsent_bytes);
+        *sum -= u128::from(std::mem::replace(&mut flow.unsent_bytes, unsent_bytes));
     }
 }
 

@@ -1,13 +1,13 @@
 //! Priority classes and admission as they are written.
 
-use super::{Limit, Timeout};
+use super::{Limit, SomeBytes, Timeout};
 use crate::addresses::{Cidr, Host, UrlPath};
 use crate::containers::{List, Or};
 use crate::names::Name;
 use crate::numbers::Share;
 use crate::patterns::{Dscp, Extension, HeaderName, MediaType, MethodName, ValuePattern};
 use crate::record::record;
-use crate::scalars::{BitRate, Count, Flag, Off, Unlimited};
+use crate::scalars::{BitRate, Count, Flag, Off, Time, Unlimited};
 
 /// A priority level; 0 is served first.
 pub(crate) type Level = Count<0, 15>;
@@ -97,5 +97,25 @@ record! {
         required name: HeaderName,
         /// Its value, or the beginning of it before a `*`; any if absent.
         optional value: ValuePattern,
+    }
+
+    /// Whom to turn away when there is too much to do (SDIS02 3.2).
+    closed struct Admission {
+        /// The time over which the length of wait queues is averaged, so that
+        /// a burst that passes discards nobody.
+        default("500ms") averaging: Time<0>,
+        /// What to do when the uplink is overloaded.
+        default("off") channel: Or<Off, Channel>,
+    }
+
+    /// The uplink is overloaded: large requests of low classes are refused,
+    /// and those of a class with `drop_late` that would be late (SDIS02 3.2).
+    closed struct Channel {
+        /// Overloaded: what open responses have left would take longer.
+        required max_backlog: Timeout,
+        /// Large: of this size or more, as far as sizes are known.
+        default("100KB") large: SomeBytes,
+        /// Low: of this level or one after it.
+        default("4") level: Level,
     }
 }

@@ -2,7 +2,7 @@
 
 use sprat_scheduler::classes::MAX_CLASSES;
 
-use super::{each, size};
+use super::{each, size, time};
 use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -190,4 +190,20 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
             reporter.warning(span, message, Some(help));
         }
     }
+}
+
+/// Whom to turn away.
+pub(super) fn admission(raw: &raw::Admission) -> Option<Admission> {
+    let channel = match raw.channel.get()?.value() {
+        None => None,
+        Some(channel) => Some(ChannelRule {
+            max_backlog: time(&channel.max_backlog)?,
+            large_bytes: channel.large.copied()?.0,
+            level: u8::try_from(channel.level.copied()?.0).ok()?,
+        }),
+    };
+    Some(Admission {
+        averaging: raw.averaging.copied()?.0,
+        channel,
+    })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use sprat_scheduler::ClassSpec;
+pub use sprat_scheduler::station::ChannelRule;
 
 use super::{HostPattern, Network, PathPattern};
 
@@ -169,6 +170,24 @@ impl TextPattern {
         match self {
             Self::Exact(exact) => text == exact,
             Self::Prefix(start) => text.starts_with(start.as_str()),
+        }
+    }
+}
+
+/// Whom to turn away.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    /// The time over which the length of wait queues is averaged.
+    pub averaging: Duration,
+    /// What to do when the uplink is overloaded.
+    pub channel: Option<ChannelRule>,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            averaging: Duration::from_millis(500),
+            channel: None,
         }
     }
 }

@@ -243,9 +243,10 @@ impl WorkerLink {
 
     /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
     pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
+        let now = self.link.now();
         let state = self.link.lock();
         let egress = &state.egress;
-        (egress.backlog(), egress.backlog_ahead(class))
+        (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
     /// See [`Egress::fast_path`].

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use sprat_config::resolved::{Class, Cluster};
+use sprat_config::resolved::{Admission, Class, Cluster};
 
 use super::{Shared, SharedStation};
 
@@ -31,6 +31,7 @@ impl SharedCluster {
     pub(crate) fn new(
         cluster: &Cluster,
         classes: &[Class],
+        admission: &Admission,
         epoch: Instant,
     ) -> anyhow::Result<Self> {
         let overload_page = match &cluster.overload_page {
@@ -45,7 +46,7 @@ impl SharedCluster {
         };
         Ok(Self {
             endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
-            station: SharedStation::new(cluster, classes, epoch),
+            station: SharedStation::new(cluster, classes, admission, epoch),
             overload_page,
         })
     }

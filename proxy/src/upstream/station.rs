@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use sprat_config::resolved::{Class, Cluster};
+use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::station::{
-    Arrival, ClassSpec, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
+    Admission as StationAdmission, Arrival, ClassSpec, ClassStats, Event, Refusal, Station,
+    StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{Size, Time};
 use tokio::time::{Sleep, sleep};
@@ -25,6 +26,7 @@ pub(crate) struct SharedStation {
     /// By class: how long a request may wait.
     timeouts: Vec<Option<Duration>>,
     limits_classes: bool,
+    has_channel_rule: bool,
     decisions: Mutex<Decisions>,
 }
 
@@ -69,13 +71,19 @@ impl Decisions {
 
 impl SharedStation {
     /// The station of a cluster; times count from `epoch`.
-    pub(crate) fn new(cluster: &Cluster, classes: &[Class], epoch: Instant) -> Arc<Self> {
-        let config = station_config(cluster, classes);
+    pub(crate) fn new(
+        cluster: &Cluster,
+        classes: &[Class],
+        admission: &Admission,
+        epoch: Instant,
+    ) -> Arc<Self> {
+        let config = station_config(cluster, classes, admission);
         let specs = &config.classes;
         Arc::new(Self {
             epoch,
             timeouts: specs.iter().map(|class| class.timeout).collect(),
             limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
+            has_channel_rule: config.admission.channel.is_some(),
             decisions: Mutex::new(Decisions {
                 station: Station::new(config),
                 parked: Vec::new(),
@@ -86,6 +94,11 @@ impl SharedStation {
     /// Whether a class may hold back requests that an endpoint has room for.
     pub(super) fn limits_classes(&self) -> bool {
         self.limits_classes
+    }
+
+    /// Whether requests are refused when the uplink is overloaded.
+    pub(super) fn has_channel_rule(&self) -> bool {
+        self.has_channel_rule
     }
 
     /// A panic in the middle of a decision ends its worker; the others go on
@@ -131,6 +144,10 @@ impl SharedStation {
         self.lock().station.resize(ticket, size);
     }
 
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().station.has_room()
+    }
+
     /// What has happened so far, by class.
     pub(crate) fn stats(&self) -> Vec<ClassStats> {
         self.lock().station.stats().to_vec()
@@ -138,7 +155,11 @@ impl SharedStation {
 }
 
 /// What the core is told of a cluster.
-pub(crate) fn station_config(cluster: &Cluster, classes: &[Class]) -> StationConfig {
+pub(crate) fn station_config(
+    cluster: &Cluster,
+    classes: &[Class],
+    admission: &Admission,
+) -> StationConfig {
     let endpoints = cluster.endpoints.iter().map(|endpoint| EndpointSpec {
         weight: endpoint.weight,
         reserved: endpoint.reserved,
@@ -159,7 +180,10 @@ pub(crate) fn station_config(cluster: &Cluster, classes: &[Class]) -> StationCon
         scope: queue.scope,
         max_waiting: queue.max_requests,
         slow_start: cluster.slow_start,
-        admission: cluster.admission.clone(),
+        admission: StationAdmission {
+            averaging: admission.averaging,
+            channel: admission.channel.clone(),
+        },
     }
 }
 

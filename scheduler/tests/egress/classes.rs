@@ -234,14 +234,40 @@ fn the_background_sends_less_at_a_time() {
 }
 
 #[test]
+fn the_backlog_is_what_is_left_to_send() {
+    let mut driver = Driver::new(Discipline::Fcfs, segments_of(1000));
+    assert_eq!(driver.egress.backlog(ms(0)), Duration::ZERO);
+    driver.arrive(100_000);
+    driver.arrive_as(0, Size::Unknown, 50_000);
+    let left = |driver: &Driver| driver.egress.backlog(driver.now).as_millis();
+    // With the headers that Ethernet would add, and 1 MB/s.
+    let expected = u128::from(WireCost::ETHERNET_IPV4.bytes(150_000) / 1000);
+    assert_eq!(left(&driver), expected);
+    driver.run_until(ms(50));
+    let expected = u128::from(WireCost::ETHERNET_IPV4.bytes(100_000) / 1000);
+    assert_eq!(left(&driver), expected);
+    driver.egress.close(ms(50), driver.clients[0].id);
+    assert_eq!(
+        left(&driver),
+        u128::from(WireCost::ETHERNET_IPV4.bytes(50_000) / 1000)
+    );
+    driver.serve_the_rest();
+    assert_eq!(
+        driver.egress.backlog(driver.now + Duration::from_millis(1)),
+        Duration::ZERO
+    );
+}
+
+#[test]
 fn the_backlog_ahead_of_a_class_is_what_goes_before_it() {
     let classes = vec![weight(3, 1), weight(1, 1), background(), weight(3, 1)];
     let driver = all_at_once(classes, &[3000, 5000, 7000, 9000]);
-    let ahead = |class| driver.egress.backlog_ahead(class).as_millis();
-    assert_eq!(ahead(1), 5000);
-    assert_eq!(ahead(0), 5000 + 3000 + 9000);
-    assert_eq!(ahead(2), 24_000);
-    assert_eq!(driver.egress.backlog().as_millis(), 24_000);
+    let ms_of = |bytes| Duration::from_millis(WireCost::ETHERNET_IPV4.bytes(bytes));
+    let ahead = |class| driver.egress.backlog_ahead(ms(0), class);
+    assert_eq!(ahead(1), ms_of(5000));
+    assert_eq!(ahead(0), ms_of(5000 + 3000 + 9000));
+    assert_eq!(ahead(2), ms_of(24_000));
+    assert_eq!(driver.egress.backlog(ms(0)), ms_of(24_000));
 }
 
 /// A sequence of operations on classes; flows and classes round and round.

@@ -172,7 +172,7 @@ request   GET http://www.example.org/downloads/a.iso
 client    192.0.2.1
 route     1 (any host, any path) to farm
 class     bulk, level 5, 2000000 bit/s for all of it
-rule      rule 3 of class_rules, line 33, matches
+rule      rule 3 of class_rules, line 32, matches
 size      20480 bytes, estimate: what --size says the catalogue holds
 endpoints 1. 127.0.0.1:9101
           2. 127.0.0.1:9102

@@ -7,12 +7,15 @@
 
 mod arrivals;
 mod charts;
+mod dispatch;
+mod farm;
 mod link;
 mod measure;
 mod output;
 pub mod sizes;
 pub mod statistics;
 pub mod theory;
+mod waiting;
 
 use std::path::PathBuf;
 
@@ -26,7 +29,13 @@ Examples:
   sprat-loadgen simulate link --load 0.5,0.7,0.9
 
   # the same with a heavier tail, with CSV and figures
-  sprat-loadgen simulate link --sizes pareto:1.1,700,2MB -o results/link")]
+  sprat-loadgen simulate link --sizes pareto:1.1,700,2MB -o results/link
+
+  # eight requests at a time: who of the waiting goes first
+  sprat-loadgen simulate waiting --load 0.5,0.7,0.9
+
+  # four endpoints: which one
+  sprat-loadgen simulate dispatch")]
 pub struct SimulateArgs {
     #[command(subcommand)]
     system: System,
@@ -36,6 +45,8 @@ pub struct SimulateArgs {
 #[derive(Clone, Debug, clap::Subcommand)]
 enum System {
     Link(link::LinkArgs),
+    Waiting(waiting::WaitingArgs),
+    Dispatch(dispatch::DispatchArgs),
 }
 
 /// What all simulations share.
@@ -59,6 +70,8 @@ struct Common {
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     match &args.system {
         System::Link(args) => link::run(args),
+        System::Waiting(args) => waiting::run(args),
+        System::Dispatch(args) => dispatch::run(args),
     }
 }
 
@@ -67,6 +80,14 @@ fn load(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(load) if load > 0.0 && load < 1.0 => Ok(load),
         _ => Err("a load is above 0 and below 1, such as 0.9".to_owned()),
+    }
+}
+
+/// A share from 0 to 10.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=10.0).contains(&share) => Ok(share),
+        _ => Err("expected a number from 0 to 10, such as 0.1".to_owned()),
     }
 }
 

@@ -96,6 +96,13 @@ impl Grid {
         self.mean_of(|bytes| bytes)
     }
 
+    /// The same with so many bytes more for each.
+    pub fn shifted(&self, bytes: f64) -> Self {
+        let cells = self.cells.iter();
+        let cells = cells.map(|&(size, share)| (size + bytes, share)).collect();
+        Self { cells }
+    }
+
     /// Sizes that cut the load into `parts` equal ones: one fewer than parts.
     pub fn equal_load(&self, parts: usize, work: impl Fn(f64) -> f64) -> Vec<u64> {
         let total = self.mean_of(&work);

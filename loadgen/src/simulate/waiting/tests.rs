@@ -39,7 +39,7 @@ fn the_station_agrees_with_theory() {
     let one = "--concurrency 1 --requests 60000 --load 0.8";
     agrees(&format!("{one} --sizes exponential"), Order::Fcfs);
     agrees(&format!("{one} --sizes exponential"), Order::Size);
-    agrees(&format!("{one} --sizes workload"), Order::Size);
+    agrees(&format!("{one} --sizes pareto:2.5,1KB,100KB"), Order::Size);
     let eight = "--concurrency 8 --requests 60000 --load 0.8 --fixed 0";
     agrees(&format!("{eight} --sizes exponential"), Order::Fcfs);
 }

@@ -12,6 +12,7 @@ mod farm;
 mod link;
 mod measure;
 mod output;
+mod sdis02;
 pub mod sizes;
 pub mod statistics;
 pub mod theory;
@@ -35,7 +36,10 @@ Examples:
   sprat-loadgen simulate waiting --load 0.5,0.7,0.9
 
   # four endpoints: which one
-  sprat-loadgen simulate dispatch")]
+  sprat-loadgen simulate dispatch
+
+  # the paper's server, its figures 2 to 13
+  sprat-loadgen simulate sdis02 -o results/sdis02")]
 pub struct SimulateArgs {
     #[command(subcommand)]
     system: System,
@@ -47,6 +51,7 @@ enum System {
     Link(link::LinkArgs),
     Waiting(waiting::WaitingArgs),
     Dispatch(dispatch::DispatchArgs),
+    Sdis02(sdis02::Sdis02Args),
 }
 
 /// What all simulations share.
@@ -72,6 +77,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         System::Link(args) => link::run(args),
         System::Waiting(args) => waiting::run(args),
         System::Dispatch(args) => dispatch::run(args),
+        System::Sdis02(args) => sdis02::run(args),
     }
 }
 

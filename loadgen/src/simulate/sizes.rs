@@ -30,7 +30,7 @@ pub enum Sizes {
 }
 
 /// The parameters of `exponential` and `pareto` without a colon: a mean of
-/// about 5 KB, and a tail heavier than the 1.2 that TOCS03 finds (section 4).
+/// about 5 KB, and a tail heavier than the 1.2 that TOCS03 finds (3.1.3).
 const EXPONENTIAL_MEAN_BYTES: f64 = 5_000.0;
 const PARETO: (f64, f64, f64) = (1.1, 840.0, 2_000_000.0);
 

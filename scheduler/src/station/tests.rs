@@ -337,6 +337,29 @@ fn late_ones_are_dropped_not_delayed() {
 }
 
 #[test]
+fn without_displacement_a_full_queue_is_full_for_all() {
+    for scope in [Scope::Cluster, Scope::Endpoint] {
+        let mut station = Station::new(StationConfig {
+            classes: vec![level(0), level(1)],
+            max_waiting: 2,
+            scope,
+            admission: Admission {
+                displace: false,
+                ..Admission::default()
+            },
+            ..config(1)
+        });
+        started(station.arrive(at(0), &of_class(1)));
+        waits(station.arrive(at(0), &of_class(1)));
+        waits(station.arrive(at(0), &of_class(1)));
+        let high = station.arrive(at(0), &of_class(0));
+        assert_eq!(refused(high), RefusalReason::QueueFull);
+        assert_eq!(station.poll(), None);
+        assert_eq!(station.waiting(), 2);
+    }
+}
+
+#[test]
 fn early_discard_takes_low_levels_first() {
     let low = ClassSpec {
         drop_thresholds: (0.25, 0.5),
@@ -346,7 +369,7 @@ fn early_discard_takes_low_levels_first() {
         classes: vec![level(0), low],
         admission: Admission {
             averaging: Duration::ZERO,
-            channel: None,
+            ..Admission::default()
         },
         ..config(1)
     });

@@ -97,7 +97,8 @@ impl Station {
         let class = &self.classes[self.slots[ticket.index()].class];
         let (level, drop_late) = (class.level, class.drop_late);
         if self.queues.is_full(queue) {
-            let Some(worst) = self.queues.worst_below(queue, level) else {
+            let worst = self.queues.worst_below(queue, level);
+            let Some(worst) = worst.filter(|_| self.admission.displace) else {
                 return self.turn_away(ticket, RefusalReason::QueueFull);
             };
             let worst = self.ticket(worst);
@@ -154,12 +155,12 @@ impl Station {
         let bound = self.queues.bound_for(class.drop_thresholds.1);
         let by_endpoint = self.scope == Scope::Endpoint;
         let (tried, queues) = (&slot.tried, &self.queues);
+        let displaces = self.admission.displace && queues.bound_for(1.0) == bound;
         let class_level = class.level;
         let usable = |endpoint: usize, has_room: bool| {
             let queue_open = || {
                 queues.len(endpoint) < bound
-                    || (queues.bound_for(1.0) == bound
-                        && queues.worst_below(endpoint, class_level).is_some())
+                    || (displaces && queues.worst_below(endpoint, class_level).is_some())
             };
             !tried.has(endpoint) && (has_room || (!with_room && (!by_endpoint || queue_open())))
         };

@@ -105,6 +105,13 @@ impl Policy {
         }
     }
 
+    /// Whether an arrival may interrupt what was granted. In turns it is the
+    /// newcomer's turn at once, so that interrupting each grant would favour
+    /// newcomers beyond a quantum.
+    fn interrupts(self) -> bool {
+        !matches!(self, Self::Fair)
+    }
+
     /// `None` where theory has no formula.
     fn theory(self, grid: &Grid, load: f64) -> Option<Expected> {
         match self {
@@ -133,7 +140,7 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
                 gap_s: grid.mean_bytes() / (bytes_per_s * load),
                 uplink_bits_per_s: args.uplink,
                 quantum_bytes: quantum.max(1),
-                whole_grants: args.whole_grants,
+                whole_grants: args.whole_grants || !policy.interrupts(),
             };
             let served = simulate(&plan)?;
             let expected = policy.theory(&grid, load);

@@ -8,7 +8,6 @@ mod points;
 mod workload;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 

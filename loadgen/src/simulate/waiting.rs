@@ -17,8 +17,8 @@ use super::{Common, load, share};
 ///
 /// A request takes time in proportion to its size plus a share of the mean.
 /// Requests are of three classes of the same level, whatever their size: 20%
-/// due within 5 mean service times (value 3), 50% within 50 (value 2), 30%
-/// within 500 (value 1).
+/// to begin within 2 mean service times (value 3), 50% within 10 (value 2), 30%
+/// within 50 (value 1).
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WaitingArgs {
     #[command(flatten)]
@@ -49,9 +49,9 @@ const ORDERS: [(Order, &str); 4] = [
 
 /// Share, deadline in mean service times, and value of a class.
 const CLASSES: [(f64, u32, u32, &str); 3] = [
-    (0.2, 5, 3, "tight"),
-    (0.5, 50, 2, "ordinary"),
-    (0.3, 500, 1, "loose"),
+    (0.2, 2, 3, "tight"),
+    (0.5, 10, 2, "ordinary"),
+    (0.3, 50, 1, "loose"),
 ];
 
 /// Runs the command.

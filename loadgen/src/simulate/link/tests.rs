@@ -20,8 +20,11 @@ fn plan(discipline: Discipline, sizes: Sizes, load: f64, requests: usize) -> Pla
 }
 
 fn measured(policy: Policy, sizes: Sizes, load: f64, requests: usize) -> Measures {
-    let discipline = policy.discipline(1250);
-    let served = simulate(&plan(discipline, sizes, load, requests)).unwrap();
+    let plan = Plan {
+        whole_grants: !policy.interrupts(),
+        ..plan(policy.discipline(1250), sizes, load, requests)
+    };
+    let served = simulate(&plan).unwrap();
     Measures::of(&served, &sizes)
 }
 

@@ -11,8 +11,13 @@ use crate::simulate::charts::chart;
 type Figure = (&'static str, String);
 type Line = (String, Vec<(f64, f64)>);
 
-const MEAN: (&str, fn(&Outcome) -> f64) = ("mean response time (ms)", |o| 1e3 * o.mean_s);
-const P95: (&str, fn(&Outcome) -> f64) = ("95th percentile (ms)", |o| 1e3 * o.p95_s);
+/// A measure with its name.
+type Measure = (&'static str, fn(&Outcome) -> f64);
+/// Name and title of a figure, what it measures, and its lines.
+type Times = (&'static str, &'static str, Measure, Vec<Line>);
+
+const MEAN: Measure = ("mean response time (ms)", |o| 1e3 * o.mean_s);
+const P95: Measure = ("95th percentile (ms)", |o| 1e3 * o.p95_s);
 
 /// All figures of the paper that show results.
 pub(super) fn draw(curves: &Curves) -> Result<Vec<Figure>, PlotError> {
@@ -41,7 +46,7 @@ pub(super) fn draw(curves: &Curves) -> Result<Vec<Figure>, PlotError> {
             .map(|curve| named(&curve.name, curve, who, of))
             .collect::<Vec<Line>>()
     };
-    let times: [(&str, &str, (&str, fn(&Outcome) -> f64), Vec<Line>); 10] = [
+    let times: [Times; 10] = [
         (
             "figure-02",
             "Half of high priority",

@@ -16,9 +16,9 @@ use sprat_scheduler::dispatch::Dispatch;
 use super::output::{aligned, print};
 use crate::{cli, table};
 use checks::{Curves, Finding, STATIC_CAPACITY};
-use model::{SERVERS, Setup};
+use model::Setup;
 use points::Curve;
-use workload::Tasks;
+use workload::{Media, Tasks};
 
 /// The paper's service-differentiating server: figures 2 to 13.
 ///
@@ -37,9 +37,21 @@ pub(super) struct Sdis02Args {
     /// the paper has it from others and does not say
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = hits)]
     cache_hits: f64,
+    /// Which of the paper's figures to believe on how much audio and video
+    /// there is
+    #[arg(long, value_enum, default_value_t = Media::Traffic)]
+    media: Media,
     /// Bandwidth of each server's channel
     #[arg(long, value_name = "RATE", default_value = "80mbit", value_parser = cli::rate)]
     channel: u64,
+    /// Over which the length of the servers' queues is averaged for early
+    /// discard
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = cli::span)]
+    averaging: Duration,
+    /// Of the servers' queues, how much may be taken before all of low priority
+    /// is discarded; some of it is, from a half
+    #[arg(long, value_name = "SHARE", default_value = "0.75", value_parser = second_threshold)]
+    discard_all: f64,
     /// Directory for a CSV and figures
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -49,6 +61,13 @@ fn hits(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("a share is from 0 to 1, such as 0.8".to_owned()),
+    }
+}
+
+fn second_threshold(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (FIRST_THRESHOLD..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share is from 0.5 to 1, such as 0.75".to_owned()),
     }
 }
 
@@ -66,15 +85,16 @@ const LONG_QUEUE: usize = 1024;
 const SHORT_QUEUE: usize = 100;
 
 /// 5.5: early discard of low priority begins at half of the buffer.
-const THRESHOLDS: (f64, f64) = (0.5, 1.0);
+const FIRST_THRESHOLD: f64 = 0.5;
 
 /// Runs the command.
 pub(super) fn run(args: &Sdis02Args) -> anyhow::Result<()> {
     let base = base(args);
-    let capacity = SERVERS as f64 / base.tasks.mean_service_s();
+    let capacity = base.capacity();
     let rates = RATES.map(|share| share * STATIC_CAPACITY);
-    let curves = curves(&base, &rates)?;
-    let findings = checks::findings(&curves, capacity);
+    let thresholds = (FIRST_THRESHOLD, args.discard_all);
+    let curves = curves(&base, thresholds, &rates)?;
+    let findings = checks::findings(&curves);
     let mut text = format!(
         "SDIS02: capacity {capacity:.0} tasks a second, {:.2} of that for static objects; {} \
          requests a point, seed {}\n",
@@ -122,10 +142,12 @@ fn base(args: &Sdis02Args) -> Setup {
         high_ratio: 0.5,
         prioritized: true,
         thresholds: None,
+        averaging: args.averaging,
         timeout: Duration::from_secs(60),
         displace: false,
         tasks: Tasks {
             cache_hits: args.cache_hits,
+            media: args.media,
         },
         channel_bits_per_s: args.channel,
         rate: 0.0,
@@ -135,7 +157,7 @@ fn base(args: &Sdis02Args) -> Setup {
 }
 
 /// Runs everything that the figures need.
-fn curves(base: &Setup, rates: &[f64]) -> anyhow::Result<Curves> {
+fn curves(base: &Setup, thresholds: (f64, f64), rates: &[f64]) -> anyhow::Result<Curves> {
     let plain = Setup {
         prioritized: false,
         ..base.clone()
@@ -150,9 +172,9 @@ fn curves(base: &Setup, rates: &[f64]) -> anyhow::Result<Curves> {
         vec![("no priorities".to_owned(), plain)],
         by_ratio(base),
         assignments(base),
-        discards(base),
+        discards(base, thresholds),
         by_ratio(&Setup {
-            thresholds: Some(THRESHOLDS),
+            thresholds: Some(thresholds),
             timeout: Duration::from_secs(2),
             dispatch: Dispatch::LeastRequest,
             queue: SHORT_QUEUE,
@@ -211,7 +233,7 @@ fn assignments(base: &Setup) -> Vec<(String, Setup)> {
 }
 
 /// 5.5, figure 12: short queues, without early discard and with it.
-fn discards(base: &Setup) -> Vec<(String, Setup)> {
+fn discards(base: &Setup, thresholds: (f64, f64)) -> Vec<(String, Setup)> {
     let setup = |name: &str, dispatch, thresholds| {
         let setup = Setup {
             dispatch,
@@ -224,8 +246,8 @@ fn discards(base: &Setup) -> Vec<(String, Setup)> {
     vec![
         setup("sqf", Dispatch::LeastRequest, None),
         setup("psqf", Dispatch::Psqf, None),
-        setup("sqf, EDAC", Dispatch::LeastRequest, Some(THRESHOLDS)),
-        setup("psqf, EDAC", Dispatch::Psqf, Some(THRESHOLDS)),
+        setup("sqf, EDAC", Dispatch::LeastRequest, Some(thresholds)),
+        setup("psqf, EDAC", Dispatch::Psqf, Some(thresholds)),
     ]
 }
 

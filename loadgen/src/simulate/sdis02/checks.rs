@@ -34,11 +34,11 @@ const P95_BOUND_S: f64 = 10.0;
 /// Table 1: static requests per second of all servers.
 pub(super) const STATIC_CAPACITY: f64 = 4000.0;
 
-/// Every finding. `capacity` is what the servers can do, in tasks per second.
-pub(super) fn findings(curves: &Curves, capacity: f64) -> Vec<Finding> {
-    let mut findings = priority(curves, capacity);
-    findings.extend(assignment(&curves.assignments, capacity));
-    findings.extend(admission(curves, capacity));
+/// Every finding.
+pub(super) fn findings(curves: &Curves) -> Vec<Finding> {
+    let mut findings = priority(curves, curves.plain.setup.capacity());
+    findings.extend(assignment(&curves.assignments));
+    findings.extend(admission(curves, curves.displacing.setup.capacity()));
     findings
 }
 
@@ -118,12 +118,11 @@ fn priority(curves: &Curves, capacity: f64) -> Vec<Finding> {
     ]
 }
 
-fn assignment(curves: &[Curve], capacity: f64) -> Vec<Finding> {
+fn assignment(curves: &[Curve]) -> Vec<Finding> {
     let [rr, sqf, psqf, rpsq, _] = curves else {
         return Vec::new();
     };
-    // Watching the load costs 10% of the service time.
-    let up_to = 0.9 * capacity / 1.1;
+    let up_to = 0.9 * sqf.setup.capacity();
     let ms = |curve: &Curve, who| 1e3 * curve.mean(up_to, |point| point.of(who).mean_s);
     let list = |who| {
         let all = [rr, sqf, psqf, rpsq].map(|curve| format!("{:.1}", ms(curve, who)));

@@ -47,6 +47,8 @@ pub(super) struct Setup {
     /// Shares of the queues between which low-priority tasks are discarded
     /// early.
     pub(super) thresholds: Option<(f64, f64)>,
+    /// Over which the queues' length is averaged for that.
+    pub(super) averaging: Duration,
     /// After which whatever a task occupies is freed.
     pub(super) timeout: Duration,
     /// A high-priority task takes the place of a low-priority one in a full
@@ -230,11 +232,10 @@ impl<'a> Model<'a> {
     fn process(&mut self, number: usize, server: usize) -> anyhow::Result<()> {
         let load = self.servers.load(server);
         ensure!(load.running == 1, "server {server} serves {load:?}");
-        let watching = match self.setup.dispatch {
-            Dispatch::RoundRobin => 1.0,
-            _ => 1.0 + MONITORING,
-        };
-        let service = self.tasks[number].task.service.mul_f64(watching);
+        let service = self.tasks[number]
+            .task
+            .service
+            .mul_f64(self.setup.watching());
         self.channels[server].expect(number);
         self.schedule(self.now + service, Happening::Processed(number));
         Ok(())
@@ -344,6 +345,19 @@ impl<'a> Model<'a> {
 }
 
 impl Setup {
+    /// What watching the servers' load makes of a service time.
+    fn watching(&self) -> f64 {
+        match self.dispatch {
+            Dispatch::RoundRobin => 1.0,
+            _ => 1.0 + MONITORING,
+        }
+    }
+
+    /// Tasks per second that the servers can do.
+    pub(super) fn capacity(&self) -> f64 {
+        SERVERS as f64 / (self.tasks.mean_service_s() * self.watching())
+    }
+
     /// The priority of a class where it matters.
     fn level(&self, class: usize) -> u8 {
         if self.prioritized { class as u8 } else { 0 }
@@ -369,6 +383,7 @@ impl Setup {
             max_waiting: DISPATCH_QUEUE,
             slow_start: Duration::ZERO,
             admission: Admission {
+                averaging: self.averaging,
                 displace: self.displace,
                 ..Admission::default()
             },

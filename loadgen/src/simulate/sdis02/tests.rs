@@ -6,7 +6,10 @@ fn args() -> Sdis02Args {
         seed: 7,
         requests: 20_000,
         cache_hits: 0.8,
+        media: Media::Traffic,
         channel: 80_000_000,
+        averaging: Duration::from_millis(100),
+        discard_all: 0.75,
         output: None,
     }
 }
@@ -57,7 +60,7 @@ fn early_discard_and_time_outs_keep_places_for_high_priority() {
     let plain = one(base.clone(), 0.7).points[0];
     assert!(plain.high.rejected > 0.05, "{plain:?}");
     let guarded = Setup {
-        thresholds: Some(THRESHOLDS),
+        thresholds: Some((0.5, 0.75)),
         timeout: Duration::from_secs(2),
         ..base.clone()
     };

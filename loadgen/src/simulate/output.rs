@@ -44,7 +44,7 @@ impl Report {
     /// Prints the table, and writes `NAME.csv` and the figures to `output`.
     pub(super) fn write(&self, output: Option<&Path>) -> anyhow::Result<()> {
         let mut text = format!("{}\n", self.about);
-        text.push_str(&aligned(&self.table()));
+        text.push_str(&aligned(&self.table(), 2));
         if let Some(directory) = output {
             let file = directory.join(format!("{}.csv", self.name));
             table::create(&file, |out| out.write_all(self.csv().as_bytes()))?;
@@ -178,8 +178,9 @@ fn interval(estimate: Estimate) -> String {
     format!("{} ±{}", significant(mean), significant(half_width))
 }
 
-/// Columns of text, the first two to the left and numbers to the right.
-pub(super) fn aligned(table: &[Vec<String>]) -> String {
+/// Columns of text: the first `left` of them to the left, numbers to the
+/// right.
+pub(super) fn aligned(table: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
         let cells = table.iter().filter_map(|line| line.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -189,11 +190,12 @@ pub(super) fn aligned(table: &[Vec<String>]) -> String {
         let mut out = String::new();
         for (column, cell) in line.iter().enumerate() {
             let width = width(column);
+            let gap = if column == 0 { "" } else { "  " };
             // Writing to a string cannot fail.
-            let _ = match column {
-                0 => write!(out, "{cell:<width$}"),
-                1 => write!(out, "  {cell:<width$}"),
-                _ => write!(out, "  {cell:>width$}"),
+            let _ = if column < left {
+                write!(out, "{gap}{cell:<width$}")
+            } else {
+                write!(out, "{gap}{cell:>width$}")
             };
         }
         text.push_str(out.trim_end());

@@ -132,7 +132,8 @@ fn told(findings: &[Finding]) -> String {
             finding.claim.to_owned(),
         ]);
     }
-    aligned(&table)
+    let columns = table[0].len();
+    aligned(&table, columns)
 }
 
 fn base(args: &Sdis02Args) -> Setup {

@@ -5,6 +5,7 @@ mod checks;
 mod figures;
 mod model;
 mod points;
+mod setup;
 mod workload;
 
 use std::fmt::Write as _;
@@ -16,8 +17,8 @@ use sprat_scheduler::dispatch::Dispatch;
 use super::output::{aligned, print};
 use crate::{cli, table};
 use checks::{Curves, Finding, STATIC_CAPACITY};
-use model::Setup;
 use points::Curve;
+use setup::Setup;
 use workload::{Media, Tasks};
 
 /// The paper's service-differentiating server: figures 2 to 13.

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::model::{CLASSES, Fate, Setup, simulate};
+use super::model::{Fate, simulate};
+use super::setup::{CLASSES, Setup};
 use crate::simulate::statistics::percentile;
 
 /// What became of the tasks of a class.

@@ -61,7 +61,7 @@ fn each_order_gives_what_it_is_for() {
     let (edf, value) = (of(Order::Edf), of(Order::Value));
     let mean = |served: &[Served]| Measures::of(served, &args.common.sizes).mean_ms.mean;
     assert!(mean(&size) < 0.5 * mean(&fcfs));
-    assert!(late_percent(&edf) < 0.5 * late_percent(&fcfs));
+    assert!(late_percent(&edf) < 0.8 * late_percent(&fcfs));
     let [tight, ordinary, loose] = by_class(&value)[..] else {
         panic!("three classes")
     };

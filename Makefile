@@ -41,7 +41,7 @@ compare: ## Replay one trace through nginx and Sprat in the lab, and report (roo
 	@scripts/setup-run.sh
 	@scripts/compare.sh
 
-bench-peers: ## CPU time per request against nginx and HAProxy
+bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
 

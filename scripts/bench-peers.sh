@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # CPU time per request, requests per second and memory per idle connection,
 # where the link is not the bottleneck: Sprat (unlimited, and scheduling at
-# 100gbit), nginx and HAProxy, one worker each, in turn, on the loopback
+# 100gbit), nginx, HAProxy and Envoy, one worker each, in turn, on the loopback
 # interface. The environment changes it:
 #
 #   SIZES="100 10000 100000 1000000" ROUNDS=3 CLIENTS=50 RESULTS=results/bench-peers
-#   SYSTEMS="haproxy nginx sprat-unlimited sprat-100gbit"
+#   SYSTEMS="haproxy nginx envoy sprat-unlimited sprat-100gbit"
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
@@ -13,10 +13,11 @@ SIZES=${SIZES:-100 10000 100000 1000000}
 ROUNDS=${ROUNDS:-3}
 CLIENTS=${CLIENTS:-50}
 RESULTS=${RESULTS:-results/bench-peers}
-SYSTEMS=${SYSTEMS:-haproxy nginx sprat-unlimited sprat-100gbit}
+SYSTEMS=${SYSTEMS:-haproxy nginx envoy sprat-unlimited sprat-100gbit}
 BASELINE=haproxy
 ORIGIN=127.0.0.1:9201
 PROXY_PORT=9208
+ENVOY_ADMIN_PORT=9210
 IDLE_CONNECTIONS=1000
 READY_WITHIN_S=10
 
@@ -28,6 +29,12 @@ for system in $SYSTEMS; do
         haproxy | nginx)
             has "$system" || {
                 say "$system is left out: it is not installed (apt-get install $system)"
+                continue
+            }
+            ;;
+        envoy)
+            envoy=$("$ROOT/scripts/setup-envoy.sh") || {
+                say "envoy is left out: it could not be installed"
                 continue
             }
             ;;
@@ -125,6 +132,38 @@ backend farm
 CONF
 }
 
+envoy_config() {
+    cat <<YAML
+admin: {address: {socket_address: {address: 127.0.0.1, port_value: $ENVOY_ADMIN_PORT}}}
+static_resources:
+  listeners:
+    - address: {socket_address: {address: 127.0.0.1, port_value: $PROXY_PORT}}
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: bench
+                route_config:
+                  virtual_hosts:
+                    - name: farm
+                      domains: ["*"]
+                      routes: [{match: {prefix: /}, route: {cluster: farm}}]
+                http_filters:
+                  - name: envoy.filters.http.router
+                    typed_config:
+                      "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+  clusters:
+    - name: farm
+      connect_timeout: 5s
+      load_assignment:
+        cluster_name: farm
+        endpoints:
+          - lb_endpoints:
+              - endpoint: {address: {socket_address: {address: ${ORIGIN%:*}, port_value: ${ORIGIN#*:}}}}
+YAML
+}
+
 answers() { curl -fsS --max-time 1 -o /dev/null "http://$1/size/10/probe" 2>/dev/null; }
 
 # wait_for ADDRESS:PORT NAME PID
@@ -147,6 +186,11 @@ start() {
     case $1 in
         nginx) nginx_config >"$file" && exec nginx -c "$file" >"$work/$1.log" 2>&1 & ;;
         haproxy) haproxy_config >"$file" && exec haproxy -db -f "$file" >"$work/$1.log" 2>&1 & ;;
+        envoy)
+            envoy_config >"$file.yaml" &&
+                exec "$envoy" -c "$file.yaml" --concurrency 1 --disable-hot-restart --log-level warn \
+                    >"$work/$1.log" 2>&1 &
+            ;;
         sprat-*) sprat_config "${1#sprat-}" >"$file" && exec "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 & ;;
         *) die "there is no system $1" ;;
     esac

@@ -28,7 +28,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let admin = admin(&file.admin);
     let listeners = listeners(file, reporter);
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
-    let clusters = clusters::resolve(file, reporter);
+    let clusters = clusters::resolve(file, uplink.as_ref(), reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let access_log = access_log(&file.access_log);
     let catalogue = file.catalogue.get().and_then(catalogue);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sprat_scheduler::Discipline;
 pub use sprat_scheduler::dispatch::Dispatch;
-pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
+pub use sprat_scheduler::station::{Admission, Order as WaitOrder, Scope as WaitScope};
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +126,14 @@ pub struct Uplink {
     pub guard_factor: f64,
 }
 
+impl Uplink {
+    /// Whether Sprat decides when a byte goes out, and so knows what is left
+    /// to send.
+    pub fn is_paced(&self) -> bool {
+        self.engine == Engine::Pace && self.rate != Rate::Unlimited
+    }
+}
+
 /// How fast to send, counted on the wire with all headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -179,6 +187,8 @@ pub struct Cluster {
     pub max_requests: usize,
     /// Those that wait for an endpoint.
     pub wait_queue: WaitQueue,
+    /// Who is turned away before a queue is full.
+    pub admission: Admission,
     /// How long an endpoint that has come back takes to get its full share.
     pub slow_start: Duration,
     /// An HTML file for browsers that are answered 503.

@@ -572,6 +572,45 @@ fn depth_and_length_are_bounded() {
     assert!(wrong.to_string().contains("there is no cluster `frm`"));
 }
 
+/// What is said of a cluster with two endpoints and `keys`, with `uplink`.
+fn cluster_errors(uplink: &str, keys: &str) -> Vec<String> {
+    let clusters = format!("clusters: {{farm: {{endpoints: [a:1, b:1], {keys}}}}}\n");
+    let text = format!("{HEAD}uplink: {{{uplink}}}\n{clusters}routes: [{{cluster: farm}}]\n");
+    brief(&errors(&text))
+}
+
+#[test]
+fn what_a_cluster_cannot_do_is_said() {
+    for (uplink, keys, expected) in [
+        (
+            "rate: auto",
+            "dispatch: {name: rpsq, reserved: 2}",
+            "4:52 2 of 2 endpoints are reserved: none is left for other classes \
+             | reserve fewer, or add endpoints",
+        ),
+        (
+            "rate: auto",
+            "dispatch: {name: sita, cutoffs: [1KB, 2KB]}",
+            "4:74 2 cutoffs for 2 endpoints, where 1 are needed \
+             | write one fewer than there are endpoints, or `cutoffs: learnt`",
+        ),
+        (
+            "rate: auto",
+            "dispatch: maglev, wait_queue: {scope: cluster}",
+            "4:80 this `dispatch` binds requests to endpoints: they cannot wait for any \
+             | use `scope: endpoint`, or a dispatch such as least_work",
+        ),
+        (
+            "rate: unlimited",
+            "admission: {channel: {max_backlog: 1s}}",
+            "4:63 the uplink's backlog is not known where Sprat does not pace it \
+             | use `engine: pace` and a rate (or `rate: auto`), or leave out `channel`",
+        ),
+    ] {
+        assert_eq!(cluster_errors(uplink, keys), [expected], "{keys}");
+    }
+}
+
 #[test]
 fn files_that_cannot_be_read_say_so() {
     let directory = tempfile::tempdir().unwrap();

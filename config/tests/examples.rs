@@ -58,6 +58,10 @@ fn the_design_file_resolves_to_the_defaults() {
             max_requests: 1024,
             timeout: Some(Duration::from_secs(10)),
         },
+        admission: Admission {
+            averaging: Duration::from_millis(500),
+            channel: None,
+        },
         slow_start: Duration::ZERO,
         overload_page: None,
         connect_timeout: Duration::from_secs(5),

@@ -81,6 +81,8 @@ pub(crate) struct Connection {
     head_watch: Cell<HeadWatch>,
     upstream_silent_since: Cell<Option<Instant>>,
     write_blocked_since: Cell<Option<Instant>>,
+    /// A body waits for the socket to take what is written before it.
+    holding_back: Cell<bool>,
     written: Cell<u64>,
     /// Responses handed over to hyper whose bytes may not be in the socket
     /// yet.
@@ -115,6 +117,7 @@ impl Connection {
             head_watch: Cell::new(HeadWatch::default()),
             upstream_silent_since: Cell::new(None),
             write_blocked_since: Cell::new(None),
+            holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
             waker: RefCell::new(None),
@@ -174,10 +177,13 @@ impl Connection {
         }
     }
 
-    /// So many bytes have just been taken by the socket.
-    pub(crate) fn on_written(&self, bytes: usize) {
+    /// Of `offered` bytes so many have just been taken by the socket.
+    pub(crate) fn on_written(&self, bytes: usize, offered: usize) {
         self.written.set(self.written.get() + bytes as u64);
         self.write_blocked_since.set(None);
+        if bytes == offered && self.holding_back.take() {
+            self.wake();
+        }
     }
 
     /// The socket takes no more for now.
@@ -185,6 +191,15 @@ impl Connection {
         if self.write_blocked_since.get().is_none() {
             self.write_blocked_since.set(Some(Instant::now()));
         }
+    }
+
+    /// Whether a body should give no more for now, for the socket takes none:
+    /// what is read from upstream meanwhile would come in more and smaller
+    /// pieces, and lie here. The connection is woken when that changes.
+    pub(crate) fn hold_back(&self) -> bool {
+        let blocked = self.write_blocked_since.get().is_some();
+        self.holding_back.set(blocked);
+        blocked
     }
 
     /// Bytes that the socket has taken since the connection was accepted.

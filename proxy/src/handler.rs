@@ -222,7 +222,11 @@ impl<'a> Plan<'a> {
             size,
             hash: self.hash,
             random: fastrand::u64(..),
-            channel_backlog: Duration::ZERO,
+            channel_backlog: if self.upstream.wants_backlog() {
+                self.connection.worker.uplink.backlog()
+            } else {
+                Duration::ZERO
+            },
         }
     }
 

@@ -124,6 +124,9 @@ pub struct Egress {
     /// By level and band: the turn of the flow served last there, so that a
     /// flow that comes or comes back joins the round where it stands.
     round: Vec<u64>,
+    /// Wire bytes that the open flows have left, as far as known. Wider than
+    /// any sum of theirs.
+    outstanding_bytes: u128,
     stats: EgressStats,
 }
 
@@ -139,6 +142,8 @@ struct Flow {
     ready_bytes: u64,
     /// Granted and not yet said to be sent.
     granted_bytes: u64,
+    /// What it counts for in [`Egress::outstanding_bytes`].
+    outstanding_bytes: u64,
 }
 
 impl Egress {
@@ -154,6 +159,7 @@ impl Egress {
             ready: RankQueue::default(),
             next_seq: 0,
             round: vec![0; MAX_LEVELS * MAX_BANDS],
+            outstanding_bytes: 0,
             stats: EgressStats::default(),
         }
     }
@@ -183,6 +189,7 @@ impl Egress {
             lane: usize::MAX,
             ready_bytes: 0,
             granted_bytes: 0,
+            outstanding_bytes: 0,
         };
         self.next_seq += 1;
         let slot = match self.vacant.pop() {
@@ -195,6 +202,7 @@ impl Egress {
         let place = &mut self.slots[slot as usize];
         let generation = place.generation.wrapping_add(1);
         *place = Flow { generation, ..flow };
+        self.recount(slot);
         Ok(FlowId { slot, generation })
     }
 
@@ -263,6 +271,7 @@ impl Egress {
             self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
             self.stats.granted_bytes -= granted - sent;
         }
+        self.recount(id.slot);
     }
 
     /// More is known about the flow's size, or something else than before.
@@ -277,6 +286,7 @@ impl Egress {
         if flow.ready_bytes > 0 {
             self.enqueue(id.slot);
         }
+        self.recount(id.slot);
     }
 
     /// The response is over, whether complete or cut short. What was granted
@@ -293,6 +303,7 @@ impl Egress {
         }
         flow.open = false;
         flow.ready_bytes = 0;
+        self.outstanding_bytes -= u128::from(std::mem::take(&mut flow.outstanding_bytes));
         self.ready.remove(id.slot);
         self.vacant.push(id.slot);
     }
@@ -350,6 +361,14 @@ impl Egress {
         self.ready.len()
     }
 
+    /// How long the open flows would occupy the link, by what is known of
+    /// their sizes: the channel's load for
+    /// [`ChannelRule`](crate::station::ChannelRule).
+    pub fn backlog(&self) -> Duration {
+        let bytes = u64::try_from(self.outstanding_bytes).unwrap_or(u64::MAX);
+        self.pacer.time_for(bytes)
+    }
+
     /// The cutoffs between size classes, in bytes, ascending; empty for
     /// disciplines without classes.
     pub fn cutoffs(&self) -> &[u64] {
@@ -359,6 +378,15 @@ impl Egress {
     /// What happened so far.
     pub fn stats(&self) -> EgressStats {
         self.stats
+    }
+
+    /// Brings what a flow counts for up to what it has left.
+    fn recount(&mut self, slot: u32) {
+        let flow = &mut self.slots[slot as usize];
+        let left = flow.view.size.bytes().unwrap_or(0);
+        let left = flow.cost.bytes(left.saturating_sub(flow.view.attained));
+        let before = std::mem::replace(&mut flow.outstanding_bytes, left);
+        self.outstanding_bytes = self.outstanding_bytes - u128::from(before) + u128::from(left);
     }
 
     /// Puts a flow with bytes to write in its place in the queue.

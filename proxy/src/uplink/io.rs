@@ -35,7 +35,7 @@ impl Io {
     fn note(&self, written: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => {
-                self.connection.on_written(bytes);
+                self.connection.on_written(bytes, offered);
                 match self.connection.outlet() {
                     Outlet::Plain => {}
                     Outlet::Gauged(gauge) => gauge.wrote(bytes, offered, self.stream.as_fd()),

@@ -156,6 +156,11 @@ impl WorkerLink {
         self.link.rate_bits_per_s.load(Ordering::Relaxed)
     }
 
+    /// See [`Egress::backlog`].
+    pub(crate) fn backlog(&self) -> Duration {
+        self.link.lock().egress.backlog()
+    }
+
     /// Bytes that the kernel may hold unsent for a connection: about 2 ms of
     /// the link, at least two segments.
     pub(crate) fn unsent_bytes(&self) -> u32 {

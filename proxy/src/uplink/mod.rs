@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
@@ -124,6 +125,14 @@ impl Uplink {
         match self {
             Self::Unlimited | Self::Kernel(_) => None,
             Self::Paced(worker) => Some(worker.rate_bits_per_s() as f64),
+        }
+    }
+
+    /// How long the responses in progress would occupy it, as far as known.
+    pub(crate) fn backlog(&self) -> Duration {
+        match self {
+            Self::Unlimited | Self::Kernel(_) => Duration::ZERO,
+            Self::Paced(worker) => worker.backlog(),
         }
     }
 
@@ -241,6 +250,7 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let frame = match &mut this.inner {
+            Inner::Upstream(_) if this.connection.hold_back() => return Poll::Pending,
             Inner::Upstream(incoming) => {
                 let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
                     this.connection.upstream_silent();

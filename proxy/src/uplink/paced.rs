@@ -10,6 +10,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use sprat_scheduler::{AtCapacity, Size};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 use super::gauge::SocketGauge;
 use super::link::Flow;
@@ -96,8 +98,7 @@ where
         credit: 0,
         framing,
     };
-    let first = tokio::time::timeout(HEAD_WAIT, poll_fn(|cx| paced.poll_fill(cx)));
-    match first.await {
+    match paced.first().await {
         Ok(Ok(())) => paced.grant_head(head).await,
         // Whatever failed is told when the body is polled.
         Ok(Err(_)) => {}
@@ -125,6 +126,19 @@ pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, bytes: u64) {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
+    /// Waits for the first bytes of the body, for as long as a head may. Most
+    /// are here already, and need no timer.
+    async fn first(&mut self) -> Result<Result<(), B::Error>, Elapsed> {
+        let filled = poll_fn(|cx| match self.poll_fill(cx) {
+            Poll::Ready(filled) => Poll::Ready(Some(filled)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        match filled.await {
+            Some(filled) => Ok(filled),
+            None => timeout(HEAD_WAIT, poll_fn(|cx| self.poll_fill(cx))).await,
+        }
+    }
+
     /// Waits for grants that cover the head; what is over is for the body.
     async fn grant_head(&mut self, head: u64) {
         let mut granted = 0;

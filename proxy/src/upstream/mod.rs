@@ -151,7 +151,14 @@ impl Upstream {
         let config = &self.config;
         let waits_by_size =
             config.max_requests < usize::MAX && config.wait_queue.order == WaitOrder::Size;
-        waits_by_size || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
+        waits_by_size
+            || self.wants_backlog()
+            || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
+    }
+
+    /// Whether the uplink's backlog matters before a request is sent.
+    pub(crate) fn wants_backlog(&self) -> bool {
+        self.config.admission.channel.is_some()
     }
 
     /// What a request's hash is made of, if it matters.

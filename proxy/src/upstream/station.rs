@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use sprat_config::resolved::Cluster;
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::station::{
-    Admission, Arrival, ClassSpec, ClassStats, Event, Refusal, Station, StationConfig, Ticket,
+    Arrival, ClassSpec, ClassStats, Event, Refusal, Station, StationConfig, Ticket,
     Verdict,
 };
 use sprat_scheduler::{Size, Time};
@@ -88,7 +88,7 @@ impl SharedStation {
             scope: queue.scope,
             max_waiting: queue.max_requests,
             slow_start: cluster.slow_start,
-            admission: Admission::default(),
+            admission: cluster.admission.clone(),
         });
         Arc::new(Self {
             epoch,

@@ -235,6 +235,10 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             max_requests: 100,
             timeout: Some(Duration::from_secs(30)),
         },
+        admission: Admission {
+            averaging: Duration::ZERO,
+            channel: None,
+        },
         slow_start: Duration::ZERO,
         overload_page: None,
         connect_timeout: Duration::from_secs(10),

@@ -258,6 +258,7 @@ fn admission(cluster: &raw::Cluster) -> Option<Admission> {
     Some(Admission {
         averaging: averaging.map_or(Duration::ZERO, |time| time.0),
         channel,
+        ..Admission::default()
     })
 }
 

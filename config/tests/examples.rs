@@ -60,6 +60,7 @@ fn the_design_file_resolves_to_the_defaults() {
         },
         admission: Admission {
             averaging: Duration::from_millis(500),
+            displace: true,
             channel: None,
         },
         slow_start: Duration::ZERO,

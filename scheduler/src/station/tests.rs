@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::dispatch::Intervals;
 
 fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
@@ -190,7 +191,7 @@ fn whoever_is_free_first_takes_the_first() {
 #[test]
 fn a_request_may_belong_to_an_endpoint() {
     let mut station = Station::new(StationConfig {
-        dispatch: Dispatch::Sita(crate::dispatch::Intervals::Fixed(vec![100])),
+        dispatch: Dispatch::Sita(Intervals::Fixed(vec![100])),
         scope: Scope::Endpoint,
         ..config(2)
     });
@@ -334,6 +335,35 @@ fn late_ones_are_dropped_not_delayed() {
     }
     assert_eq!(station.poll(), None);
     assert_eq!(station.load(0), EndpointLoad::default());
+}
+
+#[test]
+fn intervals_are_learnt_from_those_who_have_not_finished_too() {
+    let mut station = Station::new(StationConfig {
+        dispatch: Dispatch::Sita(Intervals::Learnt),
+        scope: Scope::Endpoint,
+        max_requests: 1000,
+        ..config(2)
+    });
+    let before = station.intervals().unwrap().to_vec();
+    for _ in 0..256 {
+        let (small, _) = started(station.arrive(at(0), &sized(1000)));
+        station.finish(at(0), small, 1000);
+        // It is known only when its response begins, and never ends.
+        let (large, _) = started(station.arrive(at(0), &unsized_arrival()));
+        station.resize(large, Size::Exact(100_000));
+    }
+    let after = station.intervals().unwrap();
+    assert_ne!(after, before);
+    // The large ones are almost all of the load.
+    assert!((10_000..100_000).contains(&after[0].1), "{after:?}");
+}
+
+fn unsized_arrival() -> Arrival {
+    Arrival {
+        size: Size::Unknown,
+        ..sized(0)
+    }
 }
 
 #[test]
@@ -555,7 +585,7 @@ fn any_config() -> impl Strategy<Value = StationConfig> {
         Just(Dispatch::LeastRequest),
         Just(Dispatch::Psqf),
         Just(Dispatch::LeastWork),
-        Just(Dispatch::Sita(crate::dispatch::Intervals::Learnt)),
+        Just(Dispatch::Sita(Intervals::Learnt)),
         Just(Dispatch::Maglev),
     ];
     let order = prop_oneof![Just(Order::Size), Just(Order::Fcfs), Just(Order::Edf)];

@@ -2,8 +2,8 @@
 
 use super::waiting::{Entry, Scope};
 use super::{Arrival, Event, Refusal, RefusalReason, Slot, State, Station, Ticket, Tried, Verdict};
-use crate::Time;
 use crate::dispatch::Asked;
+use crate::{Size, Time};
 
 /// Requests passed over at a time because they have tried every endpoint that
 /// has room.
@@ -35,6 +35,7 @@ impl Station {
             arrived: now,
             seq: 0,
             tried: Tried::default(),
+            learnt: false,
         };
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(slot.clone());
@@ -44,6 +45,18 @@ impl Station {
         let generation = place.generation.wrapping_add(1);
         *place = Slot { generation, ..slot };
         self.ticket(index)
+    }
+
+    /// Has the balancer learn a request's size as soon as it is known for
+    /// certain, and once: estimates are all alike where sizes are not.
+    /// Learning from finished ones alone would see too few large ones where
+    /// they are slow, give their endpoint more of them, and slow them further.
+    pub(super) fn learn(&mut self, ticket: Ticket, size: Size) {
+        let slot = &mut self.slots[ticket.index()];
+        if let (Size::Exact(bytes), false) = (size, slot.learnt) {
+            slot.learnt = true;
+            self.balancer.observe(bytes);
+        }
     }
 
     /// Starts a request or has it wait, if there is room for it.

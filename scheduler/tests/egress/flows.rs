@@ -248,7 +248,9 @@ fn the_backlog_is_what_the_open_flows_have_left() {
     egress.close(ms(0), flow);
     assert_eq!(egress.backlog().as_micros(), 5000);
     egress.resize(ms(0), other, Size::Exact(u64::MAX));
-    let third = egress.open(ms(0), plain_spec(Size::Exact(u64::MAX))).unwrap();
+    let third = egress
+        .open(ms(0), plain_spec(Size::Exact(u64::MAX)))
+        .unwrap();
     egress.close(ms(0), other);
     egress.close(ms(0), third);
     assert!(egress.backlog().is_zero());

@@ -142,7 +142,9 @@ fn rejections(curves: &Curves) -> Vec<Line> {
 
 fn fates(curves: &Curves) -> Vec<Line> {
     let mut lines = Vec::new();
-    for curve in &curves.timeouts {
+    // All ratios at once would be a thicket; they are in the CSV.
+    let shown = |curve: &&Curve| [0.5, 0.9].contains(&curve.setup.high_ratio);
+    for curve in curves.timeouts.iter().filter(shown) {
         let name = &curve.name;
         let aborted = |who| line(curve, move |point: &Point| 100.0 * point.of(who).aborted);
         lines.push((format!("{name}: high aborted"), aborted(Who::High)));

@@ -14,7 +14,7 @@ pub struct Expected {
     pub slowdown: f64,
 }
 
-/// Processor sharing: E[S] / (1 - load); every size has the same slowdown
+/// Processor sharing: `E[S] / (1 - load)`; every size has the same slowdown
 /// (Kleinrock 1967).
 pub fn processor_sharing(grid: &Grid, load: f64) -> Expected {
     Expected {
@@ -23,7 +23,7 @@ pub fn processor_sharing(grid: &Grid, load: f64) -> Expected {
     }
 }
 
-/// First come, first served: E[S] + lambda E[S^2] / 2 (1 - load) (Pollaczek
+/// First come, first served: `E[S] + lambda E[S^2] / 2 (1 - load)` (Pollaczek
 /// 1930, Khinchine 1932).
 pub fn first_come_first_served(grid: &Grid, load: f64) -> Expected {
     let mean = grid.mean_bytes();
@@ -38,7 +38,7 @@ pub fn first_come_first_served(grid: &Grid, load: f64) -> Expected {
 /// over the grid. With F the distribution of sizes, f its density and
 /// load(x) = lambda * integral of t f(t) to x, a response of size x waits
 ///
-/// lambda (integral of t^2 f(t) to x + x^2 (1 - F(x))) / 2 (1 - load(x))^2
+/// `lambda (integral of t^2 f(t) to x + x^2 (1 - F(x))) / 2 (1 - load(x))^2`
 ///
 /// and is then served within the integral of 1 / (1 - load(t)) to x.
 pub fn shortest_remaining(grid: &Grid, load: f64) -> Expected {
@@ -67,7 +67,7 @@ pub fn shortest_remaining(grid: &Grid, load: f64) -> Expected {
 }
 
 /// Shortest job first without preemption: a request of size x waits
-/// lambda E[S^2] / 2 (1 - load(x))^2 (Phipps 1956).
+/// `lambda E[S^2] / 2 (1 - load(x))^2` (Phipps 1956).
 pub fn shortest_job(grid: &Grid, load: f64) -> Expected {
     let lambda = load / grid.mean_bytes();
     let residual = lambda * grid.mean_of(|x| x * x) / 2.0;

@@ -13,111 +13,94 @@ type Line = (String, Vec<(f64, f64)>);
 
 /// A measure with its name.
 type Measure = (&'static str, fn(&Outcome) -> f64);
-/// Name and title of a figure, what it measures, and its lines.
-type Times = (&'static str, &'static str, Measure, Vec<Line>);
+/// Which curves a pair of figures shows, and of whom.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// Half of high priority: both, and the server without priorities.
+    Priorities,
+    /// One priority, by the ratio of high priority.
+    Ratios(Who),
+    /// One priority, by the scheme for task assignment.
+    Schemes(Who),
+}
+
+/// Figures 2 to 11 in pairs: means, and 95th percentiles.
+const TIMES: [(&str, &str, &str, Shown); 5] = [
+    (
+        "figure-02",
+        "figure-03",
+        "Half of high priority",
+        Shown::Priorities,
+    ),
+    (
+        "figure-04",
+        "figure-05",
+        "High priority, by its ratio",
+        Shown::Ratios(Who::High),
+    ),
+    (
+        "figure-06",
+        "figure-07",
+        "Low priority, by the ratio of high",
+        Shown::Ratios(Who::Low),
+    ),
+    (
+        "figure-08",
+        "figure-09",
+        "High priority, by assignment",
+        Shown::Schemes(Who::High),
+    ),
+    (
+        "figure-10",
+        "figure-11",
+        "Low priority, by assignment",
+        Shown::Schemes(Who::Low),
+    ),
+];
 
 const MEAN: Measure = ("mean response time (ms)", |o| 1e3 * o.mean_s);
 const P95: Measure = ("95th percentile (ms)", |o| 1e3 * o.p95_s);
 
 /// All figures of the paper that show results.
 pub(super) fn draw(curves: &Curves) -> Result<Vec<Figure>, PlotError> {
-    let half = &curves.assignments[0];
-    let named = |name: &str, curve: &Curve, who, of: fn(&Outcome) -> f64| -> Line {
+    let mut figures = Vec::new();
+    for (mean, p95, title, shown) in TIMES {
+        for (name, (y, of)) in [(mean, MEAN), (p95, P95)] {
+            figures.push((name, chart(title, X, y, times(curves, shown, of))?));
+        }
+    }
+    let rejections = chart("Rejection", X, "rejected (%)", rejections(curves))?;
+    figures.push(("figure-12", rejections));
+    let title = "Early discard and a time-out of 2 s";
+    figures.push(("figure-13", chart(title, X, "%", fates(curves))?));
+    Ok(figures)
+}
+
+fn times(curves: &Curves, shown: Shown, of: fn(&Outcome) -> f64) -> Vec<Line> {
+    let named = |name: &str, curve: &Curve, who| -> Line {
         (name.to_owned(), line(curve, |point| of(point.of(who))))
     };
-    let priorities = |of| {
-        vec![
-            named("low", half, Who::Low, of),
-            named("high", half, Who::High, of),
-            named("no priorities", &curves.plain, Who::All, of),
-        ]
+    let each = |curves: &[Curve], who| -> Vec<Line> {
+        let lines = curves.iter().map(|curve| named(&curve.name, curve, who));
+        lines.collect()
     };
-    let ratios = |who, of| {
-        let mut lines = Vec::new();
-        for curve in &curves.ratios {
-            lines.push(named(&curve.name, curve, who, of));
+    let plain = || named("no priorities", &curves.plain, Who::All);
+    match shown {
+        Shown::Priorities => {
+            let half = &curves.assignments[0];
+            vec![
+                named("low", half, Who::Low),
+                named("high", half, Who::High),
+                plain(),
+            ]
         }
-        lines.push(named("no priorities", &curves.plain, Who::All, of));
-        lines
-    };
-    let schemes = |who, of| {
-        let curves = curves.assignments.iter();
-        curves
-            .map(|curve| named(&curve.name, curve, who, of))
-            .collect::<Vec<Line>>()
-    };
-    let times: [Times; 10] = [
-        (
-            "figure-02",
-            "Half of high priority",
-            MEAN,
-            priorities(MEAN.1),
-        ),
-        ("figure-03", "Half of high priority", P95, priorities(P95.1)),
-        (
-            "figure-04",
-            "High priority, by its ratio",
-            MEAN,
-            ratios(Who::High, MEAN.1),
-        ),
-        (
-            "figure-05",
-            "High priority, by its ratio",
-            P95,
-            ratios(Who::High, P95.1),
-        ),
-        (
-            "figure-06",
-            "Low priority, by the ratio of high",
-            MEAN,
-            ratios(Who::Low, MEAN.1),
-        ),
-        (
-            "figure-07",
-            "Low priority, by the ratio of high",
-            P95,
-            ratios(Who::Low, P95.1),
-        ),
-        (
-            "figure-08",
-            "High priority, by assignment",
-            MEAN,
-            schemes(Who::High, MEAN.1),
-        ),
-        (
-            "figure-09",
-            "High priority, by assignment",
-            P95,
-            schemes(Who::High, P95.1),
-        ),
-        (
-            "figure-10",
-            "Low priority, by assignment",
-            MEAN,
-            schemes(Who::Low, MEAN.1),
-        ),
-        (
-            "figure-11",
-            "Low priority, by assignment",
-            P95,
-            schemes(Who::Low, P95.1),
-        ),
-    ];
-    let mut figures = Vec::new();
-    for (name, title, (y, _), lines) in times {
-        figures.push((name, chart(title, X, y, lines)?));
+        Shown::Ratios(who) => {
+            let mut lines = each(&curves.ratios, who);
+            lines.push(plain());
+            lines
+        }
+        Shown::Schemes(who) => each(&curves.assignments, who),
     }
-    let rejections = rejections(curves);
-    figures.push((
-        "figure-12",
-        chart("Rejection", X, "rejected (%)", rejections)?,
-    ));
-    let fates = fates(curves);
-    figures.push((
-        "figure-13",
-        chart("Early discard and a time-out of 2 s", X, "%", fates)?,
-    ));
-    Ok(figures)
 }
 
 const X: &str = "rate, of the capacity for static objects";

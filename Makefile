@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm bench-peers simulate test-compose schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,10 @@ compare-farm: ## What order and dispatch are worth where the backends are the bo
 compare: ## Replay one trace through nginx and Sprat in the lab, and report (root)
 	@scripts/setup-run.sh
 	@scripts/compare.sh
+
+background: ## What background traffic costs the foreground, in the lab (root)
+	@scripts/setup-run.sh
+	@scripts/background.sh
 
 bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh

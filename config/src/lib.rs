@@ -18,6 +18,8 @@ mod decode;
 mod diagnostic;
 mod interpolate;
 mod names;
+mod numbers;
+mod patterns;
 mod raw;
 mod record;
 mod resolve;

@@ -2,6 +2,7 @@
 //! defaults and meaning. The decoder, the JSON Schema and the reference in
 //! `docs/configuration.md` are all made from it.
 
+mod classes;
 mod clusters;
 
 use std::borrow::Cow;
@@ -12,13 +13,15 @@ use crate::addresses::{Cidr, Host, HostHeader, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or, Word};
 use crate::decode::{Context, Decode, Found, Of};
 use crate::names::{Device, FilePath, Name, Pseudonym};
+use crate::numbers::Factor;
 use crate::record::{choices, record, variants};
 use crate::resolved::{LogFormat, Qdisc};
 use crate::scalars::{
-    Auto, BitRate, Bytes, Count, Factor, Flag, MAX_SIZE, Off, Paper, Time, TwoClass, Unlimited,
+    Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Paper, Time, TwoClass, Unlimited,
 };
 use crate::tree::{Kind, Node};
 
+pub(crate) use classes::*;
 pub(crate) use clusters::*;
 
 /// A bound on a number of things in memory.
@@ -50,6 +53,16 @@ record! {
         /// Which requests go where: the first that matches wins. A request
         /// that none matches is answered 404.
         required routes: List<Route, 1>,
+        /// Priority classes, by name. `default` and `background` are there
+        /// without being given: the class of what no rule matches, and that
+        /// of prefetches, at the lowest level.
+        optional classes: Named<Class>,
+        /// Which requests belong to which class: the first that matches wins.
+        /// After them all, a request with `Sec-Purpose: prefetch` (or
+        /// `Purpose: prefetch`) is `background`.
+        optional class_rules: List<ClassRule, 1>,
+        /// Whom to turn away when there is too much to do.
+        default("{}") admission: Admission,
         /// One line for each request.
         default("off") access_log: Or<Off, AccessLog>,
         /// What earlier responses taught about sizes.
@@ -259,7 +272,7 @@ choices! {
     LogFormat as "LogFormat": "a format" {
         /// One JSON object a line.
         "json" => Self::Json,
-        /// The combined log format, then size, wait and slowdown.
+        /// The combined log format, then size, wait, slowdown and class.
         "combined" => Self::Combined,
     }
 }

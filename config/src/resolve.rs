@@ -1,5 +1,6 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
+mod classes;
 mod clusters;
 mod routes;
 
@@ -28,8 +29,13 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let admin = admin(&file.admin);
     let listeners = listeners(file, reporter);
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
-    let clusters = clusters::resolve(file, uplink.as_ref(), reporter);
+    let clusters = clusters::resolve(file, reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
+    let classes = classes::resolve(file, reporter);
+    let admission = file.admission.get().and_then(classes::admission);
+    if let Some(uplink) = &uplink {
+        classes::warn_unpaced(file, uplink, reporter);
+    }
     let access_log = access_log(&file.access_log);
     let catalogue = file.catalogue.get().and_then(catalogue);
     file.version.get()?;
@@ -40,6 +46,8 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         uplink: uplink?,
         clusters: clusters?.into_iter().collect::<Option<_>>()?,
         routes: routes?,
+        classes: classes?,
+        admission: admission?,
         access_log: access_log?,
         catalogue: catalogue?,
     })

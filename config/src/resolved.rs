@@ -1,6 +1,8 @@
 //! The configuration after every check: no optional field is left that has a
 //! default, no string that should be a number, no name that points nowhere.
 
+mod classes;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +10,9 @@ use std::time::Duration;
 
 use sprat_scheduler::Discipline;
 pub use sprat_scheduler::dispatch::Dispatch;
-pub use sprat_scheduler::station::{Admission, Order as WaitOrder, Scope as WaitScope};
+pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
+
+pub use classes::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +29,10 @@ pub struct Config {
     pub clusters: Vec<Arc<Cluster>>,
     /// First match wins.
     pub routes: Vec<Route>,
+    /// Priority classes, and which requests belong to them.
+    pub classes: Classes,
+    /// Whom to turn away when there is too much to do.
+    pub admission: Admission,
     /// None if switched off.
     pub access_log: Option<AccessLog>,
     /// What earlier responses taught about sizes.
@@ -126,14 +134,6 @@ pub struct Uplink {
     pub guard_factor: f64,
 }
 
-impl Uplink {
-    /// Whether Sprat decides when a byte goes out, and so knows what is left
-    /// to send.
-    pub fn is_paced(&self) -> bool {
-        self.engine == Engine::Pace && self.rate != Rate::Unlimited
-    }
-}
-
 /// How fast to send, counted on the wire with all headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -187,8 +187,6 @@ pub struct Cluster {
     pub max_requests: usize,
     /// Those that wait for an endpoint.
     pub wait_queue: WaitQueue,
-    /// Who is turned away before a queue is full.
-    pub admission: Admission,
     /// How long an endpoint that has come back takes to get its full share.
     pub slow_start: Duration,
     /// An HTML file for browsers that are answered 503.
@@ -338,7 +336,8 @@ pub enum LogTarget {
 pub enum LogFormat {
     /// One JSON object a line.
     Json,
-    /// The combined log format, followed by size, wait and slowdown.
+    /// The combined log format, followed by size, wait, slowdown
+    /// and class.
     Combined,
 }
 

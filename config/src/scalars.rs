@@ -214,30 +214,6 @@ impl<const MIN: u64, const MAX: u64> Leaf for Count<MIN, MAX> {
     }
 }
 
-/// A number from 1 to 1000.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Factor(pub(crate) f64);
-
-impl Leaf for Factor {
-    const NUMBER: bool = true;
-    const TEXT: bool = false;
-
-    fn expected() -> Cow<'static, str> {
-        "a number from 1 to 1000".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "number", "minimum": 1, "maximum": 1000})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        match text.parse() {
-            Ok(number) if (1.0..=1000.0).contains(&number) => Ok(Self(number)),
-            _ => Err(Fault::PLAIN),
-        }
-    }
-}
-
 /// A truth value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag(pub(crate) bool);

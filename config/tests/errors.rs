@@ -41,6 +41,68 @@ fn brief(errors: &Errors) -> Vec<String> {
     all
 }
 
+/// What is wrong with these keys in an otherwise right file.
+fn brief_of(keys: &str) -> Vec<String> {
+    let text = format!("{HEAD}{TAIL}{keys}");
+    match parse(&text, "sprat.yaml", &|_| None) {
+        Ok(loaded) => brief(&loaded.warnings),
+        Err(errors) => brief(&errors),
+    }
+}
+
+#[test]
+fn classes_and_their_rules_are_checked() {
+    for (keys, expected) in [
+        (
+            "classes: {gold: {level: 16}}\n",
+            "5:25 expected a whole number from 0 to 15, found `16`",
+        ),
+        (
+            "class_rules: [{match: {}, class: backgruond}]\n",
+            "5:34 there is no class `backgruond` | did you mean `background`?",
+        ),
+        (
+            "class_rules: [{match: {}, class: silver}]\n",
+            "5:34 there is no class `silver` | the classes are `default` and `background`",
+        ),
+        (
+            "classes: {media: {drop_late: true}}\n",
+            "5:30 a class without a `deadline` is never late | give it a `deadline`, or leave \
+             `drop_late` out",
+        ),
+        (
+            "classes: {low: {early_discard: {from: 0.9, to: 0.5}}}\n",
+            "5:32 early discard would take all before it begins | `from` is below `to`, such as \
+             {from: 0.5, to: 0.9}",
+        ),
+        (
+            "class_rules: [{match: {path: /a, prefix: /b}, class: default}]\n",
+            "5:42 a rule takes `path` or `prefix`, not both | make two rules of it, or remove one \
+             of them",
+        ),
+        (
+            "class_rules: [{match: {extensions: [.html]}, class: default}]\n",
+            "5:37 expected an extension without its dot, such as html, found `.html` | write html",
+        ),
+        (
+            "class_rules: [{match: {dscp: [af44]}, class: default}]\n",
+            "5:31 expected a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43, found `af44`",
+        ),
+        (
+            "uplink: {rate: unlimited}\nclasses: {low: {idle_only: true}}\n",
+            "6:28 warning: `idle_only` has no effect on this uplink | with `rate: unlimited` \
+             nothing is ordered: it takes `engine: pace` and a `rate`, or `rate: auto`",
+        ),
+    ] {
+        assert_eq!(brief_of(keys), [expected], "{keys}");
+    }
+    let many: String = (0..31).map(|n| format!("  c{n}: {{}}\n")).collect();
+    assert_eq!(
+        brief_of(&format!("classes:\n{many}")),
+        ["36:3 there are more than 30 classes | remove this one and those after it"]
+    );
+}
+
 #[test]
 fn everything_is_reported_at_once_with_its_line() {
     let text = "\
@@ -572,42 +634,34 @@ fn depth_and_length_are_bounded() {
     assert!(wrong.to_string().contains("there is no cluster `frm`"));
 }
 
-/// What is said of a cluster with two endpoints and `keys`, with `uplink`.
-fn cluster_errors(uplink: &str, keys: &str) -> Vec<String> {
+/// What is said of a cluster with two endpoints and `keys`.
+fn cluster_errors(keys: &str) -> Vec<String> {
     let clusters = format!("clusters: {{farm: {{endpoints: [a:1, b:1], {keys}}}}}\n");
-    let text = format!("{HEAD}uplink: {{{uplink}}}\n{clusters}routes: [{{cluster: farm}}]\n");
-    brief(&errors(&text))
+    brief(&errors(&format!(
+        "{HEAD}{clusters}routes: [{{cluster: farm}}]\n"
+    )))
 }
 
 #[test]
 fn what_a_cluster_cannot_do_is_said() {
-    for (uplink, keys, expected) in [
+    for (keys, expected) in [
         (
-            "rate: auto",
             "dispatch: {name: rpsq, reserved: 2}",
-            "4:52 2 of 2 endpoints are reserved: none is left for other classes \
+            "3:52 2 of 2 endpoints are reserved: none is left for other classes \
              | reserve fewer, or add endpoints",
         ),
         (
-            "rate: auto",
             "dispatch: {name: sita, cutoffs: [1KB, 2KB]}",
-            "4:74 2 cutoffs for 2 endpoints, where 1 are needed \
+            "3:74 2 cutoffs for 2 endpoints, where 1 are needed \
              | write one fewer than there are endpoints, or `cutoffs: learnt`",
         ),
         (
-            "rate: auto",
             "dispatch: maglev, wait_queue: {scope: cluster}",
-            "4:80 this `dispatch` binds requests to endpoints: they cannot wait for any \
+            "3:80 this `dispatch` binds requests to endpoints: they cannot wait for any \
              | use `scope: endpoint`, or a dispatch such as least_work",
         ),
-        (
-            "rate: unlimited",
-            "admission: {channel: {max_backlog: 1s}}",
-            "4:63 the uplink's backlog is not known where Sprat does not pace it \
-             | use `engine: pace` and a rate (or `rate: auto`), or leave out `channel`",
-        ),
     ] {
-        assert_eq!(cluster_errors(uplink, keys), [expected], "{keys}");
+        assert_eq!(cluster_errors(keys), [expected], "{keys}");
     }
 }
 

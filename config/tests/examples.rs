@@ -58,11 +58,6 @@ fn the_design_file_resolves_to_the_defaults() {
             max_requests: 1024,
             timeout: Some(Duration::from_secs(10)),
         },
-        admission: Admission {
-            averaging: Duration::from_millis(500),
-            displace: true,
-            channel: None,
-        },
         slow_start: Duration::ZERO,
         overload_page: None,
         connect_timeout: Duration::from_secs(5),
@@ -113,6 +108,8 @@ fn the_design_file_resolves_to_the_defaults() {
             prefix_rewrite: None,
             host_rewrite: None,
         }],
+        classes: Classes::default(),
+        admission: Admission::default(),
         access_log: None,
         catalogue: Catalogue {
             max_bytes: 32 << 20,
@@ -251,4 +248,33 @@ routes:
         config.routes[0].matches.path,
         PathPattern::Exact("/${x}".to_owned())
     );
+}
+
+#[test]
+fn classes_are_read_and_completed() {
+    let classes = example("classes.yaml").classes;
+    let names: Vec<_> = classes
+        .list
+        .iter()
+        .map(|class| class.name.as_str())
+        .collect();
+    assert_eq!(names, ["gold", "default", "background", "bulk"]);
+    assert_eq!(classes.default, 1);
+    let background = &classes.list[2].spec;
+    assert!(background.idle_only);
+    assert_eq!(background.max_concurrency, 20);
+    assert_eq!(background.drop_thresholds, (0.2, 0.5));
+    assert_eq!(classes.list[3].spec.rate_bits_per_s, Some(2_000_000));
+    let own = Some(Duration::from_secs(60));
+    assert_eq!(classes.list[3].queue_timeout.or(None), own);
+    assert_eq!(classes.list[0].queue_timeout.or(own), own);
+    let targets: Vec<_> = classes.rules.iter().map(|rule| rule.class).collect();
+    assert_eq!(targets, [0, 0, 3, 2, 2]);
+    assert_eq!(classes.rules[4].line, None, "prefetches, built in");
+    assert!(classes.rules[4].matches.prefetch);
+
+    let built_in = example("quickstart.yaml").classes;
+    assert_eq!(built_in, Classes::default());
+    let levels: Vec<_> = built_in.list.iter().map(|class| class.spec.level).collect();
+    assert_eq!(levels, [3, 15]);
 }

@@ -10,7 +10,7 @@ use crate::content::{Content, SLICE_BYTES_MAX};
 use crate::table;
 use crate::trace::Trace;
 use crate::wire::Connection;
-use crate::workload::{self, Plan};
+use crate::workload::{self, Plan, Sizes};
 use crate::{cli, recorded};
 
 /// Generate a workload: a trace of requests, and the files behind it.
@@ -47,11 +47,14 @@ pub struct GenArgs {
     /// How many distinct files
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     files: u32,
+    /// How large they are
+    #[arg(long, value_enum, default_value_t)]
+    sizes: Sizes,
     /// Partly open: users arrive, and each makes N requests in turn
     #[arg(long, value_name = "N", conflicts_with = "recorded", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     users: Option<u32>,
     /// Take sizes and arrivals from a recorded trace (t_s,bytes,status,url)
-    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "sizes"])]
     recorded: Option<PathBuf>,
     /// Write the distinct files under this directory, at their paths
     #[arg(long, value_name = "DIR")]
@@ -87,6 +90,7 @@ fn build(args: &GenArgs) -> anyhow::Result<Trace> {
             seed: args.seed,
             requests: args.requests.unwrap_or(REQUESTS_DEFAULT),
             files: args.files,
+            sizes: args.sizes,
             requests_per_user: args.users,
         }),
     };

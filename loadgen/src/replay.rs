@@ -43,6 +43,9 @@ pub struct ReplayArgs {
     /// Server to ask
     #[arg(long, value_name = "http://HOST:PORT", value_parser = target)]
     target: Target,
+    /// A header field of every request; may be given several times
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<String>,
     /// N clients back to back; the trace's arrival times are ignored
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     closed: Option<u32>,
@@ -117,6 +120,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
     let plan = Replay {
         target: args.target.clone(),
         connection: args.connection,
+        fields: args.headers.concat(),
         timeout: args.timeout,
         open_max,
         pace: match args.closed {
@@ -132,6 +136,20 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
     info.write_beside(&args.output)?;
     println!("{}", summary(&info, &outcomes, args.connection));
     Ok(())
+}
+
+/// A header field as it is sent, with its line end.
+fn header(text: &str) -> Result<String, String> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
+    let field = text.split_once(':').filter(|(name, value)| {
+        !name.is_empty()
+            && name.bytes().all(token)
+            && value.bytes().all(|b| (b' '..=b'~').contains(&b))
+    });
+    match field {
+        Some((name, value)) => Ok(format!("{name}: {}\r\n", value.trim())),
+        None => Err("write NAME: VALUE, such as 'Sec-Purpose: prefetch'".to_owned()),
+    }
 }
 
 /// A bar on stderr; indicatif shows none where that is no terminal.

@@ -38,6 +38,44 @@ pub fn file_sizes(files: u32) -> Vec<u64> {
         .collect()
 }
 
+/// The sizes of WebStone's standard set of files and how often each is asked
+/// for, without the largest one (5 MB, once in a thousand): the mix that EH99
+/// measured with.
+const WEBSTONE: [(u64, u32); 4] = [(500, 35), (5_000, 50), (50_000, 14), (500_000, 1)];
+
+/// How sizes are distributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sizes {
+    /// The World Cup hour that TOCS03 replays: median 1 KB, heavy tail.
+    #[default]
+    Worldcup,
+    /// WebStone's mix, which EH99 measured with: 500 B, 5, 50 and 500 kB.
+    Webstone,
+}
+
+impl Sizes {
+    /// Sizes of `files` files, smallest first.
+    pub fn of_files(self, files: u32) -> Vec<u64> {
+        match self {
+            Self::Worldcup => file_sizes(files),
+            Self::Webstone => (0..files)
+                .map(|index| webstone_bytes((f64::from(index) + 0.5) / f64::from(files)))
+                .collect(),
+        }
+    }
+}
+
+/// The size below which the share `p` of WebStone's requests lies.
+fn webstone_bytes(p: f64) -> u64 {
+    let mut share = 0.0;
+    let mut sizes = WEBSTONE.iter().map(|&(bytes, percent)| {
+        share += f64::from(percent) / 100.0;
+        (share, bytes)
+    });
+    let found = sizes.find(|&(share, _)| p < share);
+    found.map_or(WEBSTONE[WEBSTONE.len() - 1].0, |(_, bytes)| bytes)
+}
+
 /// Random numbers whose sequence depends on the seed alone, not on how the
 /// `rand` crate derives its distributions.
 pub(crate) struct Dice(Pcg64);
@@ -77,6 +115,8 @@ pub struct Plan {
     pub requests: u32,
     /// How many distinct files.
     pub files: u32,
+    /// How large they are.
+    pub sizes: Sizes,
     /// Requests of each user in a partly open trace; `None` for an open one.
     pub requests_per_user: Option<u32>,
 }
@@ -85,7 +125,7 @@ pub struct Plan {
 /// file chosen uniformly. With users, it is users who arrive, each asking for
 /// several files in turn.
 pub fn generate(plan: &Plan) -> Trace {
-    let sizes = file_sizes(plan.files.max(1));
+    let sizes = plan.sizes.of_files(plan.files.max(1));
     let per_user = plan.requests_per_user.unwrap_or(1).max(1);
     let mut dice = Dice::new(plan.seed);
     let mut t_s = 0.0;
@@ -162,6 +202,7 @@ mod tests {
         seed: 7,
         requests: 20_000,
         files: 5_000,
+        sizes: Sizes::Worldcup,
         requests_per_user: None,
     };
 
@@ -181,6 +222,16 @@ mod tests {
             (summary.largest_3_percent_share - 0.5).abs() < 0.03,
             "{summary:?}"
         );
+    }
+
+    #[test]
+    fn webstones_mix_has_its_shares() {
+        let sizes = Sizes::Webstone.of_files(1000);
+        for (bytes, percent) in WEBSTONE {
+            let count = sizes.iter().filter(|&&size| size == bytes).count();
+            assert_eq!(count, percent as usize * 10, "{bytes}");
+        }
+        assert!(sizes.is_sorted());
     }
 
     #[test]

@@ -24,6 +24,7 @@ fn plan(address: SocketAddr) -> Replay {
             authority: address.to_string(),
         },
         connection: Connection::New,
+        fields: String::new(),
         timeout: Duration::from_secs(30),
         open_max: 1000,
         pace: Pace::Trace,
@@ -176,6 +177,7 @@ fn open_loop_keeps_the_times_of_the_trace() {
         seed: 3,
         requests: 400,
         files: 500,
+        sizes: workload::Sizes::Worldcup,
         requests_per_user: None,
     });
     assert!(workload::scale_to_load(
@@ -199,6 +201,7 @@ fn a_user_waits_for_each_answer() {
         seed: 3,
         requests: 60,
         files: 50,
+        sizes: workload::Sizes::Worldcup,
         requests_per_user: Some(6),
     });
     let mut trace = trace;
@@ -228,6 +231,7 @@ fn a_closed_loop_asks_for_everything_once() {
         seed: 3,
         requests: 500,
         files: 100,
+        sizes: workload::Sizes::Worldcup,
         requests_per_user: None,
     });
     for (clients, connection) in [(1, Connection::New), (7, Connection::Keep)] {

@@ -50,6 +50,8 @@ pub(crate) struct Line {
     /// Duration over the ideal time on an idle uplink; none if that has no
     /// rate.
     pub(crate) slowdown: Option<f64>,
+    /// Its priority class.
+    pub(crate) class: Arc<str>,
     /// The cluster, and the index of the endpoint.
     pub(crate) upstream: Option<(Arc<Cluster>, Option<usize>)>,
     /// What went wrong.
@@ -74,6 +76,7 @@ struct JsonLine<'a> {
     wait_ms: f64,
     queue_wait_ms: f64,
     slowdown: Option<f64>,
+    class: &'a str,
     cluster: Option<&'a str>,
     endpoint: Option<String>,
     reason: Option<&'static str>,
@@ -124,6 +127,7 @@ impl Line {
             wait_ms: millis(self.wait),
             queue_wait_ms: millis(self.queue_wait),
             slowdown: self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3),
+            class: &self.class,
             cluster: cluster.map(|cluster| cluster.name.as_str()),
             endpoint,
             reason: self.reason.map(Reason::name),
@@ -134,7 +138,7 @@ impl Line {
         Ok(())
     }
 
-    /// `%h - - [%t] "%r" %>s %b "-" "-"`, then size, wait in ms and slowdown.
+    /// `%h - - [%t] "%r" %>s %b "-" "-"`, then size, wait in ms, slowdown and class.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
         write!(out, "{} - - [{time}] \"", self.client.ip())?;
@@ -151,9 +155,10 @@ impl Line {
         }
         write!(out, " {:.3} ", millis(self.wait))?;
         match self.slowdown {
-            Some(slowdown) => writeln!(out, "{slowdown:.3}"),
-            None => writeln!(out, "-"),
+            Some(slowdown) => write!(out, "{slowdown:.3}")?,
+            None => out.push(b'-'),
         }
+        writeln!(out, " {}", self.class)
     }
 }
 
@@ -276,6 +281,7 @@ mod tests {
             queue_wait: Duration::ZERO,
             wait: Duration::from_micros(1500),
             slowdown: Some(2.0),
+            class: "gold".into(),
             upstream: None,
             reason: None,
             aborted: false,
@@ -295,26 +301,27 @@ mod tests {
             "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
              \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
              \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\
-             \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"cluster\":null,\
-             \"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
+             \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
+             \"cluster\":null,\"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
         );
     }
 
     #[test]
-    fn combined_ends_with_size_wait_and_slowdown() {
+    fn combined_ends_with_size_wait_slowdown_and_class() {
         let mut line = line();
         line.target = Some(Uri::from_static("/a"));
         assert_eq!(
             text(&line, LogFormat::Combined),
             "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a HTTP/1.1\" 200 1234 \
-             \"-\" \"-\" 1234 1.500 2.000\n"
+             \"-\" \"-\" 1234 1.500 2.000 gold\n"
         );
         line.method = None;
         line.target = None;
         line.known = Size::Unknown;
         line.slowdown = None;
         assert!(
-            text(&line, LogFormat::Combined).ends_with("\"-\" 200 1234 \"-\" \"-\" - 1.500 -\n")
+            text(&line, LogFormat::Combined)
+                .ends_with("\"-\" 200 1234 \"-\" \"-\" - 1.500 - gold\n")
         );
     }
 }

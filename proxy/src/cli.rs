@@ -1,4 +1,4 @@
-//! The command line: `sprat run`, `check`, `link`, `schema`.
+//! The command line: `sprat run`, `check`, `explain`, `link`, `schema`.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
+use crate::explain;
 use crate::link;
 use crate::server::{Control, Server};
 
@@ -47,6 +48,15 @@ enum Command {
         #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// Say what would become of a request: its route, class, size and
+    /// endpoints, and why.
+    Explain {
+        /// The configuration.
+        #[arg(short, long, value_name = "FILE")]
+        config: PathBuf,
+        #[command(flatten)]
+        request: explain::Request,
+    },
     /// Set up the network device for engine `kernel`.
     Link {
         #[command(subcommand)]
@@ -76,6 +86,7 @@ pub fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run { config, workers } => run(&config, workers),
         Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
+        Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
         Command::Schema => schema(),
     };
@@ -107,6 +118,11 @@ fn check(file: &Path) -> anyhow::Result<()> {
 
 fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
     print(&link::run(&load(file)?, action)?);
+    Ok(())
+}
+
+fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
+    print(&explain::run(&load(file)?, request)?);
     Ok(())
 }
 

@@ -72,6 +72,9 @@ pub(crate) struct Connection {
     /// The other end.
     pub(crate) peer: SocketAddr,
     peer_text: OnceCell<HeaderValue>,
+    /// The code point that the client's packets are marked with, if a rule
+    /// wants it.
+    pub(crate) dscp: Option<u8>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
     /// When the handler wants to be polled again.
@@ -99,6 +102,7 @@ impl Connection {
         worker: Rc<Worker>,
         listener: Rc<ListenerState>,
         peer: SocketAddr,
+        dscp: Option<u8>,
         outlet: Outlet,
     ) -> Self {
         let now = Instant::now();
@@ -107,6 +111,7 @@ impl Connection {
             listener,
             peer,
             peer_text: OnceCell::new(),
+            dscp,
             outlet,
             wake_at: Cell::new(now),
             phase: Cell::new(Phase::Head {

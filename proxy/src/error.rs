@@ -296,9 +296,10 @@ impl Reason {
         let title = facts.status.canonical_reason().unwrap_or("Error");
         let (content_type, body) = if accepts_json {
             let body = format!(
-                "{{\"type\":\"about:blank\",\"title\":\"{title}\",\"status\":{},\"detail\":\"{}\"}}\n",
+                "{{\"type\":\"about:blank\",\"title\":\"{title}\",\"status\":{},\"detail\":\"{}\",\"reason\":\"{}\"}}\n",
                 facts.status.as_u16(),
-                facts.detail
+                facts.detail,
+                facts.name
             );
             ("application/problem+json", body)
         } else {

@@ -4,19 +4,19 @@
 mod exchange;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use sprat_config::resolved::HashKey;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
 use crate::catalogue::Key;
+use crate::classify::Asked;
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
 use crate::headers::{self, Client};
@@ -24,7 +24,7 @@ use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
 use crate::upload::RequestBody;
-use crate::upstream::{Upstream, stable_hash};
+use crate::upstream::{Upstream, affinity_hash};
 
 /// Answers a request.
 pub(crate) async fn handle(
@@ -111,6 +111,8 @@ fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
 
 /// Where a request goes, and what has been decided about it.
 struct Plan<'a> {
+    /// Index of its priority class.
+    class: usize,
     connection: &'a Connection,
     route: &'a Route,
     upstream: &'a Rc<Upstream>,
@@ -144,6 +146,7 @@ impl<'a> Plan<'a> {
         if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
+        record.class = classify(connection, parts, host);
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
@@ -156,15 +159,12 @@ impl<'a> Plan<'a> {
             _ => None,
         };
         let upstream = &worker.upstreams[route.cluster];
-        let hash = match upstream.hash_key() {
-            None => 0,
-            Some(HashKey::Client) => stable_hash(&[connection.peer_text().as_bytes()]),
-            Some(HashKey::Url) => {
-                let query = parts.uri.query().unwrap_or("");
-                stable_hash(&[host.as_bytes(), path.as_bytes(), query.as_bytes()])
-            }
-        };
+        let client = connection.peer_text().as_bytes();
+        let hash = upstream
+            .hash_key()
+            .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
         let plan = Self {
+            class: record.class,
             hash,
             connection,
             route,
@@ -217,16 +217,17 @@ impl<'a> Plan<'a> {
             Some(key) => self.connection.worker.estimate(key),
             None => Size::Unknown,
         };
+        let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
+            true => self.connection.worker.uplink.backlog(self.class),
+            false => Default::default(),
+        };
         Arrival {
-            class: 0,
+            class: self.class,
             size,
             hash: self.hash,
             random: fastrand::u64(..),
-            channel_backlog: if self.upstream.wants_backlog() {
-                self.connection.worker.uplink.backlog()
-            } else {
-                Duration::ZERO
-            },
+            channel_backlog,
+            channel_ahead,
         }
     }
 
@@ -266,6 +267,22 @@ impl<'a> Plan<'a> {
         record.learn = teaches.then_some(*key);
         worker.estimate(key)
     }
+}
+
+/// The request's class, which the uplink is told to expect.
+fn classify(connection: &Connection, parts: &Parts, host: &str) -> usize {
+    let classified = connection.worker.classifier.classify(&Asked {
+        client: connection.peer.ip(),
+        dscp: connection.dscp,
+        host,
+        path: parts.uri.path(),
+        method: &parts.method,
+        headers: &parts.headers,
+    });
+    if let Some(gauge) = connection.gauge() {
+        gauge.expect(classified.class);
+    }
+    classified.class
 }
 
 /// Makes the client's header fields those of the upstream request; true if the

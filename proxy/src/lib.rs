@@ -10,9 +10,11 @@
 mod access_log;
 mod admin;
 mod catalogue;
+mod classify;
 pub mod cli;
 mod connection;
 mod error;
+mod explain;
 mod framing;
 mod handler;
 mod headers;

@@ -3,6 +3,8 @@
 //! Labels are bounded by the configuration and by the code: never a URL, a
 //! host or a client.
 
+mod classes;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +14,6 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sprat_config::resolved::Config;
-use sprat_scheduler::station::RefusalReason;
 
 use crate::catalogue::Catalogue;
 use crate::error::{Fault, Reason};
@@ -50,14 +51,17 @@ impl Metrics {
                     .collect(),
             }
         });
+        let names = config.classes.list.iter().map(|class| class.name.clone());
+        let names: Vec<String> = names.collect();
         let mut registry = Registry::with_prefix("sprat");
         registry.register_collector(Box::new(View {
             clusters: clusters.collect(),
+            classes: names.clone(),
             workers,
             catalogue: Arc::clone(catalogue),
         }));
         if let SharedUplink::Paced(link) = uplink {
-            registry.register_collector(Box::new(UplinkView(Arc::clone(link))));
+            registry.register_collector(Box::new(UplinkView::new(link, names)));
         }
         Self { registry }
     }
@@ -82,6 +86,8 @@ struct ClusterView {
 #[derive(Debug)]
 struct View {
     clusters: Vec<ClusterView>,
+    /// Names of the priority classes.
+    classes: Vec<String>,
     workers: Vec<Arc<WorkerStats>>,
     catalogue: Arc<Catalogue>,
 }
@@ -93,6 +99,7 @@ impl Collector for View {
         self.failures(&mut encoder)?;
         self.endpoints(&mut encoder)?;
         self.stations(&mut encoder)?;
+        self.classes(&mut encoder)?;
         self.histograms(&mut encoder)?;
         self.catalogue(&mut encoder)
     }
@@ -250,47 +257,6 @@ impl View {
             self.each_endpoint(|labels, _, _, shared| {
                 metric.encode_family(labels)?.encode_gauge(&now(shared))
             })?;
-        }
-        Ok(())
-    }
-
-    /// Requests that wait for an endpoint, and those turned away.
-    fn stations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let stats: Vec<_> = self.clusters.iter().map(|c| c.station.stats()).collect();
-        let clusters = || self.clusters.iter().map(|c| c.name.as_str()).zip(&stats);
-        let help = "Requests that wait for an endpoint";
-        let kind = MetricType::Gauge;
-        let mut metric = encoder.encode_descriptor("waiting_requests", help, None, kind)?;
-        for (name, classes) in clusters() {
-            let waiting: usize = classes.iter().map(|class| class.waiting).sum();
-            let labels = [("cluster", name)];
-            let mut metric = metric.encode_family(&labels)?;
-            metric.encode_gauge(&(waiting as u64))?;
-        }
-        let help = "Decisions on requests, by cluster: started at once, made to wait, or the \
-                    reason for which they were turned away";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("admissions", help, None, kind)?;
-        for (name, classes) in clusters() {
-            let mut one = |decision, value| {
-                let labels = [("cluster", name), ("decision", decision)];
-                count(&mut metric.encode_family(&labels)?, value)
-            };
-            one("start", classes.iter().map(|class| class.started).sum())?;
-            one("wait", classes.iter().map(|class| class.waited).sum())?;
-            for reason in RefusalReason::ALL {
-                let refused = classes.iter().map(|class| class.refused[reason.index()]);
-                one(reason.name(), refused.sum())?;
-            }
-        }
-        let help = "How long requests waited for an endpoint, of those that had to";
-        let kind = MetricType::Histogram;
-        let mut metric = encoder.encode_descriptor("queue_wait_seconds", help, None, kind)?;
-        for (index, cluster) in self.clusters.iter().enumerate() {
-            let parts = self.workers.iter().map(|w| &w.clusters[index].queue_waits);
-            let labels = [("cluster", cluster.name.as_str())];
-            let mut metric = metric.encode_family(&labels)?;
-            histogram(&mut metric, &DURATION_BOUNDS_S, parts)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What is remembered of a request until it is done, then counted and logged.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::header::HOST;
@@ -32,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) queue_wait: Duration,
     /// What the client is told if it is refused.
     pub(crate) advice: Option<Box<Advice>>,
+    /// Index of its priority class.
+    pub(crate) class: usize,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
     /// Index of the endpoint in its cluster, once chosen.
@@ -90,6 +93,7 @@ impl Record {
             wait: Duration::ZERO,
             queue_wait: Duration::ZERO,
             advice: None,
+            class: connection.worker.classifier.default_class(),
             cluster: None,
             endpoint: None,
             lease: None,
@@ -145,6 +149,7 @@ impl Record {
         let class = self
             .status
             .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
+        stats.classes[self.class].responses[class].increment();
         let cluster = self.cluster.map(|index| &stats.clusters[index]);
         cluster.map_or(&stats.unrouted, |cluster| &cluster.responses)[class].increment();
         if let Some(reason) = self.reason {
@@ -163,6 +168,7 @@ impl Record {
             stats.aborted.increment();
         } else {
             stats.observe(self.bytes, duration, slowdown);
+            stats.classes[self.class].observe(self.bytes, duration);
             if let Some(key) = self.learn.take() {
                 worker.learn(&key, self.bytes);
             }
@@ -192,6 +198,7 @@ impl Record {
             wait: self.wait,
             queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),
+            class: Arc::clone(worker.classifier.name(self.class)),
             upstream: self
                 .cluster
                 .map(|index| (worker.upstreams[index].cluster(), self.endpoint)),

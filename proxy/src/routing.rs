@@ -51,12 +51,19 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
 /// The first route that matches; `host` is without port, empty if there is
 /// none.
 pub(crate) fn find<'a>(routes: &'a [Route], host: &str, path: &str) -> Option<&'a Route> {
-    routes
-        .iter()
-        .find(|route| host_matches(&route.matches.hosts, host) && path_matches(route, path))
+    position(routes, host, path).map(|index| &routes[index])
 }
 
-fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
+/// Its index.
+pub(crate) fn position(routes: &[Route], host: &str, path: &str) -> Option<usize> {
+    let matches = |route: &Route| {
+        host_matches(&route.matches.hosts, host) && path_matches(&route.matches.path, path)
+    };
+    routes.iter().position(matches)
+}
+
+/// Whether a host is one of these; an empty list has them all.
+pub(crate) fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
     patterns.is_empty()
         || patterns.iter().any(|pattern| match pattern {
             HostPattern::Exact(name) => name.eq_ignore_ascii_case(host),
@@ -68,8 +75,9 @@ fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
         })
 }
 
-fn path_matches(route: &Route, path: &str) -> bool {
-    match &route.matches.path {
+/// Whether a path is a pattern's.
+pub(crate) fn path_matches(pattern: &PathPattern, path: &str) -> bool {
+    match pattern {
         PathPattern::Any => true,
         PathPattern::Exact(exact) => path == exact,
         PathPattern::Prefix(prefix) => path
@@ -209,7 +217,11 @@ mod tests {
             ("/", "/x", true),
         ] {
             let route = route(&[], prefix(pattern), None);
-            assert_eq!(path_matches(&route, path), matches, "{pattern} {path}");
+            assert_eq!(
+                path_matches(&route.matches.path, path),
+                matches,
+                "{pattern} {path}"
+            );
         }
     }
 

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, watch};
 use crate::access_log;
 use crate::admin;
 use crate::catalogue::Catalogue;
+use crate::classify::Classifier;
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
@@ -264,6 +265,9 @@ struct Parts {
     /// For each listener, its open connections.
     open: Vec<Arc<AtomicUsize>>,
     catalogue: Arc<Catalogue>,
+    classifier: Arc<Classifier>,
+    /// How many.
+    classes: usize,
     log: Option<access_log::Sender>,
     epoch: Instant,
     reclaim: Arc<Notify>,
@@ -272,13 +276,17 @@ struct Parts {
 
 impl Parts {
     fn new(config: &Config, log: Option<access_log::Sender>) -> anyhow::Result<Self> {
-        let uplink =
-            shared_uplink(&config.uplink).context("cannot start the search for the rate")?;
+        let uplink = shared_uplink(&config.uplink, &config.classes)
+            .context("cannot start the search for the rate")?;
+        let classifier = Classifier::new(&config.classes)?;
         let random = RandomState::new();
         let hash_keys = (random.hash_one(0), random.hash_one(1));
         let catalogue = Catalogue::new(config.catalogue.max_bytes, config.catalogue.ttl, hash_keys);
         let epoch = Instant::now();
-        let shared = |cluster: &Arc<config::Cluster>| SharedCluster::new(cluster, epoch);
+        let classes = &config.classes.list;
+        let shared = |cluster: &Arc<config::Cluster>| {
+            SharedCluster::new(cluster, classes, &config.admission, epoch)
+        };
         Ok(Self {
             shared: config
                 .clusters
@@ -287,6 +295,8 @@ impl Parts {
                 .collect::<Result<_, _>>()?,
             open: config.listeners.iter().map(|_| Arc::default()).collect(),
             catalogue: Arc::new(catalogue),
+            classifier: Arc::new(classifier),
+            classes: classes.len(),
             log,
             epoch,
             reclaim: Arc::default(),
@@ -296,7 +306,7 @@ impl Parts {
 
     fn stats(&self) -> Arc<WorkerStats> {
         let endpoints = self.shared.iter().map(|shared| shared.endpoints.len());
-        Arc::new(WorkerStats::new(endpoints))
+        Arc::new(WorkerStats::new(endpoints, self.classes))
     }
 
     /// A worker's thread.
@@ -335,6 +345,7 @@ impl Parts {
             upstreams,
             uplink: Uplink::new(&self.uplink)?,
             catalogue: self.catalogue,
+            classifier: self.classifier,
             log: self.log,
             epoch: self.epoch,
             reclaim: self.reclaim,
@@ -346,7 +357,7 @@ impl Parts {
 }
 
 /// The uplink that the workers share.
-fn shared_uplink(uplink: &config::Uplink) -> io::Result<SharedUplink> {
+fn shared_uplink(uplink: &config::Uplink, classes: &config::Classes) -> io::Result<SharedUplink> {
     if let (Engine::Kernel(engine), Discipline::Bands(cutoffs)) = (&uplink.engine, &uplink.policy) {
         let rate_bits_per_s = match uplink.rate {
             Rate::Fixed(bits_per_s) => Some(bits_per_s),
@@ -365,6 +376,7 @@ fn shared_uplink(uplink: &config::Uplink) -> io::Result<SharedUplink> {
         pacer: Pacer::new(rate_bits_per_s),
         max_flows: uplink.max_flows,
         guard_factor: uplink.guard_factor,
+        classes: classes.list.iter().map(|c| c.spec.clone()).collect(),
     };
     let link = PacedLink::new(egress, auto);
     if link.auto().is_some() {

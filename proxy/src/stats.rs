@@ -129,11 +129,33 @@ pub(crate) struct ClusterStats {
     pub(crate) queue_waits: Histogram,
 }
 
+/// What is counted for a priority class.
+#[derive(Debug, Default)]
+pub(crate) struct ClassCounters {
+    /// As [`ClusterStats::responses`].
+    pub(crate) responses: [Counter; 6],
+    /// Bytes of bodies that went out whole.
+    pub(crate) bytes: Counter,
+    /// Seconds from the end of the head to the last byte.
+    pub(crate) durations: Histogram,
+}
+
+impl ClassCounters {
+    /// A response that went out whole.
+    pub(crate) fn observe(&self, bytes: u64, duration: Duration) {
+        self.bytes.add(bytes);
+        let seconds = duration.as_secs_f64();
+        self.durations.observe(&DURATION_BOUNDS_S, seconds);
+    }
+}
+
 /// What one worker counts.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerStats {
     /// In the order of the configuration.
     pub(crate) clusters: Vec<ClusterStats>,
+    /// In the order of the configuration.
+    pub(crate) classes: Vec<ClassCounters>,
     /// Responses without a cluster (no route, bad requests).
     pub(crate) unrouted: [Counter; 6],
     /// Bytes of bodies handed to clients.
@@ -161,8 +183,8 @@ pub(crate) struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// Counters for clusters with so many endpoints.
-    pub(crate) fn new(endpoints: impl IntoIterator<Item = usize>) -> Self {
+    /// Counters for clusters with so many endpoints, and so many classes.
+    pub(crate) fn new(endpoints: impl IntoIterator<Item = usize>, classes: usize) -> Self {
         let clusters = endpoints
             .into_iter()
             .map(|count| ClusterStats {
@@ -172,6 +194,7 @@ impl WorkerStats {
             .collect();
         Self {
             clusters,
+            classes: (0..classes).map(|_| ClassCounters::default()).collect(),
             ..Self::default()
         }
     }

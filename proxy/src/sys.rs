@@ -118,6 +118,82 @@ pub(crate) fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) -> i
     }
 }
 
+/// The traffic class octet of the packets that opened a TCP connection: what
+/// `IP_RECVTOS` tells of one, by `IP_PKTOPTIONS` (ip(7)), and their like for
+/// IPv6.
+pub(crate) fn received_tos(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<u8> {
+    let (level, receive, options) = match is_ipv6 {
+        false => (libc::IPPROTO_IP, libc::IP_RECVTOS, IP_PKTOPTIONS),
+        true => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_RECVTCLASS,
+            IPV6_2292PKTOPTIONS,
+        ),
+    };
+    let on: libc::c_int = 1;
+    // SAFETY: the kernel reads the bytes of `on`, which outlives the call.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            receive,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut control = ControlBuffer([0; CONTROL_BYTES]);
+    let mut len = CONTROL_BYTES as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `control`; both outlive
+    // the call.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            options,
+            (&raw mut control.0).cast(),
+            &raw mut len,
+        )
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let told = control.0.get(..len as usize).unwrap_or_default();
+    traffic_class(told).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+}
+
+/// Linux's include/uapi/linux/in.h and in6.h; the libc crate lacks them.
+const IP_PKTOPTIONS: libc::c_int = 9;
+const IPV6_2292PKTOPTIONS: libc::c_int = 6;
+
+/// Room for the control messages that a TCP socket has.
+const CONTROL_BYTES: usize = 256;
+
+/// Aligned as `struct cmsghdr` is.
+#[repr(align(8))]
+struct ControlBuffer([u8; CONTROL_BYTES]);
+
+/// The traffic class among control messages: each is a length, a level and a
+/// type, then data, aligned to a word.
+fn traffic_class(mut told: &[u8]) -> Option<u8> {
+    const WORD: usize = size_of::<usize>();
+    const HEAD: usize = WORD + 8;
+    let int = |bytes: &[u8]| Some(i32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?));
+    loop {
+        let len = usize::from_ne_bytes(told.get(..WORD)?.try_into().ok()?);
+        let (level, kind) = (int(&told[WORD..])?, int(told.get(WORD + 4..)?)?);
+        let data = told.get(HEAD..len)?;
+        match (level, kind) {
+            // One octet, unlike the other.
+            (libc::IPPROTO_IP, libc::IP_TOS) => return data.first().copied(),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => return u8::try_from(int(data)?).ok(),
+            _ => told = told.get(len.next_multiple_of(WORD)..)?,
+        }
+    }
+}
+
 /// Puts a descriptor on the reactor of the runtime that this is called on.
 pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor for as long as it
@@ -148,6 +224,32 @@ mod tests {
         assert_eq!(info.bytes_acked, 5000);
         assert_eq!(info.notsent_bytes, 0);
         assert!(info.segs_out >= 1 && info.snd_mss > 500 && info.min_rtt_us > 0);
+    }
+
+    #[test]
+    fn tells_how_a_connection_was_marked() {
+        use socket2::{Domain, Socket, Type};
+        for (address, domain) in [("127.0.0.1:0", Domain::IPV4), ("[::1]:0", Domain::IPV6)] {
+            let Ok(listener) = TcpListener::bind(address) else {
+                // A machine without IPv6.
+                continue;
+            };
+            let is_ipv6 = domain == Domain::IPV6;
+            for tos in [0, 0xb8] {
+                let client = Socket::new(domain, Type::STREAM, None).unwrap();
+                if is_ipv6 {
+                    client.set_tclass_v6(tos).unwrap();
+                } else {
+                    client.set_tos_v4(tos).unwrap();
+                }
+                client
+                    .connect(&listener.local_addr().unwrap().into())
+                    .unwrap();
+                let (server, _) = listener.accept().unwrap();
+                let received = received_tos(server.as_fd(), is_ipv6).unwrap();
+                assert_eq!(u32::from(received), tos, "{address}");
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener as StdListener;
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -20,6 +21,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::access_log;
 use crate::catalogue::{Catalogue, Key};
+use crate::classify::Classifier;
 use crate::connection::{self, Connection};
 use crate::error::Reason;
 use crate::headers::Forwarder;
@@ -92,6 +94,8 @@ pub(crate) struct Worker {
     pub(crate) stats: Arc<WorkerStats>,
     /// In order.
     pub(crate) routes: Vec<Route>,
+    /// From requests to classes.
+    pub(crate) classifier: Arc<Classifier>,
     /// In the order of the configuration's clusters.
     pub(crate) upstreams: Vec<Rc<Upstream>>,
     /// What responses go out through.
@@ -260,11 +264,17 @@ fn admit(
     }
     worker.stats.connections.increment();
     worker.stats.open_connections.increment();
+    // Not to be had: the client has gone already.
+    let dscp = (worker.classifier.wants_dscp())
+        .then(|| crate::sys::received_tos(stream.as_fd(), peer.is_ipv6()).ok())
+        .flatten()
+        .map(|tos| tos >> 2);
     let outlet = worker.uplink.accept(&stream);
     let connection = Rc::new(Connection::new(
         Rc::clone(worker),
         Rc::clone(listener),
         peer,
+        dscp,
         outlet,
     ));
     let key = worker

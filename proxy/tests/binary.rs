@@ -147,3 +147,63 @@ fn the_schema_is_json() {
     let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(schema["properties"]["listeners"].is_object());
 }
+
+/// What `explain` says of a request to the example with classes.
+fn explain(arguments: &[&str]) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/classes.yaml");
+    let mut command = sprat(&["explain", "-c", file.to_str().unwrap()]);
+    let output = command.args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn explain_says_what_becomes_of_a_request_and_why() {
+    let text = explain(&[
+        "--request",
+        "GET http://www.example.org/downloads/a.iso",
+        "--size",
+        "20KB",
+    ]);
+    assert_eq!(
+        text,
+        "\
+request   GET http://www.example.org/downloads/a.iso
+client    192.0.2.1
+route     1 (any host, any path) to farm
+class     bulk, level 5, 2000000 bit/s for all of it
+rule      rule 3 of class_rules, line 33, matches
+size      20480 bytes, estimate: what --size says the catalogue holds
+endpoints 1. 127.0.0.1:9101
+          2. 127.0.0.1:9102
+          the fewest requests of this class's level or above; all are idle here
+"
+    );
+    let gold = ["--client", "10.20.3.4", "--request", "HEAD http://h/"];
+    let text = explain(&gold);
+    assert!(text.contains("class     gold, level 1\n"), "{text}");
+    assert!(text.contains("rule 2 of class_rules"), "{text}");
+    assert!(text.contains("0 bytes, exact"), "{text}");
+}
+
+#[test]
+fn explain_has_json() {
+    let text = explain(&[
+        "--json",
+        "--header",
+        "Sec-Purpose: prefetch",
+        "--request",
+        "GET http://h/a",
+    ]);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["class"]["name"], "background");
+    assert_eq!(value["class"]["idle_only"], true);
+    assert_eq!(value["rule"]["line"], serde_json::Value::Null);
+    assert_eq!(value["size"]["bytes"], serde_json::Value::Null);
+    assert_eq!(value["endpoints"]["order"][1]["address"], "127.0.0.1:9102");
+    let wrong = sprat(&["explain", "-c", "x.yaml", "--request", "GET /a"]);
+    let output = { wrong }.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("write METHOD URL"), "{said}");
+}

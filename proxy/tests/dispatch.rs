@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::*;
-use sprat_config::resolved::{Cluster, Config, Dispatch, WaitOrder};
+use sprat_config::resolved::{Cluster, Config, Dispatch, PathPattern, WaitOrder};
 use sprat_scheduler::dispatch::Intervals;
 
 /// An origin that answers `/<bytes>/<id>`. A path with `held` waits for
@@ -183,7 +183,11 @@ fn a_route_bounds_the_wait_too() {
         cluster.max_requests = 1;
         cluster.wait_queue.timeout = None;
     });
+    // The one that is held is not to be cut, which would free its place.
+    let mut held_route = route(&config.clusters[0]);
+    held_route.matches.path = PathPattern::Exact("/5/held".to_owned());
     config.routes[0].timeout = Some(Duration::from_millis(300));
+    config.routes.insert(0, held_route);
     let proxy = Proxy::logging(config);
     let busy = held.occupy(&proxy);
     assert_eq!(proxy.connect().ask(get("/1/a")).status(), 504);

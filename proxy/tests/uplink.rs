@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use common::*;
 use sprat_config::resolved::*;
-use sprat_scheduler::station::ChannelRule;
 use sprat_scheduler::{Cutoffs, Discipline};
 
 const LARGE: usize = 1_000_000;
@@ -223,36 +222,4 @@ fn without_a_rate_the_uplink_finds_one() {
     // Nothing is followed for ever.
     std::thread::sleep(Duration::from_millis(50));
     proxy.stop();
-}
-
-#[test]
-fn an_overloaded_uplink_turns_large_requests_away() {
-    let origin = farm();
-    let mut config = paced(&origin, Rate::Fixed(80_000_000), Discipline::Srpt);
-    with_cluster(&mut config, |cluster| {
-        cluster.admission.channel = Some(ChannelRule {
-            max_backlog: Duration::from_secs(1),
-            large_bytes: 20_000,
-            level: 0,
-        });
-    });
-    let proxy = Proxy::logging(config);
-    let mut client = proxy.connect();
-    // Now their sizes are known.
-    assert_eq!(client.ask(get("/20000")).status(), 200);
-    assert_eq!(client.ask(get("/19999")).status(), 200);
-    // Four seconds of the link, which its client does not take.
-    let mut stalled = proxy.connect();
-    assert!(stalled.send(get("/40000000")));
-    stalled.stream().peek(&mut [0]).unwrap();
-    let refused = client.ask(get("/20000"));
-    assert_eq!(refused.status(), 503);
-    assert!(refused.text().contains("the link to the clients is overloaded"));
-    assert_eq!(client.ask(get("/19999")).status(), 200);
-    drop(stalled);
-    proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
-    assert_eq!(client.ask(get("/20000")).status(), 200);
-    assert_eq!(proxy.metric(&["admissions", "channel_overload"]), 1.0);
-    drop(client);
-    proxy.assert_no_leak();
 }

@@ -48,6 +48,7 @@ impl Uplink {
             pacer: Pacer::exact(RATE_BITS_PER_S),
             max_flows: flows + 1,
             guard_factor: 8.0,
+            classes: Vec::new(),
         });
         let mut uplink = Self {
             egress,
@@ -74,7 +75,7 @@ impl Uplink {
 
     fn open(&mut self, bytes: u64) -> FlowId {
         let spec = FlowSpec {
-            level: 0,
+            class: 0,
             size: Size::Exact(bytes),
             cost: WireCost::ETHERNET_IPV4,
         };

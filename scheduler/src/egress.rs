@@ -6,108 +6,21 @@
 //! A flow that cannot send, because its client's window is closed or its
 //! backend is slow, is not ready, and is passed over rather than waited for.
 
+mod ready;
+mod types;
+
 use std::time::Duration;
 
+use crate::classes::{ClassSpec, MAX_CLASSES};
 use crate::discipline::{FlowView, Ranker};
 use crate::guard::Guard;
 use crate::pacer::Pacer;
-use crate::queue::RankQueue;
-use crate::{Discipline, Size, Time, WireCost};
-
-/// Priority levels at most.
-pub const MAX_LEVELS: usize = 16;
+use crate::{Size, Time, WireCost};
+use ready::{Next, Ready};
+pub use types::{AtCapacity, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
 
 /// Bands at most, within a level.
 const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
-
-/// A quantum occupies the link about this long: what a small response that
-/// arrives just after the grant has to wait.
-const QUANTUM: Duration = Duration::from_micros(300);
-
-/// A quantum never exceeds this, so that no flow puts more in flight.
-const QUANTUM_MAX_BYTES: u64 = 256 << 10;
-
-/// An open flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId {
-    slot: u32,
-    generation: u32,
-}
-
-impl FlowId {
-    /// A small integer, unique among the open flows, for the driver's tables.
-    pub fn index(self) -> usize {
-        self.slot as usize
-    }
-}
-
-/// What a driver says of a flow when it opens it.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowSpec {
-    /// Priority level, below [`MAX_LEVELS`]; 0 is served first.
-    pub level: u8,
-    /// Bytes that the flow is going to write, response head included.
-    pub size: Size,
-    /// What its bytes cost on the wire.
-    pub cost: WireCost,
-}
-
-/// Whose turn it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grant {
-    /// `flow` writes `bytes` now. It has left the queue: call
-    /// [`Egress::sent`], then [`Egress::ready`] if it has more.
-    Send {
-        /// The flow.
-        flow: FlowId,
-        /// At least 1, at most what it said was ready.
-        bytes: u64,
-    },
-    /// The link is busy: ask again at `until`.
-    Wait {
-        /// In the future.
-        until: Time,
-    },
-    /// No flow is ready: ask again after the next [`Egress::ready`].
-    Idle,
-}
-
-/// As many flows are open as may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{max_flows} flows are open, as many as `max_flows` allows")]
-pub struct AtCapacity {
-    /// The bound.
-    pub max_flows: usize,
-}
-
-/// An uplink's parameters.
-#[derive(Clone, Debug)]
-pub struct EgressConfig {
-    /// Whom to serve first.
-    pub discipline: Discipline,
-    /// The link.
-    pub pacer: Pacer,
-    /// Flows open at a time.
-    pub max_flows: usize,
-    /// See [`Guard::new`].
-    pub guard_factor: f64,
-}
-
-/// What happened so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EgressStats {
-    /// Grants made.
-    pub grants: u64,
-    /// Payload bytes granted, less what was refunded.
-    pub granted_bytes: u64,
-    /// Wire bytes debited outside grants: set-up, heads, acknowledgements.
-    pub overhead_bytes: u64,
-    /// All wire bytes debited, less what was refunded: how far the uplink has
-    /// come. [`RateControl`](crate::RateControl) measures the link in it.
-    pub wire_bytes: u64,
-    /// Times that the fast path's guard tripped.
-    pub guard_trips: u64,
-}
 
 /// The flows of one uplink, in order.
 #[derive(Clone, Debug)]
@@ -119,14 +32,16 @@ pub struct Egress {
     slots: Vec<Flow>,
     /// Slots of closed flows, to be used again.
     vacant: Vec<u32>,
-    ready: RankQueue,
+    ready: Ready,
+    /// By class: whether it takes what the others leave, and its level.
+    orders: Vec<(bool, u8)>,
+    class_stats: Vec<EgressClassStats>,
+    /// By class: payload bytes that its open flows have left, as far as known.
+    unsent_bytes: Vec<u128>,
     next_seq: u64,
-    /// By level and band: the turn of the flow served last there, so that a
+    /// By class and band: the turn of the flow served last there, so that a
     /// flow that comes or comes back joins the round where it stands.
     round: Vec<u64>,
-    /// Wire bytes that the open flows have left, as far as known. Wider than
-    /// any sum of theirs.
-    outstanding_bytes: u128,
     stats: EgressStats,
 }
 
@@ -135,31 +50,39 @@ struct Flow {
     generation: u32,
     open: bool,
     cost: WireCost,
+    class: usize,
     view: FlowView,
+    /// Its part of its class's [`Egress::unsent_bytes`].
+    unsent_bytes: u64,
     /// Index in [`Egress::round`] that `view.turn` belongs to.
     lane: usize,
     /// Payload bytes that may be written as soon as they are granted.
     ready_bytes: u64,
     /// Granted and not yet said to be sent.
     granted_bytes: u64,
-    /// What it counts for in [`Egress::outstanding_bytes`].
-    outstanding_bytes: u64,
 }
 
 impl Egress {
     /// An uplink with no flows.
     pub fn new(config: EgressConfig) -> Self {
+        let mut classes = config.classes;
+        classes.truncate(MAX_CLASSES);
+        if classes.is_empty() {
+            classes.push(ClassSpec::default());
+        }
         Self {
             ranker: Ranker::new(config.discipline),
+            ready: Ready::new(&classes, &config.pacer),
+            orders: classes.iter().map(|c| (c.idle_only, c.level)).collect(),
+            class_stats: vec![EgressClassStats::default(); classes.len()],
+            unsent_bytes: vec![0; classes.len()],
+            round: vec![0; classes.len() * MAX_BANDS],
             pacer: config.pacer,
             guard: Guard::new(config.guard_factor),
             max_flows: config.max_flows.min(u32::MAX as usize - 1),
             slots: Vec::new(),
             vacant: Vec::new(),
-            ready: RankQueue::default(),
             next_seq: 0,
-            round: vec![0; MAX_LEVELS * MAX_BANDS],
-            outstanding_bytes: 0,
             stats: EgressStats::default(),
         }
     }
@@ -174,12 +97,15 @@ impl Egress {
         if let Size::Exact(bytes) = spec.size {
             self.ranker.observe(bytes);
         }
+        let class = spec.class.min(self.orders.len() - 1);
         let flow = Flow {
             generation: 0,
             open: true,
             cost: spec.cost,
+            class,
+            unsent_bytes: 0,
             view: FlowView {
-                level: spec.level.min(MAX_LEVELS as u8 - 1),
+                level: self.orders[class].1,
                 seq: self.next_seq,
                 arrival: now,
                 size: spec.size,
@@ -189,7 +115,6 @@ impl Egress {
             lane: usize::MAX,
             ready_bytes: 0,
             granted_bytes: 0,
-            outstanding_bytes: 0,
         };
         self.next_seq += 1;
         let slot = match self.vacant.pop() {
@@ -202,6 +127,9 @@ impl Egress {
         let place = &mut self.slots[slot as usize];
         let generation = place.generation.wrapping_add(1);
         *place = Flow { generation, ..flow };
+        self.class_stats[class].open_flows += 1;
+        self.class_stats[class].opened += 1;
+        self.ready.open(now, class);
         self.recount(slot);
         Ok(FlowId { slot, generation })
     }
@@ -215,42 +143,43 @@ impl Egress {
             return;
         };
         flow.ready_bytes = bytes;
+        let class = flow.class;
+        self.recount(id.slot);
         if bytes == 0 {
-            self.ready.remove(id.slot);
+            self.ready.remove(class, id.slot);
             return;
         }
-        self.enqueue(id.slot);
+        self.enqueue(now, id.slot);
     }
 
     /// Whose turn it is now. Call until it answers something other than
     /// [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
-        let Some((_, slot)) = self.ready.first() else {
-            return Grant::Idle;
+        let slot = match self.ready.next(now, self.pacer.next_grant_at()) {
+            Next::Slot(slot) => slot,
+            Next::At(until) => return Grant::Wait { until },
+            Next::Nobody => return Grant::Idle,
         };
-        let until = self.pacer.next_grant_at();
-        if until > now {
-            return Grant::Wait { until };
-        }
-        self.ready.remove(slot);
         let flow = &mut self.slots[slot as usize];
-        let bytes = flow.ready_bytes.min(quantum(&self.pacer, flow.cost));
+        let quantum = self.ready.quantum(&self.pacer, flow.class, flow.cost);
+        let bytes = flow.ready_bytes.min(quantum);
         let wire_bytes = flow.cost.bytes(bytes);
         flow.granted_bytes = bytes;
         flow.ready_bytes = 0;
         self.pacer.debit(now, wire_bytes);
+        self.ready.debit(now, flow.class, wire_bytes, &self.pacer);
         if let Some(round) = self.round.get_mut(flow.lane) {
             *round = flow.view.turn;
             flow.view.turn += wire_bytes;
         }
+        self.class_stats[flow.class].granted_bytes += bytes;
+        let generation = flow.generation;
+        self.recount(slot);
         self.stats.grants += 1;
         self.stats.granted_bytes += bytes;
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
         Grant::Send {
-            flow: FlowId {
-                slot,
-                generation: flow.generation,
-            },
+            flow: FlowId { slot, generation },
             bytes,
         }
     }
@@ -267,15 +196,17 @@ impl Egress {
         if sent < granted {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
             self.pacer.refund(unused);
+            self.ready.refund(flow.class, unused);
+            self.class_stats[flow.class].granted_bytes -= granted - sent;
             flow.view.turn = flow.view.turn.saturating_sub(unused);
             self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
             self.stats.granted_bytes -= granted - sent;
+            self.recount(id.slot);
         }
-        self.recount(id.slot);
     }
 
     /// More is known about the flow's size, or something else than before.
-    pub fn resize(&mut self, _now: Time, id: FlowId, size: Size) {
+    pub fn resize(&mut self, now: Time, id: FlowId, size: Size) {
         let Some(flow) = flow_mut(&mut self.slots, id) else {
             return;
         };
@@ -283,10 +214,11 @@ impl Egress {
             self.ranker.observe(bytes);
         }
         flow.view.size = size;
-        if flow.ready_bytes > 0 {
-            self.enqueue(id.slot);
-        }
+        let is_ready = flow.ready_bytes > 0;
         self.recount(id.slot);
+        if is_ready {
+            self.enqueue(now, id.slot);
+        }
     }
 
     /// The response is over, whether complete or cut short. What was granted
@@ -303,9 +235,25 @@ impl Egress {
         }
         flow.open = false;
         flow.ready_bytes = 0;
-        self.outstanding_bytes -= u128::from(std::mem::take(&mut flow.outstanding_bytes));
-        self.ready.remove(id.slot);
+        let class = flow.class;
+        self.ready.remove(class, id.slot);
+        self.ready.close(class, id.slot);
+        self.class_stats[class].open_flows -= 1;
+        self.recount(id.slot);
         self.vacant.push(id.slot);
+    }
+
+    /// A response of a class that is not `idle_only` is going to come: a
+    /// connection has been accepted, or a request is with a backend. Idle-only
+    /// classes wait for it as they do for one that has begun; until
+    /// [`Egress::retract`], or for as long as nothing is heard of it.
+    pub fn announce(&mut self, now: Time) {
+        self.ready.announce(now);
+    }
+
+    /// What was announced has come (its flow is open), or will not.
+    pub fn retract(&mut self) {
+        self.ready.retract();
     }
 
     /// Something small wants to go ahead of everything: connection set-up, an
@@ -338,7 +286,29 @@ impl Egress {
 
     /// When to call [`Egress::grant`] again if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.ready.first().map(|_| self.pacer.next_grant_at())
+        let at = self.ready.next_at()?;
+        Some(self.pacer.next_grant_at().max(at))
+    }
+
+    /// How long what the open flows have left, as far as known, would occupy
+    /// the link: its load (SDIS02 3.2, for overload of the channel).
+    pub fn backlog(&self, now: Time) -> Duration {
+        self.backlog_of(now, |_| true)
+    }
+
+    /// The part of [`Egress::backlog`] that goes before a class or with it.
+    pub fn backlog_ahead(&self, now: Time, class: usize) -> Duration {
+        let own = self.orders[class.min(self.orders.len() - 1)];
+        self.backlog_of(now, |other| other <= own)
+    }
+
+    fn backlog_of(&self, now: Time, counts: impl Fn((bool, u8)) -> bool) -> Duration {
+        let classes = self.orders.iter().zip(&self.unsent_bytes);
+        let counted = classes.filter(|&(&order, _)| counts(order));
+        let bytes: u128 = counted.map(|(_, bytes)| bytes).sum();
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let queued = self.pacer.time_for(WireCost::ETHERNET_IPV4.bytes(bytes));
+        queued.saturating_add(self.pacer.next_grant_at().since(now))
     }
 
     /// The link.
@@ -361,14 +331,6 @@ impl Egress {
         self.ready.len()
     }
 
-    /// How long the open flows would occupy the link, by what is known of
-    /// their sizes: the channel's load for
-    /// [`ChannelRule`](crate::station::ChannelRule).
-    pub fn backlog(&self) -> Duration {
-        let bytes = u64::try_from(self.outstanding_bytes).unwrap_or(u64::MAX);
-        self.pacer.time_for(bytes)
-    }
-
     /// The cutoffs between size classes, in bytes, ascending; empty for
     /// disciplines without classes.
     pub fn cutoffs(&self) -> &[u64] {
@@ -380,21 +342,17 @@ impl Egress {
         self.stats
     }
 
-    /// Brings what a flow counts for up to what it has left.
-    fn recount(&mut self, slot: u32) {
-        let flow = &mut self.slots[slot as usize];
-        let left = flow.view.size.bytes().unwrap_or(0);
-        let left = flow.cost.bytes(left.saturating_sub(flow.view.attained));
-        let before = std::mem::replace(&mut flow.outstanding_bytes, left);
-        self.outstanding_bytes = self.outstanding_bytes - u128::from(before) + u128::from(left);
+    /// What happened so far, by class.
+    pub fn class_stats(&self) -> &[EgressClassStats] {
+        &self.class_stats
     }
 
     /// Puts a flow with bytes to write in its place in the queue.
-    fn enqueue(&mut self, slot: u32) {
+    fn enqueue(&mut self, now: Time, slot: u32) {
         let flow = &mut self.slots[slot as usize];
         if self.ranker.takes_turns() {
             let band = usize::from(self.ranker.band(&flow.view));
-            let lane = usize::from(flow.view.level) * MAX_BANDS + band;
+            let lane = flow.class * MAX_BANDS + band;
             let round = self.round[lane];
             flow.view.turn = if flow.lane == lane {
                 flow.view.turn.max(round)
@@ -403,7 +361,22 @@ impl Egress {
             };
             flow.lane = lane;
         }
-        self.ready.insert(slot, self.ranker.rank(&flow.view));
+        let rank = self.ranker.rank(&flow.view);
+        self.ready.insert(now, flow.class, slot, rank);
+    }
+
+    /// Takes what a flow has left into the sum.
+    fn recount(&mut self, slot: u32) {
+        let flow = &mut self.slots[slot as usize];
+        let left = match flow.view.size.bytes() {
+            _ if !flow.open => 0,
+            Some(bytes) => bytes.saturating_sub(flow.view.attained + flow.granted_bytes),
+            None => 0,
+        };
+        let unsent_bytes = left.max(flow.ready_bytes);
+        let sum = &mut self.unsent_bytes[flow.class];
+        *sum += u128::from(unsent_bytes);
+        *sum -= u128::from(std::mem::replace(&mut flow.unsent_bytes, unsent_bytes));
     }
 }
 
@@ -411,12 +384,4 @@ fn flow_mut(slots: &mut [Flow], id: FlowId) -> Option<&mut Flow> {
     slots
         .get_mut(id.slot as usize)
         .filter(|flow| flow.open && flow.generation == id.generation)
-}
-
-/// Payload bytes of one grant: whole segments, at least one.
-fn quantum(pacer: &Pacer, cost: WireCost) -> u64 {
-    let mss = u64::from(cost.mss.max(1));
-    let wire_segment = mss + u64::from(cost.segment_overhead);
-    let bytes = pacer.bytes_in(QUANTUM).min(QUANTUM_MAX_BYTES);
-    mss * (bytes / wire_segment).max(1)
 }

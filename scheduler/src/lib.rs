@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod classes;
 mod cutoffs;
 mod discipline;
 pub mod dispatch;
@@ -22,9 +23,12 @@ pub mod station;
 mod time;
 mod wire;
 
+pub use classes::ClassSpec;
 pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
-pub use egress::{AtCapacity, Egress, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
+pub use egress::{
+    AtCapacity, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
+};
 pub use guard::Guard;
 pub use pacer::Pacer;
 pub use queue::Rank;

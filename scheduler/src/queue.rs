@@ -23,12 +23,113 @@ const ABSENT: u32 = u32::MAX;
 /// four ranks compared on the way down share two cache lines.
 const WIDTH: usize = 4;
 
-/// Slots (small integers) ordered by rank; a slot is in it at most once.
+/// Where each slot stands in the heap that it is in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Positions(Vec<u32>);
+
+impl Positions {
+    fn get(&self, slot: u32) -> Option<usize> {
+        let at = self.0.get(slot as usize).filter(|&&at| at != ABSENT)?;
+        Some(*at as usize)
+    }
+
+    fn set(&mut self, slot: u32, at: u32) {
+        let index = slot as usize;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, ABSENT);
+        }
+        self.0[index] = at;
+    }
+}
+
+/// Slots (small integers) ordered by rank. Several heaps may share their
+/// [`Positions`]: a slot is in one of them at most.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RankHeap(Vec<(Rank, u32)>);
+
+impl RankHeap {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn first(&self) -> Option<(Rank, u32)> {
+        self.0.first().copied()
+    }
+
+    /// Puts `slot` in, or moves it to a new rank. It must be in no other heap.
+    pub(crate) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) {
+        let Some(at) = positions.get(slot) else {
+            let last = self.0.len();
+            self.0.push((rank, slot));
+            positions.set(slot, last as u32);
+            self.sift_up(positions, last);
+            return;
+        };
+        let before = std::mem::replace(&mut self.0[at].0, rank);
+        if rank < before {
+            self.sift_up(positions, at);
+        } else {
+            self.sift_down(positions, at);
+        }
+    }
+
+    /// Takes `slot` out, which must be in no other heap; false if it was not
+    /// in.
+    pub(crate) fn remove(&mut self, positions: &mut Positions, slot: u32) -> bool {
+        let Some(at) = positions.get(slot) else {
+            return false;
+        };
+        positions.set(slot, ABSENT);
+        self.0.swap_remove(at);
+        if at < self.0.len() {
+            self.place(positions, at);
+            self.sift_up(positions, at);
+            self.sift_down(positions, at);
+        }
+        true
+    }
+
+    fn place(&self, positions: &mut Positions, at: usize) {
+        let slot = self.0[at].1 as usize;
+        positions.0[slot] = at as u32;
+    }
+
+    fn sift_up(&mut self, positions: &mut Positions, mut at: usize) {
+        while at > 0 {
+            let parent = (at - 1) / WIDTH;
+            if self.0[parent].0 <= self.0[at].0 {
+                break;
+            }
+            self.0.swap(parent, at);
+            self.place(positions, at);
+            at = parent;
+        }
+        self.place(positions, at);
+    }
+
+    fn sift_down(&mut self, positions: &mut Positions, mut at: usize) {
+        loop {
+            let first = at * WIDTH + 1;
+            let last = (first + WIDTH).min(self.0.len());
+            let Some(least) = (first..last).min_by_key(|&child| self.0[child].0) else {
+                break;
+            };
+            if self.0[at].0 <= self.0[least].0 {
+                break;
+            }
+            self.0.swap(at, least);
+            self.place(positions, at);
+            at = least;
+        }
+        self.place(positions, at);
+    }
+}
+
+/// A heap by itself; a slot is in it at most once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RankQueue {
-    heap: Vec<(Rank, u32)>,
-    /// By slot: its index in `heap`, or [`ABSENT`].
-    position: Vec<u32>,
+    heap: RankHeap,
+    positions: Positions,
 }
 
 impl RankQueue {
@@ -37,82 +138,17 @@ impl RankQueue {
     }
 
     pub(crate) fn first(&self) -> Option<(Rank, u32)> {
-        self.heap.first().copied()
+        self.heap.first()
     }
 
     /// Puts `slot` in, or moves it to a new rank.
     pub(crate) fn insert(&mut self, slot: u32, rank: Rank) {
-        let index = slot as usize;
-        if self.position.len() <= index {
-            self.position.resize(index + 1, ABSENT);
-        }
-        let at = self.position[index];
-        if at == ABSENT {
-            self.position[index] = self.heap.len() as u32;
-            self.heap.push((rank, slot));
-            self.sift_up(self.heap.len() - 1);
-            return;
-        }
-        let at = at as usize;
-        let before = std::mem::replace(&mut self.heap[at].0, rank);
-        if rank < before {
-            self.sift_up(at);
-        } else {
-            self.sift_down(at);
-        }
+        self.heap.insert(&mut self.positions, slot, rank);
     }
 
     /// Takes `slot` out; false if it was not in.
     pub(crate) fn remove(&mut self, slot: u32) -> bool {
-        let Some(at) = self.position.get_mut(slot as usize) else {
-            return false;
-        };
-        if *at == ABSENT {
-            return false;
-        }
-        let at = std::mem::replace(at, ABSENT) as usize;
-        self.heap.swap_remove(at);
-        if at < self.heap.len() {
-            self.place(at);
-            self.sift_up(at);
-            self.sift_down(at);
-        }
-        true
-    }
-
-    fn place(&mut self, at: usize) {
-        let slot = self.heap[at].1 as usize;
-        self.position[slot] = at as u32;
-    }
-
-    fn sift_up(&mut self, mut at: usize) {
-        while at > 0 {
-            let parent = (at - 1) / WIDTH;
-            if self.heap[parent].0 <= self.heap[at].0 {
-                break;
-            }
-            self.heap.swap(parent, at);
-            self.place(at);
-            at = parent;
-        }
-        self.place(at);
-    }
-
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let first = at * WIDTH + 1;
-            let last = (first + WIDTH).min(self.heap.len());
-            let Some(least) = (first..last).min_by_key(|&child| self.heap[child].0) else {
-                break;
-            };
-            if self.heap[at].0 <= self.heap[least].0 {
-                break;
-            }
-            self.heap.swap(at, least);
-            self.place(at);
-            at = least;
-        }
-        self.place(at);
+        self.heap.remove(&mut self.positions, slot)
     }
 }
 

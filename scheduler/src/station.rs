@@ -27,46 +27,9 @@ use measures::{AveragedLength, DrainRate, MeanSize};
 use waiting::Queues;
 pub use waiting::{Order, Scope};
 
+pub use crate::classes::ClassSpec;
 use crate::dispatch::{Balancer, Dispatch, EndpointSpec};
 use crate::{Size, Time};
-
-/// A class of requests, as far as it matters here.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClassSpec {
-    /// Priority level; 0 is served first.
-    pub level: u8,
-    /// Requests in service at a time, over all endpoints (EH99's limited
-    /// pool).
-    pub max_concurrency: usize,
-    /// How long a request may wait before it is refused, so that what starves
-    /// frees what it holds (SDIS02 5.5).
-    pub timeout: Option<Duration>,
-    /// Shares of the queue's bound between which early discard takes more and
-    /// more of the class's requests, and past which it takes all. At the
-    /// second, an endpoint's queue is closed to the class.
-    pub drop_thresholds: (f64, f64),
-    /// From arrival to when the response must have begun, for ordering by
-    /// deadline.
-    pub deadline: Option<Duration>,
-    /// A request that would begin after its deadline is refused, not delayed.
-    pub drop_late: bool,
-    /// For ordering by value: the highest first.
-    pub value: u32,
-}
-
-impl Default for ClassSpec {
-    fn default() -> Self {
-        Self {
-            level: 0,
-            max_concurrency: usize::MAX,
-            timeout: None,
-            drop_thresholds: (1.0, 1.0),
-            deadline: None,
-            drop_late: false,
-            value: 0,
-        }
-    }
-}
 
 /// A station's parameters.
 #[derive(Clone, Debug)]
@@ -118,9 +81,11 @@ pub struct Arrival {
     pub hash: u64,
     /// A number drawn for it.
     pub random: u64,
-    /// How long what is ready to be sent would occupy the uplink, for the
-    /// overload rule of the channel.
+    /// How long what open responses have left would occupy the uplink, for
+    /// the overload rule of the channel.
     pub channel_backlog: Duration,
+    /// The part of it that goes before the request's class, or with it.
+    pub channel_ahead: Duration,
 }
 
 /// What becomes of a request.

@@ -7,7 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use sprat_scheduler::{
-    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size,
+    Time, WireCost,
 };
 
 thread_local! {
@@ -62,12 +63,22 @@ fn egress(discipline: Discipline) -> Egress {
         pacer: Pacer::new(1_000_000_000),
         max_flows: FLOWS,
         guard_factor: 8.0,
+        classes: levels(3),
     })
+}
+
+/// Classes that differ by level alone.
+fn levels(count: u8) -> Vec<ClassSpec> {
+    let class = |level| ClassSpec {
+        level,
+        ..ClassSpec::default()
+    };
+    (0..count).map(class).collect()
 }
 
 fn spec(index: usize) -> FlowSpec {
     FlowSpec {
-        level: (index % 3) as u8,
+        class: index % 3,
         size: match index % 4 {
             0 => Size::Unknown,
             _ => Size::Exact(1 + (index as u64 * 7919) % 200_000),
@@ -127,6 +138,38 @@ fn a_grant_cycle_does_not_allocate() {
         });
         assert_eq!(allocations, 0, "{discipline:?}");
     }
+}
+
+/// Nor does the choice between classes that have weights, rates and pools.
+#[test]
+fn a_grant_cycle_between_classes_does_not_allocate() {
+    let mut classes = vec![ClassSpec::default(); 3];
+    classes[1].max_concurrency = 10;
+    classes[1].weight = 3;
+    classes[2].rate_bits_per_s = Some(1_000_000);
+    let mut egress = Egress::new(EgressConfig {
+        discipline: Discipline::Srpt,
+        pacer: Pacer::exact(1_000_000_000),
+        max_flows: FLOWS,
+        guard_factor: 8.0,
+        classes,
+    });
+    open_all(&mut egress);
+    let mut now = Time::ZERO;
+    let mut cycle = |egress: &mut Egress| {
+        now = now.max(egress.pacer().next_grant_at());
+        let Grant::Send { flow, bytes } = egress.grant(now) else {
+            panic!("two classes have no limit");
+        };
+        egress.sent(now, flow, bytes / 2);
+        egress.ready(now, flow, u64::MAX);
+    };
+    // Until the pool is full.
+    for _ in 0..1000 {
+        cycle(&mut egress);
+    }
+    let allocations = allocations_in(|| (0..10_000).for_each(|_| cycle(&mut egress)));
+    assert_eq!(allocations, 0);
 }
 
 /// Nor does a flow that takes the place of another.

@@ -26,8 +26,6 @@ record! {
         default("unlimited") max_requests: Or<Unlimited, Limit>,
         /// Requests that wait for an endpoint.
         default("{}") wait_queue: WaitQueue,
-        /// Who is turned away before a queue is full.
-        default("{}") admission: Admission,
         /// How long an endpoint that could not be reached, and now can, takes
         /// to get its full share of the requests; `off` gives it at once.
         default("off") slow_start: Or<Off, Timeout>,
@@ -81,29 +79,6 @@ record! {
         default("1024") max_requests: Count<0, 10_000_000>,
         /// How long one may wait before it is answered 503.
         default("10s") timeout: Or<Off, Timeout>,
-    }
-
-    /// Who is turned away before a queue is full (SDIS02 3.2 and 5.5).
-    closed struct Admission {
-        /// The time over which the queues' length is averaged, which the
-        /// classes' `drop_thresholds` are compared with: a burst that passes
-        /// discards nobody. `off` is the length of the moment.
-        default("500ms") averaging: Or<Off, Timeout>,
-        /// What to do when the uplink is overloaded.
-        optional channel: ChannelRule,
-    }
-
-    /// Overload of the uplink: large requests of low priority are answered
-    /// 503.
-    closed struct ChannelRule {
-        /// The uplink is overloaded while the responses in progress would
-        /// occupy it for longer than this.
-        required max_backlog: Timeout,
-        /// Large is a response of so many bytes or more, as expected.
-        default("100KB") min_size: Bytes<0, MAX_SIZE>,
-        /// Of low priority is a class of this level or a lower one (a higher
-        /// number).
-        default("0") min_level: Count<0, 15>,
     }
 
     /// The first endpoints are reserved for the highest class.

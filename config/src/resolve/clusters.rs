@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
-use sprat_scheduler::station::ChannelRule;
 
 use super::{bytes, count, size, time};
 use crate::containers::Or;
@@ -16,17 +15,11 @@ use crate::resolved::*;
 /// In the order of the file; none for a cluster with an error in it.
 pub(super) fn resolve(
     file: &raw::File,
-    uplink: Option<&Uplink>,
     reporter: &mut Reporter<'_>,
 ) -> Option<Vec<Option<Arc<Cluster>>>> {
     let clusters = file.clusters.get()?.0.iter();
     let resolved = clusters.map(|(name, raw)| {
-        let raw = raw.get()?;
-        let cluster = cluster(name.get().map_or("", String::as_str), raw, reporter);
-        if uplink.is_some_and(|uplink| !uplink.is_paced()) {
-            no_channel_rule(raw, reporter)?;
-        }
-        let cluster = cluster?;
+        let cluster = cluster(name.get().map_or("", String::as_str), raw.get()?, reporter)?;
         name.value.is_some().then(|| Arc::new(cluster))
     });
     Some(resolved.collect())
@@ -52,7 +45,6 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     Some(Cluster {
         name: name.to_owned(),
         wait_queue: wait_queue(raw, &dispatch, reporter)?,
-        admission: admission(raw)?,
         endpoints,
         dispatch,
         hash_key,
@@ -242,34 +234,4 @@ fn wait_queue(
         max_requests: count(&raw.max_requests)?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),
     })
-}
-
-fn admission(cluster: &raw::Cluster) -> Option<Admission> {
-    let raw = cluster.admission.get()?;
-    let channel = match raw.channel.optional()? {
-        None => None,
-        Some(rule) => Some(ChannelRule {
-            max_backlog: time(&rule.max_backlog)?,
-            large_bytes: rule.min_size.copied()?.0,
-            level: u8::try_from(rule.min_level.copied()?.0).ok()?,
-        }),
-    };
-    let averaging = raw.averaging.get()?.value();
-    Some(Admission {
-        averaging: averaging.map_or(Duration::ZERO, |time| time.0),
-        channel,
-        ..Admission::default()
-    })
-}
-
-/// Without pacing nobody knows how much the uplink has to do.
-fn no_channel_rule(cluster: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<()> {
-    let channel = &cluster.admission.get()?.channel;
-    if channel.optional()?.is_some() {
-        let message = "the uplink's backlog is not known where Sprat does not pace it".to_owned();
-        let help = "use `engine: pace` and a rate (or `rate: auto`), or leave out `channel`";
-        reporter.error(&channel.span, message, Some(help.to_owned()));
-        return None;
-    }
-    Some(())
 }

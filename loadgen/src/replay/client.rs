@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::Target;
 use super::response::{End, ResponseReader};
+use super::{Replay, Target};
 use crate::results::{Failure, Outcome};
 use crate::trace::Request;
 use crate::wire::Connection;
@@ -20,6 +20,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 pub(super) struct Client {
     target: Target,
     connection: Connection,
+    fields: String,
     timeout: Duration,
     begun: Instant,
     idle: RefCell<Vec<TcpStream>>,
@@ -28,16 +29,12 @@ pub(super) struct Client {
 
 impl Client {
     /// `begun` is the moment that starts are counted from.
-    pub(super) fn new(
-        target: Target,
-        connection: Connection,
-        timeout: Duration,
-        begun: Instant,
-    ) -> Self {
+    pub(super) fn new(plan: &Replay, begun: Instant) -> Self {
         Self {
-            target,
-            connection,
-            timeout,
+            target: plan.target.clone(),
+            connection: plan.connection,
+            fields: plan.fields.clone(),
+            timeout: plan.timeout,
             begun,
             idle: RefCell::default(),
             buffer: RefCell::new(vec![0; BUFFER_BYTES].into()),
@@ -118,7 +115,8 @@ impl Client {
             Connection::Keep => "",
         };
         let authority = &self.target.authority;
-        format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: sprat-loadgen\r\nAccept: */*\r\n{close}\r\n")
+        let fields = &self.fields;
+        format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: sprat-loadgen\r\nAccept: */*\r\n{fields}{close}\r\n")
             .into_bytes()
     }
 

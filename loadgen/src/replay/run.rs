@@ -30,6 +30,8 @@ pub struct Replay {
     pub target: Target,
     /// A new connection for each request, or kept ones.
     pub connection: Connection,
+    /// Further header fields, each with its line end.
+    pub fields: String,
     /// A request fails after this long.
     pub timeout: Duration,
     /// The most requests open at once; one more fails.
@@ -62,7 +64,7 @@ pub fn replay(
         .context("cannot start the client")?;
     let begun = Instant::now() + LEAD;
     let run = Rc::new(Run {
-        client: Client::new(plan.target.clone(), plan.connection, plan.timeout, begun),
+        client: Client::new(plan, begun),
         trace: trace.clone(),
         outcomes: RefCell::new(vec![None; trace.requests.len()]),
         open: Cell::new(0),

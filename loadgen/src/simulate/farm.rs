@@ -185,6 +185,7 @@ impl<'a> Farm<'a> {
             hash: hash_of((request.resource * RESOURCES) as u64),
             random: request.random,
             channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
         };
         let verdict = self.station.arrive(request.at, &arrival);
         let (ticket, endpoint) = match verdict {

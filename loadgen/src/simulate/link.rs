@@ -241,6 +241,7 @@ impl Link {
                 pacer: Pacer::exact(plan.uplink_bits_per_s),
                 max_flows: plan.requests,
                 guard_factor: 3.0,
+                classes: Vec::new(),
             }),
             now: Time::ZERO,
             free_at: Time::ZERO,
@@ -275,7 +276,7 @@ impl Link {
             self.settle(unsent)?;
         }
         let spec = FlowSpec {
-            level: 0,
+            class: 0,
             size: Size::Exact(request.bytes),
             cost: self.cost,
         };

@@ -41,6 +41,8 @@ pub(crate) struct SocketGauge {
     network: u64,
     /// Payload bytes that the socket has taken.
     written: Cell<u64>,
+    /// A response is to come that others wait for.
+    announced: Cell<bool>,
 }
 
 impl SocketGauge {
@@ -56,10 +58,37 @@ impl SocketGauge {
             socket: worker.next_socket(),
             network: network(stream),
             written: Cell::new(0),
+            announced: Cell::new(false),
         });
+        // Whatever it is going to ask for: that is known in a moment.
+        if worker.awaits_any() {
+            gauge.announce();
+        }
         let overhead = u64::from(cost.segment_overhead);
         gauge.debit(OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS);
         gauge
+    }
+
+    /// A request of this class has come.
+    pub(crate) fn expect(&self, class: usize) {
+        if self.worker.is_awaited(class) {
+            self.announce();
+        } else {
+            self.retract();
+        }
+    }
+
+    fn announce(&self) {
+        if !self.announced.replace(true) {
+            self.worker.announce();
+        }
+    }
+
+    /// The response that was expected has come, or will not.
+    pub(crate) fn retract(&self) {
+        if self.announced.replace(false) {
+            self.worker.retract();
+        }
     }
 
     pub(crate) fn cost(&self) -> WireCost {
@@ -124,6 +153,12 @@ impl SocketGauge {
         } else {
             self.worker.refund(debited - actual);
         }
+    }
+}
+
+impl Drop for SocketGauge {
+    fn drop(&mut self) {
+        self.retract();
     }
 }
 

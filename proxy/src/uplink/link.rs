@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use sprat_scheduler::{
-    AtCapacity, Egress, EgressConfig, EgressStats, FlowId, FlowSpec, Grant, Size, Time, WireCost,
-    Write,
+    AtCapacity, ClassSpec, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec,
+    Grant, Size, Time, WireCost, Write,
 };
 
 use super::auto::AutoRate;
@@ -23,6 +23,9 @@ pub(crate) struct PacedLink {
     next_socket: AtomicU64,
     /// The pacer's, to be read without the lock.
     rate_bits_per_s: AtomicU64,
+    /// By class, if one takes what the others leave: whether its responses
+    /// are waited for.
+    awaited: Vec<bool>,
     state: Mutex<State>,
     /// Finds the rate, if it is not given.
     auto: Option<AutoRate>,
@@ -62,6 +65,9 @@ pub(crate) struct LinkStatus {
     pub(crate) stats: EgressStats,
 }
 
+/// A moment's view of the uplink's classes.
+pub(crate) type ClassStatus = Vec<EgressClassStats>;
+
 impl fmt::Debug for PacedLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PacedLink").field(&self.status()).finish()
@@ -71,7 +77,11 @@ impl fmt::Debug for PacedLink {
 impl PacedLink {
     /// An uplink with no flows.
     pub(crate) fn new(config: EgressConfig, auto: Option<AutoRate>) -> Arc<Self> {
+        let idle_only = config.classes.iter().any(|class| class.idle_only);
+        let awaited =
+            |class: &ClassSpec| idle_only && !class.idle_only && class.rate_bits_per_s.is_none();
         Arc::new(Self {
+            awaited: config.classes.iter().map(awaited).collect(),
             auto,
             epoch: Instant::now(),
             next_socket: AtomicU64::new(0),
@@ -93,6 +103,11 @@ impl PacedLink {
             rate_bits_per_s: state.egress.pacer().rate_bits_per_s(),
             stats: state.egress.stats(),
         }
+    }
+
+    /// What goes on in each class.
+    pub(crate) fn class_status(&self) -> ClassStatus {
+        self.lock().egress.class_stats().to_vec()
     }
 
     /// The search for the rate, if it is not given.
@@ -156,11 +171,6 @@ impl WorkerLink {
         self.link.rate_bits_per_s.load(Ordering::Relaxed)
     }
 
-    /// See [`Egress::backlog`].
-    pub(crate) fn backlog(&self) -> Duration {
-        self.link.lock().egress.backlog()
-    }
-
     /// Bytes that the kernel may hold unsent for a connection: about 2 ms of
     /// the link, at least two segments.
     pub(crate) fn unsent_bytes(&self) -> u32 {
@@ -202,6 +212,41 @@ impl WorkerLink {
     /// Of what was debited, `wire_bytes` never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
         self.link.lock().egress.refund(wire_bytes);
+    }
+
+    /// Whether a class's responses are waited for by those that take what
+    /// others leave, so that they are to be announced.
+    pub(crate) fn is_awaited(&self, class: usize) -> bool {
+        self.link.awaited.get(class) == Some(&true)
+    }
+
+    /// Whether any class's are.
+    pub(crate) fn awaits_any(&self) -> bool {
+        self.link.awaited.contains(&true)
+    }
+
+    /// See [`Egress::announce`].
+    pub(crate) fn announce(&self) {
+        let now = self.link.now();
+        self.link.lock().egress.announce(now);
+    }
+
+    /// See [`Egress::retract`]; those who waited for it may have their turn.
+    pub(crate) fn retract(&self) {
+        let now = self.link.now();
+        let mut state = self.link.lock();
+        state.egress.retract();
+        let granted = self.grant_due(&mut state, now);
+        drop(state);
+        granted.into_iter().for_each(Waker::wake);
+    }
+
+    /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
+    pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
+        let now = self.link.now();
+        let state = self.link.lock();
+        let egress = &state.egress;
+        (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
     /// See [`Egress::fast_path`].
@@ -260,13 +305,13 @@ impl Flow {
     /// A new flow that has nothing to send yet.
     pub(crate) fn open(
         worker: &Rc<WorkerLink>,
-        level: u8,
+        class: usize,
         size: Size,
         cost: WireCost,
     ) -> Result<Self, AtCapacity> {
         let now = worker.link.now();
         let mut state = worker.link.lock();
-        let id = state.egress.open(now, FlowSpec { level, size, cost })?;
+        let id = state.egress.open(now, FlowSpec { class, size, cost })?;
         if state.waiters.len() <= id.index() {
             state.waiters.resize_with(id.index() + 1, Waiter::default);
         }

@@ -12,11 +12,45 @@ use crate::metrics::{count, gauge};
 
 /// A paced uplink's present values and counters.
 #[derive(Debug)]
-pub(crate) struct UplinkView(pub(crate) Arc<PacedLink>);
+pub(crate) struct UplinkView {
+    link: Arc<PacedLink>,
+    /// Names of the priority classes.
+    classes: Vec<String>,
+}
+
+impl UplinkView {
+    /// Of an uplink with these classes.
+    pub(crate) fn new(link: &Arc<PacedLink>, classes: Vec<String>) -> Self {
+        Self {
+            link: Arc::clone(link),
+            classes,
+        }
+    }
+
+    fn classes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let status = self.link.class_status();
+        let help = "Responses in progress on the uplink, by priority class";
+        let kind = MetricType::Gauge;
+        let mut metric = encoder.encode_descriptor("uplink_class_flows", help, None, kind)?;
+        for (class, stats) in self.classes.iter().zip(&status) {
+            let labels = [("class", class.as_str())];
+            let mut metric = metric.encode_family(&labels)?;
+            metric.encode_gauge(&(stats.open_flows as u64))?;
+        }
+        let help = "Bytes of responses that were given a turn, by priority class";
+        let kind = MetricType::Counter;
+        let mut metric = encoder.encode_descriptor("uplink_class_bytes", help, None, kind)?;
+        for (class, stats) in self.classes.iter().zip(&status) {
+            let labels = [("class", class.as_str())];
+            count(&mut metric.encode_family(&labels)?, stats.granted_bytes)?;
+        }
+        Ok(())
+    }
+}
 
 impl Collector for UplinkView {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let status = self.0.status();
+        let status = self.link.status();
         let stats = status.stats;
         let gauges = [
             (
@@ -60,6 +94,6 @@ impl Collector for UplinkView {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             count(&mut metric, value)?;
         }
-        Ok(())
+        self.classes(&mut encoder)
     }
 }

@@ -128,11 +128,12 @@ impl Uplink {
         }
     }
 
-    /// How long the responses in progress would occupy it, as far as known.
-    pub(crate) fn backlog(&self) -> Duration {
+    /// How long what open responses have left would occupy the link, and the
+    /// part of that which goes before a class or with it.
+    pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
         match self {
-            Self::Unlimited | Self::Kernel(_) => Duration::ZERO,
-            Self::Paced(worker) => worker.backlog(),
+            Self::Unlimited | Self::Kernel(_) => Default::default(),
+            Self::Paced(worker) => worker.backlog(class),
         }
     }
 
@@ -156,16 +157,18 @@ impl Uplink {
             Outlet::Marked(mark) => response
                 .map(|body| Inner::Marked(Box::new(Marked::new(body, connection, mark, known)))),
             Outlet::Gauged(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
-                send_ahead(gauge, head_bytes(&response)).await;
+                send_ahead(gauge, record.class, head_bytes(&response)).await;
                 response.map(Inner::Upstream)
             }
-            Outlet::Gauged(gauge) => match pace(connection, gauge, known, response).await {
-                Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
-                Err(_) => {
-                    let full = Reason::UplinkFull;
-                    return self.refuse(connection, full, accepts_json, record).await;
+            Outlet::Gauged(gauge) => {
+                match pace(connection, gauge, known, record.class, response).await {
+                    Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
+                    Err(_) => {
+                        let full = Reason::UplinkFull;
+                        return self.refuse(connection, full, accepts_json, record).await;
+                    }
                 }
-            },
+            }
         };
         inner.map(|inner| Body::new(inner, connection, record))
     }
@@ -192,7 +195,10 @@ impl Uplink {
         record.respond(response.status());
         match connection.outlet() {
             Outlet::Plain => {}
-            Outlet::Gauged(gauge) => send_ahead(gauge, head_bytes(&response) + bytes).await,
+            Outlet::Gauged(gauge) => {
+                let bytes = head_bytes(&response) + bytes;
+                send_ahead(gauge, record.class, bytes).await;
+            }
             Outlet::Marked(mark) => mark.unmark(),
         }
         response.map(|text| Body::new(Inner::Local(Some(text)), connection, record))

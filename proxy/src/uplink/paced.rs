@@ -24,9 +24,6 @@ const HEAD_WAIT: Duration = Duration::from_millis(2);
 /// Framing of one chunk in chunked coding: the size in hex, two line ends.
 const CHUNK_FRAMING: u64 = 12;
 
-/// All responses are of one level until classes say otherwise.
-const LEVEL: u8 = 0;
-
 /// Chunks of the upstream's held back at most, so that a segment need not be
 /// cut where a chunk ends.
 const CHUNKS_HELD: usize = 2;
@@ -57,11 +54,12 @@ impl<B> Paced<B> {
 /// Puts a response under the uplink's scheduler: ready when its head, and the
 /// first bytes of its body if they are there, may go.
 ///
-/// `size` is what is known of the body's.
+/// `size` is what is known of the body's, `class` the response's.
 pub(crate) async fn pace<B>(
     connection: &Rc<Connection>,
     gauge: &Rc<SocketGauge>,
     size: Size,
+    class: usize,
     response: Response<B>,
 ) -> Result<Response<Paced<B>>, (AtCapacity, Response<B>)>
 where
@@ -82,10 +80,11 @@ where
         },
         Size::Unknown => Size::Unknown,
     };
-    let flow = match Flow::open(gauge.worker(), LEVEL, whole, gauge.cost()) {
+    let flow = match Flow::open(gauge.worker(), class, whole, gauge.cost()) {
         Ok(flow) => flow,
         Err(full) => return Err((full, response)),
     };
+    gauge.retract();
     let (parts, inner) = response.into_parts();
     let mut paced = Paced {
         inner,
@@ -104,16 +103,16 @@ where
         Ok(Err(_)) => {}
         // The size alone says nothing of when the body comes: the head goes
         // ahead, as what is small and needed for the client to go on.
-        Err(_) => send_ahead(gauge, head).await,
+        Err(_) => send_ahead(gauge, class, head).await,
     }
     Ok(Response::from_parts(parts, paced))
 }
 
 /// Has `bytes` go ahead of everything, or in the ordinary order while the
 /// fast path's guard says so.
-pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, bytes: u64) {
+pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
-        let flow = Flow::open(gauge.worker(), LEVEL, Size::Exact(bytes), gauge.cost());
+        let flow = Flow::open(gauge.worker(), class, Size::Exact(bytes), gauge.cost());
         // With no room for another flow, what is small goes at once.
         if let Ok(mut flow) = flow {
             let mut granted = 0;
@@ -122,6 +121,7 @@ pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, bytes: u64) {
             }
         }
     }
+    gauge.retract();
     gauge.promise(bytes);
 }
 

@@ -2,6 +2,7 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod shared;
 mod station;
 
 use std::cell::RefCell;
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -26,8 +26,9 @@ use crate::error::Reason;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::upload::RequestBody;
 
-pub(crate) use station::SharedStation;
+pub(crate) use shared::SharedCluster;
 use station::Waiting;
+pub(crate) use station::{SharedStation, station_config};
 
 /// What all workers know of an endpoint.
 #[derive(Debug, Default)]
@@ -149,16 +150,16 @@ impl Upstream {
     /// Whether a request's size matters before it is sent.
     pub(crate) fn wants_size(&self) -> bool {
         let config = &self.config;
-        let waits_by_size =
-            config.max_requests < usize::MAX && config.wait_queue.order == WaitOrder::Size;
+        let waits = config.max_requests < usize::MAX || self.station.limits_classes();
+        let waits_by_size = waits && config.wait_queue.order == WaitOrder::Size;
         waits_by_size
             || self.wants_backlog()
             || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
     }
 
-    /// Whether the uplink's backlog matters before a request is sent.
+    /// Whether it matters how much the uplink has to do.
     pub(crate) fn wants_backlog(&self) -> bool {
-        self.config.admission.channel.is_some()
+        self.station.has_channel_rule()
     }
 
     /// What a request's hash is made of, if it matters.
@@ -174,13 +175,13 @@ impl Upstream {
     /// The request is turned away.
     pub(crate) async fn dispatch(self: &Rc<Self>, arrival: &Arrival) -> Result<Lease, Refusal> {
         let verdict = self.station.arrive(arrival);
-        self.lease(verdict).await
+        self.lease(verdict, arrival.class).await
     }
 
-    async fn lease(self: &Rc<Self>, verdict: Verdict) -> Result<Lease, Refusal> {
+    async fn lease(self: &Rc<Self>, verdict: Verdict, class: usize) -> Result<Lease, Refusal> {
         let (ticket, endpoint) = match verdict {
             Verdict::Start { ticket, endpoint } => (ticket, endpoint),
-            Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket).await?),
+            Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket, class).await?),
             Verdict::Refuse(refusal) => return Err(refusal),
         };
         self.endpoints[endpoint]
@@ -190,6 +191,7 @@ impl Upstream {
         Ok(Lease {
             upstream: Rc::clone(self),
             endpoint,
+            class,
             ticket: Some(ticket),
             sender: None,
         })
@@ -259,6 +261,8 @@ impl Upstream {
 pub(crate) struct Lease {
     upstream: Rc<Upstream>,
     endpoint: usize,
+    /// Of the request.
+    class: usize,
     /// None once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<SendRequest<RequestBody>>,
@@ -295,11 +299,11 @@ impl Lease {
     /// There is no other.
     pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
         let ticket = self.ticket.take().ok_or(None)?;
-        let upstream = Rc::clone(&self.upstream);
+        let (upstream, class) = (Rc::clone(&self.upstream), self.class);
         // No longer outstanding here.
         drop(self);
         let verdict = upstream.station.fail(ticket);
-        upstream.lease(verdict).await.map_err(Some)
+        upstream.lease(verdict, class).await.map_err(Some)
     }
 
     /// The response's size is known now.
@@ -339,53 +343,6 @@ impl Drop for Lease {
     }
 }
 
-/// What all workers know of a cluster.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedCluster {
-    /// One for each endpoint.
-    pub(crate) endpoints: Vec<Arc<Shared>>,
-    /// Who is served, who waits.
-    pub(crate) station: Arc<SharedStation>,
-    overload_page: Option<Bytes>,
-}
-
-/// Bytes of a page for browsers at most.
-const PAGE_MAX_BYTES: u64 = 1 << 20;
-
-impl SharedCluster {
-    /// A cluster where nothing has happened yet.
-    ///
-    /// # Errors
-    ///
-    /// The page for browsers cannot be read.
-    pub(crate) fn new(cluster: &Cluster, epoch: Instant) -> anyhow::Result<Self> {
-        let overload_page = match &cluster.overload_page {
-            None => None,
-            Some(path) => {
-                let page = read_page(path).with_context(|| {
-                    let (name, path) = (&cluster.name, path.display());
-                    format!("cannot read {path}, the overload_page of the cluster `{name}`")
-                })?;
-                Some(page)
-            }
-        };
-        Ok(Self {
-            endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
-            station: SharedStation::new(cluster, epoch),
-            overload_page,
-        })
-    }
-}
-
-fn read_page(path: &std::path::Path) -> anyhow::Result<Bytes> {
-    let bytes = std::fs::metadata(path)?.len();
-    anyhow::ensure!(
-        bytes <= PAGE_MAX_BYTES,
-        "it has {bytes} bytes: 1 MB is the most"
-    );
-    Ok(std::fs::read(path)?.into())
-}
-
 /// The same for the same parts, in every process: what affinity goes by.
 pub(crate) fn stable_hash(parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new();
@@ -394,4 +351,15 @@ pub(crate) fn stable_hash(parts: &[&[u8]]) -> u64 {
         hasher.write(part);
     }
     hasher.finish()
+}
+
+/// What affinity goes by, for a request of a client.
+pub(crate) fn affinity_hash(key: HashKey, client: &[u8], host: &str, uri: &http::Uri) -> u64 {
+    match key {
+        HashKey::Client => stable_hash(&[client]),
+        HashKey::Url => {
+            let query = uri.query().unwrap_or("");
+            stable_hash(&[host.as_bytes(), uri.path().as_bytes(), query.as_bytes()])
+        }
+    }
 }

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use sprat_config::resolved::Cluster;
+use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::station::{
-    Arrival, ClassSpec, ClassStats, Event, Refusal, Station, StationConfig, Ticket,
-    Verdict,
+    Admission as StationAdmission, Arrival, ClassSpec, ClassStats, Event, Refusal, Station,
+    StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{Size, Time};
 use tokio::time::{Sleep, sleep};
@@ -23,7 +23,10 @@ use super::stable_hash;
 #[derive(Debug)]
 pub(crate) struct SharedStation {
     epoch: Instant,
-    timeout: Option<Duration>,
+    /// By class: how long a request may wait.
+    timeouts: Vec<Option<Duration>>,
+    limits_classes: bool,
+    has_channel_rule: bool,
     decisions: Mutex<Decisions>,
 }
 
@@ -68,36 +71,34 @@ impl Decisions {
 
 impl SharedStation {
     /// The station of a cluster; times count from `epoch`.
-    pub(crate) fn new(cluster: &Cluster, epoch: Instant) -> Arc<Self> {
-        let endpoints = cluster.endpoints.iter().map(|endpoint| EndpointSpec {
-            weight: endpoint.weight,
-            reserved: endpoint.reserved,
-            size_range: endpoint.size_range,
-            identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
-        });
-        let queue = &cluster.wait_queue;
-        let station = Station::new(StationConfig {
-            dispatch: cluster.dispatch.clone(),
-            endpoints: endpoints.collect(),
-            max_requests: cluster.max_requests,
-            classes: vec![ClassSpec {
-                timeout: queue.timeout,
-                ..ClassSpec::default()
-            }],
-            order: queue.order,
-            scope: queue.scope,
-            max_waiting: queue.max_requests,
-            slow_start: cluster.slow_start,
-            admission: cluster.admission.clone(),
-        });
+    pub(crate) fn new(
+        cluster: &Cluster,
+        classes: &[Class],
+        admission: &Admission,
+        epoch: Instant,
+    ) -> Arc<Self> {
+        let config = station_config(cluster, classes, admission);
+        let specs = &config.classes;
         Arc::new(Self {
             epoch,
-            timeout: queue.timeout,
+            timeouts: specs.iter().map(|class| class.timeout).collect(),
+            limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
+            has_channel_rule: config.admission.channel.is_some(),
             decisions: Mutex::new(Decisions {
-                station,
+                station: Station::new(config),
                 parked: Vec::new(),
             }),
         })
+    }
+
+    /// Whether a class may hold back requests that an endpoint has room for.
+    pub(super) fn limits_classes(&self) -> bool {
+        self.limits_classes
+    }
+
+    /// Whether requests are refused when the uplink is overloaded.
+    pub(super) fn has_channel_rule(&self) -> bool {
+        self.has_channel_rule
     }
 
     /// A panic in the middle of a decision ends its worker; the others go on
@@ -149,6 +150,40 @@ impl SharedStation {
     }
 }
 
+/// What the core is told of a cluster.
+pub(crate) fn station_config(
+    cluster: &Cluster,
+    classes: &[Class],
+    admission: &Admission,
+) -> StationConfig {
+    let endpoints = cluster.endpoints.iter().map(|endpoint| EndpointSpec {
+        weight: endpoint.weight,
+        reserved: endpoint.reserved,
+        size_range: endpoint.size_range,
+        identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
+    });
+    let queue = &cluster.wait_queue;
+    let classes = classes.iter().map(|class| ClassSpec {
+        timeout: class.queue_timeout.or(queue.timeout),
+        ..class.spec.clone()
+    });
+    StationConfig {
+        dispatch: cluster.dispatch.clone(),
+        endpoints: endpoints.collect(),
+        max_requests: cluster.max_requests,
+        classes: classes.collect(),
+        order: queue.order,
+        scope: queue.scope,
+        max_waiting: queue.max_requests,
+        slow_start: cluster.slow_start,
+        admission: StationAdmission {
+            averaging: admission.averaging,
+            channel: admission.channel.clone(),
+            ..StationAdmission::default()
+        },
+    }
+}
+
 /// A request that waits for an endpoint. Dropped before it has one, it gives
 /// up its place.
 pub(super) struct Waiting {
@@ -159,11 +194,11 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(station: &Arc<SharedStation>, ticket: Ticket) -> Self {
+    pub(super) fn new(station: &Arc<SharedStation>, ticket: Ticket, class: usize) -> Self {
         Self {
             station: Arc::clone(station),
             ticket,
-            expiry: station.timeout.map(|timeout| Box::pin(sleep(timeout))),
+            expiry: station.timeouts[class].map(|timeout| Box::pin(sleep(timeout))),
             decided: false,
         }
     }

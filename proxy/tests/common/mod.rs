@@ -235,10 +235,6 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             max_requests: 100,
             timeout: Some(Duration::from_secs(30)),
         },
-        admission: Admission {
-            averaging: Duration::ZERO,
-            channel: None,
-        },
         slow_start: Duration::ZERO,
         overload_page: None,
         connect_timeout: Duration::from_secs(10),
@@ -279,6 +275,8 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         },
         routes: vec![route(&cluster)],
         clusters: vec![cluster],
+        classes: Classes::default(),
+        admission: Admission::default(),
         access_log: None,
         catalogue: Catalogue {
             max_bytes: 1 << 20,

@@ -28,10 +28,13 @@ impl Default for Admission {
     }
 }
 
-/// Overload of the channel: large requests of low priority go first.
+/// Overload of the channel (SDIS02 3.2): large requests of low priority are
+/// refused, and those of a class with `drop_late` that would begin after their
+/// deadline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelRule {
-    /// Overloaded: what is ready would occupy the uplink for longer than this.
+    /// Overloaded: what open responses have left would occupy the uplink for
+    /// longer than this.
     pub max_backlog: Duration,
     /// Large: of this many bytes or more, as expected.
     pub large_bytes: u64,
@@ -116,8 +119,14 @@ impl Station {
         if let Some(rule) = &self.admission.channel {
             let low = class.level >= rule.level;
             let large = self.sizes.expected(arrival.size) >= rule.large_bytes;
-            if low && large && arrival.channel_backlog > rule.max_backlog {
-                return Err(RefusalReason::ChannelOverload);
+            if arrival.channel_backlog > rule.max_backlog {
+                if low && large {
+                    return Err(RefusalReason::ChannelOverload);
+                }
+                let deadline = class.deadline.filter(|_| class.drop_late);
+                if deadline.is_some_and(|deadline| arrival.channel_ahead > deadline) {
+                    return Err(RefusalReason::Late);
+                }
             }
         }
         let (begin, all) = class.drop_thresholds;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::Time;
+use crate::classes::MAX_LEVELS;
 use crate::dispatch::{EndpointSpec, View};
-use crate::egress::MAX_LEVELS;
 
 /// Weights are multiplied by this, so that a slow start can have less than 1.
 const WEIGHT_SCALE: u64 = 1000;

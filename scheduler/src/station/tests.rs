@@ -49,6 +49,7 @@ fn sized(bytes: u64) -> Arrival {
         hash: 0,
         random: 0,
         channel_backlog: Duration::ZERO,
+        channel_ahead: Duration::ZERO,
     }
 }
 
@@ -462,6 +463,39 @@ fn an_overloaded_channel_refuses_large_ones_of_low_priority() {
     started(ask(1, 9_999, 101));
     started(ask(1, 10_000, 100));
     started(ask(0, 10_000, 101));
+}
+
+#[test]
+fn an_overloaded_channel_refuses_what_would_be_late() {
+    let media = ClassSpec {
+        deadline: Some(ms(50)),
+        drop_late: true,
+        ..level(1)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![media],
+        max_requests: 10,
+        admission: Admission {
+            channel: Some(ChannelRule {
+                max_backlog: ms(100),
+                large_bytes: 10_000,
+                level: 3,
+            }),
+            ..Admission::default()
+        },
+        ..config(1)
+    });
+    let mut ask = |backlog, ahead| {
+        let arrival = Arrival {
+            channel_backlog: ms(backlog),
+            channel_ahead: ms(ahead),
+            ..sized(10)
+        };
+        station.arrive(at(0), &arrival)
+    };
+    assert_eq!(refused(ask(101, 51)), RefusalReason::Late);
+    started(ask(101, 50));
+    started(ask(100, 51));
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use sprat_scheduler::{
-    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size,
+    Time, WireCost,
 };
 
 /// A link and what a segment costs on it.
@@ -39,12 +40,26 @@ pub(crate) fn ms(ms: u64) -> Time {
 }
 
 pub(crate) fn egress(discipline: Discipline, pacer: Pacer) -> Egress {
+    egress_of(discipline, pacer, levels(16))
+}
+
+pub(crate) fn egress_of(discipline: Discipline, pacer: Pacer, classes: Vec<ClassSpec>) -> Egress {
     Egress::new(EgressConfig {
         discipline,
         pacer,
         max_flows: 1000,
         guard_factor: 8.0,
+        classes,
     })
+}
+
+/// Classes that differ by level alone: class 0 is of level 0, and so on.
+pub(crate) fn levels(count: u8) -> Vec<ClassSpec> {
+    let class = |level| ClassSpec {
+        level,
+        ..ClassSpec::default()
+    };
+    (0..count).map(class).collect()
 }
 
 /// Every discipline, with parameters that make it differ from the others on
@@ -106,8 +121,16 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(discipline: Discipline, link: Link) -> Self {
+        Self::with_classes(discipline, link, levels(16))
+    }
+
+    pub(crate) fn with_classes(
+        discipline: Discipline,
+        link: Link,
+        classes: Vec<ClassSpec>,
+    ) -> Self {
         Self {
-            egress: egress(discipline, Pacer::exact(link.rate_bits_per_s)),
+            egress: egress_of(discipline, Pacer::exact(link.rate_bits_per_s), classes),
             now: Time::ZERO,
             cost: link.cost,
             clients: Vec::new(),
@@ -121,18 +144,18 @@ impl Driver {
     }
 
     /// A response of `bytes` arrives that is said to be of `size`.
-    pub(crate) fn arrive_as(&mut self, level: u8, size: Size, bytes: u64) -> usize {
-        self.arrive_over(self.cost, level, size, bytes)
+    pub(crate) fn arrive_as(&mut self, class: usize, size: Size, bytes: u64) -> usize {
+        self.arrive_over(self.cost, class, size, bytes)
     }
 
     pub(crate) fn arrive_over(
         &mut self,
         cost: WireCost,
-        level: u8,
+        class: usize,
         size: Size,
         bytes: u64,
     ) -> usize {
-        let spec = FlowSpec { level, size, cost };
+        let spec = FlowSpec { class, size, cost };
         let id = self
             .egress
             .open(self.now, spec)

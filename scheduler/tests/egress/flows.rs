@@ -10,7 +10,7 @@ const MBIT: u64 = 1_000_000;
 
 fn spec(size: Size) -> FlowSpec {
     FlowSpec {
-        level: 0,
+        class: 0,
         size,
         cost: WireCost::ETHERNET_IPV4,
     }
@@ -144,6 +144,7 @@ fn flows_are_bounded() {
         pacer: Pacer::exact(8 * MBIT),
         max_flows: 2,
         guard_factor: 8.0,
+        classes: Vec::new(),
     });
     let first = egress.open(ms(0), spec(Size::Unknown)).unwrap();
     let second = egress.open(ms(0), spec(Size::Unknown)).unwrap();
@@ -217,7 +218,7 @@ fn any_cutoffs_are_accepted() {
         let bands = Discipline::Bands(Cutoffs::Fixed(cutoffs));
         let mut egress = egress(bands, Pacer::exact(8 * MBIT));
         let spec = FlowSpec {
-            level: 255,
+            class: 255,
             size: Size::Exact(2000),
             cost: plain(0, 0),
         };
@@ -226,40 +227,5 @@ fn any_cutoffs_are_accepted() {
         assert_eq!(granted(&mut egress).0, flow);
         assert!(egress.cutoffs().len() <= 15);
         assert!(egress.cutoffs().is_sorted());
-    }
-}
-
-#[test]
-fn the_backlog_is_what_the_open_flows_have_left() {
-    let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
-    assert_eq!(egress.backlog(), ms(0).since(ms(0)));
-    let flow = egress.open(ms(0), plain_spec(Size::Exact(3000))).unwrap();
-    let other = egress.open(ms(0), plain_spec(Size::Unknown)).unwrap();
-    // A megabyte a second; what is not known does not count.
-    assert_eq!(egress.backlog(), ms(3).since(ms(0)));
-    egress.ready(ms(0), flow, 1000);
-    assert_eq!(granted(&mut egress), (flow, 1000));
-    egress.sent(ms(0), flow, 600);
-    assert_eq!(egress.backlog().as_micros(), 2400);
-    let confidence = 0.5;
-    let bytes = 5000;
-    egress.resize(ms(0), other, Size::Estimate { bytes, confidence });
-    assert_eq!(egress.backlog().as_micros(), 7400);
-    egress.close(ms(0), flow);
-    assert_eq!(egress.backlog().as_micros(), 5000);
-    egress.resize(ms(0), other, Size::Exact(u64::MAX));
-    let third = egress
-        .open(ms(0), plain_spec(Size::Exact(u64::MAX)))
-        .unwrap();
-    egress.close(ms(0), other);
-    egress.close(ms(0), third);
-    assert!(egress.backlog().is_zero());
-}
-
-/// Without overhead on the wire.
-fn plain_spec(size: Size) -> FlowSpec {
-    FlowSpec {
-        cost: plain(1448, 0),
-        ..spec(size)
     }
 }

@@ -10,7 +10,7 @@ const GBIT: u64 = 1_000 * MBIT;
 fn first_grant(rate_bits_per_s: u64, cost: WireCost, ready: u64) -> u64 {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(rate_bits_per_s));
     let spec = FlowSpec {
-        level: 0,
+        class: 0,
         size: Size::Unknown,
         cost,
     };
@@ -60,7 +60,7 @@ fn the_next_grant_is_when_the_link_is_free() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
     assert_eq!(egress.next_wakeup(), None);
     let spec = FlowSpec {
-        level: 0,
+        class: 0,
         size: Size::Exact(934 + 1000),
         cost: plain(1000, 66),
     };
@@ -89,7 +89,7 @@ fn the_next_grant_is_when_the_link_is_free() {
 fn a_new_rate_holds_at_once_also_for_what_has_not_left() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
     let spec = FlowSpec {
-        level: 0,
+        class: 0,
         size: Size::Unknown,
         cost: plain(1000, 0),
     };

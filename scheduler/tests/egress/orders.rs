@@ -277,7 +277,7 @@ fn a_lower_level_goes_before_everything() {
 }
 
 #[test]
-fn levels_past_the_last_are_the_last() {
+fn classes_past_the_last_are_the_last() {
     let mut driver = Driver::new(Discipline::Fcfs, UNIT);
     driver.arrive_as(255, Size::Exact(1), 1);
     driver.arrive_as(15, Size::Exact(1), 1);

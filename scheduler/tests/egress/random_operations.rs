@@ -9,7 +9,7 @@ use sprat_scheduler::{
     Time, WireCost,
 };
 
-use crate::driver::plain;
+use crate::driver::{levels, plain};
 
 const MAX_FLOWS: usize = 12;
 const AGEING: u64 = 1_000_000;
@@ -53,8 +53,8 @@ fn spec() -> impl Strategy<Value = FlowSpec> {
         4 => Just(WireCost::ETHERNET_IPV4),
         1 => prop::sample::select(vec![plain(1, 0), plain(9000, 40), plain(0, u32::MAX)]),
     ];
-    let level = prop_oneof![4 => Just(0u8), 2 => 0u8..4, 1 => any::<u8>()];
-    (level, size(), cost).prop_map(|(level, size, cost)| FlowSpec { level, size, cost })
+    let class = prop_oneof![4 => Just(0usize), 2 => 0usize..4, 1 => any::<usize>()];
+    (class, size(), cost).prop_map(|(class, size, cost)| FlowSpec { class, size, cost })
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -142,6 +142,7 @@ impl Model {
             pacer: Pacer::exact(10_000_000),
             max_flows: MAX_FLOWS,
             guard_factor: 4.0,
+            classes: levels(16),
         });
         Self {
             discipline,
@@ -292,7 +293,7 @@ impl Model {
         let rank = |index: usize| {
             let flow = &self.flows[index];
             let seq = if total { index } else { 0 };
-            (flow.spec.level.min(15), flow.key(&self.discipline), seq)
+            (flow.spec.class.min(15), flow.key(&self.discipline), seq)
         };
         let ready = (0..self.flows.len()).filter(|&flow| self.flows[flow].ready > 0);
         assert_eq!(Some(rank(granted)), ready.map(rank).min());

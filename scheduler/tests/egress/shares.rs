@@ -97,7 +97,7 @@ fn a_new_flow_takes_its_first_turn_in_the_round_that_is_on() {
 
 fn open_ready(egress: &mut Egress, cost: WireCost) -> FlowId {
     let spec = FlowSpec {
-        level: 0,
+        class: 0,
         size: Size::Unknown,
         cost,
     };

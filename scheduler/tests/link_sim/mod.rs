@@ -219,6 +219,7 @@ impl<C: Controller> Sim<C> {
             pacer: Pacer::new(control.rate_bits_per_s()),
             max_flows: 1 << 20,
             guard_factor: 1e6,
+            classes: Vec::new(),
         });
         let mut sim = Self {
             now: Time::ZERO,
@@ -320,7 +321,7 @@ impl<C: Controller> Sim<C> {
                 .debit(self.now, u64::from(COST.connection_overhead));
         }
         let spec = FlowSpec {
-            level: 0,
+            class: 0,
             size: Size::Exact(conn.total),
             cost: COST,
         };

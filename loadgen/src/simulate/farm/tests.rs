@@ -1,5 +1,6 @@
+use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::Dispatch;
-use sprat_scheduler::station::{Admission, ClassSpec, Order, Scope};
+use sprat_scheduler::station::{Admission, Order, Scope};
 
 use super::*;
 use crate::simulate::measure::Measures;

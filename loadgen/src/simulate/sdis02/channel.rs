@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{bail, ensure};
 use sprat_scheduler::{
-    Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    ClassSpec, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time,
+    WireCost,
 };
 
 /// The bandwidth of table 1 is what is left for payload.
@@ -33,13 +34,14 @@ struct Reply {
 }
 
 impl Channel {
-    pub(super) fn new(bits_per_s: u64, replies_max: usize) -> Self {
+    pub(super) fn new(bits_per_s: u64, replies_max: usize, classes: Vec<ClassSpec>) -> Self {
         Self {
             egress: Egress::new(EgressConfig {
                 discipline: Discipline::Fair,
                 pacer: Pacer::exact(bits_per_s),
                 max_flows: replies_max,
                 guard_factor: 3.0,
+                classes,
             }),
             expected: None,
             replies: BTreeMap::new(),
@@ -62,11 +64,11 @@ impl Channel {
         &mut self,
         now: Time,
         task: usize,
-        level: u8,
+        class: usize,
         bytes: u64,
     ) -> anyhow::Result<bool> {
         let spec = FlowSpec {
-            level,
+            class,
             size: Size::Exact(bytes),
             cost: COST,
         };

@@ -97,7 +97,7 @@ struct Model<'a> {
 
 impl<'a> Model<'a> {
     fn new(setup: &'a Setup) -> Self {
-        let channel = |_| Channel::new(setup.channel_bits_per_s, setup.requests);
+        let channel = |_| Channel::new(setup.channel_bits_per_s, setup.requests, setup.classes());
         Self {
             setup,
             now: Time::ZERO,
@@ -210,8 +210,8 @@ impl<'a> Model<'a> {
         };
         self.servers.finish(self.now, ticket, present.task.bytes);
         present.place = Place::Channel(server);
-        let level = self.setup.level(present.class);
-        let idle = self.channels[server].send(self.now, number, level, present.task.bytes)?;
+        let (class, bytes) = (present.class, present.task.bytes);
+        let idle = self.channels[server].send(self.now, number, class, bytes)?;
         if idle {
             return self.channel_free(server);
         }
@@ -310,6 +310,7 @@ fn arrival(class: usize, task: &Task, random: u64) -> Arrival {
         hash: 0,
         random,
         channel_backlog: Duration::ZERO,
+        channel_ahead: Duration::ZERO,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::Dispatch;
-use sprat_scheduler::station::{Admission, ClassSpec, Order, Scope, StationConfig};
+use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
 
 use super::workload::Tasks;
 use crate::simulate::farm::endpoint;
@@ -62,8 +63,13 @@ impl Setup {
     }
 
     /// The priority of a class where it matters.
-    pub(super) fn level(&self, class: usize) -> u8 {
+    fn level(&self, class: usize) -> u8 {
         if self.prioritized { class as u8 } else { 0 }
+    }
+
+    /// High and low, for the servers and their channels.
+    pub(super) fn classes(&self) -> Vec<ClassSpec> {
+        (0..CLASSES).map(|class| self.class(class)).collect()
     }
 
     fn class(&self, class: usize) -> ClassSpec {
@@ -105,7 +111,7 @@ impl Setup {
         StationConfig {
             dispatch: self.dispatch.clone(),
             endpoints: (0..SERVERS).map(endpoint).collect(),
-            classes: (0..CLASSES).map(|class| self.class(class)).collect(),
+            classes: self.classes(),
             max_waiting: self.queue,
             ..self.station()
         }

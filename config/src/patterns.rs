@@ -1,0 +1,191 @@
+//! What requests are recognised by: header fields, methods, media types, code
+//! points.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use crate::decode::{Class, shortened};
+use crate::resolved::TextPattern;
+use crate::scalars::{Fault, Leaf};
+
+/// RFC 9110 5.6.2.
+fn is_token(text: &str) -> bool {
+    let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
+    (1..=64).contains(&text.len()) && text.bytes().all(valid)
+}
+
+const TOKEN_PATTERN: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$";
+
+/// The name of a header field or a cookie.
+#[derive(Clone, Debug)]
+pub(crate) struct HeaderName(pub(crate) String);
+
+impl Leaf for HeaderName {
+    fn expected() -> Cow<'static, str> {
+        "a name of a header field or cookie, such as X-Tier".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": TOKEN_PATTERN})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match is_token(text) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A value, or how it begins.
+#[derive(Clone, Debug)]
+pub(crate) struct ValuePattern(pub(crate) TextPattern);
+
+impl Leaf for ValuePattern {
+    fn expected() -> Cow<'static, str> {
+        "a value, such as gold, or how it begins, such as gold*".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[ -)+-~]{0,256}\\*?$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let (text, begins) = match text.strip_suffix('*') {
+            Some(start) => (start, true),
+            None => (text, false),
+        };
+        if text.len() > 256 || !text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+            return Err(Fault::PLAIN);
+        }
+        if text.contains('*') {
+            let help = "leave out what follows the first one".to_owned();
+            return Err(Fault::new("a `*` stands at the end only", help));
+        }
+        Ok(Self(match begins {
+            true => TextPattern::Prefix(text.to_owned()),
+            false => TextPattern::Exact(text.to_owned()),
+        }))
+    }
+}
+
+/// A file's extension, without the dot.
+#[derive(Clone, Debug)]
+pub(crate) struct Extension(pub(crate) String);
+
+impl Leaf for Extension {
+    fn expected() -> Cow<'static, str> {
+        "an extension without its dot, such as html".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[A-Za-z0-9_+~-]{1,32}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        if let Some(rest) = text.strip_prefix('.') {
+            return Err(Fault::help(format!("write {}", shortened(rest))));
+        }
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b"_+~-".contains(&b);
+        match (1..=32).contains(&text.len()) && text.bytes().all(valid) {
+            true => Ok(Self(text.to_ascii_lowercase())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A method; methods are case-sensitive (RFC 9110 9.1).
+#[derive(Clone, Debug)]
+pub(crate) struct MethodName(pub(crate) String);
+
+impl Leaf for MethodName {
+    fn expected() -> Cow<'static, str> {
+        "a method, such as GET".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[A-Z0-9_-]{1,32}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let valid = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b"_-".contains(&b);
+        if (1..=32).contains(&text.len()) && text.bytes().all(valid) {
+            return Ok(Self(text.to_owned()));
+        }
+        let upper = text.to_ascii_uppercase();
+        match is_token(text) && upper != text {
+            true => Err(Fault::help(format!("write {upper}"))),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A media type, or all subtypes of one.
+#[derive(Clone, Debug)]
+pub(crate) struct MediaType(pub(crate) TextPattern);
+
+impl Leaf for MediaType {
+    fn expected() -> Cow<'static, str> {
+        "a media type, such as application/json or image/*".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9!#$&^_.+-]{1,64}/([A-Za-z0-9!#$&^_.+-]{1,64}|\\*)$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let lower = text.to_ascii_lowercase();
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b);
+        let name = |name: &str| (1..=64).contains(&name.len()) && name.bytes().all(valid);
+        match lower.split_once('/') {
+            Some((kind, "*")) if name(kind) => Ok(Self(TextPattern::Prefix(format!("{kind}/")))),
+            Some((kind, subtype)) if name(kind) && name(subtype) => {
+                Ok(Self(TextPattern::Exact(lower)))
+            }
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A differentiated services code point, by number or by name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dscp(pub(crate) u8);
+
+impl Leaf for Dscp {
+    const NUMBER: bool = true;
+
+    fn expected() -> Cow<'static, str> {
+        "a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": 63},
+            {"type": "string", "pattern": "^([eE][fF]|[lL][eE]|[cC][sS][0-7]|[aA][fF][1-4][1-3]|0*[0-9]|0*[1-5][0-9]|0*6[0-3])$"},
+        ]})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let lower = text.to_ascii_lowercase();
+        let digit = |at: usize, highest: u8| {
+            let digit = lower.as_bytes().get(at)?.checked_sub(b'0')?;
+            (digit <= highest).then_some(digit)
+        };
+        let number = || lower.parse().ok().filter(|&number: &u8| number < 64);
+        let named = match (lower.get(..2), lower.len()) {
+            // RFC 3246, RFC 8622, RFC 2474 and RFC 2597.
+            (Some("ef"), 2) => Some(46),
+            (Some("le"), 2) => Some(1),
+            (Some("cs"), 3) => digit(2, 7).map(|class| class * 8),
+            (Some("af"), 4) => digit(2, 4)
+                .zip(digit(3, 3))
+                .and_then(|(class, drop)| (class > 0 && drop > 0).then_some(class * 8 + drop * 2)),
+            _ => number(),
+        };
+        named.map(Self).ok_or(Fault::PLAIN)
+    }
+}

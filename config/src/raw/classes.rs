@@ -1,0 +1,121 @@
+//! Priority classes and admission as they are written.
+
+use super::{Limit, SomeBytes, Timeout};
+use crate::addresses::{Cidr, Host, UrlPath};
+use crate::containers::{List, Or};
+use crate::names::Name;
+use crate::numbers::Share;
+use crate::patterns::{Dscp, Extension, HeaderName, MediaType, MethodName, ValuePattern};
+use crate::record::record;
+use crate::scalars::{BitRate, Count, Flag, Off, Time, Unlimited};
+
+/// A priority level; 0 is served first.
+pub(crate) type Level = Count<0, 15>;
+
+record! {
+    /// A priority class.
+    closed struct Class {
+        /// Priority level: 0 is served first, before backends and on the
+        /// uplink.
+        default("3") level: Level,
+        /// Share of the uplink among the classes of one level that have
+        /// something to send, relative to theirs.
+        default("1") weight: Count<1, 1000>,
+        /// Requests of the class in service at a time (EH99's limited pool):
+        /// at each cluster, and on the uplink.
+        default("unlimited") max_concurrency: Or<Unlimited, Limit>,
+        /// What all responses of the class together get of the uplink (EH99).
+        default("unlimited") rate: Or<Unlimited, BitRate>,
+        /// Send only while no other class has anything to send, or has begun
+        /// and not ended a response (EH99's future work).
+        default("false") idle_only: Flag,
+        /// From a request's arrival to when its response must begin; waiting
+        /// requests are ordered by it under `order: edf`.
+        default("off") deadline: Or<Off, Timeout>,
+        /// Refuse a request that would begin after its deadline, rather than
+        /// delay it.
+        default("false") drop_late: Flag,
+        /// Waiting requests are ordered by it under `order: value`, the
+        /// highest first.
+        default("0") value: Count<0, 1_000_000>,
+        /// Refuse some of the class's requests before the wait queue is full
+        /// (SDIS02).
+        default("off") early_discard: Or<Off, EarlyDiscard>,
+        /// How long a request may wait for an endpoint; the cluster's
+        /// `wait_queue.timeout` if absent.
+        optional queue_timeout: Or<Off, Timeout>,
+    }
+
+    /// Where early discard begins and where it takes all, as shares of the
+    /// wait queue, on its averaged length (SDIS02 3.2).
+    closed struct EarlyDiscard {
+        /// None is refused up to here; then more and more.
+        default("0.5") from: Share,
+        /// All are refused from here on.
+        default("1") to: Share,
+    }
+
+    /// Which requests belong to a class.
+    closed struct ClassRule {
+        /// What a request must look like: all of these.
+        required matches as "match": ClassMatch,
+        /// The class.
+        required class: Name,
+    }
+
+    /// What a request must look like to belong to a class; every key that is
+    /// given must hold.
+    closed struct ClassMatch {
+        /// The client's address is in one of these.
+        optional clients: List<Cidr, 1>,
+        /// The connection was marked with one of these code points (RFC 2474).
+        optional dscp: List<Dscp, 1>,
+        /// Any of these hosts, without port; `*.example.org` is every name
+        /// below `example.org`.
+        optional hosts: List<Host, 1>,
+        /// This path alone.
+        optional path: UrlPath,
+        /// This path and all below it.
+        optional prefix: UrlPath,
+        /// The path's last segment ends in one of these, after a dot.
+        optional extensions: List<Extension, 1>,
+        /// Any of these methods.
+        optional methods: List<MethodName, 1>,
+        /// Header fields that it must all have.
+        optional headers: List<FieldMatch, 1>,
+        /// Cookies that it must all have.
+        optional cookies: List<FieldMatch, 1>,
+        /// The request's body is of one of these types.
+        optional content_types: List<MediaType, 1>,
+        /// Any of these urgencies (RFC 9218), 3 if the client says nothing.
+        optional urgency: List<Count<0, 7>, 1>,
+    }
+
+    /// A header field or a cookie.
+    closed struct FieldMatch {
+        /// Its name.
+        required name: HeaderName,
+        /// Its value, or the beginning of it before a `*`; any if absent.
+        optional value: ValuePattern,
+    }
+
+    /// Whom to turn away when there is too much to do (SDIS02 3.2).
+    closed struct Admission {
+        /// The time over which the length of wait queues is averaged, so that
+        /// a burst that passes discards nobody.
+        default("500ms") averaging: Time<0>,
+        /// What to do when the uplink is overloaded.
+        default("off") channel: Or<Off, Channel>,
+    }
+
+    /// The uplink is overloaded: large requests of low classes are refused,
+    /// and those of a class with `drop_late` that would be late (SDIS02 3.2).
+    closed struct Channel {
+        /// Overloaded: what open responses have left would take longer.
+        required max_backlog: Timeout,
+        /// Large: of this size or more, as far as sizes are known.
+        default("100KB") large: SomeBytes,
+        /// Low: of this level or one after it.
+        default("4") level: Level,
+    }
+}

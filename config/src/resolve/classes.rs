@@ -1,0 +1,209 @@
+//! Classes, the rules that lead to them, and admission.
+
+use sprat_scheduler::classes::MAX_CLASSES;
+
+use super::{each, size, time};
+use crate::decode::{Field, similar};
+use crate::diagnostic::Reporter;
+use crate::raw;
+use crate::resolved::*;
+use crate::wording::listed;
+
+/// Classes that are there without being configured.
+const BUILT_IN: [&str; 2] = ["default", "background"];
+
+/// Classes and rules; none if there is an error in one.
+pub(super) fn resolve(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Classes> {
+    let mut list = Some(Vec::new());
+    let named = file.classes.optional()?.map_or(&[][..], |named| &named.0);
+    let own = |name: &str| {
+        named
+            .iter()
+            .any(|(n, _)| n.get().is_some_and(|n| n == name))
+    };
+    let most = MAX_CLASSES - BUILT_IN.iter().filter(|name| !own(name)).count();
+    if let Some((extra, _)) = named.get(most) {
+        let message = format!("there are more than {most} classes");
+        let help = "remove this one and those after it".to_owned();
+        reporter.error(&extra.span, message, Some(help));
+        list = None;
+    }
+    for (name, field) in named {
+        let resolved = field
+            .get()
+            .and_then(|raw| class(name.get()?, raw, reporter));
+        match (resolved, &mut list) {
+            (Some(class), Some(list)) => list.push(class),
+            _ => list = None,
+        }
+    }
+    let names: Vec<&str> = named
+        .iter()
+        .filter_map(|(name, _)| name.get().map(String::as_str))
+        .chain(BUILT_IN)
+        .collect();
+    let mut rules = Some(Vec::new());
+    let raw_rules = file.class_rules.optional()?;
+    for field in raw_rules.map_or(&[][..], |list| &list.0) {
+        match (rule(field, &names, reporter), &mut rules) {
+            (Some(rule), Some(rules)) => rules.push(rule),
+            _ => rules = None,
+        }
+    }
+    let (list, rules) = (list?, rules?);
+    Some(Classes::with(list, |list| {
+        let index = |name: &str| list.iter().position(|class| class.name == name);
+        let known = rules.into_iter().map(|(matches, name, line)| ClassRule {
+            matches,
+            class: index(&name).unwrap_or_default(),
+            line: Some(line),
+        });
+        known.collect()
+    }))
+}
+
+fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Class> {
+    let deadline = raw.deadline.get()?.value().map(|time| time.0);
+    let drop_late = raw.drop_late.copied()?.0;
+    if drop_late && deadline.is_none() {
+        let message = "a class without a `deadline` is never late".to_owned();
+        let help = "give it a `deadline`, or leave `drop_late` out".to_owned();
+        reporter.error(&raw.drop_late.span, message, Some(help));
+        return None;
+    }
+    let drop_thresholds = match raw.early_discard.get()?.value() {
+        None => (1.0, 1.0),
+        Some(discard) => {
+            let (from, to) = (discard.from.copied()?.0, discard.to.copied()?.0);
+            if from >= to {
+                let message = "early discard would take all before it begins".to_owned();
+                let help = "`from` is below `to`, such as {from: 0.5, to: 0.9}".to_owned();
+                reporter.error(&raw.early_discard.span, message, Some(help));
+                return None;
+            }
+            (from, to)
+        }
+    };
+    let pool = raw.max_concurrency.get()?.value();
+    Some(Class {
+        name: name.to_owned(),
+        spec: ClassSpec {
+            level: u8::try_from(raw.level.copied()?.0).ok()?,
+            weight: u32::try_from(raw.weight.copied()?.0).ok()?,
+            max_concurrency: pool.map_or(usize::MAX, |pool| size(pool.0)),
+            rate_bits_per_s: raw.rate.get()?.value().map(|rate| rate.0),
+            idle_only: raw.idle_only.copied()?.0,
+            timeout: None,
+            drop_thresholds,
+            deadline,
+            drop_late,
+            value: u32::try_from(raw.value.copied()?.0).ok()?,
+        },
+        queue_timeout: match raw.queue_timeout.optional()? {
+            None => QueueTimeout::Cluster,
+            Some(own) => QueueTimeout::Own(own.value().map(|time| time.0)),
+        },
+    })
+}
+
+/// A rule, the name of its class, and its line.
+fn rule(
+    field: &Field<raw::ClassRule>,
+    names: &[&str],
+    reporter: &mut Reporter<'_>,
+) -> Option<(ClassMatch, String, usize)> {
+    let raw = field.get()?;
+    let matches = class_match(raw.matches.get()?, reporter);
+    let name = &raw.class.get()?.0;
+    if !names.contains(&name.as_str()) {
+        let message = format!("there is no class `{name}`");
+        let help = match similar(name, names.iter().copied()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("the classes are {}", listed(names.iter().copied())),
+        };
+        reporter.error(&raw.class.span, message, Some(help));
+        return None;
+    }
+    let line = reporter.line_of(field.span.start);
+    Some((matches?, name.clone(), line))
+}
+
+/// A list that may be absent.
+macro_rules! listed_in {
+    ($field:expr, $each:expr) => {
+        match $field.optional()? {
+            Some(_) => each(&$field, $each)?,
+            None => Vec::new(),
+        }
+    };
+}
+
+fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<ClassMatch> {
+    if raw.path.given && raw.prefix.given {
+        let message = "a rule takes `path` or `prefix`, not both".to_owned();
+        let help = "make two rules of it, or remove one of them".to_owned();
+        reporter.error(&raw.prefix.span, message, Some(help));
+        return None;
+    }
+    let field = |field: &raw::FieldMatch| {
+        Some(FieldMatch {
+            name: field.name.get()?.0.clone(),
+            value: field.value.optional()?.map(|value| value.0.clone()),
+        })
+    };
+    Some(ClassMatch {
+        clients: listed_in!(raw.clients, |cidr| Some(cidr.0)),
+        dscp: listed_in!(raw.dscp, |dscp| Some(dscp.0)),
+        hosts: listed_in!(raw.hosts, |host| Some(host.0.clone())),
+        path: match (raw.path.optional()?, raw.prefix.optional()?) {
+            (Some(path), _) => PathPattern::Exact(path.0.clone()),
+            (None, Some(prefix)) => PathPattern::Prefix(prefix.0.clone()),
+            (None, None) => PathPattern::Any,
+        },
+        extensions: listed_in!(raw.extensions, |extension| Some(extension.0.clone())),
+        methods: listed_in!(raw.methods, |method| Some(method.0.clone())),
+        headers: listed_in!(raw.headers, field),
+        cookies: listed_in!(raw.cookies, field),
+        content_types: listed_in!(raw.content_types, |kind| Some(kind.0.clone())),
+        urgency: listed_in!(raw.urgency, |urgency| u8::try_from(urgency.0).ok()),
+        prefetch: false,
+    })
+}
+
+/// Warns of keys that order the uplink where nothing is paced.
+pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Reporter<'_>) {
+    let why = match (&uplink.engine, uplink.rate) {
+        (Engine::Kernel(_), _) => "`engine: kernel` orders by size alone",
+        (Engine::Pace, Rate::Unlimited) => "with `rate: unlimited` nothing is ordered",
+        (Engine::Pace, Rate::Auto | Rate::Fixed(_)) => return,
+    };
+    let classes = file.classes.get().map_or(&[][..], |named| &named.0);
+    for class in classes.iter().filter_map(|(_, class)| class.get()) {
+        let keys = [
+            ("weight", &class.weight.span, class.weight.given),
+            ("rate", &class.rate.span, class.rate.given),
+            ("idle_only", &class.idle_only.span, class.idle_only.given),
+        ];
+        for (key, span, _) in keys.into_iter().filter(|(.., given)| *given) {
+            let message = format!("`{key}` has no effect on this uplink");
+            let help = format!("{why}: it takes `engine: pace` and a `rate`, or `rate: auto`");
+            reporter.warning(span, message, Some(help));
+        }
+    }
+}
+
+/// Whom to turn away.
+pub(super) fn admission(raw: &raw::Admission) -> Option<Admission> {
+    let channel = match raw.channel.get()?.value() {
+        None => None,
+        Some(channel) => Some(ChannelRule {
+            max_backlog: time(&channel.max_backlog)?,
+            large_bytes: channel.large.copied()?.0,
+            level: u8::try_from(channel.level.copied()?.0).ok()?,
+        }),
+    };
+    Some(Admission {
+        averaging: raw.averaging.copied()?.0,
+        channel,
+    })
+}

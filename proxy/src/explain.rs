@@ -1,0 +1,291 @@
+//! `sprat explain`: what would become of a request, and why, without serving
+//! it. The same code decides as in operation.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use serde_json::{Value, json};
+use sprat_config::Config;
+use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, PathPattern, Route};
+use sprat_scheduler::station::{Arrival, Station, Verdict};
+use sprat_scheduler::{Size, Time};
+
+use crate::classify::{Asked, Classified, Classifier};
+use crate::routing;
+use crate::upstream::{affinity_hash, station_config};
+
+/// A request to explain.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Request {
+    /// The request: `METHOD URL`, such as 'GET http://www.example.org/a.html'.
+    #[arg(long, value_name = "METHOD URL", value_parser = RequestLine::from_str)]
+    request: RequestLine,
+    /// A header field, `NAME: VALUE`; may be given several times.
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// The client's address.
+    #[arg(long, value_name = "ADDR", default_value = "192.0.2.1")]
+    client: IpAddr,
+    /// The code point that the client's packets are marked with, 0 to 63.
+    #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(0..64))]
+    dscp: Option<u8>,
+    /// The response's size, as if it had been seen before, such as 20KB.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug)]
+struct RequestLine {
+    method: Method,
+    uri: Uri,
+}
+
+impl FromStr for RequestLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write METHOD URL, such as 'GET http://www.example.org/a.html'".to_owned();
+        let (method, target) = text.split_once(' ').ok_or_else(wrong)?;
+        let method = method.parse().map_err(|_| wrong())?;
+        let uri: Uri = target.trim().parse().map_err(|_| wrong())?;
+        let host = uri.authority().map(http::uri::Authority::as_str);
+        match host.and_then(routing::host_without_port) {
+            Some(_) => Ok(Self { method, uri }),
+            None => Err(wrong()),
+        }
+    }
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || "write NAME: VALUE, such as 'Cookie: tier=gold'".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let name = name.trim().parse().map_err(|_| wrong())?;
+    Ok((name, value.trim().parse().map_err(|_| wrong())?))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    sprat_config::units::parse_bytes(text).map_err(|error| error.to_string())
+}
+
+/// Explains a request, in text or JSON.
+///
+/// # Errors
+///
+/// A configuration that cannot be served.
+pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> {
+    let explained = explain(config, request)?;
+    match request.json {
+        true => Ok(serde_json::to_string_pretty(&explained)?),
+        false => Ok(text(&explained)),
+    }
+}
+
+fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
+    let RequestLine { method, uri } = &request.request;
+    let authority = uri.authority().context("a URL has a host")?;
+    let host = routing::host_without_port(authority.as_str()).context("a URL has a host")?;
+    let headers: HeaderMap = request.headers.iter().cloned().collect();
+    let classifier = Classifier::new(&config.classes)?;
+    let classified = classifier.classify(&Asked {
+        client: request.client,
+        dscp: request.dscp,
+        host,
+        path: uri.path(),
+        method,
+        headers: &headers,
+    });
+    let routes = routing::routes(config)?;
+    let route = routing::position(&routes, host, uri.path());
+    let (size, source) = match (method == Method::HEAD, request.size) {
+        (true, _) => (
+            Size::Exact(0),
+            "exact: a HEAD request's response has no body",
+        ),
+        (false, Some(bytes)) => (
+            Size::Estimate {
+                bytes,
+                confidence: 1.0,
+            },
+            "estimate: what --size says the catalogue holds",
+        ),
+        (false, None) => (
+            Size::Unknown,
+            "unknown: until the first response, the catalogue holds nothing",
+        ),
+    };
+    let mut explained = json!({
+        "request": format!("{method} {uri}"),
+        "client": request.client.to_string(),
+        "class": class(&config.classes.list[classified.class]),
+        "rule": rule(config, classified),
+        "size": {"bytes": size.bytes(), "source": source},
+        "route": Value::Null,
+        "endpoints": Value::Null,
+    });
+    if let Some(index) = route {
+        let route = &config.routes[index];
+        let hash = affinity_hash(
+            route.cluster.hash_key,
+            request.client.to_canonical().to_string().as_bytes(),
+            host,
+            uri,
+        );
+        let arrival = Arrival {
+            class: classified.class,
+            size,
+            hash,
+            random: 0,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
+        };
+        explained["route"] = route_value(index, route);
+        explained["endpoints"] = endpoints(config, &route.cluster, &arrival);
+    }
+    Ok(explained)
+}
+
+fn class(class: &Class) -> Value {
+    let spec = &class.spec;
+    let pool = Some(spec.max_concurrency).filter(|&pool| pool < usize::MAX);
+    json!({
+        "name": class.name,
+        "level": spec.level,
+        "weight": spec.weight,
+        "max_concurrency": pool,
+        "rate_bits_per_s": spec.rate_bits_per_s,
+        "idle_only": spec.idle_only,
+    })
+}
+
+fn rule(config: &Config, classified: Classified) -> Value {
+    let Some(index) = classified.rule else {
+        return json!({"number": null, "line": null, "why": "no rule matches"});
+    };
+    let line = config.classes.rules[index].line;
+    let why = match line {
+        Some(line) => format!("rule {} of class_rules, line {line}, matches", index + 1),
+        None => "built in: the client says that it is prefetching".to_owned(),
+    };
+    json!({"number": line.map(|_| index + 1), "line": line, "why": why})
+}
+
+fn route_value(index: usize, route: &Route) -> Value {
+    let hosts = route.matches.hosts.iter().map(|host| match host {
+        HostPattern::Exact(name) => name.clone(),
+        HostPattern::Suffix(suffix) => format!("*{suffix}"),
+    });
+    let path = match &route.matches.path {
+        PathPattern::Any => "any path".to_owned(),
+        PathPattern::Exact(path) => format!("the path {path}"),
+        PathPattern::Prefix(prefix) => format!("the prefix {prefix}"),
+    };
+    json!({
+        "number": index + 1,
+        "hosts": hosts.collect::<Vec<_>>(),
+        "path": path,
+        "cluster": route.cluster.name,
+    })
+}
+
+/// The endpoints in the order in which they would be tried by a cluster where
+/// nothing else goes on.
+fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
+    let specs = station_config(cluster, &config.classes.list, &config.admission);
+    let mut station = Station::new(specs);
+    let intervals = station.intervals().map(<[_]>::to_vec);
+    let mut order = Vec::new();
+    let mut verdict = station.arrive(Time::ZERO, arrival);
+    while let Verdict::Start { ticket, endpoint } = verdict {
+        let own = &cluster.endpoints[endpoint];
+        let interval = intervals.as_ref().map(|intervals| intervals[endpoint]);
+        order.push(json!({
+            "address": own.address.to_string(),
+            "weight": own.weight,
+            "reserved": own.reserved,
+            "sizes": interval.map(|(from, to)| json!({"from": from, "to": to})),
+        }));
+        verdict = station.fail(Time::ZERO, ticket);
+    }
+    let why = match cluster.dispatch {
+        Dispatch::RoundRobin => "in turn, by weight; this is the first turn",
+        Dispatch::Random => "at random, by weight; this is one draw",
+        Dispatch::P2c => "the less loaded of two drawn at random; this is one draw",
+        Dispatch::LeastRequest => "the fewest requests for its weight; all are idle here",
+        Dispatch::Psqf => "the fewest requests of this class's level or above; all are idle here",
+        Dispatch::Rpsq { .. } => {
+            "the fewest requests of this class's level or above, reserved endpoints for the \
+             highest class alone; all are idle here"
+        }
+        Dispatch::LeastWork => "the fewest bytes outstanding for its weight; all are idle here",
+        Dispatch::Sita(_) => "the one whose interval the size falls into, then those above",
+        Dispatch::RingHash | Dispatch::Maglev => "by the hash of what it asks for",
+    };
+    json!({"order": order, "why": why})
+}
+
+fn text(explained: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut out = String::new();
+    let mut line = |name: &str, text: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{name:<10}{text}");
+    };
+    line("request", &word(&explained["request"]));
+    line("client", &word(&explained["client"]));
+    let route = &explained["route"];
+    if route.is_null() {
+        line("route", "none: the request is answered 404");
+    } else {
+        let hosts = route["hosts"].as_array().map(Vec::as_slice);
+        let hosts: Vec<String> = hosts.unwrap_or_default().iter().map(word).collect();
+        let hosts = match hosts.is_empty() {
+            true => "any host".to_owned(),
+            false => hosts.join(", "),
+        };
+        let (number, path) = (&route["number"], word(&route["path"]));
+        let cluster = word(&route["cluster"]);
+        line("route", &format!("{number} ({hosts}, {path}) to {cluster}"));
+    }
+    let class = &explained["class"];
+    let mut described = format!("{}, level {}", word(&class["name"]), class["level"]);
+    for (key, name) in [
+        ("max_concurrency", "at a time"),
+        ("rate_bits_per_s", "bit/s for all of it"),
+    ] {
+        if !class[key].is_null() {
+            let _ = write!(described, ", {} {name}", class[key]);
+        }
+    }
+    if class["idle_only"] == true {
+        described.push_str(", only while the others have nothing");
+    }
+    line("class", &described);
+    line("rule", &word(&explained["rule"]["why"]));
+    let size = &explained["size"];
+    let source = word(&size["source"]);
+    match size["bytes"].as_u64() {
+        Some(bytes) => line("size", &format!("{bytes} bytes, {source}")),
+        None => line("size", &source),
+    }
+    let order = explained["endpoints"]["order"].as_array();
+    for (index, endpoint) in order.into_iter().flatten().enumerate() {
+        let name = if index == 0 { "endpoints" } else { "" };
+        let mut described = format!("{}. {}", index + 1, word(&endpoint["address"]));
+        let sizes = &endpoint["sizes"];
+        if !sizes.is_null() {
+            let _ = write!(described, " ({} to {} bytes)", sizes["from"], sizes["to"]);
+        }
+        line(name, &described);
+    }
+    if !explained["endpoints"].is_null() {
+        line("", &word(&explained["endpoints"]["why"]));
+    }
+    out
+}

@@ -1,0 +1,108 @@
+//! Priority classes: what belonging to one means, on the uplink and before a
+//! backend (SDIS02 section 2; EH99).
+//!
+//! On the uplink a class is served by strict level, then by weight, with an
+//! aggregate rate and a limited pool if it has them, and `idle_only` classes
+//! take what all the others leave. Inside a class the discipline orders.
+
+mod arbiter;
+mod idle;
+
+use std::time::Duration;
+
+pub(crate) use arbiter::{Arbiter, Turn};
+
+/// Levels at most; 0 is served before 1.
+pub const MAX_LEVELS: usize = 16;
+
+/// Classes at most: who is next is found by looking at each.
+pub const MAX_CLASSES: usize = 32;
+
+/// A priority class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassSpec {
+    /// Priority level, below [`MAX_LEVELS`]; 0 is served first.
+    pub level: u8,
+    /// Share of the uplink among the classes of one level that have something
+    /// to send, relative to theirs; at least 1.
+    pub weight: u32,
+    /// Requests in service at a time (EH99 4, the limited pool): at a
+    /// station, over all its endpoints; on the uplink, responses that have
+    /// begun and are not over.
+    pub max_concurrency: usize,
+    /// What all of its responses together get of the uplink, in bits per
+    /// second on the wire (EH99 4, the third mechanism).
+    pub rate_bits_per_s: Option<u64>,
+    /// Sends only while no other class has anything ready, or begun and not
+    /// yet over (EH99 7).
+    pub idle_only: bool,
+    /// How long a request may wait before it is refused, so that what starves
+    /// frees what it holds (SDIS02 5.5).
+    pub timeout: Option<Duration>,
+    /// Shares of the queue's bound between which early discard takes more and
+    /// more of the class's requests, and past which it takes all. At the
+    /// second, an endpoint's queue is closed to the class (SDIS02 3.2).
+    pub drop_thresholds: (f64, f64),
+    /// From arrival to when the response must have begun, for ordering by
+    /// deadline.
+    pub deadline: Option<Duration>,
+    /// A request that would begin after its deadline is refused, not delayed.
+    pub drop_late: bool,
+    /// For ordering by value: the highest first.
+    pub value: u32,
+}
+
+impl Default for ClassSpec {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            weight: 1,
+            max_concurrency: usize::MAX,
+            rate_bits_per_s: None,
+            idle_only: false,
+            timeout: None,
+            drop_thresholds: (1.0, 1.0),
+            deadline: None,
+            drop_late: false,
+            value: 0,
+        }
+    }
+}
+
+/// Whether the uplink's order by class is more than an order by level: then a
+/// single queue, whose ranks begin with the level, is not enough.
+pub(crate) fn need_arbiter(classes: &[ClassSpec]) -> bool {
+    let shared = |(index, class): (usize, &ClassSpec)| {
+        let others = &classes[index + 1..];
+        others.iter().any(|other| other.level == class.level)
+    };
+    let limited = |class: &ClassSpec| {
+        class.idle_only || class.rate_bits_per_s.is_some() || class.max_concurrency < usize::MAX
+    };
+    classes.iter().any(limited) || classes.iter().enumerate().any(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_alone_need_no_arbiter() {
+        let level = |level| ClassSpec {
+            level,
+            ..ClassSpec::default()
+        };
+        assert!(!need_arbiter(&[]));
+        assert!(!need_arbiter(&[level(3), level(0), level(15)]));
+        assert!(need_arbiter(&[level(3), level(0), level(3)]));
+        let with = |change: fn(&mut ClassSpec)| {
+            let mut class = level(1);
+            change(&mut class);
+            need_arbiter(&[level(0), class])
+        };
+        assert!(with(|class| class.idle_only = true));
+        assert!(with(|class| class.rate_bits_per_s = Some(1)));
+        assert!(with(|class| class.max_concurrency = 5));
+        assert!(!with(|class| class.value = 5));
+    }
+}

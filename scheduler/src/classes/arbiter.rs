@@ -1,0 +1,293 @@
+//! Which class sends next: strict levels, then weights; rate limits, limited
+//! pools, and classes that take what the others leave.
+//!
+//! Weights are start-time fair queueing over classes (Goyal, Vin and Cheng
+//! 1996), in bytes: a class that has nothing to send, or may not, saves up
+//! nothing.
+
+use std::time::Duration;
+
+use super::idle::IdleGate;
+use super::{ClassSpec, MAX_LEVELS};
+use crate::queue::{Positions, Rank, RankHeap};
+use crate::{Pacer, Time};
+
+/// Bits of fraction in a class's virtual time, so that a byte counts at any
+/// weight.
+const FRACTION: u32 = 10;
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// This slot's, which is no longer in the queue.
+    Slot(u32),
+    /// Nobody's before `until`; without one, before something else happens.
+    Nobody { until: Option<Time> },
+}
+
+/// Where a class stands in the order: the least goes first. The order of the
+/// fields is the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    idle_only: bool,
+    level: u8,
+    virtual_time: u64,
+    index: usize,
+}
+
+/// The flows that are ready, by class.
+#[derive(Clone, Debug)]
+pub(crate) struct Arbiter {
+    classes: Vec<Class>,
+    /// By level: the virtual time of the class served last there.
+    virtual_times: [u64; MAX_LEVELS],
+    /// By slot.
+    positions: Positions,
+    /// By slot, for classes with a limited pool.
+    seated: Vec<bool>,
+    ready: usize,
+    gate: IdleGate,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    level: u8,
+    weight: u32,
+    idle_only: bool,
+    /// Its responses hold the background back.
+    foreground: bool,
+    /// Virtual clock of its aggregate rate.
+    pacer: Option<Pacer>,
+    /// Bytes sent over weight.
+    virtual_time: u64,
+    /// Places in its pool, and how many are taken.
+    pool: usize,
+    taken: usize,
+    /// Flows with a place; all of them if the pool is not limited.
+    seated: RankHeap,
+    /// Flows that wait for a place.
+    unseated: RankHeap,
+}
+
+impl Class {
+    fn new(spec: &ClassSpec, link: &Pacer) -> Self {
+        let pacer = |rate| {
+            // As exact as the link's own.
+            let mut pacer = link.clone();
+            pacer.change_rate(Time::ZERO, rate);
+            pacer
+        };
+        Self {
+            level: spec.level.min(MAX_LEVELS as u8 - 1),
+            weight: spec.weight.max(1),
+            idle_only: spec.idle_only,
+            // One with a limit of its own waits for that, not for the link.
+            foreground: !spec.idle_only && spec.rate_bits_per_s.is_none(),
+            pacer: spec.rate_bits_per_s.map(pacer),
+            virtual_time: 0,
+            pool: spec.max_concurrency,
+            taken: 0,
+            seated: RankHeap::default(),
+            unseated: RankHeap::default(),
+        }
+    }
+
+    fn is_limited(&self) -> bool {
+        self.pool < usize::MAX
+    }
+
+    /// The first of its flows that may send, and whether it has a place.
+    fn first(&self) -> Option<(u32, bool)> {
+        let seated = self.seated.first().map(|(rank, slot)| (rank, slot, true));
+        let next = self.unseated.first().filter(|_| self.taken < self.pool);
+        let next = next.map(|(rank, slot)| (rank, slot, false));
+        let first = seated.into_iter().chain(next).min();
+        first.map(|(_, slot, seated)| (slot, seated))
+    }
+
+    fn virtual_bytes(&self, wire_bytes: u64) -> u64 {
+        let scaled = u128::from(wire_bytes) << FRACTION;
+        u64::try_from(scaled / u128::from(self.weight)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Arbiter {
+    /// Nobody is ready; `link` is the uplink's pacer, not yet used.
+    pub(crate) fn new(specs: &[ClassSpec], link: &Pacer) -> Self {
+        Self {
+            classes: specs.iter().map(|spec| Class::new(spec, link)).collect(),
+            virtual_times: [0; MAX_LEVELS],
+            positions: Positions::default(),
+            seated: Vec::new(),
+            ready: 0,
+            gate: IdleGate::new(),
+        }
+    }
+
+    /// Flows that are ready.
+    pub(crate) fn len(&self) -> usize {
+        self.ready
+    }
+
+    /// A flow has been opened.
+    pub(crate) fn open(&mut self, now: Time, class: usize) {
+        if self.classes[class].foreground {
+            self.gate.enter(now);
+        }
+    }
+
+    /// A flow is over, and not ready.
+    pub(crate) fn close(&mut self, class: usize, slot: u32) {
+        let class = &mut self.classes[class];
+        if class.foreground {
+            self.gate.leave();
+        }
+        if let Some(seated) = self.seated.get_mut(slot as usize)
+            && std::mem::take(seated)
+        {
+            class.taken -= 1;
+        }
+    }
+
+    /// A response in the foreground is to come.
+    pub(crate) fn announce(&mut self, now: Time) {
+        self.gate.enter(now);
+    }
+
+    /// It has come, or will not.
+    pub(crate) fn retract(&mut self) {
+        self.gate.leave();
+    }
+
+    /// A flow is ready, or has another rank.
+    pub(crate) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {
+        let class = &mut self.classes[class];
+        if class.foreground {
+            self.gate.alive(now);
+        }
+        let index = slot as usize;
+        if class.is_limited() && self.seated.len() <= index {
+            self.seated.resize(index + 1, false);
+        }
+        let has_place = !class.is_limited() || self.seated[index];
+        let heap = if has_place {
+            &mut class.seated
+        } else {
+            &mut class.unseated
+        };
+        let before = heap.len();
+        heap.insert(&mut self.positions, slot, rank);
+        self.ready += heap.len() - before;
+    }
+
+    /// A flow is no longer ready.
+    pub(crate) fn remove(&mut self, class: usize, slot: u32) {
+        let class = &mut self.classes[class];
+        let has_place = !class.is_limited() || self.seated.get(slot as usize) == Some(&true);
+        let heap = if has_place {
+            &mut class.seated
+        } else {
+            &mut class.unseated
+        };
+        if heap.remove(&mut self.positions, slot) {
+            self.ready -= 1;
+        }
+    }
+
+    /// Whose turn it is, now that the link is free.
+    pub(crate) fn take(&mut self, now: Time) -> Turn {
+        let mut until: Option<Time> = None;
+        let mut wait = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
+        let mut best: Option<(Key, u32, bool)> = None;
+        for (index, class) in self.classes.iter().enumerate() {
+            let Some((slot, seated)) = class.first() else {
+                continue;
+            };
+            if let Some(pacer) = &class.pacer
+                && pacer.next_grant_at() > now
+            {
+                wait(pacer.next_grant_at());
+                continue;
+            }
+            let reached = self.virtual_times[usize::from(class.level)];
+            let key = Key {
+                idle_only: class.idle_only,
+                level: class.level,
+                virtual_time: class.virtual_time.max(reached),
+                index,
+            };
+            if best.is_none_or(|(other, ..)| key < other) {
+                best = Some((key, slot, seated));
+            }
+        }
+        let Some((key, slot, seated)) = best else {
+            return Turn::Nobody { until };
+        };
+        if key.idle_only
+            && let Some(at) = self.gate.hold(now)
+        {
+            wait(at);
+            return Turn::Nobody { until };
+        }
+        self.gate.settle(now);
+        self.virtual_times[usize::from(key.level)] = key.virtual_time;
+        self.classes[key.index].virtual_time = key.virtual_time;
+        self.take_out(key.index, slot, seated);
+        Turn::Slot(slot)
+    }
+
+    fn take_out(&mut self, class: usize, slot: u32, seated: bool) {
+        let class = &mut self.classes[class];
+        self.ready -= 1;
+        if seated {
+            class.seated.remove(&mut self.positions, slot);
+            return;
+        }
+        class.unseated.remove(&mut self.positions, slot);
+        class.taken += 1;
+        self.seated[slot as usize] = true;
+    }
+
+    /// A flow was granted `wire_bytes`, which occupy the link for `time`.
+    pub(crate) fn debit(&mut self, now: Time, class: usize, wire_bytes: u64, time: Duration) {
+        let class = &mut self.classes[class];
+        let bytes = class.virtual_bytes(wire_bytes);
+        class.virtual_time = class.virtual_time.saturating_add(bytes);
+        if let Some(pacer) = &mut class.pacer {
+            pacer.debit(now, wire_bytes);
+        }
+        if class.idle_only {
+            self.gate.earn(time);
+        }
+    }
+
+    /// Of what it was granted, a flow did not send `wire_bytes`.
+    pub(crate) fn refund(&mut self, class: usize, wire_bytes: u64) {
+        let class = &mut self.classes[class];
+        let bytes = class.virtual_bytes(wire_bytes);
+        class.virtual_time = class.virtual_time.saturating_sub(bytes);
+        if let Some(pacer) = &mut class.pacer {
+            pacer.refund(wire_bytes);
+        }
+    }
+
+    /// What a class's own limit says of the size of a grant: the clock of its
+    /// rate, and whether it is in no hurry, for it holds nobody back.
+    pub(crate) fn bounds(&self, class: usize) -> (Option<&Pacer>, bool) {
+        let class = &self.classes[class];
+        (class.pacer.as_ref(), !class.foreground)
+    }
+
+    /// The earliest that a class which is ready may send, as far as its own
+    /// rate says.
+    pub(crate) fn next_turn_at(&self) -> Option<Time> {
+        let ready = self.classes.iter().filter(|class| class.first().is_some());
+        let at = ready.map(|class| {
+            class
+                .pacer
+                .as_ref()
+                .map_or(Time::ZERO, Pacer::next_grant_at)
+        });
+        at.min()
+    }
+}

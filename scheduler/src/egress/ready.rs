@@ -1,0 +1,163 @@
+//! The flows that are ready, and how much one of them may write.
+
+use std::time::Duration;
+
+use crate::classes::{Arbiter, ClassSpec, Turn, need_arbiter};
+use crate::queue::{Rank, RankQueue};
+use crate::{Pacer, Time, WireCost};
+
+/// A quantum occupies the link about this long: what a small response that
+/// arrives just after the grant has to wait.
+const QUANTUM: Duration = Duration::from_micros(300);
+
+/// A quantum never exceeds this, so that no flow puts more in flight.
+const QUANTUM_MAX_BYTES: u64 = 256 << 10;
+
+/// At low rates a segment occupies the link for longer than a quantum should.
+/// That is as small as a grant gets, for headers cost more the smaller it is;
+/// but for classes that take what others leave, or have a rate of their own:
+/// their writes are what the others wait for. Down to this, 578 bytes on the
+/// wire.
+const BACKGROUND_MIN_BYTES: u64 = 512;
+
+/// Who is next.
+pub(super) enum Next {
+    /// This slot, which is no longer ready.
+    Slot(u32),
+    /// Nobody before then.
+    At(Time),
+    /// Nobody.
+    Nobody,
+}
+
+/// The flows that are ready, in order.
+#[derive(Clone, Debug)]
+pub(super) enum Ready {
+    /// By rank, which begins with the class's level.
+    Ranked(RankQueue),
+    /// By class first.
+    Arbited(Box<Arbiter>),
+}
+
+impl Ready {
+    pub(super) fn new(classes: &[ClassSpec], link: &Pacer) -> Self {
+        if need_arbiter(classes) {
+            Self::Arbited(Box::new(Arbiter::new(classes, link)))
+        } else {
+            Self::Ranked(RankQueue::default())
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Ranked(queue) => queue.len(),
+            Self::Arbited(arbiter) => arbiter.len(),
+        }
+    }
+
+    /// Who is next on a link that is free at `free_at`.
+    pub(super) fn next(&mut self, now: Time, free_at: Time) -> Next {
+        match self {
+            Self::Ranked(queue) => match queue.first() {
+                None => Next::Nobody,
+                Some(_) if free_at > now => Next::At(free_at),
+                Some((_, slot)) => {
+                    queue.remove(slot);
+                    Next::Slot(slot)
+                }
+            },
+            Self::Arbited(arbiter) => match arbiter.len() {
+                0 => Next::Nobody,
+                _ if free_at > now => Next::At(free_at),
+                _ => match arbiter.take(now) {
+                    Turn::Slot(slot) => Next::Slot(slot),
+                    Turn::Nobody { until: Some(until) } => Next::At(until),
+                    Turn::Nobody { until: None } => Next::Nobody,
+                },
+            },
+        }
+    }
+
+    /// Payload bytes of one grant: whole segments, at least one.
+    pub(super) fn quantum(&self, link: &Pacer, class: usize, cost: WireCost) -> u64 {
+        let (own, background) = match self {
+            Self::Ranked(_) => (None, false),
+            Self::Arbited(arbiter) => arbiter.bounds(class),
+        };
+        let mut wire_bytes = link.bytes_in(QUANTUM).min(QUANTUM_MAX_BYTES);
+        if let Some(own) = own {
+            wire_bytes = wire_bytes.min(own.bytes_in(QUANTUM));
+        }
+        let mss = u64::from(cost.mss.max(1));
+        let overhead = u64::from(cost.segment_overhead);
+        let segments = wire_bytes / (mss + overhead);
+        if background && segments == 0 {
+            let bytes = wire_bytes.saturating_sub(overhead);
+            return bytes.max(BACKGROUND_MIN_BYTES).min(mss);
+        }
+        mss * segments.max(1)
+    }
+
+    pub(super) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {
+        match self {
+            Self::Ranked(queue) => queue.insert(slot, rank),
+            Self::Arbited(arbiter) => arbiter.insert(now, class, slot, rank),
+        }
+    }
+
+    pub(super) fn remove(&mut self, class: usize, slot: u32) {
+        match self {
+            Self::Ranked(queue) => {
+                queue.remove(slot);
+            }
+            Self::Arbited(arbiter) => arbiter.remove(class, slot),
+        }
+    }
+
+    /// The earliest that somebody who is ready may send, on a link that is
+    /// free.
+    pub(super) fn next_at(&self) -> Option<Time> {
+        match self {
+            Self::Ranked(queue) => queue.first().map(|_| Time::ZERO),
+            Self::Arbited(arbiter) => arbiter.next_turn_at(),
+        }
+    }
+
+    // What only classes need to know.
+
+    pub(super) fn open(&mut self, now: Time, class: usize) {
+        if let Self::Arbited(arbiter) = self {
+            arbiter.open(now, class);
+        }
+    }
+
+    pub(super) fn close(&mut self, class: usize, slot: u32) {
+        if let Self::Arbited(arbiter) = self {
+            arbiter.close(class, slot);
+        }
+    }
+
+    pub(super) fn announce(&mut self, now: Time) {
+        if let Self::Arbited(arbiter) = self {
+            arbiter.announce(now);
+        }
+    }
+
+    pub(super) fn retract(&mut self) {
+        if let Self::Arbited(arbiter) = self {
+            arbiter.retract();
+        }
+    }
+
+    pub(super) fn debit(&mut self, now: Time, class: usize, wire_bytes: u64, link: &Pacer) {
+        if let Self::Arbited(arbiter) = self {
+            arbiter.debit(now, class, wire_bytes, link.time_for(wire_bytes));
+        }
+    }
+
+    pub(super) fn refund(&mut self, class: usize, wire_bytes: u64) {
+        if let Self::Arbited(arbiter) = self {
+            arbiter.refund(class, wire_bytes);
+        }
+    }
+}

@@ -9,6 +9,8 @@ CARGO_DENY=0.20.2
 # The lab's own test makes network namespaces; without these it is skipped.
 need ip iproute2
 need ethtool ethtool
+# The shared store of sizes is tested against a real one.
+need redis-server redis-server
 
 # A rustup that was installed with the minimal profile lacks these two.
 for tool in fmt clippy; do

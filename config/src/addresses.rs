@@ -263,3 +263,35 @@ impl Leaf for HostHeader {
         }
     }
 }
+
+/// A server that speaks the Redis protocol.
+#[derive(Clone, Debug)]
+pub(crate) struct RedisUrl(pub(crate) String);
+
+impl Leaf for RedisUrl {
+    fn expected() -> Cow<'static, str> {
+        "a server, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^(redis|unix)://[!-~]+$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        if text.starts_with("rediss://") {
+            let help = "TLS is not spoken here: put the store on a private network".to_owned();
+            return Err(Fault::help(help));
+        }
+        let rest = ["redis://", "unix://"]
+            .iter()
+            .find_map(|scheme| text.strip_prefix(scheme));
+        match rest {
+            Some(rest) if !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()) => {
+                Ok(Self(text.to_owned()))
+            }
+            Some(_) => Err(Fault::PLAIN),
+            None if text.contains("://") || text.contains(' ') => Err(Fault::PLAIN),
+            None => Err(Fault::help(format!("write redis://{text}"))),
+        }
+    }
+}

@@ -51,6 +51,25 @@ impl Leaf for Pseudonym {
     }
 }
 
+/// A header field's name, in lower case: a token (RFC 9110 5.1).
+#[derive(Clone, Debug)]
+pub(crate) struct FieldName(pub(crate) String);
+
+impl Leaf for FieldName {
+    fn expected() -> Cow<'static, str> {
+        "the name of a header field, such as accept-encoding".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"})
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        let Pseudonym(name) = Pseudonym::parse(text, class)?;
+        Ok(Self(name.to_ascii_lowercase()))
+    }
+}
+
 /// A file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePath(pub(crate) PathBuf);
@@ -68,6 +87,71 @@ impl Leaf for FilePath {
         match text.is_empty() || text.chars().any(|c| c < ' ') {
             true => Err(Fault::PLAIN),
             false => Ok(Self(PathBuf::from(text))),
+        }
+    }
+}
+
+/// The name of a file in a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct FileName(pub(crate) String);
+
+impl Leaf for FileName {
+    fn expected() -> Cow<'static, str> {
+        "the name of a file, such as index.html".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^[^\u0000-\u001f/.][^\u0000-\u001f/]*$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let hidden_or_none = text.is_empty() || text.starts_with('.');
+        match hidden_or_none || text.chars().any(|c| c < ' ' || c == '/') {
+            true => Err(Fault::PLAIN),
+            false => Ok(Self(text.to_owned())),
+        }
+    }
+}
+
+/// What keys in a store begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPrefix(pub(crate) String);
+
+impl Leaf for KeyPrefix {
+    fn expected() -> Cow<'static, str> {
+        "up to 64 characters without spaces, such as sprat:".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^[!-~]{1,64}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let valid = text.bytes().all(|b| b.is_ascii_graphic());
+        match (1..=64).contains(&text.len()) && valid {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A pass phrase.
+#[derive(Clone, Debug)]
+pub(crate) struct Phrase(pub(crate) String);
+
+impl Leaf for Phrase {
+    fn expected() -> Cow<'static, str> {
+        "a pass phrase".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 1024})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match (1..=1024).contains(&text.chars().count()) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! defaults and meaning. The decoder, the JSON Schema and the reference in
 //! `docs/configuration.md` are all made from it.
 
+mod catalogue;
 mod classes;
 mod clusters;
 
@@ -21,6 +22,7 @@ use crate::scalars::{
 };
 use crate::tree::{Kind, Node};
 
+pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 
@@ -65,7 +67,7 @@ record! {
         default("{}") admission: Admission,
         /// One line for each request.
         default("off") access_log: Or<Off, AccessLog>,
-        /// What earlier responses taught about sizes.
+        /// What is known of sizes before a response begins.
         default("{}") catalogue: Catalogue,
     }
 
@@ -194,6 +196,13 @@ record! {
         optional prefix_rewrite: UrlPath,
         /// Replaces the `Host` that the backend sees.
         optional host_rewrite: HostHeader,
+        /// A directory that holds what the backends serve, so that sizes are
+        /// known before the first response.
+        default("off") document_root: Or<Off, DocumentRoot>,
+        /// Ask the backend for sizes by HEAD, where the order of waiting
+        /// requests or the choice of an endpoint depends on them. For
+        /// backends that answer HEAD as they would GET, and cheaply.
+        default("off") head_probe: Or<Off, HeadProbe>,
     }
 
     /// What a request must look like to take a route.
@@ -215,14 +224,6 @@ record! {
         default("stdout") path: Or<Stdout, FilePath>,
         /// How a line looks.
         default("json") format: LogFormat,
-    }
-
-    /// What earlier responses taught about sizes.
-    closed struct Catalogue {
-        /// Memory for it; 0 switches it off.
-        default("32MB") max_size: Bytes<0, 1_099_511_627_776>,
-        /// How long a size is believed.
-        default("1h") ttl: Timeout,
     }
 }
 

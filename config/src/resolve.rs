@@ -1,5 +1,6 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
+mod catalogue;
 mod classes;
 mod clusters;
 mod routes;
@@ -37,7 +38,8 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         classes::warn_unpaced(file, uplink, reporter);
     }
     let access_log = access_log(&file.access_log);
-    let catalogue = file.catalogue.get().and_then(catalogue);
+    let catalogue = file.catalogue.get();
+    let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
     file.version.get()?;
     Some(Config {
         runtime: runtime?,
@@ -267,13 +269,6 @@ fn access_log<W>(raw: &Field<Or<W, raw::AccessLog>>) -> Option<Option<AccessLog>
         target,
         format: log.format.copied()?,
     }))
-}
-
-fn catalogue(raw: &raw::Catalogue) -> Option<Catalogue> {
-    Some(Catalogue {
-        max_bytes: bytes(&raw.max_size)?,
-        ttl: time(&raw.ttl)?,
-    })
 }
 
 fn each<T, U, const MIN: usize>(

@@ -1,6 +1,7 @@
 //! The configuration after every check: no optional field is left that has a
 //! default, no string that should be a number, no name that points nowhere.
 
+mod catalogue;
 mod classes;
 
 use std::net::{IpAddr, SocketAddr};
@@ -9,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sprat_scheduler::Discipline;
+
+pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
@@ -35,7 +38,7 @@ pub struct Config {
     pub admission: Admission,
     /// None if switched off.
     pub access_log: Option<AccessLog>,
-    /// What earlier responses taught about sizes.
+    /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
 }
 
@@ -281,6 +284,10 @@ pub struct Route {
     pub prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub host_rewrite: Option<String>,
+    /// A directory that holds what the endpoints serve.
+    pub document_root: Option<DocumentRoot>,
+    /// HEAD requests that ask an endpoint for sizes.
+    pub head_probe: Option<HeadProbe>,
 }
 
 /// What a request must look like to take a route.
@@ -339,13 +346,4 @@ pub enum LogFormat {
     /// The combined log format, followed by size, wait, slowdown
     /// and class.
     Combined,
-}
-
-/// What earlier responses taught about sizes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Catalogue {
-    /// Bytes of memory at most; zero switches it off.
-    pub max_bytes: usize,
-    /// How long a size is believed.
-    pub ttl: Duration,
 }

@@ -324,8 +324,33 @@ const PARTS: &[(&str, &[&str])] = &[
         &["3:26 `megs` is not a unit here | the units are `B`, `KB`, `MB` and `GB`"],
     ),
     (
+        "catalogue: {vary: [a, b, c, d, e], manifests: [{path: x, cluster: fram}]}",
+        &[
+            "3:32 there are more than 4 fields | remove this one and those after it",
+            "3:67 there is no cluster `fram` | did you mean `farm`?",
+        ],
+    ),
+    (
+        "catalogue: {vary: [two words], snapshot: /tmp/x, estimator: {percentile: 100}}",
+        &[
+            "3:20 expected the name of a header field, such as accept-encoding, found `two words`",
+            "3:42 expected `off` or a mapping with `path`, found `/tmp/x`",
+            "3:74 expected a whole number from 1 to 99, found `100`",
+        ],
+    ),
+    (
+        "catalogue: {shared: {url: 'rediss://a', phrase: '', prefix: 'a b'}}",
+        &[
+            "3:27 expected a server, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock, found `rediss://a` | TLS is not spoken here: put the store on a private network",
+            "3:49 expected a pass phrase, found ``",
+            "3:61 expected up to 64 characters without spaces, such as sprat:, found `a b`",
+        ],
+    ),
+    (
         "catalogue: {size: 10MB}",
-        &["3:13 unknown key `size` | the keys here are `max_size` and `ttl`"],
+        &[
+            "3:13 unknown key `size` | the keys here are `max_size`, `ttl`, `vary`, `snapshot`, `manifests`, `shared` and `estimator`",
+        ],
     ),
     (
         "access_log: {path: [a], format: xml}",

@@ -107,6 +107,8 @@ fn the_design_file_resolves_to_the_defaults() {
             idle_timeout: Duration::from_secs(60),
             prefix_rewrite: None,
             host_rewrite: None,
+            document_root: None,
+            head_probe: None,
         }],
         classes: Classes::default(),
         admission: Admission::default(),
@@ -114,6 +116,15 @@ fn the_design_file_resolves_to_the_defaults() {
         catalogue: Catalogue {
             max_bytes: 32 << 20,
             ttl: Duration::from_secs(3600),
+            vary: vec!["accept-encoding".to_owned()],
+            snapshot: None,
+            manifests: Vec::new(),
+            shared: None,
+            estimator: Some(EstimatorConfig {
+                max_bytes: 1 << 20,
+                quantile_per_mille: 500,
+                observations_min: 8,
+            }),
         },
     };
     assert_eq!(example("design.yaml"), expected);

@@ -18,6 +18,7 @@ use serde::Serialize;
 use sprat_config::resolved::{AccessLog, Cluster, LogFormat, LogTarget};
 use sprat_scheduler::Size;
 
+use crate::catalogue::Layer;
 use crate::error::Reason;
 
 /// Lines that may wait for the writer.
@@ -43,6 +44,8 @@ pub(crate) struct Line {
     pub(crate) bytes: u64,
     /// The size known when the response started.
     pub(crate) known: Size,
+    /// Who in the catalogue knew it before the response did.
+    pub(crate) layer: Option<Layer>,
     /// How long its bytes waited for the uplink.
     pub(crate) wait: Duration,
     /// How long it waited for an endpoint.
@@ -72,6 +75,7 @@ struct JsonLine<'a> {
     bytes: u64,
     size: Option<u64>,
     size_source: &'static str,
+    size_layer: Option<&'static str>,
     duration_ms: f64,
     wait_ms: f64,
     queue_wait_ms: f64,
@@ -123,6 +127,7 @@ impl Line {
                 Size::Estimate { .. } => "estimate",
                 Size::Unknown => "unknown",
             },
+            size_layer: self.layer.map(Layer::name),
             duration_ms: millis(self.duration),
             wait_ms: millis(self.wait),
             queue_wait_ms: millis(self.queue_wait),
@@ -278,6 +283,7 @@ mod tests {
             status: Some(StatusCode::OK),
             bytes: 1234,
             known: Size::Exact(1234),
+            layer: Some(Layer::Learnt),
             queue_wait: Duration::ZERO,
             wait: Duration::from_micros(1500),
             slowdown: Some(2.0),
@@ -300,7 +306,7 @@ mod tests {
             text(&line(), LogFormat::Json),
             "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
              \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
-             \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\
+             \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\"size_layer\":\"learnt\",\
              \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
              \"cluster\":null,\"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
         );

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,6 +18,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::catalogue::Dump;
 use crate::metrics::Metrics;
 use crate::worker::Stage;
 
@@ -30,7 +31,9 @@ const CONNECTION_BOUND: Duration = Duration::from_secs(60);
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the process runs\n\
-                     /readyz   it takes requests (503 while it drains)\n";
+                     /readyz   it takes requests (503 while it drains)\n\
+                     /catalogue       what the catalogue of sizes holds\n\
+                     /catalogue/dump  its entries as JSON lines\n";
 
 /// Serves until the server is cut, on the calling thread.
 pub(crate) fn run(socket: StdListener, metrics: &Arc<Metrics>, stage: watch::Receiver<Stage>) {
@@ -79,15 +82,21 @@ async fn accept(socket: StdListener, metrics: &Arc<Metrics>, stage: watch::Recei
     }
 }
 
-fn answer(request: &Request<Incoming>, metrics: &Metrics, stage: Stage) -> Response<Full<Bytes>> {
+fn answer(
+    request: &Request<Incoming>,
+    metrics: &Metrics,
+    stage: Stage,
+) -> Response<Either<Full<Bytes>, Dump>> {
+    let typed = |body, content_type| {
+        let mut response = Response::new(body);
+        let content_type = HeaderValue::from_static(content_type);
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response
+    };
     let plain = |status, text: &'static str| {
-        let mut response = Response::new(Full::from(text));
+        let body = Either::Left(Full::from(text));
+        let mut response = typed(body, "text/plain; charset=utf-8");
         *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("text/plain; charset=utf-8"),
-        );
         response
     };
     if request.method() != Method::GET && request.method() != Method::HEAD {
@@ -102,11 +111,16 @@ fn answer(request: &Request<Incoming>, metrics: &Metrics, stage: Stage) -> Respo
         "/readyz" if stage == Stage::Serving => plain(StatusCode::OK, "ok\n"),
         "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         "/metrics" => {
-            let mut response = Response::new(Full::from(metrics.text()));
             let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(openmetrics));
-            response
+            typed(Either::Left(Full::from(metrics.text())), openmetrics)
+        }
+        "/catalogue" => {
+            let json = Full::from(metrics.catalogue().json());
+            typed(Either::Left(json), "application/json")
+        }
+        "/catalogue/dump" => {
+            let dump = Dump::new(metrics.catalogue().catalogue());
+            typed(Either::Right(dump), "application/x-ndjson")
         }
         _ => plain(StatusCode::NOT_FOUND, "no such page; / lists them\n"),
     }

@@ -1,262 +1,293 @@
-//! The sizes that earlier responses taught.
+//! The catalogue: what is known of a response's size before it begins.
 //!
-//! A table of fixed size, so that no client can make it grow: sets of
-//! [`WAYS`] entries, the set chosen by the key's hash, the oldest entry of a
-//! full set giving way. An entry holds a hash of the resource, never its name.
+//! Its layers are asked in the order of [`Layer`], each if it is configured.
+//! The decisions are [`sprat_scheduler::catalogue`]'s; here are the locks, the
+//! files and the sockets.
 
-use std::hash::Hasher;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+mod asked;
+mod background;
+pub(crate) mod command;
+mod document_root;
+mod dump;
+mod layer;
+mod learnt;
+mod manifest;
+mod metrics;
+pub(crate) mod offline;
+mod persist;
+mod probe;
+mod snapshot;
+mod store;
 
-use siphasher::sip128::{Hasher128, SipHasher13};
-use sprat_scheduler::Size;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
-/// Entries in a set.
-const WAYS: usize = 8;
+use anyhow::Context as _;
+use http::header::HeaderName;
+use sprat_config::resolved as config;
+use sprat_scheduler::catalogue::{Estimator, KeyHasher};
 
-/// Sets are spread over this many locks.
-const SHARDS: usize = 64;
+pub(crate) use asked::{Asked, Destination, Lesson};
+pub(crate) use background::Background;
+use document_root::DocumentRoot;
+pub(crate) use dump::Dump;
+use layer::Answer;
+pub(crate) use layer::{Found, Layer, Patience};
+use learnt::Learnt;
+use manifest::Manifest;
+pub(crate) use metrics::{CatalogueView, LayerStats};
+pub(crate) use probe::Prober;
+use probe::RouteProbes;
+use store::Store;
 
-/// How far a size learnt from an earlier response of the same resource is
-/// trusted.
-const CONFIDENCE: f32 = 0.9;
-
-/// A resource: a keyed 128-bit hash of its cluster, host, path and query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u128);
-
-/// 32 bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    key: u128,
-    bytes: u64,
-    /// Seconds after the catalogue's start when it was learnt, plus one; zero
-    /// for an empty entry.
-    learnt_s: u32,
-}
-
-/// A table of entries, without a clock.
-#[derive(Debug)]
-struct Table {
-    entries: Vec<Entry>,
-    used: usize,
-}
-
-impl Table {
-    fn new(sets: usize) -> Self {
-        Self {
-            // Zeroed memory: pages that no entry touches cost nothing.
-            entries: vec![Entry::default(); sets * WAYS],
-            used: 0,
-        }
-    }
-
-    fn set(&mut self, key: Key) -> &mut [Entry] {
-        let sets = self.entries.len() / WAYS;
-        // The low bits chose the shard.
-        let set = (key.0 >> 64) as u64 % sets as u64;
-        let start = set as usize * WAYS;
-        &mut self.entries[start..start + WAYS]
-    }
-
-    /// The size learnt after `oldest_s`.
-    fn get(&mut self, key: Key, oldest_s: u32) -> Option<u64> {
-        let set = self.set(key);
-        let entry = set.iter().find(|entry| entry.key == key.0)?;
-        (entry.learnt_s > oldest_s).then_some(entry.bytes)
-    }
-
-    fn put(&mut self, key: Key, bytes: u64, now_s: u32) {
-        let set = self.set(key);
-        let known = set
-            .iter()
-            .position(|entry| entry.learnt_s > 0 && entry.key == key.0);
-        let slot = known.unwrap_or_else(|| {
-            let oldest = set.iter().enumerate().min_by_key(|(_, e)| e.learnt_s);
-            oldest.map_or(0, |(slot, _)| slot)
-        });
-        let fresh = set[slot].learnt_s == 0;
-        set[slot] = Entry {
-            key: key.0,
-            bytes,
-            learnt_s: now_s.saturating_add(1),
-        };
-        self.used += usize::from(fresh);
-    }
-}
-
-/// The sizes that earlier responses taught, shared by all workers.
+/// What is known of sizes, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    /// Empty if the catalogue is switched off.
-    shards: Vec<Mutex<Table>>,
-    hash_keys: (u64, u64),
-    ttl_s: u32,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    learnt: Learnt,
+    manifests: Vec<Manifest>,
+    /// By route.
+    document_roots: Vec<Option<Arc<DocumentRoot>>>,
+    /// By route.
+    probes: Vec<Option<Arc<RouteProbes>>>,
+    store: Option<Store>,
+    /// Until [`Catalogue::start`] gives it out.
+    store_thread: Mutex<Option<Background>>,
+    estimator: Option<Mutex<Estimator>>,
+    hasher: KeyHasher,
+    vary: Vec<HeaderName>,
+    clusters: Vec<String>,
+    started: Instant,
+    /// Of `started`, seconds of Unix time.
+    started_unix_s: u32,
 }
 
 impl Catalogue {
-    /// A catalogue of at most `max_bytes` that believes a size for `ttl`.
-    /// `hash_keys` keep clients from aiming at one set; they are drawn once.
-    pub(crate) fn new(max_bytes: usize, ttl: Duration, hash_keys: (u64, u64)) -> Self {
-        let sets = max_bytes / (WAYS * size_of::<Entry>());
-        let shards = sets.min(SHARDS);
-        Self {
-            shards: (0..shards)
-                .map(|_| Mutex::new(Table::new(sets / shards)))
-                .collect(),
-            hash_keys,
-            ttl_s: u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
+    /// What the snapshot has, and the manifests. What cannot be read is left
+    /// out, and the log says why.
+    ///
+    /// # Errors
+    ///
+    /// A name that no header field has.
+    pub(crate) fn new(config: &config::Config, random: (u64, u64)) -> anyhow::Result<Self> {
+        let (routes, clusters) = (&config.routes, &config.clusters);
+        let config = &config.catalogue;
+        let vary = config.vary.iter().map(|name| name.parse::<HeaderName>());
+        let root = |route: &config::Route| route.document_root.as_ref().map(DocumentRoot::new);
+        let probes = |route: &config::Route| route.head_probe.as_ref().map(RouteProbes::new);
+        let ttl_s = seconds(config.ttl);
+        let store = config.shared.as_ref().map(|own| Store::start(own, ttl_s));
+        let (store, store_thread) = store.transpose()?.unzip();
+        // Those who share must make the same keys.
+        let phrase = config.shared.as_ref().map(|own| own.phrase.as_bytes());
+        let hasher = phrase.map_or(KeyHasher::new(random), KeyHasher::from_phrase);
+        let (started, unix) = (Instant::now(), SystemTime::UNIX_EPOCH.elapsed());
+        let mut catalogue = Self {
+            learnt: Learnt::new(config.max_bytes, config.ttl),
+            manifests: Vec::new(),
+            document_roots: routes.iter().map(root).collect(),
+            probes: routes.iter().map(probes).collect(),
+            store,
+            store_thread: Mutex::new(store_thread),
+            estimator: config.estimator.clone().map(Estimator::new).map(Mutex::new),
+            hasher,
+            vary: vary.collect::<Result<_, _>>()?,
+            clusters: clusters.iter().map(|c| c.name.clone()).collect(),
+            started,
+            started_unix_s: unix.map_or(0, seconds),
+        };
+        if let Some(snapshot) = &config.snapshot {
+            catalogue.restore(&snapshot.path);
         }
+        // After the snapshot, for it may bring the secret of the keys.
+        for manifest in &config.manifests {
+            let named = |name: &String| catalogue.clusters.iter().position(|own| own == name);
+            let cluster = manifest.cluster.as_ref().and_then(named);
+            let manifest = Manifest::new(manifest, cluster, catalogue.hasher);
+            catalogue.manifests.push(manifest);
+        }
+        Ok(catalogue)
     }
 
-    /// The key of a resource; none if the catalogue is switched off.
-    pub(crate) fn key(&self, cluster: usize, host: &[u8], path_and_query: &str) -> Option<Key> {
-        if self.shards.is_empty() {
+    /// Starts what is done at intervals: saving, and looking for changes.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        config: &config::Catalogue,
+    ) -> anyhow::Result<Vec<Background>> {
+        let mut threads = Vec::new();
+        for index in 0..self.manifests.len() {
+            let interval = self.manifests[index].config().reload_interval;
+            let catalogue = Arc::clone(self);
+            let look = move || catalogue.manifests[index].reload(false);
+            threads.push(Background::start(interval, look, || {}));
+        }
+        if let Some(config::Snapshot { path, interval }) = config.snapshot.clone() {
+            let (catalogue, last) = (Arc::clone(self), Arc::clone(self));
+            let last_path = path.clone();
+            let save = move || catalogue.save_or_complain(&path);
+            let end = move || last.save_or_complain(&last_path);
+            threads.push(Background::start(interval, save, end));
+        }
+        let store = lock(&self.store_thread).take();
+        let threads = threads.into_iter().chain(store.map(Ok)).collect();
+        let threads: Result<_, std::io::Error> = threads;
+        threads.context("cannot start a thread of the catalogue")
+    }
+
+    /// Now, in seconds of Unix time that never go back.
+    pub(crate) fn now_s(&self) -> u32 {
+        self.started_unix_s
+            .saturating_add(seconds(self.started.elapsed()))
+    }
+
+    /// Whether no layer could know anything.
+    fn is_off(&self) -> bool {
+        self.learnt.is_off()
+            && self.estimator.is_none()
+            && self.manifests.is_empty()
+            && self.store.is_none()
+            && self.document_roots.iter().all(Option::is_none)
+            && self.probes.iter().all(Option::is_none)
+    }
+
+    /// Whether a layer goes by more than hashes.
+    fn goes_by_names(&self, route: usize) -> bool {
+        !self.manifests.is_empty() || self.document_roots[route].is_some()
+    }
+
+    /// What is known of the size of the response to a request, and who knows
+    /// it. Waits for what it is worth.
+    pub(crate) async fn lookup_with_source(
+        self: &Arc<Self>,
+        asked: &Asked,
+        patience: Patience<'_>,
+        stats: &LayerStats,
+    ) -> Option<Found> {
+        if let Some(found) = self.in_memory(asked, stats) {
+            return Some(found);
+        }
+        if !matches!(patience, Patience::None)
+            && self.waits_on(asked.route)
+            && let Some(found) = Box::pin(self.ask_around(asked, &patience, stats)).await
+        {
+            return Some(found);
+        }
+        let estimator = self.estimator.as_ref()?;
+        let known = lock(estimator).estimate(&asked.groups);
+        stats.count(Layer::Estimator, known.is_some());
+        known.map(|known| Found::new(Layer::Estimator, known))
+    }
+
+    /// As [`Catalogue::lookup_with_source`] once a response is there, whose
+    /// head tells more of its kind.
+    pub(crate) async fn lookup_of_response(
+        self: &Arc<Self>,
+        lesson: &Lesson,
+        stats: &LayerStats,
+    ) -> Option<Found> {
+        self.lookup_with_source(&lesson.asked, Patience::Budgets, stats)
+            .await
+    }
+
+    fn in_memory(&self, asked: &Asked, stats: &LayerStats) -> Option<Found> {
+        if !self.learnt.is_off() {
+            let known = self.learnt.look_up(&asked.resource, self.now_s());
+            stats.count(Layer::Learnt, known.is_some());
+            if let Some(known) = known {
+                return Some(Found::new(Layer::Learnt, known));
+            }
+        }
+        let names = asked.names.as_ref()?;
+        let mut manifests = self.manifests.iter().filter(|m| m.covers(asked.cluster));
+        let first = manifests.next()?;
+        let keys = manifest::keys(&self.hasher, &names.host, names.target.as_str());
+        let listed = std::iter::once(first).chain(manifests);
+        let bytes = listed.filter_map(|manifest| manifest.get(&keys)).next();
+        stats.count(Layer::Manifest, bytes.is_some());
+        bytes.map(|bytes| Found::written_down(Layer::Manifest, bytes))
+    }
+
+    /// Whether there is a layer that makes a request wait.
+    fn waits_on(&self, route: usize) -> bool {
+        self.document_roots[route].is_some() || self.probes[route].is_some() || self.store.is_some()
+    }
+
+    /// Asks the layers that make a request wait.
+    async fn ask_around(
+        self: &Arc<Self>,
+        asked: &Asked,
+        patience: &Patience<'_>,
+        stats: &LayerStats,
+    ) -> Option<Found> {
+        let names = asked.names.as_ref();
+        if let (Some(root), Some(names)) = (&self.document_roots[asked.route], names) {
+            let path = names.upstream.path();
+            let key = self.hasher.url("", "", path);
+            let answer = root.look_up(key, path, self.now_s()).await;
+            stats.count_answer(Layer::DocumentRoot, answer);
+            if let Answer::Size(bytes) = answer {
+                return Some(Found::written_down(Layer::DocumentRoot, bytes));
+            }
+        }
+        if let (Some(probes), Patience::Probe(prober)) = (&self.probes[asked.route], patience) {
+            let answer = probes.look_up(self, asked, prober).await;
+            stats.count_answer(Layer::HeadProbe, answer);
+            if let Answer::Size(bytes) = answer {
+                return Some(Found::written_down(Layer::HeadProbe, bytes));
+            }
+        }
+        let told = self.store.as_ref()?.look_up(&asked.resource).await;
+        let Ok(told) = told else {
+            stats.count_answer(Layer::Shared, Answer::Failed);
             return None;
+        };
+        stats.count(Layer::Shared, told.is_some());
+        let told = told?;
+        // Next time nobody need ask.
+        let (bytes, fields) = (told.known.bytes, told.fields);
+        self.learnt
+            .learn(&asked.resource, bytes, fields, self.now_s());
+        Some(Found::new(Layer::Shared, told.known))
+    }
+
+    /// Remembers the size of a response.
+    pub(crate) fn learn(&self, lesson: &Lesson, bytes: u64) {
+        self.note(lesson, bytes);
+        if let Some(estimator) = &self.estimator {
+            lock(estimator).observe(&lesson.asked.groups, bytes);
         }
-        let mut hasher = SipHasher13::new_with_keys(self.hash_keys.0, self.hash_keys.1);
-        hasher.write_usize(cluster);
-        hasher.write_usize(host.len());
-        hasher.write(host);
-        hasher.write(path_and_query.as_bytes());
-        Some(Key(hasher.finish128().as_u128()))
-    }
-
-    fn shard(&self, key: Key) -> &Mutex<Table> {
-        &self.shards[key.0 as u64 as usize % self.shards.len()]
-    }
-
-    /// What is believed at `now_s` (seconds after a fixed start).
-    pub(crate) fn size(&self, key: &Key, now_s: u32) -> Size {
-        // Entries hold their time plus one, so that zero means empty; with
-        // `now_s + 1 - ttl` as the bound, one learnt `ttl` ago has expired.
-        let oldest_s = now_s.saturating_add(1).saturating_sub(self.ttl_s);
-        let found = lock(self.shard(*key)).get(*key, oldest_s);
-        match found {
-            Some(bytes) => {
-                self.hits.fetch_add(1, Relaxed);
-                Size::Estimate {
-                    bytes,
-                    confidence: CONFIDENCE,
-                }
-            }
-            None => {
-                self.misses.fetch_add(1, Relaxed);
-                Size::Unknown
-            }
+        if let Some(store) = &self.store {
+            store.teach(&lesson.asked.resource, bytes, lesson.fields);
         }
     }
 
-    /// Remembers a size seen at `now_s`.
-    pub(crate) fn learn(&self, key: &Key, bytes: u64, now_s: u32) {
-        lock(self.shard(*key)).put(*key, bytes, now_s);
+    /// Remembers a size that was told, not seen.
+    fn note(&self, lesson: &Lesson, bytes: u64) {
+        let resource = &lesson.asked.resource;
+        self.learnt
+            .learn(resource, bytes, lesson.fields, self.now_s());
     }
 
-    /// Look-ups that found a size, and that did not.
-    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits.load(Relaxed), self.misses.load(Relaxed))
-    }
-
-    /// Entries in use (expired ones too, until they are overwritten).
-    pub(crate) fn entries(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).used).sum()
+    /// A response has another size than a probe had told.
+    pub(crate) fn probe_lied(&self, lesson: &Lesson) {
+        if let Some(probes) = &self.probes[lesson.asked.route] {
+            probes.lied(&lesson.asked);
+        }
     }
 }
 
-/// A table is sound after a panic in the middle of a change: its entries are
+fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// What is behind these locks is sound after a panic in the middle of a change:
 /// plain numbers.
-fn lock(shard: &Mutex<Table>) -> std::sync::MutexGuard<'_, Table> {
-    shard
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn catalogue(max_bytes: usize, ttl_s: u64) -> Catalogue {
-        Catalogue::new(max_bytes, Duration::from_secs(ttl_s), (1, 2))
-    }
-
-    fn bytes(catalogue: &Catalogue, path: &str, now_s: u32) -> Option<u64> {
-        let key = catalogue.key(0, b"host", path).unwrap();
-        catalogue.size(&key, now_s).bytes()
-    }
-
-    #[test]
-    fn learns_forgets_and_counts() {
-        let catalogue = catalogue(1 << 20, 60);
-        let key = catalogue.key(0, b"host", "/a").unwrap();
-        assert_eq!(bytes(&catalogue, "/a", 0), None);
-        catalogue.learn(&key, 100, 0);
-        assert_eq!(bytes(&catalogue, "/a", 0), Some(100));
-        assert_eq!(bytes(&catalogue, "/a", 59), Some(100));
-        assert_eq!(bytes(&catalogue, "/a", 60), None);
-        catalogue.learn(&key, 200, 60);
-        assert_eq!(bytes(&catalogue, "/a", 61), Some(200));
-        assert_eq!(catalogue.hits_and_misses(), (3, 2));
-        assert_eq!(catalogue.entries(), 1);
-    }
-
-    #[test]
-    fn cluster_host_and_path_make_the_key() {
-        let catalogue = catalogue(1 << 20, 60);
-        let keys = [
-            catalogue.key(0, b"host", "/a"),
-            catalogue.key(1, b"host", "/a"),
-            catalogue.key(0, b"hos", "t/a"),
-            catalogue.key(0, b"host", "/a?"),
-        ];
-        for (index, key) in keys.iter().enumerate() {
-            assert!(keys[index + 1..].iter().all(|other| other != key));
-        }
-    }
-
-    #[test]
-    fn never_outgrows_its_bytes() {
-        let catalogue = catalogue(100_000, 60);
-        let capacity = 100_000 / size_of::<Entry>();
-        for n in 0..10_000 {
-            let key = catalogue.key(0, b"host", &format!("/{n}")).unwrap();
-            catalogue.learn(&key, n, (n / 100) as u32);
-        }
-        assert!(catalogue.entries() <= capacity);
-        assert!(catalogue.entries() > capacity / 2);
-        let allocated: usize = catalogue
-            .shards
-            .iter()
-            .map(|shard| lock(shard).entries.capacity() * size_of::<Entry>())
-            .sum();
-        assert!(allocated <= 100_000, "{allocated}");
-        // The newest is still there.
-        assert_eq!(bytes(&catalogue, "/9999", 100), Some(9999));
-    }
-
-    #[test]
-    fn the_oldest_of_a_full_set_gives_way() {
-        let mut table = Table::new(1);
-        for n in 0..WAYS as u32 {
-            table.put(Key(u128::from(n)), u64::from(n), n);
-        }
-        table.put(Key(0), 42, 100);
-        table.put(Key(77), 7, 101);
-        assert_eq!(table.get(Key(0), 0), Some(42));
-        assert_eq!(table.get(Key(1), 0), None);
-        assert_eq!(table.get(Key(2), 0), Some(2));
-        assert_eq!(table.get(Key(77), 0), Some(7));
-        assert_eq!(table.used, WAYS);
-    }
-
-    #[test]
-    fn zero_bytes_switch_it_off() {
-        let catalogue = catalogue(0, 60);
-        assert!(catalogue.key(0, b"host", "/a").is_none());
-        assert_eq!(catalogue.entries(), 0);
-    }
-}
+mod tests;

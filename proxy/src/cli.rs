@@ -1,4 +1,5 @@
-//! The command line: `sprat run`, `check`, `explain`, `link`, `schema`.
+//! The command line: `sprat run`, `check`, `explain`, `link`, `catalogue`,
+//! `schema`.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
+use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::link;
 use crate::server::{Control, Server};
@@ -71,6 +73,11 @@ enum Command {
         )]
         config: PathBuf,
     },
+    /// Read and write snapshots of the catalogue of sizes.
+    Catalogue {
+        #[command(subcommand)]
+        action: catalogue::Action,
+    },
     /// Print the JSON Schema of the configuration.
     Schema,
 }
@@ -88,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
         Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
+        Command::Catalogue { action } => work_on_catalogue(action),
         Command::Schema => schema(),
     };
     match done {
@@ -119,6 +127,13 @@ fn check(file: &Path) -> anyhow::Result<()> {
 fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
     print(&link::run(&load(file)?, action)?);
     Ok(())
+}
+
+fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
+    let (mut input, out) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(out);
+    catalogue::run(action, &mut input, &mut out)?;
+    Ok(std::io::Write::flush(&mut out)?)
 }
 
 fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {

@@ -14,6 +14,7 @@ use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, PathPattern,
 use sprat_scheduler::station::{Arrival, Station, Verdict};
 use sprat_scheduler::{Size, Time};
 
+use crate::catalogue::offline;
 use crate::classify::{Asked, Classified, Classifier};
 use crate::routing;
 use crate::upstream::{affinity_hash, station_config};
@@ -106,19 +107,26 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let (size, source) = match (method == Method::HEAD, request.size) {
         (true, _) => (
             Size::Exact(0),
-            "exact: a HEAD request's response has no body",
+            "exact: a HEAD request's response has no body".to_owned(),
         ),
         (false, Some(bytes)) => (
             Size::Estimate {
                 bytes,
                 confidence: 1.0,
             },
-            "estimate: what --size says the catalogue holds",
+            "estimate: what --size says the catalogue holds".to_owned(),
         ),
-        (false, None) => (
-            Size::Unknown,
-            "unknown: until the first response, the catalogue holds nothing",
-        ),
+        (false, None) => {
+            let found = match route.filter(|_| method == Method::GET) {
+                Some(index) => offline::look_up(config, &routes[index], host, uri, &headers)?,
+                None => None,
+            };
+            let unknown = "unknown: until the first response, the catalogue holds nothing";
+            match found {
+                Some(found) => (found.size, format!("estimate: {}", found.layer.name())),
+                None => (Size::Unknown, unknown.to_owned()),
+            }
+        }
     };
     let mut explained = json!({
         "request": format!("{method} {uri}"),

@@ -4,7 +4,7 @@
 mod exchange;
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -15,7 +15,7 @@ use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
-use crate::catalogue::Key;
+use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::classify::Asked;
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
@@ -25,6 +25,9 @@ use crate::routing::{self, Route};
 use crate::uplink::Body;
 use crate::upload::RequestBody;
 use crate::upstream::{Upstream, affinity_hash};
+
+/// Longer than anybody waits for the catalogue: its layers have budgets.
+const LOOK_UP_BOUND: Duration = Duration::from_secs(60);
 
 /// Answers a request.
 pub(crate) async fn handle(
@@ -46,7 +49,7 @@ pub(crate) async fn handle(
     record.upload.clone_from(&exchange.upload);
     match exchange.fetch(&mut record).await {
         Ok(response) => {
-            let known = exchange.plan.known(&response, &mut record);
+            let known = exchange.plan.known(&response, &mut record).await;
             if let Some(lease) = &record.lease {
                 lease.resize(known);
             }
@@ -120,7 +123,8 @@ struct Plan<'a> {
     /// Whether the `Host` of the endpoint is to be sent.
     hostless: bool,
     chunked: bool,
-    key: Option<Key>,
+    /// For the catalogue, if it could know the size.
+    asked: Option<Box<catalogue::Asked>>,
     /// Of what affinity goes by.
     hash: u64,
 }
@@ -150,11 +154,17 @@ impl<'a> Plan<'a> {
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
-        let key = match parts.uri.path_and_query() {
+        let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
+        let resource = match parts.uri.path_and_query() {
             Some(path) if retrieves => {
-                worker
-                    .catalogue
-                    .key(route.cluster, host.as_bytes(), path.as_str())
+                let to = Destination {
+                    cluster: route.cluster,
+                    route: route.index,
+                    host,
+                    target: path,
+                    upstream: target.path_and_query(),
+                };
+                worker.catalogue.asked(&to, &parts.headers)
             }
             _ => None,
         };
@@ -172,9 +182,9 @@ impl<'a> Plan<'a> {
             head_only: parts.method == Method::HEAD,
             hostless: asked.is_none() && route.host_rewrite.is_none(),
             chunked: plan_head(connection, route, parts, asked)?,
-            key,
+            asked: resource,
         };
-        parts.uri = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
+        parts.uri = target;
         Ok(plan)
     }
 
@@ -209,14 +219,36 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Has the catalogue asked; notes what it says.
+    async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
+        // What is waited for has timers of its own.
+        let patience = Instant::now() + LOOK_UP_BOUND;
+        self.connection.wake_at.set(patience);
+        let found = looking.await;
+        record.layer = found.map(|found| found.layer);
+        found.map_or(Size::Unknown, |found| found.size)
+    }
+
     /// What the cluster is told of the request.
-    fn arrival(&self) -> Arrival {
-        let size = match &self.key {
+    async fn arrival(&self, record: &mut Record, request: &Request<RequestBody>) -> Arrival {
+        let worker = &self.connection.worker;
+        let size = match &self.asked {
             _ if !self.upstream.wants_size() => Size::Unknown,
             _ if self.head_only => Size::Exact(0),
-            Some(key) => self.connection.worker.estimate(key),
+            Some(asked) => {
+                let upstream = self.upstream;
+                let patience = match upstream.wants_size_now() {
+                    true => Patience::Probe(Prober { upstream, request }),
+                    // It can start at once, whatever its size.
+                    false => Patience::None,
+                };
+                let (catalogue, stats) = (&worker.catalogue, &worker.stats.catalogue);
+                let looking = catalogue.lookup_with_source(asked, patience, stats);
+                self.ask(record, looking).await
+            }
             None => Size::Unknown,
         };
+        record.expected = size;
         let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
             true => self.connection.worker.uplink.backlog(self.class),
             false => Default::default(),
@@ -244,28 +276,41 @@ impl<'a> Plan<'a> {
 
     /// What is known of the size of the response's body; has the catalogue
     /// learn what can be learnt.
-    fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
+    async fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
         let worker = &self.connection.worker;
+        let catalogue = &worker.catalogue;
+        let asked = self.asked.as_ref();
+        let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
         let teaches = response.status() == StatusCode::OK;
-        if self.head_only {
-            if let (true, Some(key), Some(length)) =
-                (teaches, &self.key, content_length(response.headers()))
-            {
-                worker.learn(key, length);
+        let length = match self.head_only {
+            true => content_length(response.headers()),
+            false => response.body().size_hint().exact(),
+        };
+        if let (true, Some(lesson), Some(length)) = (teaches, &lesson, length) {
+            if !self.head_only {
+                record.compare(lesson, length);
             }
+            catalogue.learn(lesson, length);
+        }
+        if self.head_only {
             return Size::Exact(0);
         }
-        if let Some(length) = response.body().size_hint().exact() {
-            if let (true, Some(key)) = (teaches, &self.key) {
-                worker.learn(key, length);
-            }
+        if let Some(length) = length {
             return Size::Exact(length);
         }
-        let Some(key) = &self.key else {
+        let Some(lesson) = lesson else {
             return Size::Unknown;
         };
-        record.learn = teaches.then_some(*key);
-        worker.estimate(key)
+        let size = match record.expected {
+            Size::Unknown => {
+                let looking = catalogue.lookup_of_response(&lesson, &worker.stats.catalogue);
+                self.ask(record, looking).await
+            }
+            expected => expected,
+        };
+        record.expected = size;
+        record.lesson = teaches.then(|| Box::new(lesson));
+        size
     }
 }
 

@@ -15,7 +15,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sprat_config::resolved::Config;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, CatalogueView};
 use crate::error::{Fault, Reason};
 use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
@@ -30,6 +30,7 @@ const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 /// Everything that can be scraped.
 pub(crate) struct Metrics {
     registry: Registry,
+    catalogue: Arc<CatalogueView>,
 }
 
 impl Metrics {
@@ -54,16 +55,25 @@ impl Metrics {
         let names = config.classes.list.iter().map(|class| class.name.clone());
         let names: Vec<String> = names.collect();
         let mut registry = Registry::with_prefix("sprat");
+        let catalogue = Arc::new(CatalogueView::new(catalogue, &workers));
         registry.register_collector(Box::new(View {
             clusters: clusters.collect(),
             classes: names.clone(),
             workers,
-            catalogue: Arc::clone(catalogue),
+            catalogue: Arc::clone(&catalogue),
         }));
         if let SharedUplink::Paced(link) = uplink {
             registry.register_collector(Box::new(UplinkView::new(link, names)));
         }
-        Self { registry }
+        Self {
+            registry,
+            catalogue,
+        }
+    }
+
+    /// The catalogue and its counters.
+    pub(crate) fn catalogue(&self) -> &CatalogueView {
+        &self.catalogue
     }
 
     /// The present values.
@@ -89,7 +99,7 @@ struct View {
     /// Names of the priority classes.
     classes: Vec<String>,
     workers: Vec<Arc<WorkerStats>>,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<CatalogueView>,
 }
 
 impl Collector for View {
@@ -101,7 +111,7 @@ impl Collector for View {
         self.stations(&mut encoder)?;
         self.classes(&mut encoder)?;
         self.histograms(&mut encoder)?;
-        self.catalogue(&mut encoder)
+        self.catalogue.encode(&mut encoder)
     }
 }
 
@@ -302,22 +312,6 @@ impl View {
         }
         Ok(())
     }
-
-    fn catalogue(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (hits, misses) = self.catalogue.hits_and_misses();
-        let help = "Look-ups of a response's size, by result";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("catalogue_lookups", help, None, kind)?;
-        count(&mut metric.encode_family(&[("result", "hit")])?, hits)?;
-        count(&mut metric.encode_family(&[("result", "miss")])?, misses)?;
-        let help = "Sizes that the catalogue holds";
-        gauge(
-            encoder,
-            "catalogue_entries",
-            help,
-            self.catalogue.entries() as u64,
-        )
-    }
 }
 
 pub(crate) fn count(metric: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
@@ -334,7 +328,7 @@ pub(crate) fn gauge(
     metric.encode_gauge(&value)
 }
 
-fn histogram<'a>(
+pub(crate) fn histogram<'a>(
     metric: &mut MetricEncoder<'_>,
     bounds: &[f64; 16],
     parts: impl Iterator<Item = &'a Histogram>,

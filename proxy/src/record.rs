@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use sprat_scheduler::{Size, WireCost};
 
 use crate::access_log::Line;
-use crate::catalogue;
+use crate::catalogue::{Layer, Lesson};
 use crate::connection::Connection;
 use crate::error::{Advice, Fault, Reason};
 use crate::upload::Upload;
@@ -25,6 +25,8 @@ pub(crate) struct Record {
     status: Option<StatusCode>,
     /// Bytes of the body handed to the client's connection.
     pub(crate) bytes: u64,
+    /// The size expected when it came, as far as that was asked for.
+    pub(crate) expected: Size,
     /// The size known when the response started.
     pub(crate) known: Size,
     /// How long its bytes waited for the uplink.
@@ -43,8 +45,11 @@ pub(crate) struct Record {
     pub(crate) lease: Option<Lease>,
     /// The request's body, if it has one.
     pub(crate) upload: Option<Rc<Upload>>,
-    /// Where the catalogue keeps the size, if this response may teach it.
-    pub(crate) learn: Option<catalogue::Key>,
+    /// What the response teaches when it has gone out, if its size was not
+    /// announced.
+    pub(crate) lesson: Option<Box<Lesson>>,
+    /// Who in the catalogue knew the size, if anyone was asked and did.
+    pub(crate) layer: Option<Layer>,
     reason: Option<Reason>,
     done: bool,
 }
@@ -89,6 +94,7 @@ impl Record {
             request,
             status: None,
             bytes: 0,
+            expected: Size::Unknown,
             known: Size::Unknown,
             wait: Duration::ZERO,
             queue_wait: Duration::ZERO,
@@ -98,7 +104,8 @@ impl Record {
             endpoint: None,
             lease: None,
             upload: None,
-            learn: None,
+            lesson: None,
+            layer: None,
             reason: None,
             done: false,
         })
@@ -118,6 +125,17 @@ impl Record {
     pub(crate) fn fail(&mut self, reason: Reason) {
         if self.reason.is_none() {
             self.reason = Some(reason);
+        }
+    }
+
+    /// The response's body has so many bytes: how right was the catalogue?
+    pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
+        if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
+            let worker = &self.connection.worker;
+            worker.stats.catalogue.compare(layer, said, bytes);
+            if layer == Layer::HeadProbe && said != bytes {
+                worker.catalogue.probe_lied(lesson);
+            }
         }
     }
 
@@ -169,8 +187,9 @@ impl Record {
         } else {
             stats.observe(self.bytes, duration, slowdown);
             stats.classes[self.class].observe(self.bytes, duration);
-            if let Some(key) = self.learn.take() {
-                worker.learn(&key, self.bytes);
+            if let Some(lesson) = self.lesson.take() {
+                self.compare(&lesson, self.bytes);
+                worker.catalogue.learn(&lesson, self.bytes);
             }
         }
         if worker.log.is_some() {
@@ -195,6 +214,7 @@ impl Record {
             status: self.status.or(self.reason.map(|r| r.facts().status)),
             bytes: self.bytes,
             known: self.known,
+            layer: self.layer,
             wait: self.wait,
             queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),

@@ -9,6 +9,8 @@ use sprat_config::resolved::{Config, HostPattern, PathPattern, RouteMatch};
 /// A route as a worker uses it.
 #[derive(Debug)]
 pub(crate) struct Route {
+    /// Its place among the routes.
+    pub(crate) index: usize,
     matches: RouteMatch,
     /// Index into the configuration's clusters.
     pub(crate) cluster: usize,
@@ -25,12 +27,13 @@ pub(crate) struct Route {
 
 /// The routes of a configuration, in order.
 pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
-    let route = |route: &sprat_config::resolved::Route| {
+    let route = |(index, route): (usize, &sprat_config::resolved::Route)| {
         let cluster = config
             .clusters
             .iter()
             .position(|cluster| cluster.name == route.cluster.name);
         anyhow::Ok(Route {
+            index,
             matches: route.matches.clone(),
             cluster: cluster.ok_or_else(|| {
                 anyhow::anyhow!("a route names the unknown cluster `{}`", route.cluster.name)
@@ -45,7 +48,7 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
             },
         })
     };
-    config.routes.iter().map(route).collect()
+    config.routes.iter().enumerate().map(route).collect()
 }
 
 /// The first route that matches; `host` is without port, empty if there is
@@ -164,6 +167,7 @@ mod tests {
 
     fn route(hosts: &[HostPattern], path: PathPattern, rewrite: Option<&str>) -> Route {
         Route {
+            index: 0,
             matches: RouteMatch {
                 hosts: hosts.to_vec(),
                 path,

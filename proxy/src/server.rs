@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::access_log;
 use crate::admin;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Background, Catalogue};
 use crate::classify::Classifier;
 use crate::metrics::Metrics;
 use crate::routing;
@@ -41,6 +41,7 @@ pub struct Server {
     workers: Vec<JoinHandle<anyhow::Result<()>>>,
     admin_thread: Option<JoinHandle<()>>,
     log: Option<access_log::Writer>,
+    background: Vec<Background>,
     metrics: Arc<Metrics>,
 }
 
@@ -123,6 +124,7 @@ impl Server {
             &parts.catalogue,
             &parts.uplink,
         ));
+        let background = parts.catalogue.start(&config.catalogue)?;
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
@@ -142,6 +144,7 @@ impl Server {
             workers,
             admin_thread,
             log: writer,
+            background,
             metrics,
         })
     }
@@ -200,6 +203,7 @@ impl Server {
         if let Some(log) = self.log {
             log.join();
         }
+        self.background.into_iter().for_each(Background::join);
         failure.map_or(Ok(()), Err)
     }
 }
@@ -269,7 +273,6 @@ struct Parts {
     /// How many.
     classes: usize,
     log: Option<access_log::Sender>,
-    epoch: Instant,
     reclaim: Arc<Notify>,
     uplink: SharedUplink,
 }
@@ -280,8 +283,7 @@ impl Parts {
             .context("cannot start the search for the rate")?;
         let classifier = Classifier::new(&config.classes)?;
         let random = RandomState::new();
-        let hash_keys = (random.hash_one(0), random.hash_one(1));
-        let catalogue = Catalogue::new(config.catalogue.max_bytes, config.catalogue.ttl, hash_keys);
+        let catalogue = Catalogue::new(config, (random.hash_one(0), random.hash_one(1)))?;
         let epoch = Instant::now();
         let classes = &config.classes.list;
         let shared = |cluster: &Arc<config::Cluster>| {
@@ -298,7 +300,6 @@ impl Parts {
             classifier: Arc::new(classifier),
             classes: classes.len(),
             log,
-            epoch,
             reclaim: Arc::default(),
             uplink,
         })
@@ -347,7 +348,6 @@ impl Parts {
             catalogue: self.catalogue,
             classifier: self.classifier,
             log: self.log,
-            epoch: self.epoch,
             reclaim: self.reclaim,
             connections: Default::default(),
             emptied: Notify::new(),

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::catalogue::LayerStats;
 use crate::error::Reason;
 
 /// A number with one writer and any number of readers.
@@ -77,7 +78,8 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    fn observe(&self, bounds: &[f64; 16], value: f64) {
+    /// Adds a value; by the owning worker only.
+    pub(crate) fn observe(&self, bounds: &[f64; 16], value: f64) {
         let bucket = bounds.partition_point(|&bound| bound < value);
         self.counts[bucket].increment();
         self.sum_millionths.add((value * 1e6) as u64);
@@ -180,6 +182,8 @@ pub(crate) struct WorkerStats {
     pub(crate) durations: [Histogram; 5],
     /// Duration over the ideal time on an idle uplink, by size class.
     pub(crate) slowdowns: [Histogram; 5],
+    /// Look-ups of sizes.
+    pub(crate) catalogue: LayerStats,
 }
 
 impl WorkerStats {

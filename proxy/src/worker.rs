@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 use hyper::server::conn::http1;
 use slab::Slab;
 use sprat_config::resolved::Listener;
-use sprat_scheduler::Size;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_local;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::access_log;
-use crate::catalogue::{Catalogue, Key};
+use crate::catalogue::Catalogue;
 use crate::classify::Classifier;
 use crate::connection::{self, Connection};
 use crate::error::Reason;
@@ -100,34 +99,16 @@ pub(crate) struct Worker {
     pub(crate) upstreams: Vec<Rc<Upstream>>,
     /// What responses go out through.
     pub(crate) uplink: Uplink,
-    /// Sizes learnt by all workers.
+    /// What is known of sizes.
     pub(crate) catalogue: Arc<Catalogue>,
     /// None if there is no access log.
     pub(crate) log: Option<access_log::Sender>,
-    /// What the catalogue's seconds are counted from.
-    pub(crate) epoch: Instant,
     /// Open connections.
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
     /// Told when a worker wants a connection that another keeps idle.
     pub(crate) reclaim: Arc<Notify>,
     /// Told when the last connection ends.
     pub(crate) emptied: Notify,
-}
-
-impl Worker {
-    fn now_s(&self) -> u32 {
-        u32::try_from(self.epoch.elapsed().as_secs()).unwrap_or(u32::MAX)
-    }
-
-    /// Has the catalogue remember a size in bytes.
-    pub(crate) fn learn(&self, key: &Key, bytes: u64) {
-        self.catalogue.learn(key, bytes, self.now_s());
-    }
-
-    /// What the catalogue believes.
-    pub(crate) fn estimate(&self, key: &Key) -> Size {
-        self.catalogue.size(key, self.now_s())
-    }
 }
 
 /// Accepts and serves until the stage says otherwise and all is over.

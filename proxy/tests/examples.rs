@@ -43,6 +43,13 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
         let cluster = config.clusters.iter().find(|own| own.name == *name);
         route.cluster = Arc::clone(cluster.unwrap());
     }
+    // Of whoever has Sprat in use on this machine.
+    if let Some(snapshot) = &mut config.catalogue.snapshot {
+        snapshot.path = PathBuf::from("/nowhere/at/all");
+    }
+    if let Some(shared) = &mut config.catalogue.shared {
+        shared.url = "redis://127.0.0.1:1/0".to_owned();
+    }
     config.runtime.workers = 1;
     config
 }

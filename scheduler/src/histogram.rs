@@ -11,20 +11,30 @@ pub(crate) const HALVE_AT: u64 = 1 << 16;
 pub(crate) struct SizeHistogram {
     counts: Vec<u64>,
     total: u64,
+    halve_at: u64,
 }
 
 impl SizeHistogram {
+    /// Memory of its counts.
+    pub(crate) const BYTES: usize = 64 * STEPS * size_of::<u64>();
+
     pub(crate) fn new() -> Self {
+        Self::halving_at(HALVE_AT)
+    }
+
+    /// One in which old sizes count half after so many new ones.
+    pub(crate) fn halving_at(halve_at: u64) -> Self {
         Self {
             counts: vec![0; 64 * STEPS],
             total: 0,
+            halve_at,
         }
     }
 
     pub(crate) fn observe(&mut self, bytes: u64) {
         self.counts[step(bytes)] += 1;
         self.total += 1;
-        if self.total >= HALVE_AT {
+        if self.total >= self.halve_at {
             self.counts.iter_mut().for_each(|count| *count /= 2);
             self.total = self.counts.iter().sum();
         }
@@ -41,6 +51,13 @@ impl SizeHistogram {
             }
         }
         upper_bound(self.counts.len() - 1)
+    }
+
+    /// The share of sizes from `low` to `high`, as far as the steps tell; zero
+    /// if there is none.
+    pub(crate) fn share_between(&self, low: u64, high: u64) -> f64 {
+        let within: u64 = self.counts[step(low)..=step(high)].iter().sum();
+        within as f64 / self.total.max(1) as f64
     }
 
     /// Bounds that divide the bytes, with `each` more for a request, in

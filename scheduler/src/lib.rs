@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod classes;
 mod cutoffs;
 mod discipline;

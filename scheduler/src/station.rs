@@ -320,6 +320,12 @@ impl Station {
         self.balancer.intervals()
     }
 
+    /// Whether a request that comes now need not wait, as far as endpoints go.
+    pub fn has_room(&self) -> bool {
+        let mut endpoints = 0..self.endpoints.count();
+        self.queues.total() == 0 && endpoints.any(|endpoint| self.endpoints.has_room(endpoint))
+    }
+
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
         self.queues.total()

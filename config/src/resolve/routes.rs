@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::catalogue::{document_root, head_probe};
 use super::{each, time};
 use crate::decode::similar;
 use crate::diagnostic::Reporter;
@@ -71,7 +72,7 @@ pub(super) fn resolve(
     out
 }
 
-fn dangling(
+pub(super) fn dangling(
     name: &str,
     span: &Range<usize>,
     known: &[(&str, &Range<usize>)],
@@ -96,6 +97,14 @@ fn route(raw: &raw::Route, matches: RouteMatch, cluster: Arc<Cluster>) -> Option
         idle_timeout: time(&raw.idle_timeout)?,
         prefix_rewrite: raw.prefix_rewrite.optional()?.map(|path| path.0.clone()),
         host_rewrite: raw.host_rewrite.optional()?.map(|host| host.0.clone()),
+        document_root: match raw.document_root.get()?.value() {
+            None => None,
+            Some(root) => Some(document_root(root)?),
+        },
+        head_probe: match raw.head_probe.get()?.value() {
+            None => None,
+            Some(probe) => Some(head_probe(probe)?),
+        },
     })
 }
 

@@ -39,7 +39,7 @@ impl Exchange<'_> {
         let mut may_reuse = true;
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
         let upstream = self.plan.upstream;
-        let arrival = self.plan.arrival();
+        let arrival = self.plan.arrival(record, &request).await;
         let dispatched = upstream.dispatch(&arrival);
         let mut lease = match self.queue(record, dispatched).await? {
             Ok(lease) => lease,

@@ -2,7 +2,9 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod probe;
 mod shared;
+mod sizes;
 mod station;
 
 use std::cell::RefCell;
@@ -17,7 +19,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use siphasher::sip::SipHasher13;
-use sprat_config::resolved::{Cluster, Dispatch, HashKey, WaitOrder};
+use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 use sprat_scheduler::Size;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
@@ -145,21 +147,6 @@ impl Upstream {
     /// This worker's counters of an endpoint.
     pub(crate) fn stats(&self, endpoint: usize) -> &EndpointStats {
         &self.stats.clusters[self.index].endpoints[endpoint]
-    }
-
-    /// Whether a request's size matters before it is sent.
-    pub(crate) fn wants_size(&self) -> bool {
-        let config = &self.config;
-        let waits = config.max_requests < usize::MAX || self.station.limits_classes();
-        let waits_by_size = waits && config.wait_queue.order == WaitOrder::Size;
-        waits_by_size
-            || self.wants_backlog()
-            || matches!(config.dispatch, Dispatch::Sita(_) | Dispatch::LeastWork)
-    }
-
-    /// Whether it matters how much the uplink has to do.
-    pub(crate) fn wants_backlog(&self) -> bool {
-        self.station.has_channel_rule()
     }
 
     /// What a request's hash is made of, if it matters.

@@ -144,6 +144,10 @@ impl SharedStation {
         self.lock().station.resize(ticket, size);
     }
 
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().station.has_room()
+    }
+
     /// What has happened so far, by class.
     pub(crate) fn stats(&self) -> Vec<ClassStats> {
         self.lock().station.stats().to_vec()

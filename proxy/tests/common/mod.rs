@@ -281,6 +281,11 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         catalogue: Catalogue {
             max_bytes: 1 << 20,
             ttl: Duration::from_secs(600),
+            vary: vec!["accept-encoding".to_owned()],
+            snapshot: None,
+            manifests: Vec::new(),
+            shared: None,
+            estimator: None,
         },
     }
 }
@@ -294,6 +299,8 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         idle_timeout: Duration::from_secs(30),
         prefix_rewrite: None,
         host_rewrite: None,
+        document_root: None,
+        head_probe: None,
     }
 }
 
@@ -380,6 +387,13 @@ impl Proxy {
 
     /// Waits for so many lines of the log.
     pub(crate) fn log_lines(&self, count: usize) -> Vec<serde_json::Value> {
+        let lines = self.log_lines_at_least(count);
+        assert_eq!(lines.len(), count, "{lines:?}");
+        lines
+    }
+
+    /// Waits for so many lines of the log, or more.
+    pub(crate) fn log_lines_at_least(&self, count: usize) -> Vec<serde_json::Value> {
         let path = self.log.as_ref().unwrap();
         let read = || -> Vec<serde_json::Value> {
             let text = std::fs::read_to_string(path).unwrap();
@@ -390,9 +404,7 @@ impl Proxy {
         wait_for(&format!("{count} lines in the log"), || {
             read().len() >= count
         });
-        let lines = read();
-        assert_eq!(lines.len(), count, "{lines:?}");
-        lines
+        read()
     }
 
     /// Stops at once, and fails if anything in it had failed.

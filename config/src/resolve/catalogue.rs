@@ -1,0 +1,144 @@
+//! The catalogue of sizes.
+
+use std::ops::Range;
+
+use super::routes::dangling;
+use super::{bytes, count, each, time};
+use crate::containers::Or;
+use crate::diagnostic::Reporter;
+use crate::raw;
+use crate::resolved::{
+    Catalogue, DocumentRoot, EstimatorConfig, HeadProbe, Manifest, ManifestFormat, SharedStore,
+    Snapshot,
+};
+
+/// Fields that tell variants apart, as an entry has bits for them.
+const MAX_VARY: usize = sprat_scheduler::catalogue::MAX_VARY;
+
+pub(super) fn resolve(
+    raw: &raw::Catalogue,
+    file: &raw::File,
+    reporter: &mut Reporter<'_>,
+) -> Option<Catalogue> {
+    let vary = vary(raw, reporter);
+    let manifests = manifests(raw, file, reporter);
+    let snapshot = match raw.snapshot.get()?.value() {
+        None => None,
+        Some(snapshot) => Some(Snapshot {
+            path: snapshot.path.get()?.0.clone(),
+            interval: snapshot.interval.copied()?.0,
+        }),
+    };
+    let shared = match raw.shared.get()?.value() {
+        None => None,
+        Some(store) => Some(SharedStore {
+            url: store.url.get()?.0.clone(),
+            prefix: store.prefix.get()?.0.clone(),
+            phrase: store.phrase.get()?.0.clone(),
+            budget: time(&store.budget)?,
+            max_queued: count(&store.max_queued)?,
+            pause: time(&store.pause)?,
+        }),
+    };
+    let estimator = match raw.estimator.get()?.value() {
+        None => None,
+        Some(estimator) => Some(EstimatorConfig {
+            max_bytes: bytes(&estimator.max_size)?,
+            quantile_per_mille: u32::try_from(10 * count(&estimator.percentile)?).ok()?,
+            observations_min: u32::try_from(count(&estimator.min_observations)?).ok()?,
+        }),
+    };
+    Some(Catalogue {
+        max_bytes: bytes(&raw.max_size)?,
+        ttl: time(&raw.ttl)?,
+        vary: vary?,
+        snapshot,
+        manifests: manifests?,
+        shared,
+        estimator,
+    })
+}
+
+fn manifests(
+    raw: &raw::Catalogue,
+    file: &raw::File,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<Manifest>> {
+    let known: Vec<(&str, &Range<usize>)> = file
+        .clusters
+        .get()
+        .into_iter()
+        .flat_map(|named| &named.0)
+        .filter_map(|(name, _)| Some((name.get()?.as_str(), &name.span)))
+        .collect();
+    let mut out = Some(Vec::new());
+    for field in &raw.manifests.get()?.0 {
+        let resolved = field.get().and_then(|raw| manifest(raw, &known, reporter));
+        match (resolved, &mut out) {
+            (Some(manifest), Some(list)) => list.push(manifest),
+            _ => out = None,
+        }
+    }
+    out
+}
+
+fn manifest(
+    raw: &raw::Manifest,
+    clusters: &[(&str, &Range<usize>)],
+    reporter: &mut Reporter<'_>,
+) -> Option<Manifest> {
+    let path = raw.path.get()?.0.clone();
+    let format = match raw.format.get()? {
+        Or::Value(format) => *format,
+        Or::Word(_) if path.extension().is_some_and(|extension| extension == "csv") => {
+            ManifestFormat::Csv
+        }
+        Or::Word(_) => ManifestFormat::JsonLines,
+    };
+    let cluster = raw.cluster.optional()?.map(|name| name.0.clone());
+    if let Some(name) = &cluster
+        && !clusters.iter().any(|(known, _)| known == name)
+    {
+        dangling(name, &raw.cluster.span, clusters, reporter);
+        return None;
+    }
+    Some(Manifest {
+        path,
+        format,
+        cluster,
+        max_bytes: raw.max_size.copied()?.0,
+        reload_interval: raw.reload_interval.copied()?.0,
+    })
+}
+
+/// A route's probes.
+pub(super) fn head_probe(raw: &raw::HeadProbe) -> Option<HeadProbe> {
+    Some(HeadProbe {
+        budget: time(&raw.budget)?,
+        timeout: time(&raw.timeout)?,
+        max_concurrent: count(&raw.max_concurrent)?,
+        negative_ttl: raw.negative_ttl.copied()?.0,
+        max_bytes: bytes(&raw.max_size)?,
+    })
+}
+
+/// A route's directory.
+pub(super) fn document_root(raw: &raw::DocumentRoot) -> Option<DocumentRoot> {
+    Some(DocumentRoot {
+        path: raw.path.get()?.0.clone(),
+        index: raw.index.get()?.0.clone(),
+        budget: time(&raw.budget)?,
+        ttl: raw.ttl.copied()?.0,
+        max_bytes: bytes(&raw.max_size)?,
+    })
+}
+
+fn vary(raw: &raw::Catalogue, reporter: &mut Reporter<'_>) -> Option<Vec<String>> {
+    if let Some(extra) = raw.vary.get()?.0.get(MAX_VARY) {
+        let message = format!("there are more than {MAX_VARY} fields");
+        let help = "remove this one and those after it".to_owned();
+        reporter.error(&extra.span, message, Some(help));
+        return None;
+    }
+    each(&raw.vary, |name| Some(name.0.clone()))
+}

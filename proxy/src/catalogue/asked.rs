@@ -1,0 +1,115 @@
+//! What a request asks for, and what its response teaches.
+
+use http::header::{CONTENT_TYPE, HeaderName, VARY};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue};
+use sprat_scheduler::catalogue::{Groups, MAX_VARY, Resource};
+
+use super::Catalogue;
+
+/// A request as the catalogue sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(super) resource: Resource,
+    /// Index of the cluster, and of the route.
+    pub(super) cluster: usize,
+    pub(super) route: usize,
+    pub(super) groups: Groups,
+    /// For the layers that go by names; none if there is no such layer.
+    pub(super) names: Option<Names>,
+}
+
+/// What a resource is called.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// Without port.
+    pub(super) host: Box<str>,
+    /// As the client asks for it.
+    pub(super) target: PathAndQuery,
+    /// As the endpoint is asked for it.
+    pub(super) upstream: PathAndQuery,
+}
+
+/// Where a request goes.
+pub(crate) struct Destination<'a> {
+    /// Index of the cluster.
+    pub(crate) cluster: usize,
+    /// Index of the route.
+    pub(crate) route: usize,
+    /// Without port.
+    pub(crate) host: &'a str,
+    /// As the client asks for it.
+    pub(crate) target: &'a PathAndQuery,
+    /// As the endpoint is asked for it.
+    pub(crate) upstream: Option<&'a PathAndQuery>,
+}
+
+/// What a response teaches, once its size is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Lesson {
+    pub(super) asked: Asked,
+    /// The fields that its `Vary` names.
+    pub(super) fields: u8,
+}
+
+impl Catalogue {
+    /// What a request with these header fields asks for; none if no layer
+    /// could know it.
+    pub(crate) fn asked(&self, to: &Destination<'_>, fields: &HeaderMap) -> Option<Box<Asked>> {
+        if self.is_off() {
+            return None;
+        }
+        let mut values = [0; MAX_VARY];
+        for (value, name) in values.iter_mut().zip(&self.vary) {
+            for part in fields.get_all(name) {
+                *value ^= self.hasher.value(part.as_bytes());
+            }
+        }
+        let cluster = &self.clusters[to.cluster];
+        let url = self.hasher.url(cluster, to.host, to.target.as_str());
+        let names = || Names {
+            host: to.host.into(),
+            target: to.target.clone(),
+            upstream: to.upstream.unwrap_or(to.target).clone(),
+        };
+        Some(Box::new(Asked {
+            resource: Resource { url, values },
+            cluster: to.cluster,
+            route: to.route,
+            groups: Groups::new(to.route, to.target.path()),
+            names: self.goes_by_names(to.route).then(names),
+        }))
+    }
+
+    /// What a response with these header fields teaches.
+    pub(crate) fn lesson(&self, asked: &Asked, fields: &HeaderMap) -> Lesson {
+        Lesson {
+            asked: asked.with_content_type(fields),
+            fields: varies_by(&self.vary, fields.get_all(VARY).iter()),
+        }
+    }
+}
+
+impl Asked {
+    /// The same, once the response tells its content type.
+    fn with_content_type(&self, fields: &HeaderMap) -> Self {
+        let content_type = fields.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+        let groups = content_type.map(|text| self.groups.with_content_type(self.route, text));
+        Self {
+            groups: groups.unwrap_or(self.groups),
+            ..self.clone()
+        }
+    }
+}
+
+fn varies_by<'a>(known: &[HeaderName], vary: impl Iterator<Item = &'a HeaderValue>) -> u8 {
+    let mut fields = 0;
+    let texts = vary.filter_map(|value| value.to_str().ok());
+    for named in texts.flat_map(|text| text.split(',')) {
+        let same = |name: &HeaderName| name.as_str().eq_ignore_ascii_case(named.trim());
+        if let Some(index) = known.iter().position(same) {
+            fields |= 1 << index;
+        }
+    }
+    fields
+}

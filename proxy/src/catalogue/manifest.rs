@@ -1,0 +1,423 @@
+//! Manifests: files in which an operator lists sizes.
+//!
+//! A file is read when Sprat starts and whenever it has changed. One with an
+//! error in it changes nothing: what was read before is believed on.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use serde::Deserialize;
+use sprat_config::resolved::{Manifest as Config, ManifestFormat};
+use sprat_scheduler::catalogue::{Key, KeyHasher};
+
+/// Errors of a file that are told at most.
+const MAX_ERRORS: usize = 10;
+
+/// Bytes of a line in JSON at most.
+const MAX_LINE: u64 = 64 << 10;
+
+/// What changes when a file does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stamp {
+    modified_ns: i128,
+    len: u64,
+    inode: u64,
+}
+
+/// A manifest in use.
+#[derive(Debug)]
+pub(super) struct Manifest {
+    config: Config,
+    /// Index of the cluster; none for every one.
+    cluster: Option<usize>,
+    hasher: KeyHasher,
+    sizes: ArcSwap<Sizes>,
+    /// Of the file that was looked at last, whether it was good or not; none
+    /// if there was none.
+    seen: Mutex<Option<Stamp>>,
+    good: AtomicU64,
+    bad: AtomicU64,
+}
+
+/// Sizes in the order of their keys: 16 bytes each.
+#[derive(Debug, Default)]
+struct Sizes(Vec<(Key, u64)>);
+
+/// A line.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    path: String,
+    bytes: u64,
+    #[serde(default)]
+    host: String,
+}
+
+impl Manifest {
+    /// Reads the file; if it is not there, or has errors, the log says so and
+    /// it is tried again.
+    pub(super) fn new(config: &Config, cluster: Option<usize>, hasher: KeyHasher) -> Self {
+        let manifest = Self {
+            config: config.clone(),
+            cluster,
+            hasher,
+            sizes: ArcSwap::default(),
+            seen: Mutex::new(None),
+            good: AtomicU64::new(0),
+            bad: AtomicU64::new(0),
+        };
+        manifest.reload(true);
+        manifest
+    }
+
+    /// Its configuration.
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether it lists responses of this cluster.
+    pub(super) fn covers(&self, cluster: usize) -> bool {
+        self.cluster.is_none_or(|own| own == cluster)
+    }
+
+    /// How many sizes it holds.
+    pub(super) fn len(&self) -> usize {
+        self.sizes.load().0.len()
+    }
+
+    /// Files that were taken, and that were refused.
+    pub(super) fn loads(&self) -> (u64, u64) {
+        (self.good.load(Relaxed), self.bad.load(Relaxed))
+    }
+
+    /// The size of one of these, the first that it knows.
+    pub(super) fn get(&self, keys: &[Key]) -> Option<u64> {
+        let sizes = self.sizes.load();
+        let find = |key| sizes.0.binary_search_by_key(key, |&(key, _)| key).ok();
+        keys.iter().find_map(find).map(|index| sizes.0[index].1)
+    }
+
+    /// Reads the file if it is another than the one seen last, or for the
+    /// first time.
+    pub(super) fn reload(&self, first: bool) {
+        let path = &self.config.path;
+        let stamp = stamp(path);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = stamp.as_ref().ok().copied();
+        if *seen == now && !first {
+            return;
+        }
+        *seen = now;
+        let read = stamp
+            .map_err(|error| vec![error.to_string()])
+            .and_then(|_| read(&self.config, &self.hasher));
+        match read {
+            Ok(sizes) => {
+                tracing::info!(?path, entries = sizes.0.len(), "manifest read");
+                self.sizes.store(std::sync::Arc::new(sizes));
+                self.good.fetch_add(1, Relaxed);
+            }
+            Err(errors) => {
+                self.bad.fetch_add(1, Relaxed);
+                let kept = self.len();
+                for error in errors {
+                    tracing::error!(kept, "manifest {}: {error}", path.display());
+                }
+            }
+        }
+    }
+}
+
+fn stamp(path: &Path) -> io::Result<Stamp> {
+    let data = path.metadata()?;
+    Ok(Stamp {
+        modified_ns: i128::from(data.mtime()) * 1_000_000_000 + i128::from(data.mtime_nsec()),
+        len: data.len(),
+        inode: data.ino(),
+    })
+}
+
+/// The sizes of a whole file, or its errors, each with its line.
+fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<String>> {
+    let file = File::open(&config.path).map_err(|error| vec![error.to_string()])?;
+    let length = file.metadata().map_or(0, |data| data.len());
+    if length > config.max_bytes {
+        let bound = config.max_bytes;
+        return Err(vec![format!(
+            "it has {length} bytes, and `max_size` allows {bound}: raise it, or split the file"
+        )]);
+    }
+    // It may grow while it is read.
+    let input = BufReader::new(file.take(config.max_bytes));
+    let mut found = Lines::default();
+    match config.format {
+        ManifestFormat::Csv => found.read_csv(input),
+        ManifestFormat::JsonLines => found.read_json(input),
+    }
+    found.sizes(hasher)
+}
+
+/// Lines of a file, and what is wrong with others.
+#[derive(Default)]
+struct Lines {
+    good: Vec<Line>,
+    errors: Vec<String>,
+    more_errors: usize,
+}
+
+impl Lines {
+    fn error(&mut self, number: u64, message: impl std::fmt::Display) {
+        match self.errors.len() < MAX_ERRORS {
+            true => self.errors.push(format!("line {number}: {message}")),
+            false => self.more_errors += 1,
+        }
+    }
+
+    fn add(&mut self, number: u64, line: Line) {
+        match line.path.starts_with('/') {
+            true => self.good.push(line),
+            false => self.error(number, "`path` begins with a slash"),
+        }
+    }
+
+    fn read_csv(&mut self, input: impl io::Read) {
+        let mut reader = csv::ReaderBuilder::new()
+            .trim(csv::Trim::All)
+            .comment(Some(b'#'))
+            .from_reader(input);
+        let named = match reader.headers() {
+            Ok(named) => named.clone(),
+            Err(error) => return self.error(1, error),
+        };
+        if ["path", "bytes"]
+            .iter()
+            .any(|name| !named.iter().any(|n| n == *name))
+        {
+            return self.error(1, "it names the columns: `path,bytes` or `host,path,bytes`");
+        }
+        let mut record = csv::StringRecord::new();
+        loop {
+            let more = reader.read_record(&mut record);
+            let number = record.position().map_or(0, csv::Position::line);
+            match more {
+                Ok(false) => return,
+                Ok(true) => match record.deserialize(Some(&named)) {
+                    Ok(line) => self.add(number, line),
+                    Err(error) => self.error(number, csv_cause(&error)),
+                },
+                Err(error) => {
+                    let number = error.position().map_or(number, csv::Position::line);
+                    self.error(number, csv_cause(&error));
+                    if error.is_io_error() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_json(&mut self, mut input: impl BufRead) {
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            match (&mut input).take(MAX_LINE).read_until(b'\n', &mut line) {
+                Ok(0) => return,
+                Ok(_) if line.len() as u64 == MAX_LINE => {
+                    return self.error(number, format!("it is longer than {MAX_LINE} bytes"));
+                }
+                Ok(_) if line.trim_ascii().is_empty() => {}
+                Ok(_) => match serde_json::from_slice(&line) {
+                    Ok(line) => self.add(number, line),
+                    Err(error) => self.error(number, json_cause(&error)),
+                },
+                Err(error) => return self.error(number, error),
+            }
+        }
+    }
+
+    /// The later of two lines for one resource counts.
+    fn sizes(mut self, hasher: &KeyHasher) -> Result<Sizes, Vec<String>> {
+        if self.more_errors > 0 {
+            self.errors
+                .push(format!("{} more errors", self.more_errors));
+        }
+        if !self.errors.is_empty() {
+            return Err(self.errors);
+        }
+        let lines = self.good.iter().rev();
+        let key = |line: &Line| key(hasher, &line.host, &line.path);
+        let mut sizes: Vec<_> = lines.map(|line| (key(line), line.bytes)).collect();
+        sizes.sort_by_key(|&(key, _)| key);
+        sizes.dedup_by_key(|&mut (key, _)| key);
+        sizes.shrink_to_fit();
+        Ok(Sizes(sizes))
+    }
+}
+
+/// The key of a line; an empty host is every host.
+fn key(hasher: &KeyHasher, host: &str, path: &str) -> Key {
+    hasher.url("", host, path)
+}
+
+/// What a request could stand under: its host or every host, with its query or
+/// without.
+pub(super) fn keys(hasher: &KeyHasher, host: &str, target: &str) -> [Key; 4] {
+    let path = target.split('?').next().unwrap_or(target);
+    [
+        key(hasher, host, target),
+        key(hasher, "", target),
+        key(hasher, host, path),
+        key(hasher, "", path),
+    ]
+}
+
+fn csv_cause(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => {
+            format!("it has {len} columns, and the first line names {expected_len}")
+        }
+        csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
+        _ => error.to_string(),
+    }
+}
+
+/// Without the place: each line is read by itself.
+fn json_cause(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let cause = text.rsplit_once(" at line ").map(|(cause, _)| cause);
+    format!("{} (column {})", cause.unwrap_or(&text), error.column())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const HASHER: KeyHasher = KeyHasher::new((1, 2));
+
+    fn parsed(format: ManifestFormat, text: &str) -> Result<Sizes, Vec<String>> {
+        let mut lines = Lines::default();
+        match format {
+            ManifestFormat::Csv => lines.read_csv(text.as_bytes()),
+            ManifestFormat::JsonLines => lines.read_json(text.as_bytes()),
+        }
+        lines.sizes(&HASHER)
+    }
+
+    fn config(path: &Path, format: ManifestFormat) -> Config {
+        Config {
+            path: path.to_owned(),
+            format,
+            cluster: None,
+            max_bytes: 1000,
+            reload_interval: Duration::from_secs(1),
+        }
+    }
+
+    fn get(sizes: &Sizes, host: &str, target: &str) -> Option<u64> {
+        let all = keys(&HASHER, host, target);
+        let find = |wanted: &Key| sizes.0.iter().find(|(key, _)| key == wanted);
+        all.iter().find_map(find).map(|(_, bytes)| *bytes)
+    }
+
+    #[test]
+    fn both_formats_say_the_same() {
+        let csv = "# sizes\nhost, bytes, path\n, 10, /a\nimg.example, 20, /a\n, 30, /b?x=1\n,31,\"/c,d\"\n,40,/a\n";
+        let json = r#"{"path": "/a", "bytes": 10}
+{"host": "img.example", "path": "/a", "bytes": 20}
+
+{"path": "/b?x=1", "bytes": 30}
+{"path": "/c,d", "bytes": 31}
+{"path": "/a", "bytes": 40}
+"#;
+        for (format, text) in [
+            (ManifestFormat::Csv, csv),
+            (ManifestFormat::JsonLines, json),
+        ] {
+            let sizes = parsed(format, text).unwrap();
+            assert_eq!(sizes.0.len(), 4);
+            for (host, target, expected) in [
+                ("www.example", "/a", Some(40)),
+                ("IMG.example", "/a", Some(20)),
+                ("img.example", "/a?v=7", Some(20)),
+                ("any", "/b?x=1", Some(30)),
+                ("any", "/b", None),
+                ("any", "/c,d", Some(31)),
+            ] {
+                assert_eq!(get(&sizes, host, target), expected, "{format:?} {target}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_error_has_its_line() {
+        let csv = "path,bytes\n/a,1\n/b\nc,2\n/d,-3\n/e,many\n";
+        assert_eq!(
+            parsed(ManifestFormat::Csv, csv).unwrap_err(),
+            [
+                "line 3: it has 1 columns, and the first line names 2",
+                "line 4: `path` begins with a slash",
+                "line 5: invalid digit found in string",
+                "line 6: invalid digit found in string",
+            ]
+        );
+        let json = "{\"path\": \"/a\", \"bytes\": 1}\n{\"path\": \"/a\"}\n[1]\n{\"path\": \"/a\", \"bytes\": 1, \"size\": 2}\n";
+        let errors = parsed(ManifestFormat::JsonLines, json).unwrap_err();
+        let starts = [
+            "line 2: missing field `bytes`",
+            "line 3: ",
+            "line 4: unknown field `size`",
+        ];
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        for (error, start) in errors.iter().zip(starts) {
+            assert!(error.starts_with(start), "{error}");
+        }
+        let errors = parsed(ManifestFormat::Csv, "/a,1\n/b,2\n").unwrap_err();
+        assert!(
+            errors[0].starts_with("line 1: it names the columns"),
+            "{errors:?}"
+        );
+        let many = "x\n".repeat(100);
+        let errors = parsed(ManifestFormat::JsonLines, &many).unwrap_err();
+        assert_eq!(errors.len(), 11);
+        assert_eq!(errors[10], "90 more errors");
+        let long = "x".repeat(100_000);
+        let errors = parsed(ManifestFormat::JsonLines, &long).unwrap_err();
+        assert_eq!(errors, ["line 1: it is longer than 65536 bytes"]);
+    }
+
+    #[test]
+    fn a_bad_file_never_replaces_a_good_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sizes.jsonl");
+        let config = config(&path, ManifestFormat::JsonLines);
+        let manifest = Manifest::new(&config, None, HASHER);
+        let say = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            manifest.reload(false);
+            manifest.get(&keys(&HASHER, "host", "/a"))
+        };
+        assert_eq!(manifest.loads(), (0, 1), "there is none yet");
+        assert_eq!(say("{\"path\": \"/a\", \"bytes\": 10}\n"), Some(10));
+        assert_eq!(say("{\"path\": \"/a\", \"bytes\": }\n"), Some(10));
+        assert_eq!(say(&"\n".repeat(1001)), Some(10));
+        assert_eq!(manifest.loads(), (1, 3));
+        // Unchanged, it is not read again.
+        manifest.reload(false);
+        assert_eq!(manifest.loads(), (1, 3));
+        std::fs::remove_file(&path).unwrap();
+        manifest.reload(false);
+        assert_eq!(manifest.get(&keys(&HASHER, "host", "/a")), Some(10));
+        assert_eq!(say("{\"path\": \"/a\", \"bytes\": 300}\n"), Some(300));
+        assert_eq!(manifest.loads(), (2, 4));
+    }
+}

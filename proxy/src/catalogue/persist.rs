@@ -1,0 +1,87 @@
+//! Snapshots of a catalogue in use.
+
+use std::path::Path;
+use std::time::Instant;
+
+use sprat_scheduler::catalogue::KeyHasher;
+
+use super::{Catalogue, snapshot};
+
+impl Catalogue {
+    /// Takes in a snapshot; one that cannot be used is left alone, and the log
+    /// says why.
+    pub(super) fn restore(&mut self, path: &Path) {
+        let header = match snapshot::verify(path) {
+            Ok(Some(header)) => header,
+            Ok(None) => return tracing::info!(?path, "no snapshot of sizes yet"),
+            Err(error) => {
+                return tracing::warn!(?path, "the snapshot of sizes is not used: {error:#}");
+            }
+        };
+        if header.vary != self.vary_names() {
+            let then = header.vary.join(", ");
+            return tracing::warn!(
+                ?path,
+                "the snapshot of sizes is not used: it was made with `vary: [{then}]`"
+            );
+        }
+        if self.store.is_some() && header.secret != self.hasher.secret() {
+            return tracing::warn!(
+                ?path,
+                "the snapshot of sizes is not used: it was made without the shared store's phrase"
+            );
+        }
+        self.hasher = KeyHasher::new(header.secret);
+        let now_s = self.now_s();
+        let mut entries = 0_usize;
+        let read = snapshot::each(path, |packed, asked_again| {
+            entries += usize::from(self.learnt.restore(packed, asked_again, now_s));
+        });
+        match read {
+            Ok(()) => tracing::info!(?path, entries, "sizes restored"),
+            Err(error) => tracing::warn!(?path, entries, "the snapshot was cut short: {error:#}"),
+        }
+    }
+
+    fn vary_names(&self) -> Vec<String> {
+        let names = self.vary.iter().map(|name| name.as_str().to_owned());
+        names.collect()
+    }
+
+    fn header(&self) -> snapshot::Header {
+        snapshot::Header {
+            secret: self.hasher.secret(),
+            saved_s: self.now_s(),
+            vary: self.vary_names(),
+        }
+    }
+
+    /// Writes a snapshot in the place of the one that is there.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written; the one that is there stays.
+    pub(super) fn save(&self, path: &Path) -> anyhow::Result<usize> {
+        let mut writer = snapshot::Writer::create(path, &self.header())?;
+        let (now_s, mut entries) = (self.now_s(), 0);
+        for part in 0..self.learnt.parts() {
+            let part = self.learnt.entries(part, now_s);
+            entries += part.len();
+            writer.write(&part)?;
+        }
+        writer.finish()?;
+        Ok(entries)
+    }
+
+    /// As [`Catalogue::save`]; the log says how it went.
+    pub(super) fn save_or_complain(&self, path: &Path) {
+        let began = Instant::now();
+        match self.save(path) {
+            Ok(entries) => {
+                let ms = began.elapsed().as_millis();
+                tracing::debug!(?path, entries, ms, "sizes saved");
+            }
+            Err(error) => tracing::error!(?path, "the sizes cannot be saved: {error:#}"),
+        }
+    }
+}

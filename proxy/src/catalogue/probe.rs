@@ -1,0 +1,320 @@
+//! HEAD probes: a backend is asked how large a response would be.
+//!
+//! Which probes are sent is [`Probes`]'s decision. Requests for one resource
+//! share a probe, whatever worker they are on; each waits for no longer than
+//! the budget, and the probe goes on without them.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use http::header::{
+    ACCEPT_RANGES, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TE, TRANSFER_ENCODING,
+};
+use http::{HeaderMap, Method, Request, StatusCode};
+use sprat_config::resolved::HeadProbe as Config;
+use sprat_scheduler::Time;
+use sprat_scheduler::catalogue::{
+    Key, MAX_VARY, ProbeDecision, ProbeOutcome, Probes, ProbesConfig,
+};
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use super::layer::Answer;
+use super::{Asked, Catalogue};
+use crate::upload::RequestBody;
+use crate::upstream::Upstream;
+
+/// Fields of the request that change what the answer is about, or belong to
+/// its body.
+const NOT_ASKED: [http::HeaderName; 12] = [
+    ACCEPT_RANGES,
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    EXPECT,
+    IF_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    RANGE,
+];
+
+/// How a request's probe would be sent.
+pub(crate) struct Prober<'a> {
+    /// To one of its endpoints.
+    pub(crate) upstream: &'a Rc<Upstream>,
+    /// What the endpoint is going to be asked.
+    pub(crate) request: &'a Request<RequestBody>,
+}
+
+/// The probes of one route, shared by all workers.
+#[derive(Debug)]
+pub(super) struct RouteProbes {
+    config: Config,
+    epoch: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    probes: Probes,
+    /// Of those under way. Dropped without an answer: there is none.
+    answers: HashMap<Key, watch::Receiver<Option<Answer>>>,
+    counts: ProbeCounts,
+}
+
+/// What became of probes so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProbeCounts {
+    /// Told a size.
+    pub(super) told: u64,
+    /// Were answered, and told none.
+    pub(super) useless: u64,
+    /// Were not answered, or not in time.
+    pub(super) failed: u64,
+    /// Told another size than the response had.
+    pub(super) lied: u64,
+    /// Were not sent: another one under way would do.
+    pub(super) joined: u64,
+    /// Were not sent: as many were under way as may be.
+    pub(super) busy: u64,
+    /// Were not sent: the route's pause, or this resource is left alone.
+    pub(super) paused: u64,
+    /// Are under way.
+    pub(super) under_way: usize,
+}
+
+impl std::ops::AddAssign for ProbeCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.told += other.told;
+        self.useless += other.useless;
+        self.failed += other.failed;
+        self.lied += other.lied;
+        self.joined += other.joined;
+        self.busy += other.busy;
+        self.paused += other.paused;
+        self.under_way += other.under_way;
+    }
+}
+
+impl RouteProbes {
+    pub(super) fn new(config: &Config) -> Arc<Self> {
+        let probes = Probes::new(&ProbesConfig {
+            max_concurrent: config.max_concurrent,
+            negative_ttl: config.negative_ttl,
+            max_bytes: config.max_bytes,
+        });
+        Arc::new(Self {
+            config: config.clone(),
+            epoch: Instant::now(),
+            state: Mutex::new(State {
+                probes,
+                answers: HashMap::new(),
+                counts: ProbeCounts::default(),
+            }),
+        })
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What became of its probes so far.
+    pub(super) fn counts(&self) -> ProbeCounts {
+        let state = self.state();
+        ProbeCounts {
+            under_way: state.probes.under_way(),
+            ..state.counts
+        }
+    }
+
+    /// A response had another size than its probe had told.
+    pub(super) fn lied(&self, asked: &Asked) {
+        let key = key(asked);
+        let now = self.now();
+        let mut state = self.state();
+        state.probes.lied(now, key);
+        state.counts.lied += 1;
+    }
+
+    /// Asks, or waits with others for what was asked already.
+    pub(super) async fn look_up(
+        self: &Arc<Self>,
+        catalogue: &Arc<Catalogue>,
+        asked: &Asked,
+        prober: &Prober<'_>,
+    ) -> Answer {
+        let mut answer = match self.begin(key(asked)) {
+            Ok(Begun::Joined(answer)) => answer,
+            Ok(Begun::Own(pending, answer)) => {
+                self.send(pending, catalogue, asked, prober);
+                answer
+            }
+            Err(answer) => return answer,
+        };
+        let told = answer.wait_for(Option::is_some);
+        match timeout(self.config.budget, told).await {
+            Ok(Ok(told)) => told.unwrap_or(Answer::Failed),
+            Ok(Err(_)) | Err(_) => Answer::Failed,
+        }
+    }
+
+    fn begin(self: &Arc<Self>, key: Key) -> Result<Begun, Answer> {
+        let now = self.now();
+        let mut state = self.state();
+        match state.probes.begin(now, key) {
+            ProbeDecision::Ask => {
+                let (sender, answer) = watch::channel(None);
+                state.answers.insert(key, answer.clone());
+                let pending = Pending {
+                    probes: Arc::clone(self),
+                    key,
+                    answer: sender,
+                    outcome: ProbeOutcome::Failed,
+                };
+                Ok(Begun::Own(pending, answer))
+            }
+            ProbeDecision::Join => {
+                state.counts.joined += 1;
+                let answer = state.answers.get(&key).cloned();
+                answer.map(Begun::Joined).ok_or(Answer::Failed)
+            }
+            ProbeDecision::Useless | ProbeDecision::Paused => {
+                state.counts.paused += 1;
+                Err(Answer::Unknown)
+            }
+            ProbeDecision::Busy => {
+                state.counts.busy += 1;
+                Err(Answer::Failed)
+            }
+        }
+    }
+
+    /// Has a task of its own ask.
+    fn send(
+        &self,
+        mut pending: Pending,
+        catalogue: &Arc<Catalogue>,
+        asked: &Asked,
+        prober: &Prober<'_>,
+    ) {
+        let request = head_of(prober.request);
+        let (upstream, catalogue) = (Rc::clone(prober.upstream), Arc::clone(catalogue));
+        let (asked, bound) = (asked.clone(), self.config.timeout);
+        spawn_local(async move {
+            let head = upstream.head(asked.resource.url.bits(), request);
+            match timeout(bound, head).await {
+                Ok(Ok((status, fields))) => match size(status, &fields) {
+                    Some(bytes) => {
+                        catalogue.note(&catalogue.lesson(&asked, &fields), bytes);
+                        pending.tell(Answer::Size(bytes), ProbeOutcome::Told);
+                    }
+                    None => pending.tell(Answer::Unknown, ProbeOutcome::Useless),
+                },
+                Ok(Err(_)) | Err(_) => pending.tell(Answer::Failed, ProbeOutcome::Failed),
+            }
+        });
+    }
+}
+
+enum Begun {
+    Own(Pending, watch::Receiver<Option<Answer>>),
+    Joined(watch::Receiver<Option<Answer>>),
+}
+
+/// A probe under way; it is over when this is dropped.
+struct Pending {
+    probes: Arc<RouteProbes>,
+    key: Key,
+    answer: watch::Sender<Option<Answer>>,
+    outcome: ProbeOutcome,
+}
+
+impl Pending {
+    fn tell(&mut self, answer: Answer, outcome: ProbeOutcome) {
+        self.outcome = outcome;
+        self.answer.send_replace(Some(answer));
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let now = self.probes.now();
+        let mut state = self.probes.state();
+        state.probes.end(now, self.key, self.outcome);
+        state.answers.remove(&self.key);
+        let counts = &mut state.counts;
+        match self.outcome {
+            ProbeOutcome::Told => counts.told += 1,
+            ProbeOutcome::Useless => counts.useless += 1,
+            ProbeOutcome::Failed => counts.failed += 1,
+        }
+    }
+}
+
+/// Variants may differ in size: each has a probe.
+fn key(asked: &Asked) -> Key {
+    asked.resource.variant((1 << MAX_VARY) - 1)
+}
+
+/// The same request by HEAD, for the whole of the resource.
+fn head_of(request: &Request<RequestBody>) -> Request<RequestBody> {
+    let mut head = Request::new(RequestBody::Empty);
+    *head.method_mut() = Method::HEAD;
+    *head.uri_mut() = request.uri().clone();
+    *head.headers_mut() = request.headers().clone();
+    for name in NOT_ASKED.iter().chain([&TE, &TRANSFER_ENCODING]) {
+        head.headers_mut().remove(name);
+    }
+    head
+}
+
+/// What an answer to HEAD tells of the size of the one to GET.
+fn size(status: StatusCode, fields: &HeaderMap) -> Option<u64> {
+    let mut lengths = fields.get_all(CONTENT_LENGTH).iter();
+    let length = lengths.next()?.to_str().ok()?.trim();
+    let plain = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
+    let alone = lengths.next().is_none() && !fields.contains_key(TRANSFER_ENCODING);
+    let length = length.parse().ok();
+    length.filter(|_| status == StatusCode::OK && plain && alone)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_a_plain_answer_tells_a_size() {
+        let of = |status: u16, fields: &[(http::HeaderName, &'static str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in fields {
+                map.append(name, HeaderValue::from_static(value));
+            }
+            size(StatusCode::from_u16(status).unwrap(), &map)
+        };
+        assert_eq!(of(200, &[(CONTENT_LENGTH, "12")]), Some(12));
+        assert_eq!(of(200, &[(CONTENT_LENGTH, "0")]), Some(0));
+        assert_eq!(of(200, &[]), None);
+        assert_eq!(of(405, &[(CONTENT_LENGTH, "12")]), None);
+        assert_eq!(of(302, &[(CONTENT_LENGTH, "12")]), None);
+        for wrong in ["", "+1", "-1", "x", "1.5", "99999999999999999999"] {
+            assert_eq!(of(200, &[(CONTENT_LENGTH, wrong)]), None, "{wrong}");
+        }
+        let two = [(CONTENT_LENGTH, "1"), (CONTENT_LENGTH, "2")];
+        assert_eq!(of(200, &two), None);
+        let both = [(CONTENT_LENGTH, "1"), (TRANSFER_ENCODING, "chunked")];
+        assert_eq!(of(200, &both), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! HEAD probes to an endpoint. They are beside the station: asking for a size
+//! is cheap, and of use when all places are taken.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::header::HOST;
+use http::{HeaderMap, Request, StatusCode};
+use tokio::time::timeout;
+
+use super::{Upstream, connect};
+use crate::error::Reason;
+use crate::upload::RequestBody;
+
+/// How long an answered connection gets to be ready for the next request.
+const READY_BOUND: Duration = Duration::from_millis(100);
+
+impl Upstream {
+    /// Sends a request that has no answer's body, to the endpoint that
+    /// `number` falls to. The caller bounds the time.
+    ///
+    /// # Errors
+    ///
+    /// The endpoint does not answer.
+    pub(crate) async fn head(
+        self: &Rc<Self>,
+        number: u64,
+        mut request: Request<RequestBody>,
+    ) -> Result<(StatusCode, HeaderMap), Reason> {
+        let endpoint = (number % self.endpoints.len() as u64) as usize;
+        let mut sender = match self.take_idle(endpoint) {
+            Some(sender) => sender,
+            None => connect::connect(self, endpoint).await?,
+        };
+        if !request.headers().contains_key(HOST) {
+            let host = self.authority(endpoint).clone();
+            request.headers_mut().insert(HOST, host);
+        }
+        let answer = sender.send_request(request).await;
+        let (parts, _) = answer
+            .map_err(|_| Reason::ConnectionTerminated)?
+            .into_parts();
+        // A connection that is not soon ready is closed.
+        if timeout(READY_BOUND, sender.ready()).await.is_ok() {
+            self.keep(endpoint, sender);
+        }
+        Ok((parts.status, parts.headers))
+    }
+}

@@ -1,0 +1,231 @@
+//! A store that proxies share: a real one that is up, down, stopped and full.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::*;
+use sprat_config::resolved::*;
+
+/// A `redis-server` of its own; killed when dropped.
+struct Redis {
+    child: Child,
+    port: u16,
+    _directory: tempfile::TempDir,
+}
+
+impl Redis {
+    fn start(port: u16, more: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let child = Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(directory.path())
+            .args(more)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed by scripts/setup-test.sh");
+        let redis = Self {
+            child,
+            port,
+            _directory: directory,
+        };
+        wait_for("redis-server to listen", || redis.ask("PING").is_some());
+        redis
+    }
+
+    /// The first line of what it says.
+    fn ask(&self, command: &str) -> Option<String> {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let mut peer = Peer::new(stream);
+        peer.send(format!("{command}\r\n"));
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut peer.reader, &mut line).ok()?;
+        (!line.is_empty()).then(|| line.trim().to_owned())
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port where nobody listens now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// An origin whose sizes are never announced.
+fn chunked() -> Origin {
+    Origin::http(|request| {
+        let path = request.start.split(' ').nth(1).unwrap();
+        let bytes: usize = path[1..].split('/').next().unwrap().parse().unwrap();
+        let body = "x".repeat(bytes);
+        format!(
+            "HTTP/1.1 200 OK\r\nVary: Accept-Encoding\r\nTransfer-Encoding: chunked\r\n\r\n\
+             {bytes:x}\r\n{body}\r\n0\r\n\r\n"
+        )
+    })
+}
+
+fn proxy(origin: &Origin, port: u16, change: impl FnOnce(&mut SharedStore)) -> Proxy {
+    let mut config = config(&[origin.address]);
+    let mut shared = SharedStore {
+        url: format!("redis://127.0.0.1:{port}/0"),
+        prefix: "test:".to_owned(),
+        phrase: "farm".to_owned(),
+        budget: PATIENCE,
+        max_queued: 100,
+        pause: Duration::from_millis(50),
+    };
+    change(&mut shared);
+    config.catalogue.shared = Some(shared);
+    Proxy::logging(config)
+}
+
+fn asks(proxy: &Proxy, result: &str) -> f64 {
+    let label = format!("result=\"{result}\"");
+    proxy.metric(&["sprat_catalogue_lookups_total", "\"shared\"", &label])
+}
+
+fn writes(proxy: &Proxy, result: &str) -> f64 {
+    let label = format!("result=\"{result}\"");
+    proxy.metric(&["sprat_catalogue_store_writes_total", &label])
+}
+
+/// Asks for what nobody has seen until the store answers.
+fn warm_up(proxy: &Proxy) {
+    let answered = || asks(proxy, "miss") + asks(proxy, "hit");
+    let before = answered();
+    let mut n = 0;
+    wait_for("the store to answer", || {
+        n += 1;
+        proxy.connect().ask(get(&format!("/1/warm/{before}/{n}")));
+        answered() > before
+    });
+}
+
+#[test]
+fn one_proxy_knows_what_another_has_learnt() {
+    let redis = Redis::start(free_port(), &[]);
+    let origin = chunked();
+    let first = proxy(&origin, redis.port, |_| {});
+    assert_eq!(first.connect().ask(get("/700/a")).body.len(), 700);
+    wait_for("it to be written", || writes(&first, "written") >= 2.0);
+    let second = proxy(&origin, redis.port, |_| {});
+    warm_up(&second);
+    second.connect().ask(get("/700/a"));
+    let of = |line: &serde_json::Value| line["path"] == "/700/a";
+    wait_for("it to be logged", || {
+        second.log_lines_at_least(1).iter().any(of)
+    });
+    let lines = second.log_lines_at_least(1);
+    let line = lines.iter().find(|line| of(line)).unwrap();
+    assert_eq!(
+        (&line["size_layer"], &line["size"]),
+        (&"shared".into(), &700.into())
+    );
+    // It has learnt it: the store is not asked again.
+    let hits = asks(&second, "hit");
+    second.connect().ask(get("/700/a"));
+    assert_eq!(asks(&second, "hit"), hits);
+    // Others, with another phrase, share nothing with them.
+    let stranger = proxy(&origin, redis.port, |shared| {
+        shared.phrase = "mine".to_owned();
+    });
+    warm_up(&stranger);
+    stranger.connect().ask(get("/700/a"));
+    assert_eq!(asks(&stranger, "hit"), 0.0);
+    assert!(redis.ask("DBSIZE").unwrap().starts_with(':'));
+    for proxy in [first, second, stranger] {
+        proxy.stop();
+    }
+}
+
+#[test]
+fn a_store_that_is_not_there_costs_nothing_and_may_come_later() {
+    let port = free_port();
+    let origin = chunked();
+    let proxy = proxy(&origin, port, |_| {});
+    // With a budget of many seconds: whoever waited would be late.
+    for n in 0..50 {
+        assert_eq!(proxy.connect().ask(get(&format!("/5/{n}"))).status(), 200);
+    }
+    proxy.wait_metric(&["sprat_catalogue_store_circuit_open"], 1.0);
+    assert_eq!(asks(&proxy, "hit") + asks(&proxy, "miss"), 0.0);
+    let redis = Redis::start(port, &[]);
+    warm_up(&proxy);
+    proxy.wait_metric(&["sprat_catalogue_store_circuit_open"], 0.0);
+    // It goes, and comes again.
+    drop(redis);
+    for n in 0..50 {
+        assert_eq!(proxy.connect().ask(get(&format!("/6/{n}"))).status(), 200);
+    }
+    let _redis = Redis::start(port, &[]);
+    warm_up(&proxy);
+    proxy.stop();
+}
+
+#[test]
+fn a_store_that_stalls_is_left_alone() {
+    let redis = Redis::start(free_port(), &[]);
+    let origin = chunked();
+    let proxy = proxy(&origin, redis.port, |shared| {
+        shared.budget = Duration::from_secs(1);
+        // Nobody tries again in this test.
+        shared.pause = Duration::from_secs(3600);
+    });
+    warm_up(&proxy);
+    redis.signal("STOP");
+    let mut n = 0;
+    wait_for("the circuit to open", || {
+        n += 1;
+        assert_eq!(proxy.connect().ask(get(&format!("/5/{n}"))).status(), 200);
+        proxy.metric(&["sprat_catalogue_store_circuit_open"]) == 1.0
+    });
+    // Ten failures would be twice too many: each is a batch.
+    assert!(n <= 10, "{n}");
+    let errors = asks(&proxy, "error");
+    for n in 0..100 {
+        assert_eq!(proxy.connect().ask(get(&format!("/6/{n}"))).status(), 200);
+    }
+    assert_eq!(asks(&proxy, "error"), errors + 100.0);
+    wait_for("what is learnt to be dropped", || {
+        writes(&proxy, "dropped") >= 200.0
+    });
+    redis.signal("CONT");
+    proxy.stop();
+}
+
+#[test]
+fn a_store_that_is_full_can_still_be_asked() {
+    let redis = Redis::start(
+        free_port(),
+        &["--maxmemory", "1", "--maxmemory-policy", "noeviction"],
+    );
+    let origin = chunked();
+    let proxy = proxy(&origin, redis.port, |_| {});
+    warm_up(&proxy);
+    wait_for("writes to be refused", || writes(&proxy, "error") >= 2.0);
+    let misses = asks(&proxy, "miss");
+    for n in 0..20 {
+        assert_eq!(proxy.connect().ask(get(&format!("/5/{n}"))).status(), 200);
+    }
+    assert_eq!(asks(&proxy, "miss"), misses + 20.0);
+    assert_eq!(writes(&proxy, "written"), 0.0);
+    assert_eq!(proxy.metric(&["sprat_catalogue_store_circuit_open"]), 0.0);
+    proxy.stop();
+}

@@ -1,0 +1,352 @@
+//! The size of a response of which nothing is known but its kind.
+//!
+//! Responses of one route and one file extension, or one content type, are
+//! much alike: each such group has the mean and the spread of its sizes'
+//! logarithms and a histogram of them.
+
+use std::hash::Hasher as _;
+
+use siphasher::sip::SipHasher13;
+
+use super::table::Known;
+use crate::histogram::SizeHistogram;
+
+/// Sizes after which old ones of a group count half.
+const HALVE_AT: u64 = 1024;
+
+/// Groups that compete for one place.
+const WAYS: usize = 4;
+
+/// Below this many sizes a histogram's quantile is coarser than the mean of
+/// the logarithms.
+const QUANTILE_MIN: u32 = 32;
+
+/// Weight of the newest size in a group's mean and spread, at the least.
+const NEWEST_MIN: f64 = 1.0 / 256.0;
+
+/// A kind is never trusted as far as the resource itself.
+const CONFIDENCE_MAX: f64 = 0.75;
+
+/// Extensions of more characters are no extensions.
+const EXTENSION_MAX: usize = 8;
+
+/// An estimator's parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EstimatorConfig {
+    /// Memory at most; a group takes a little more than 4 KB.
+    pub max_bytes: usize,
+    /// Which quantile of a group's sizes is said, in thousandths: 500 is the
+    /// median. A higher one is wrong to the disadvantage of small responses
+    /// less often.
+    pub quantile_per_mille: u32,
+    /// Sizes that a group must have seen before it says anything.
+    pub observations_min: u32,
+}
+
+/// The groups that a response belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    route: u64,
+    extension: Option<u64>,
+    content_type: Option<u64>,
+}
+
+impl Groups {
+    /// Of a response to a request for `path` (without its query) on the
+    /// route of this index; the content type comes with the response.
+    pub fn new(route: usize, path: &str) -> Self {
+        let extension = extension(path);
+        Self {
+            route: hash(route, 0, ""),
+            extension: extension.map(|extension| hash(route, 1, &extension)),
+            content_type: None,
+        }
+    }
+
+    /// With the content type, as its header field has it.
+    #[must_use]
+    pub fn with_content_type(self, route: usize, content_type: &str) -> Self {
+        let essence = content_type.split(';').next().unwrap_or_default();
+        let essence = essence.trim().to_ascii_lowercase();
+        Self {
+            content_type: (!essence.is_empty()).then(|| hash(route, 2, &essence)),
+            ..self
+        }
+    }
+
+    /// The most specific first.
+    fn keys(&self) -> impl Iterator<Item = u64> {
+        let specific = self.extension.into_iter().chain(self.content_type);
+        specific.chain([self.route])
+    }
+}
+
+/// `/a/b.min.JS` -> `js`
+fn extension(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next()?;
+    let (stem, extension) = name.rsplit_once('.')?;
+    let plain = extension.bytes().all(|b| b.is_ascii_alphanumeric());
+    let good = !stem.is_empty() && plain && (1..=EXTENSION_MAX).contains(&extension.len());
+    good.then(|| extension.to_ascii_lowercase())
+}
+
+fn hash(route: usize, kind: u8, text: &str) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write_u64(route as u64);
+    hasher.write_u8(kind);
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+/// Sizes of one kind.
+#[derive(Clone, Debug)]
+struct Group {
+    key: u64,
+    /// How much it takes to push the group out of its place.
+    hold: u32,
+    observations: u32,
+    /// Of the natural logarithms of the sizes.
+    mean: f64,
+    variance: f64,
+    sizes: SizeHistogram,
+    /// What it says, computed when a size comes.
+    says: Known,
+}
+
+impl Group {
+    fn new(key: u64) -> Self {
+        Self {
+            key,
+            hold: 0,
+            observations: 0,
+            mean: 0.0,
+            variance: 0.0,
+            sizes: SizeHistogram::halving_at(HALVE_AT),
+            says: Known {
+                bytes: 0,
+                confidence: 0.0,
+            },
+        }
+    }
+
+    fn observe(&mut self, bytes: u64, quantile_per_mille: u32) {
+        self.observations = self.observations.saturating_add(1);
+        self.hold = self.hold.saturating_add(1).min(1 << 16);
+        let log = (bytes.max(1) as f64).ln();
+        // The plain mean at first, then one that forgets.
+        let newest = (1.0 / f64::from(self.observations)).max(NEWEST_MIN);
+        let off = log - self.mean;
+        self.mean += newest * off;
+        self.variance = (1.0 - newest) * (self.variance + newest * off * off);
+        self.sizes.observe(bytes);
+        // The quantile of many changes slowly, and takes a scan.
+        if self.observations < 2 * QUANTILE_MIN || self.observations.is_multiple_of(16) {
+            self.says = self.say(quantile_per_mille);
+        }
+    }
+
+    fn say(&self, quantile_per_mille: u32) -> Known {
+        let bytes = match self.observations < QUANTILE_MIN {
+            true => self.mean.exp().round() as u64,
+            false => self.sizes.quantile_per_mille(u64::from(quantile_per_mille)),
+        };
+        // The share of sizes that a factor of two covers, counted where there
+        // are enough to count, and of a log-normal group of few.
+        let within = match self.observations < QUANTILE_MIN {
+            true => 1.0 / (1.0 + self.variance.sqrt() / std::f64::consts::LN_2),
+            false => self.sizes.share_between(bytes / 2, bytes.saturating_mul(2)),
+        };
+        let seen = f64::from(self.observations);
+        let confidence = CONFIDENCE_MAX * within * seen / (seen + 8.0);
+        Known {
+            bytes,
+            confidence: confidence as f32,
+        }
+    }
+}
+
+/// Sizes by kind, in a fixed number of bytes.
+#[derive(Clone, Debug)]
+pub struct Estimator {
+    config: EstimatorConfig,
+    /// Sets of [`WAYS`].
+    groups: Vec<Option<Box<Group>>>,
+}
+
+impl Estimator {
+    /// One that has seen nothing.
+    pub fn new(config: EstimatorConfig) -> Self {
+        let each = size_of::<Group>() + SizeHistogram::BYTES + size_of::<usize>();
+        let sets = (config.max_bytes / each / WAYS).max(1);
+        Self {
+            config,
+            groups: vec![None; sets * WAYS],
+        }
+    }
+
+    fn set(&self, key: u64) -> std::ops::Range<usize> {
+        let sets = (self.groups.len() / WAYS) as u64;
+        let start = (key % sets) as usize * WAYS;
+        start..start + WAYS
+    }
+
+    /// Takes in the size of a response.
+    pub fn observe(&mut self, groups: &Groups, bytes: u64) {
+        let quantile_per_mille = self.config.quantile_per_mille;
+        for key in groups.keys() {
+            if let Some(group) = self.place(key) {
+                group.observe(bytes, quantile_per_mille);
+            }
+        }
+    }
+
+    /// The place of a group. A new one gets it from the one that was seen the
+    /// least lately, but has to come as often as that one did: names that
+    /// clients make up push nothing out.
+    fn place(&mut self, key: u64) -> Option<&mut Group> {
+        let set = self.set(key);
+        let holds = |place: &Option<Box<Group>>| place.as_ref().map_or(0, |group| group.hold);
+        let places = &mut self.groups[set];
+        let own = |place: &Option<Box<Group>>| place.as_ref().is_some_and(|g| g.key == key);
+        let index = match places.iter().position(own) {
+            Some(index) => index,
+            None => {
+                let (index, place) = places
+                    .iter_mut()
+                    .enumerate()
+                    .min_by_key(|(_, place)| holds(place))?;
+                match place {
+                    Some(group) if group.hold > 0 => {
+                        group.hold -= 1;
+                        return None;
+                    }
+                    _ => *place = Some(Box::new(Group::new(key))),
+                }
+                index
+            }
+        };
+        places[index].as_deref_mut()
+    }
+
+    /// What responses of this kind amount to: the group that is trusted most,
+    /// the route as a whole only if no other has seen enough.
+    pub fn estimate(&self, groups: &Groups) -> Option<Known> {
+        let says = |key: u64| {
+            let found = self.groups[self.set(key)].iter().flatten();
+            let mut found = found.filter(|group| group.key == key);
+            let group = found.find(|group| group.observations >= self.config.observations_min);
+            group.map(|group| group.says)
+        };
+        let specific = groups.extension.into_iter().chain(groups.content_type);
+        let best = specific.filter_map(says);
+        best.max_by(|a, b| a.confidence.total_cmp(&b.confidence))
+            .or_else(|| says(groups.route))
+    }
+
+    /// Groups that have a place, and places.
+    pub fn occupancy(&self) -> (usize, usize) {
+        let taken = self.groups.iter().flatten().count();
+        (taken, self.groups.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimator(max_bytes: usize, quantile_per_mille: u32) -> Estimator {
+        Estimator::new(EstimatorConfig {
+            max_bytes,
+            quantile_per_mille,
+            observations_min: 4,
+        })
+    }
+
+    fn groups(path: &str, content_type: &str) -> Groups {
+        Groups::new(0, path).with_content_type(0, content_type)
+    }
+
+    #[test]
+    fn extensions_are_told_from_what_looks_like_them() {
+        for (path, expected) in [
+            ("/a/b.min.JS", Some("js")),
+            ("/a.b/c", None),
+            ("/.htaccess", None),
+            ("/a.", None),
+            ("/a.tar.gz", Some("gz")),
+            ("/a.b-c", None),
+            ("/v1.123456789", None),
+            ("", None),
+        ] {
+            assert_eq!(extension(path).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn kinds_differ_and_the_route_stands_in() {
+        let mut estimator = estimator(1 << 20, 500);
+        assert_eq!(estimator.estimate(&groups("/a.css", "")), None);
+        for n in 0..200_u64 {
+            estimator.observe(&groups(&format!("/{n}.css"), "text/css"), 2000 + n);
+            estimator.observe(
+                &groups(&format!("/{n}.jpg"), "image/jpeg"),
+                90_000 + 100 * n,
+            );
+        }
+        let bytes = |path, content_type| {
+            let known = estimator.estimate(&groups(path, content_type)).unwrap();
+            assert!(known.confidence > 0.5 || path == "/x", "{path} {known:?}");
+            known.bytes
+        };
+        assert!((2000..2400).contains(&bytes("/new.css", "")));
+        assert!((90_000..120_000).contains(&bytes("/new.jpg", "")));
+        assert!((90_000..120_000).contains(&bytes("/x", "Image/JPEG; q=1")));
+        // Of an unknown kind: between the two.
+        assert!((2000..120_000).contains(&bytes("/x", "")));
+        assert_eq!(estimator.estimate(&Groups::new(1, "/a.css")), None);
+    }
+
+    #[test]
+    fn few_sizes_say_their_mean_and_many_the_quantile() {
+        let mut few = estimator(1 << 20, 900);
+        for bytes in [100, 10_000, 100, 10_000] {
+            few.observe(&groups("/a", ""), bytes);
+        }
+        let known = few.estimate(&groups("/a", "")).unwrap();
+        assert_eq!(known.bytes, 1000, "the mean of the logarithms");
+        assert!(known.confidence < 0.1, "{known:?}");
+        for n in 0..1000 {
+            few.observe(&groups("/a", ""), if n % 10 < 8 { 100 } else { 10_000 });
+        }
+        let known = few.estimate(&groups("/a", "")).unwrap();
+        assert!((10_000..11_000).contains(&known.bytes), "{known:?}");
+    }
+
+    #[test]
+    fn it_follows_a_change() {
+        let mut estimator = estimator(1 << 20, 500);
+        for _ in 0..2000 {
+            estimator.observe(&groups("/a", ""), 1000);
+        }
+        for _ in 0..2000 {
+            estimator.observe(&groups("/a", ""), 50_000);
+        }
+        let known = estimator.estimate(&groups("/a", "")).unwrap();
+        assert!((50_000..55_000).contains(&known.bytes), "{known:?}");
+    }
+
+    #[test]
+    fn names_that_clients_make_up_push_nothing_out() {
+        let mut estimator = estimator(64 << 10, 500);
+        let (_, places) = estimator.occupancy();
+        assert!(places * (SizeHistogram::BYTES + 100) <= 64 << 10);
+        for _ in 0..1000 {
+            estimator.observe(&groups("/a.css", "text/css"), 500);
+        }
+        for n in 0..20_000 {
+            estimator.observe(&groups(&format!("/a.{n}"), "text/html"), 1_000_000);
+        }
+        let known = estimator.estimate(&groups("/a.css", "")).unwrap();
+        assert!((500..600).contains(&known.bytes), "{known:?}");
+    }
+}

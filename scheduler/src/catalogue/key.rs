@@ -1,0 +1,182 @@
+//! Hashes that stand for resources.
+
+use std::borrow::Cow;
+use std::hash::Hasher as _;
+
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+
+/// Request header fields at most by which the variants of a resource are told
+/// apart.
+pub const MAX_VARY: usize = 4;
+
+/// A 48-bit hash of a resource, or of one of its variants.
+///
+/// Two of a million resources in a table share one with a probability of 0.2%
+/// (n²/2⁴⁹); an unknown resource is taken for a known one in one of 10⁸
+/// look-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(u64);
+
+/// Bits of a [`Key`].
+const KEY_BITS: u32 = 48;
+
+/// A key's highest bits, which its variants share, so that they lie in the
+/// same part of a split table.
+const SHARED_BITS: u32 = 16;
+
+impl Key {
+    /// From the hash's lowest 48 bits.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits & ((1 << KEY_BITS) - 1))
+    }
+
+    /// The hash; below 2⁴⁸.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Where it falls among `count` equal parts of the keys' range.
+    pub(crate) const fn part(self, count: u64) -> u64 {
+        // The highest 32 bits: the product fits, for there are fewer parts.
+        ((self.0 >> 16) * count) >> 32
+    }
+}
+
+/// A resource as a request asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Of its cluster and URL.
+    pub url: Key,
+    /// Hashes of the values of the fields that may tell variants apart.
+    pub values: [u32; MAX_VARY],
+}
+
+impl Resource {
+    /// The key of the variant that these fields (bit `n` for the `n`-th) tell
+    /// apart; the URL's own if none does.
+    pub fn variant(&self, fields: u8) -> Key {
+        if fields == 0 {
+            return self.url;
+        }
+        let mut hasher = SipHasher13::new_with_keys(self.url.0, u64::from(fields));
+        for (field, value) in self.values.iter().enumerate() {
+            if fields & (1 << field) != 0 {
+                hasher.write_u32(*value);
+            }
+        }
+        let low = KEY_BITS - SHARED_BITS;
+        let own = hasher.finish() & ((1 << low) - 1);
+        Key(((self.url.0 >> low) << low) | own)
+    }
+}
+
+/// Makes keys. The secret keeps clients from aiming at one place of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHasher {
+    secret: (u64, u64),
+}
+
+impl KeyHasher {
+    /// With a secret of 128 bits. The same secret makes the same keys.
+    pub const fn new(secret: (u64, u64)) -> Self {
+        Self { secret }
+    }
+
+    /// With a secret made of a pass phrase, for proxies that share a store.
+    pub fn from_phrase(phrase: &[u8]) -> Self {
+        let mut hasher = SipHasher13::new();
+        hasher.write(phrase);
+        let hash = hasher.finish128();
+        Self::new((hash.h1, hash.h2))
+    }
+
+    /// The secret.
+    pub const fn secret(&self) -> (u64, u64) {
+        self.secret
+    }
+
+    /// The key of a URL; `target` is its path and query. Hosts differ by more
+    /// than the case of their letters.
+    pub fn url(&self, cluster: &str, host: &str, target: &str) -> Key {
+        let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
+        hasher.write_usize(cluster.len());
+        hasher.write(cluster.as_bytes());
+        let host = match host.bytes().any(|b| b.is_ascii_uppercase()) {
+            true => Cow::Owned(host.to_ascii_lowercase()),
+            false => Cow::Borrowed(host),
+        };
+        hasher.write_usize(host.len());
+        hasher.write(host.as_bytes());
+        hasher.write(target.as_bytes());
+        Key::from_bits(hasher.finish128().h1)
+    }
+
+    /// The hash of a header field's value: spaces and the case of letters do
+    /// not count.
+    pub fn value(&self, value: &[u8]) -> u32 {
+        let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
+        // The hasher is slow with single bytes.
+        for chunk in value.chunks(64) {
+            let (mut plain, mut len) = ([0; 64], 0);
+            for byte in chunk.iter().filter(|byte| !byte.is_ascii_whitespace()) {
+                plain[len] = byte.to_ascii_lowercase();
+                len += 1;
+            }
+            hasher.write(&plain[..len]);
+        }
+        hasher.finish128().h1 as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASHER: KeyHasher = KeyHasher::new((1, 2));
+
+    #[test]
+    fn cluster_host_and_target_make_the_key() {
+        let keys = [
+            HASHER.url("farm", "host", "/a"),
+            HASHER.url("far", "mhost", "/a"),
+            HASHER.url("farm", "hos", "t/a"),
+            HASHER.url("farm", "host", "/a?"),
+            HASHER.url("farm", "host", "/A"),
+            KeyHasher::new((1, 3)).url("farm", "host", "/a"),
+        ];
+        for (index, key) in keys.iter().enumerate() {
+            assert!(keys[index + 1..].iter().all(|other| other != key));
+        }
+        assert_eq!(HASHER.url("farm", "HOST", "/a"), keys[0]);
+    }
+
+    #[test]
+    fn variants_differ_by_the_fields_that_count() {
+        let url = HASHER.url("farm", "host", "/a");
+        let value = |text: &str| HASHER.value(text.as_bytes());
+        let resource = |first, second| Resource {
+            url,
+            values: [value(first), value(second), 0, 0],
+        };
+        let (gzip, br) = (resource("gzip, br", "x"), resource("br", "x"));
+        assert_eq!(gzip.variant(0), url);
+        assert_ne!(gzip.variant(0b01), br.variant(0b01));
+        assert_eq!(gzip.variant(0b10), br.variant(0b10));
+        assert_ne!(gzip.variant(0b01), gzip.variant(0b11));
+        assert_eq!(resource("GZIP,br", "y").variant(0b01), gzip.variant(0b01));
+        for fields in 0..16 {
+            let variant = gzip.variant(fields);
+            assert_eq!(variant.part(1 << 16), url.part(1 << 16));
+        }
+    }
+
+    #[test]
+    fn parts_cover_the_range_evenly() {
+        let mut seen = [0_u32; 7];
+        for n in 0..70_000 {
+            let key = HASHER.url("farm", "host", &format!("/{n}"));
+            seen[key.part(7) as usize] += 1;
+        }
+        assert!(seen.iter().all(|n| (9_500..10_500).contains(n)), "{seen:?}");
+    }
+}

@@ -1,0 +1,201 @@
+//! Which HEAD probes are sent: never two for one resource, never many at once,
+//! and none where they proved of no use.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::answers::Answers;
+use super::circuit::Circuit;
+use super::key::Key;
+use crate::Time;
+
+/// Useless answers in a row after which a route's probes pause.
+const USELESS_MAX: u32 = 5;
+
+/// The bounds on a route's probes.
+#[derive(Clone, Debug)]
+pub struct ProbesConfig {
+    /// At a time.
+    pub max_concurrent: usize,
+    /// How long a resource is left alone whose probe told nothing, and a route
+    /// whose probes did so five times in a row.
+    pub negative_ttl: Duration,
+    /// Memory for the resources that are left alone.
+    pub max_bytes: usize,
+}
+
+/// What to do about a resource whose size is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeDecision {
+    /// Send a probe; [`Probes::end`] tells how it went.
+    Ask,
+    /// One is under way: its answer will do.
+    Join,
+    /// A probe told nothing not long ago.
+    Useless,
+    /// The route's probes pause.
+    Paused,
+    /// As many are under way as may be.
+    Busy,
+}
+
+/// How a probe ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// It told a size.
+    Told,
+    /// The answer tells none: the next would not either.
+    Useless,
+    /// There was no answer, which says nothing of the resource.
+    Failed,
+}
+
+/// The probes of one route.
+#[derive(Clone, Debug)]
+pub struct Probes {
+    max_concurrent: usize,
+    under_way: BTreeSet<Key>,
+    useless: Answers,
+    circuit: Circuit,
+}
+
+impl Probes {
+    /// None yet.
+    pub fn new(config: &ProbesConfig) -> Self {
+        let ttl_s = u32::try_from(config.negative_ttl.as_secs()).unwrap_or(u32::MAX);
+        Self {
+            max_concurrent: config.max_concurrent,
+            under_way: BTreeSet::new(),
+            // Sizes go to the table of learnt ones; here are the others.
+            useless: Answers::new(config.max_bytes, 0, ttl_s.max(1)),
+            circuit: Circuit::new(USELESS_MAX, config.negative_ttl),
+        }
+    }
+
+    /// A size is wanted. After [`ProbeDecision::Ask`], call [`Probes::end`]
+    /// whatever happens.
+    pub fn begin(&mut self, now: Time, key: Key) -> ProbeDecision {
+        if self.under_way.contains(&key) {
+            return ProbeDecision::Join;
+        }
+        if self.useless.get(key, seconds(now)).is_some() {
+            return ProbeDecision::Useless;
+        }
+        if self.under_way.len() >= self.max_concurrent {
+            return ProbeDecision::Busy;
+        }
+        if !self.circuit.admit(now) {
+            return ProbeDecision::Paused;
+        }
+        self.under_way.insert(key);
+        ProbeDecision::Ask
+    }
+
+    /// A probe is over.
+    pub fn end(&mut self, now: Time, key: Key, outcome: ProbeOutcome) {
+        self.under_way.remove(&key);
+        match outcome {
+            ProbeOutcome::Told => self.circuit.succeed(),
+            ProbeOutcome::Useless => {
+                self.useless.put(key, None, seconds(now));
+                self.circuit.fail(now);
+            }
+            ProbeOutcome::Failed => self.circuit.fail(now),
+        }
+    }
+
+    /// The response had another size than its probe had told.
+    pub fn lied(&mut self, now: Time, key: Key) {
+        self.useless.put(key, None, seconds(now));
+        self.circuit.fail(now);
+    }
+
+    /// Those under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Whether the route's probes pause.
+    pub fn is_paused(&self) -> bool {
+        self.circuit.is_open()
+    }
+}
+
+fn seconds(now: Time) -> u32 {
+    u32::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ProbeDecision::{Ask, Busy, Join, Paused, Useless as LeftAlone};
+    use super::ProbeOutcome::{Failed, Told, Useless};
+    use super::*;
+
+    fn at(s: u64) -> Time {
+        Time::from_nanos(s * 1_000_000_000)
+    }
+
+    fn key(n: u64) -> Key {
+        Key::from_bits(n)
+    }
+
+    fn probes() -> Probes {
+        Probes::new(&ProbesConfig {
+            max_concurrent: 2,
+            negative_ttl: Duration::from_secs(60),
+            max_bytes: 10_000,
+        })
+    }
+
+    #[test]
+    fn one_for_each_resource_and_few_at_a_time() {
+        let mut probes = probes();
+        assert_eq!(probes.begin(at(0), key(1)), Ask);
+        assert_eq!(probes.begin(at(0), key(1)), Join);
+        assert_eq!(probes.begin(at(0), key(2)), Ask);
+        assert_eq!(probes.begin(at(0), key(3)), Busy);
+        assert_eq!(probes.under_way(), 2);
+        probes.end(at(0), key(1), Told);
+        assert_eq!(probes.begin(at(0), key(3)), Ask);
+        probes.end(at(0), key(3), Failed);
+        assert_eq!(probes.begin(at(0), key(3)), Ask);
+    }
+
+    #[test]
+    fn what_told_nothing_is_left_alone_for_a_while() {
+        let mut probes = probes();
+        assert_eq!(probes.begin(at(0), key(1)), Ask);
+        probes.end(at(0), key(1), Useless);
+        assert_eq!(probes.begin(at(59), key(1)), LeftAlone);
+        assert_eq!(probes.begin(at(60), key(1)), Ask);
+    }
+
+    #[test]
+    fn a_route_where_probes_are_useless_pauses() {
+        let mut probes = probes();
+        for n in 0..5 {
+            assert_eq!(probes.begin(at(n), key(n)), Ask);
+            probes.end(at(n), key(n), Useless);
+        }
+        assert!(probes.is_paused());
+        assert_eq!(probes.begin(at(10), key(10)), Paused);
+        // One trial, which goes well.
+        assert_eq!(probes.begin(at(64), key(11)), Ask);
+        assert_eq!(probes.begin(at(64), key(12)), Paused);
+        probes.end(at(65), key(11), Told);
+        assert_eq!(probes.begin(at(65), key(12)), Ask);
+    }
+
+    #[test]
+    fn lies_count_as_useless() {
+        let mut probes = probes();
+        for n in 0..5 {
+            assert_eq!(probes.begin(at(n), key(n)), Ask);
+            probes.end(at(n), key(n), Told);
+            probes.lied(at(n), key(n));
+            assert_eq!(probes.begin(at(n), key(n)), LeftAlone);
+        }
+        // Each was of use when it came: no five failures in a row.
+        assert_eq!(probes.begin(at(9), key(9)), Ask);
+    }
+}

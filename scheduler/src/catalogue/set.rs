@@ -1,0 +1,319 @@
+//! A set of the table: 16 entries under a small S3-FIFO.
+//!
+//! New entries go on probation, and leave it for the main queue only if they
+//! were asked for again; what passes by once is pushed out by the next that
+//! passes by, and never touches the main queue. That is S3-FIFO (Yang et al.,
+//! SOSP 2023) on 16 entries: a probation queue of a tenth, a main queue that
+//! gives what was hit another turn, and a ghost queue that remembers who was
+//! on probation, so that one that comes back goes straight to the main queue.
+
+use super::entry::{COUNT_MAX, Entry, Packed};
+use super::key::Key;
+
+/// Entries in a set.
+pub(super) const WAYS: usize = 16;
+
+/// Entries on probation, once the set is full: a tenth, rounded up.
+const PROBATION: usize = 2;
+
+/// Keys remembered of those that probation ended for: about as many as the
+/// main queue holds.
+const GHOSTS: usize = 12;
+
+/// 16-bit hashes in a word.
+const GHOSTS_PER_WORD: usize = 4;
+
+/// A set's words: its counts, two for each entry, the ghosts. The counts stand
+/// in front, beside the first entries: one line of the processor's cache less
+/// to wait for.
+pub(super) const SET_WORDS: usize = GHOST_WORDS + GHOSTS / GHOSTS_PER_WORD;
+
+const ENTRY_WORDS: usize = 1;
+const GHOST_WORDS: usize = ENTRY_WORDS + 2 * WAYS;
+
+/// What the counts' word holds.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// Entries of the main queue, which come first, the oldest in front.
+    main: usize,
+    /// Entries on probation, which follow.
+    probation: usize,
+    /// The ghost to be overwritten next.
+    next_ghost: usize,
+}
+
+/// What an insertion did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inserted {
+    /// There was room.
+    Added,
+    /// Another gave way.
+    Evicted,
+}
+
+/// A set's words. All zero is an empty one, so that fresh memory will do.
+pub(super) struct Set<'a>(pub(super) &'a mut [u64]);
+
+impl Set<'_> {
+    fn counts(&self) -> Counts {
+        let word = self.0[0];
+        let byte = |n: u32| usize::from((word >> (8 * n)) as u8);
+        Counts {
+            main: byte(0),
+            probation: byte(1),
+            next_ghost: byte(2),
+        }
+    }
+
+    fn set_counts(&mut self, counts: Counts) {
+        self.0[0] = (counts.main | (counts.probation << 8) | (counts.next_ghost << 16)) as u64;
+    }
+
+    /// Entries in use.
+    pub(super) fn len(&self) -> usize {
+        let counts = self.counts();
+        counts.main + counts.probation
+    }
+
+    fn entry(&self, way: usize) -> Packed {
+        let at = word_of(way);
+        Packed([self.0[at], self.0[at + 1]])
+    }
+
+    fn put(&mut self, way: usize, packed: Packed) {
+        let at = word_of(way);
+        self.0[at..at + 2].copy_from_slice(&packed.0);
+    }
+
+    fn find(&self, key: Key) -> Option<usize> {
+        (0..self.len()).find(|&way| self.entry(way).key() == key)
+    }
+
+    /// The entry of a key; a hit is noted.
+    pub(super) fn get(&mut self, key: Key) -> Option<Entry> {
+        let way = self.find(key)?;
+        let mut entry = self.entry(way).unpack();
+        if entry.hits < COUNT_MAX {
+            entry.hits += 1;
+            self.put(way, entry.pack());
+        }
+        Some(entry)
+    }
+
+    /// Changes the entry of a key, if there is one.
+    pub(super) fn update(&mut self, key: Key, change: impl FnOnce(&mut Entry)) -> bool {
+        let Some(way) = self.find(key) else {
+            return false;
+        };
+        let mut entry = self.entry(way).unpack();
+        change(&mut entry);
+        self.put(way, entry.pack());
+        true
+    }
+
+    /// Removes the entry of a key, if there is one.
+    pub(super) fn remove(&mut self, key: Key) -> bool {
+        let way = self.find(key);
+        way.inspect(|&way| self.take(way)).is_some()
+    }
+
+    /// Adds an entry whose key is not there.
+    pub(super) fn insert(&mut self, entry: &Entry, now_s: u32, ttl_s: u32) -> Inserted {
+        let inserted = match self.len() < WAYS {
+            true => Inserted::Added,
+            false => {
+                self.make_room(now_s, ttl_s);
+                Inserted::Evicted
+            }
+        };
+        let to_main = self.take_ghost(entry.key);
+        self.push(entry.pack(), to_main);
+        inserted
+    }
+
+    /// Adds an entry of a snapshot where it was; false if there is no room.
+    pub(super) fn restore(&mut self, packed: Packed, to_main: bool) -> bool {
+        let room = self.len() < WAYS && self.find(packed.key()).is_none();
+        if room {
+            self.push(packed, to_main);
+        }
+        room
+    }
+
+    /// The entries, and whether each is in the main queue.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Packed, bool)> {
+        let main = self.counts().main;
+        (0..self.len()).map(move |way| (self.entry(way), way < main))
+    }
+
+    /// Evicts one entry of a full set.
+    fn make_room(&mut self, now_s: u32, ttl_s: u32) {
+        let expired = |way: &usize| self.entry(*way).unpack().is_expired(now_s, ttl_s);
+        if let Some(way) = (0..WAYS).find(expired) {
+            return self.take(way);
+        }
+        // Each turn of the loop takes a hit from an entry, or moves one to the
+        // main queue: there are at most 16 of them with 3 hits each.
+        loop {
+            let counts = self.counts();
+            let from_probation = counts.probation >= PROBATION || counts.main == 0;
+            let way = if from_probation { counts.main } else { 0 };
+            let mut entry = self.entry(way).unpack();
+            self.take(way);
+            match (from_probation, entry.hits) {
+                (true, 0) => return self.push_ghost(entry.key),
+                (false, 0) => return,
+                (true, _) => entry.hits = 0,
+                (false, _) => entry.hits -= 1,
+            }
+            self.push(entry.pack(), true);
+        }
+    }
+
+    /// Takes an entry out of its queue.
+    fn take(&mut self, way: usize) {
+        let (end, mut counts) = (word_of(self.len()), self.counts());
+        self.0.copy_within(word_of(way + 1)..end, word_of(way));
+        match way < counts.main {
+            true => counts.main -= 1,
+            false => counts.probation -= 1,
+        }
+        self.set_counts(counts);
+    }
+
+    /// Puts an entry at the back of a queue. There must be room.
+    fn push(&mut self, packed: Packed, to_main: bool) {
+        let (len, mut counts) = (self.len(), self.counts());
+        let way = match to_main {
+            true => counts.main,
+            false => len,
+        };
+        let moved = word_of(way)..word_of(len);
+        self.0.copy_within(moved, word_of(way + 1));
+        match to_main {
+            true => counts.main += 1,
+            false => counts.probation += 1,
+        }
+        self.set_counts(counts);
+        self.put(way, packed);
+    }
+
+    fn ghost(&self, index: usize) -> u16 {
+        let word = self.0[GHOST_WORDS + index / GHOSTS_PER_WORD];
+        (word >> (16 * (index % GHOSTS_PER_WORD))) as u16
+    }
+
+    fn set_ghost(&mut self, index: usize, ghost: u16) {
+        let shift = 16 * (index % GHOSTS_PER_WORD);
+        let word = &mut self.0[GHOST_WORDS + index / GHOSTS_PER_WORD];
+        *word = (*word & !(0xffff << shift)) | (u64::from(ghost) << shift);
+    }
+
+    fn push_ghost(&mut self, key: Key) {
+        let mut counts = self.counts();
+        self.set_ghost(counts.next_ghost, ghost_of(key));
+        counts.next_ghost = (counts.next_ghost + 1) % GHOSTS;
+        self.set_counts(counts);
+    }
+
+    /// Whether probation ended for the key not long ago; it is forgotten.
+    fn take_ghost(&mut self, key: Key) -> bool {
+        let found = (0..GHOSTS).find(|&index| self.ghost(index) == ghost_of(key));
+        found.inspect(|&index| self.set_ghost(index, 0)).is_some()
+    }
+}
+
+/// Where an entry begins.
+const fn word_of(way: usize) -> usize {
+    ENTRY_WORDS + 2 * way
+}
+
+/// The part of a key that the choice of the set has left; zero is no ghost.
+fn ghost_of(key: Key) -> u16 {
+    (key.bits() as u16).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL_S: u32 = 1000;
+
+    fn key(n: u64) -> Key {
+        Key::from_bits(n + 1)
+    }
+
+    fn insert(set: &mut Set<'_>, n: u64, now_s: u32) -> Inserted {
+        set.insert(&Entry::new(key(n), n, 0, now_s), now_s, TTL_S)
+    }
+
+    fn held(set: &Set<'_>) -> Vec<u64> {
+        set.entries().map(|(packed, _)| packed.bytes()).collect()
+    }
+
+    #[test]
+    fn what_passes_by_once_pushes_out_its_like_alone() {
+        let mut words = [0; SET_WORDS];
+        let mut set = Set(&mut words);
+        for n in 0..16 {
+            assert_eq!(insert(&mut set, n, 0), Inserted::Added);
+        }
+        for n in 0..10 {
+            assert!(set.get(key(n)).is_some());
+        }
+        for n in 100..1000 {
+            assert_eq!(insert(&mut set, n, 0), Inserted::Evicted);
+        }
+        for n in 0..10 {
+            assert!(set.get(key(n)).is_some(), "{n}");
+        }
+        assert_eq!(set.len(), WAYS);
+    }
+
+    #[test]
+    fn one_that_comes_back_goes_to_the_main_queue() {
+        let mut words = [0; SET_WORDS];
+        let mut set = Set(&mut words);
+        for n in 0..17 {
+            insert(&mut set, n, 0);
+        }
+        // 0 was on probation the longest, and gave way.
+        assert_eq!(set.find(key(0)), None);
+        insert(&mut set, 0, 0);
+        assert_eq!(set.find(key(0)), Some(0));
+        assert_eq!(set.counts().main, 1);
+        // Its ghost is gone: the next time it would be new again.
+        assert!(set.remove(key(0)));
+        insert(&mut set, 0, 0);
+        assert_eq!(set.counts().main, 0);
+    }
+
+    #[test]
+    fn the_main_queue_gives_what_was_hit_another_turn() {
+        let mut words = [0; SET_WORDS];
+        let mut set = Set(&mut words);
+        for n in 0..16 {
+            assert!(set.restore(Entry::new(key(n), n, 0, 0).pack(), true));
+        }
+        assert!(!set.restore(Entry::new(key(99), 99, 0, 0).pack(), true));
+        set.get(key(0));
+        set.get(key(1));
+        insert(&mut set, 50, 0);
+        insert(&mut set, 51, 0);
+        // 2 and 3 gave way; 0 and 1 stand at the back.
+        let expected = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 50, 51];
+        assert_eq!(held(&set), expected);
+    }
+
+    #[test]
+    fn the_expired_go_first() {
+        let mut words = [0; SET_WORDS];
+        let mut set = Set(&mut words);
+        for n in 0..16 {
+            insert(&mut set, n, if n == 7 { 0 } else { 500 });
+        }
+        insert(&mut set, 50, TTL_S);
+        let expected = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 50];
+        assert_eq!(held(&set), expected);
+    }
+}

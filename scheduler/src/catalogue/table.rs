@@ -1,0 +1,217 @@
+//! Sizes by resource, in a fixed number of bytes.
+
+use super::entry::{COUNT_MAX, Entry, Packed};
+use super::key::{Key, Resource};
+use super::set::{Inserted, SET_WORDS, Set, WAYS};
+use crate::Size;
+
+/// Bytes of a set.
+const SET_BYTES: usize = SET_WORDS * size_of::<u64>();
+
+/// A table may be split into this many parts at most; a resource and its
+/// variants lie in the same one.
+pub const WIDEST_SPLIT: usize = 1 << 16;
+
+/// How far a size is trusted, by how often in a row it was seen again.
+const CONFIDENCE: [f32; COUNT_MAX as usize + 1] = [0.8, 0.9, 0.95, 0.98];
+
+/// How far the size of another variant of the resource is trusted.
+const OTHER_VARIANT: f32 = 0.4;
+
+/// What is known of a resource.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Known {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// How far that is trusted, 0 to 1.
+    pub confidence: f32,
+}
+
+impl From<Known> for Size {
+    fn from(known: Known) -> Self {
+        Self::Estimate {
+            bytes: known.bytes,
+            confidence: known.confidence,
+        }
+    }
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// Entries in use, expired ones included.
+    pub entries: usize,
+    /// Entries added.
+    pub insertions: u64,
+    /// Entries that gave way to another.
+    pub evictions: u64,
+    /// Look-ups that found a size too old to be believed.
+    pub expired: u64,
+}
+
+impl std::ops::AddAssign for TableStats {
+    fn add_assign(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.insertions += other.insertions;
+        self.evictions += other.evictions;
+        self.expired += other.expired;
+    }
+}
+
+/// Sizes by resource: a table of sets of 16 entries, the set chosen by the
+/// key. 18 bytes for each entry, all told.
+///
+/// A flood of resources that are asked for once pushes out others of its kind
+/// (see `set.rs`).
+#[derive(Clone, Debug)]
+pub struct Table {
+    words: Vec<u64>,
+    /// The sets of all parts, and those of the parts before this one.
+    all_sets: u64,
+    sets_before: u64,
+    ttl_s: u32,
+    stats: TableStats,
+}
+
+impl Table {
+    /// A table of at most `max_bytes` that believes a size for `ttl_s`
+    /// seconds. Less than a set's 288 bytes make one that never learns.
+    pub fn new(max_bytes: usize, ttl_s: u32) -> Self {
+        let mut parts = Self::split(max_bytes, 1, ttl_s);
+        parts.remove(0)
+    }
+
+    /// The same in `parts` of equal size, at most [`WIDEST_SPLIT`] and a power
+    /// of two: the part of a resource is [`Table::part_of`].
+    pub fn split(max_bytes: usize, parts: usize, ttl_s: u32) -> Vec<Self> {
+        debug_assert!(parts.is_power_of_two() && parts <= WIDEST_SPLIT);
+        // More sets than the keys can tell apart would stay empty.
+        let sets = (max_bytes / parts / SET_BYTES).min(u32::MAX as usize / parts);
+        let part = |index| Self {
+            // Zeroed memory: pages that no entry touches cost nothing.
+            words: vec![0; sets * SET_WORDS],
+            all_sets: (parts * sets) as u64,
+            sets_before: (index * sets) as u64,
+            ttl_s,
+            stats: TableStats::default(),
+        };
+        (0..parts).map(part).collect()
+    }
+
+    /// The part that a key belongs to, of so many.
+    pub fn part_of(key: Key, parts: usize) -> usize {
+        key.part(parts as u64) as usize
+    }
+
+    /// Bytes that it occupies.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u64>()
+    }
+
+    /// Entries that it has room for.
+    pub fn capacity(&self) -> usize {
+        self.words.len() / SET_WORDS * WAYS
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> TableStats {
+        self.stats
+    }
+
+    fn set(&mut self, key: Key) -> Option<Set<'_>> {
+        let set = key.part(self.all_sets).checked_sub(self.sets_before)?;
+        let start = usize::try_from(set).ok()? * SET_WORDS;
+        self.words.get_mut(start..start + SET_WORDS).map(Set)
+    }
+
+    fn get(&mut self, key: Key, now_s: u32) -> Option<Entry> {
+        let ttl_s = self.ttl_s;
+        let entry = self.set(key)?.get(key)?;
+        if entry.is_expired(now_s, ttl_s) {
+            self.stats.expired += 1;
+            return None;
+        }
+        Some(entry)
+    }
+
+    /// What is believed of a resource.
+    pub fn look_up(&mut self, resource: &Resource, now_s: u32) -> Option<Known> {
+        let entry = self.get(resource.url, now_s)?;
+        let known = |entry: Entry| Known {
+            bytes: entry.bytes,
+            confidence: CONFIDENCE[usize::from(entry.agreements)],
+        };
+        if entry.fields == 0 {
+            return Some(known(entry));
+        }
+        match self.get(resource.variant(entry.fields), now_s) {
+            Some(variant) => Some(known(variant)),
+            None => Some(Known {
+                bytes: entry.bytes,
+                confidence: OTHER_VARIANT,
+            }),
+        }
+    }
+
+    /// Remembers the size of a response whose `Vary` names these of the fields
+    /// (bit `n` for the `n`-th).
+    pub fn learn(&mut self, resource: &Resource, bytes: u64, fields: u8, now_s: u32) {
+        let fields = self.note(resource.url, bytes, fields, now_s);
+        if fields != 0 {
+            self.note(resource.variant(fields), bytes, 0, now_s);
+        }
+    }
+
+    /// The fields that tell variants apart are those that any response has
+    /// named: origins leave `Vary` out of some.
+    fn note(&mut self, key: Key, bytes: u64, fields: u8, now_s: u32) -> u8 {
+        let (ttl_s, mut all) = (self.ttl_s, fields);
+        let Some(mut set) = self.set(key) else {
+            return 0;
+        };
+        let known = set.update(key, |entry| {
+            all |= entry.fields;
+            entry.learn(bytes, all, now_s);
+        });
+        if !known {
+            let inserted = set.insert(&Entry::new(key, bytes, fields, now_s), now_s, ttl_s);
+            self.stats.insertions += 1;
+            match inserted {
+                Inserted::Added => self.stats.entries += 1,
+                Inserted::Evicted => self.stats.evictions += 1,
+            }
+        }
+        all
+    }
+
+    /// Forgets what is known of a URL.
+    pub fn forget(&mut self, url: Key) {
+        if self.set(url).is_some_and(|mut set| set.remove(url)) {
+            self.stats.entries -= 1;
+        }
+    }
+
+    /// Every entry that is not expired, and whether it is among those that
+    /// were asked for again.
+    pub fn entries(&mut self, now_s: u32) -> impl Iterator<Item = (Packed, bool)> {
+        let ttl_s = self.ttl_s;
+        let sets = self.words.chunks_exact_mut(SET_WORDS).map(Set);
+        sets.flat_map(|set| set.entries().collect::<Vec<_>>())
+            .filter(move |(packed, _)| !packed.unpack().is_expired(now_s, ttl_s))
+    }
+
+    /// Takes in an entry of another table with keys of the same secret; false
+    /// if it is expired, or there is no room.
+    pub fn restore(&mut self, packed: Packed, asked_again: bool, now_s: u32) -> bool {
+        let expired = packed.unpack().is_expired(now_s, self.ttl_s);
+        let restored = !expired
+            && self
+                .set(packed.key())
+                .is_some_and(|mut set| set.restore(packed, asked_again));
+        self.stats.entries += usize::from(restored);
+        restored
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers test-compose schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,10 @@ background: ## What background traffic costs the foreground, in the lab (root)
 bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
+
+simulate: ## The core in virtual time: theory, dispatch, the figures of SDIS02
+	@scripts/setup-run.sh
+	@scripts/simulate.sh
 
 test-compose: ## Bring docker-compose.yml up for real and check it (root, Debian)
 	@scripts/test-compose.sh

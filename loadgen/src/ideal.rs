@@ -7,7 +7,7 @@
 //! any order can reach (Schrage 1968); processor sharing is what a fair server
 //! amounts to, without its losses.
 
-mod server;
+pub(crate) mod server;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -13,6 +13,7 @@ pub mod recorded;
 pub mod replay;
 pub mod report;
 pub mod results;
+pub mod simulate;
 pub mod table;
 pub mod trace;
 pub mod wire;

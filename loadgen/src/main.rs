@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::{generate, ideal, lab, origin, replay, report};
+use sprat_loadgen::{generate, ideal, lab, origin, replay, report, simulate};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ enum Command {
     /// Compare results: a table, figures, and a page that holds them.
     Report(report::Args),
     Lab(lab::LabArgs),
+    Simulate(simulate::SimulateArgs),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Ideal(args) => ideal::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

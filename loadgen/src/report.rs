@@ -10,14 +10,14 @@
 //!   order, so that "the smallest 80%" is the same requests for all systems.
 //! - **Times** are over answered requests; failures are counted beside them.
 
-mod axis;
-mod figures;
+pub(crate) mod axis;
+pub(crate) mod figures;
 mod measure;
 mod page;
-mod plot;
+pub(crate) mod plot;
 mod png;
 mod runs;
-mod summary;
+pub(crate) mod summary;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};

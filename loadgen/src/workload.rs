@@ -90,6 +90,11 @@ impl Dice {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
+    /// Uniform over all 64 bits.
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// Exponential with mean 1.
     pub(crate) fn exponential(&mut self) -> f64 {
         -(1.0 - self.uniform()).ln()

@@ -195,3 +195,64 @@ fn recorded_traces_become_replayable() {
         6000
     );
 }
+
+#[test]
+fn simulations_write_tables_and_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &str| {
+        let args: Vec<&str> = args.split_whitespace().collect();
+        stdout(&loadgen(dir.path(), &args))
+    };
+    let link = "simulate link --requests 2000 --load 0.5,0.8 -o out";
+    let told = run(link);
+    assert!(told.contains("srpt-aged"), "{told}");
+    assert!(told.contains("off %"), "{told}");
+    assert_eq!(run(link), told, "the seed decides everything");
+    let told = run("simulate waiting --requests 2000 -o out");
+    assert!(told.contains("times less than fcfs"), "{told}");
+    let told = run("simulate dispatch --requests 2000 -o out");
+    assert!(told.contains("sita, learnt"), "{told}");
+    let told = run("simulate sdis02 --requests 1000 -o out");
+    assert!(told.contains("figure 13; 5.5"), "{told}");
+
+    let rows = |name: &str| {
+        let text = std::fs::read_to_string(dir.path().join("out").join(name)).unwrap();
+        let columns = text.lines().next().unwrap().split(',').count();
+        for line in text.lines() {
+            assert_eq!(line.split(',').count(), columns, "{name}: {line}");
+        }
+        text.lines().count() - 1
+    };
+    assert_eq!(rows("link.csv"), 2 * 7);
+    assert_eq!(rows("waiting.csv"), 4);
+    assert_eq!(rows("dispatch.csv"), 12);
+    // 23 curves of 15 rates: high, low and all.
+    assert_eq!(rows("sdis02.csv"), 23 * 15 * 3);
+    let mut figures = vec!["link-time".to_owned(), "dispatch-slowdown".to_owned()];
+    figures.extend((2..=13).map(|figure| format!("sdis02-figure-{figure:02}")));
+    for figure in figures {
+        let svg = std::fs::read_to_string(dir.path().join(format!("out/{figure}.svg"))).unwrap();
+        assert!(
+            svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
+            "{figure}"
+        );
+    }
+}
+
+#[test]
+fn simulations_refuse_what_makes_no_sense() {
+    let dir = tempfile::tempdir().unwrap();
+    for (args, complaint) in [
+        ("simulate link --load 1.0", "above 0 and below 1"),
+        ("simulate link --sizes normal", "expected `workload`"),
+        ("simulate link --quantum 0", "from 1 byte"),
+        ("simulate sdis02 --cache-hits 2", "from 0 to 1"),
+        ("simulate waiting --fixed -1", "unexpected argument"),
+    ] {
+        let args: Vec<&str> = args.split_whitespace().collect();
+        let output = loadgen(dir.path(), &args);
+        assert!(!output.status.success(), "{args:?}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains(complaint), "{args:?}: {told}");
+    }
+}

@@ -177,6 +177,8 @@ struct Slot {
     /// Order of coming to the queue.
     seq: u64,
     tried: Tried,
+    /// The balancer has learnt its size.
+    learnt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -226,7 +228,11 @@ impl Station {
             return Verdict::Refuse(self.refuse(arrival.class, reason));
         }
         let ticket = self.seat(now, arrival);
-        self.place(now, ticket)
+        let verdict = self.place(now, ticket);
+        if !matches!(verdict, Verdict::Refuse(_)) {
+            self.learn(ticket, arrival.size);
+        }
+        verdict
     }
 
     /// The response is over; `bytes` is how large it was.
@@ -235,7 +241,7 @@ impl Station {
             return;
         };
         self.sizes.observe(bytes);
-        self.balancer.observe(bytes);
+        self.learn(ticket, Size::Exact(bytes));
         self.drain.finished(now);
         self.leave(now, ticket);
     }
@@ -276,6 +282,7 @@ impl Station {
         let slot = &mut self.slots[ticket.index()];
         let before = std::mem::replace(&mut slot.bytes, bytes);
         self.endpoints.resize(endpoint, before, bytes);
+        self.learn(ticket, size);
     }
 
     /// Turns away those whose time is up.

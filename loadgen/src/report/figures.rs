@@ -199,7 +199,7 @@ fn printable(name: &str) -> String {
 
 /// Okabe and Ito's colours, which differ for the colour-blind; dashes and
 /// markers make lines differ in grey.
-const STYLES: [Style; 6] = [
+pub(crate) const STYLES: [Style; 6] = [
     measured(RGBColor(0x00, 0x72, 0xb2), None, Marker::Square),
     measured(RGBColor(0xd5, 0x5e, 0x00), Some((26, 10)), Marker::Triangle),
     measured(RGBColor(0x00, 0x9e, 0x73), Some((12, 8)), Marker::Diamond),

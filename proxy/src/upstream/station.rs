@@ -183,6 +183,7 @@ pub(crate) fn station_config(
         admission: StationAdmission {
             averaging: admission.averaging,
             channel: admission.channel.clone(),
+            ..StationAdmission::default()
         },
     }
 }

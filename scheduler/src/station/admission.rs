@@ -10,6 +10,10 @@ pub struct Admission {
     /// The time over which the queues' length is averaged, so that a burst
     /// that passes discards nobody.
     pub averaging: Duration,
+    /// Whether a request of a higher level takes the place of one of a lower
+    /// level in a full queue. SDIS02 has no such rule: to simulate its model it
+    /// is off.
+    pub displace: bool,
     /// What to do when the uplink is overloaded.
     pub channel: Option<ChannelRule>,
 }
@@ -18,6 +22,7 @@ impl Default for Admission {
     fn default() -> Self {
         Self {
             averaging: Duration::from_millis(500),
+            displace: true,
             channel: None,
         }
     }

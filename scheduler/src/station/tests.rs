@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::dispatch::Intervals;
 
 fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
@@ -191,7 +192,7 @@ fn whoever_is_free_first_takes_the_first() {
 #[test]
 fn a_request_may_belong_to_an_endpoint() {
     let mut station = Station::new(StationConfig {
-        dispatch: Dispatch::Sita(crate::dispatch::Intervals::Fixed(vec![100])),
+        dispatch: Dispatch::Sita(Intervals::Fixed(vec![100])),
         scope: Scope::Endpoint,
         ..config(2)
     });
@@ -338,6 +339,58 @@ fn late_ones_are_dropped_not_delayed() {
 }
 
 #[test]
+fn intervals_are_learnt_from_those_who_have_not_finished_too() {
+    let mut station = Station::new(StationConfig {
+        dispatch: Dispatch::Sita(Intervals::Learnt),
+        scope: Scope::Endpoint,
+        max_requests: 1000,
+        ..config(2)
+    });
+    let before = station.intervals().unwrap().to_vec();
+    for _ in 0..256 {
+        let (small, _) = started(station.arrive(at(0), &sized(1000)));
+        station.finish(at(0), small, 1000);
+        // It is known only when its response begins, and never ends.
+        let (large, _) = started(station.arrive(at(0), &unsized_arrival()));
+        station.resize(large, Size::Exact(100_000));
+    }
+    let after = station.intervals().unwrap();
+    assert_ne!(after, before);
+    // The large ones are almost all of the load.
+    assert!((10_000..100_000).contains(&after[0].1), "{after:?}");
+}
+
+fn unsized_arrival() -> Arrival {
+    Arrival {
+        size: Size::Unknown,
+        ..sized(0)
+    }
+}
+
+#[test]
+fn without_displacement_a_full_queue_is_full_for_all() {
+    for scope in [Scope::Cluster, Scope::Endpoint] {
+        let mut station = Station::new(StationConfig {
+            classes: vec![level(0), level(1)],
+            max_waiting: 2,
+            scope,
+            admission: Admission {
+                displace: false,
+                ..Admission::default()
+            },
+            ..config(1)
+        });
+        started(station.arrive(at(0), &of_class(1)));
+        waits(station.arrive(at(0), &of_class(1)));
+        waits(station.arrive(at(0), &of_class(1)));
+        let high = station.arrive(at(0), &of_class(0));
+        assert_eq!(refused(high), RefusalReason::QueueFull);
+        assert_eq!(station.poll(), None);
+        assert_eq!(station.waiting(), 2);
+    }
+}
+
+#[test]
 fn early_discard_takes_low_levels_first() {
     let low = ClassSpec {
         drop_thresholds: (0.25, 0.5),
@@ -347,7 +400,7 @@ fn early_discard_takes_low_levels_first() {
         classes: vec![level(0), low],
         admission: Admission {
             averaging: Duration::ZERO,
-            channel: None,
+            ..Admission::default()
         },
         ..config(1)
     });
@@ -566,7 +619,7 @@ fn any_config() -> impl Strategy<Value = StationConfig> {
         Just(Dispatch::LeastRequest),
         Just(Dispatch::Psqf),
         Just(Dispatch::LeastWork),
-        Just(Dispatch::Sita(crate::dispatch::Intervals::Learnt)),
+        Just(Dispatch::Sita(Intervals::Learnt)),
         Just(Dispatch::Maglev),
     ];
     let order = prop_oneof![Just(Order::Size), Just(Order::Fcfs), Just(Order::Edf)];

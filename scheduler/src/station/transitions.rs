@@ -2,8 +2,8 @@
 
 use super::waiting::{Entry, Scope};
 use super::{Arrival, Event, Refusal, RefusalReason, Slot, State, Station, Ticket, Tried, Verdict};
-use crate::Time;
 use crate::dispatch::Asked;
+use crate::{Size, Time};
 
 /// Requests passed over at a time because they have tried every endpoint that
 /// has room.
@@ -35,6 +35,7 @@ impl Station {
             arrived: now,
             seq: 0,
             tried: Tried::default(),
+            learnt: false,
         };
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(slot.clone());
@@ -44,6 +45,18 @@ impl Station {
         let generation = place.generation.wrapping_add(1);
         *place = Slot { generation, ..slot };
         self.ticket(index)
+    }
+
+    /// Has the balancer learn a request's size as soon as it is known for
+    /// certain, and once: estimates are all alike where sizes are not.
+    /// Learning from finished ones alone would see too few large ones where
+    /// they are slow, give their endpoint more of them, and slow them further.
+    pub(super) fn learn(&mut self, ticket: Ticket, size: Size) {
+        let slot = &mut self.slots[ticket.index()];
+        if let (Size::Exact(bytes), false) = (size, slot.learnt) {
+            slot.learnt = true;
+            self.balancer.observe(bytes);
+        }
     }
 
     /// Starts a request or has it wait, if there is room for it.
@@ -97,7 +110,8 @@ impl Station {
         let class = &self.classes[self.slots[ticket.index()].class];
         let (level, drop_late) = (class.level, class.drop_late);
         if self.queues.is_full(queue) {
-            let Some(worst) = self.queues.worst_below(queue, level) else {
+            let worst = self.queues.worst_below(queue, level);
+            let Some(worst) = worst.filter(|_| self.admission.displace) else {
                 return self.turn_away(ticket, RefusalReason::QueueFull);
             };
             let worst = self.ticket(worst);
@@ -154,12 +168,12 @@ impl Station {
         let bound = self.queues.bound_for(class.drop_thresholds.1);
         let by_endpoint = self.scope == Scope::Endpoint;
         let (tried, queues) = (&slot.tried, &self.queues);
+        let displaces = self.admission.displace && queues.bound_for(1.0) == bound;
         let class_level = class.level;
         let usable = |endpoint: usize, has_room: bool| {
             let queue_open = || {
                 queues.len(endpoint) < bound
-                    || (queues.bound_for(1.0) == bound
-                        && queues.worst_below(endpoint, class_level).is_some())
+                    || (displaces && queues.worst_below(endpoint, class_level).is_some())
             };
             !tried.has(endpoint) && (has_room || (!with_room && (!by_endpoint || queue_open())))
         };

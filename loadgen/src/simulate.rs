@@ -1,0 +1,107 @@
+//! Simulation in virtual time, driving the core's own code: what is simulated
+//! is what runs.
+//!
+//! Only what surrounds the core is made up: who comes and when, how long a
+//! server takes, and the clock. Who goes first, where to, and who is turned
+//! away is decided by `sprat-scheduler`, as in the proxy.
+
+mod arrivals;
+mod charts;
+mod dispatch;
+mod farm;
+mod link;
+mod measure;
+mod output;
+mod sdis02;
+pub mod sizes;
+pub mod statistics;
+pub mod theory;
+mod waiting;
+
+use std::path::PathBuf;
+
+use sizes::Sizes;
+
+/// Simulate the core in virtual time.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # a link under every discipline, next to theory
+  sprat-loadgen simulate link --load 0.5,0.7,0.9
+
+  # the same with a heavier tail, with CSV and figures
+  sprat-loadgen simulate link --sizes pareto:1.1,700,2MB -o results/link
+
+  # eight requests at a time: who of the waiting goes first
+  sprat-loadgen simulate waiting --load 0.5,0.7,0.9
+
+  # four endpoints: which one
+  sprat-loadgen simulate dispatch
+
+  # the paper's server, its figures 2 to 13
+  sprat-loadgen simulate sdis02 -o results/sdis02")]
+pub struct SimulateArgs {
+    #[command(subcommand)]
+    system: System,
+}
+
+/// What is simulated.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum System {
+    Link(link::LinkArgs),
+    Waiting(waiting::WaitingArgs),
+    Dispatch(dispatch::DispatchArgs),
+    Sdis02(sdis02::Sdis02Args),
+}
+
+/// What all simulations share.
+#[derive(Clone, Debug, clap::Args)]
+struct Common {
+    /// Seed of arrivals and sizes
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Sizes: workload, exponential[:MEAN] or pareto[:ALPHA,LOW,HIGH]
+    #[arg(long, value_name = "SIZES", default_value = "workload")]
+    sizes: Sizes,
+    /// Directory for a CSV and figures
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the core breaks an invariant, or the output cannot be written.
+pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
+    match &args.system {
+        System::Link(args) => link::run(args),
+        System::Waiting(args) => waiting::run(args),
+        System::Dispatch(args) => dispatch::run(args),
+        System::Sdis02(args) => sdis02::run(args),
+    }
+}
+
+/// A load below 1: above, there is no steady state to measure.
+fn load(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(load) if load > 0.0 && load < 1.0 => Ok(load),
+        _ => Err("a load is above 0 and below 1, such as 0.9".to_owned()),
+    }
+}
+
+/// A share from 0 to 10.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=10.0).contains(&share) => Ok(share),
+        _ => Err("expected a number from 0 to 10, such as 0.1".to_owned()),
+    }
+}
+
+/// A quantum in bytes.
+fn quantum_bytes(text: &str) -> Result<u32, String> {
+    let bytes = sprat_config::units::parse_bytes(text).map_err(|error| error.to_string())?;
+    match u32::try_from(bytes) {
+        Ok(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("a quantum is from 1 byte to 4 GB".to_owned()),
+    }
+}

@@ -1,0 +1,59 @@
+//! Who comes, and when.
+
+use sprat_scheduler::Time;
+
+use super::sizes::Sizes;
+use crate::workload::Dice;
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) at: Time,
+    pub(super) bytes: u64,
+    /// Uniform in [0, 1): which of the resources, smallest first.
+    pub(super) resource: f64,
+    /// Uniform in [0, 1): which class.
+    pub(super) class: f64,
+    /// For the choices that the core leaves to chance.
+    pub(super) random: u64,
+}
+
+/// Poisson arrivals of independent requests, from a seed.
+pub(super) struct Arrivals {
+    dice: Dice,
+    sizes: Sizes,
+    gap_ns: f64,
+    /// In floating point, so that rounding does not add up.
+    at_ns: f64,
+    left: usize,
+}
+
+impl Arrivals {
+    /// `count` requests, one in `gap_s` seconds on average.
+    pub(super) fn new(seed: u64, sizes: Sizes, gap_s: f64, count: usize) -> Self {
+        Self {
+            dice: Dice::new(seed),
+            sizes,
+            gap_ns: gap_s * 1e9,
+            at_ns: 0.0,
+            left: count,
+        }
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        self.left = self.left.checked_sub(1)?;
+        self.at_ns += self.dice.exponential() * self.gap_ns;
+        let resource = self.dice.uniform();
+        Some(Request {
+            at: Time::from_nanos(self.at_ns as u64),
+            bytes: self.sizes.quantile_bytes(resource),
+            resource,
+            class: self.dice.uniform(),
+            random: self.dice.bits(),
+        })
+    }
+}

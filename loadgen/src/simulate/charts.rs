@@ -1,0 +1,83 @@
+//! Figures, by the report's own charts.
+
+use super::output::{Report, Row};
+use crate::report::axis::{Axis, Unit};
+use crate::report::figures::STYLES;
+use crate::report::plot::{Bar, BarChart, LineChart, PlotError, Series, Style};
+use crate::report::summary::significant;
+
+/// A measure of a row.
+type Value<'a> = &'a dyn Fn(&Row) -> f64;
+
+/// A line for each system over the loads.
+pub(super) fn by_load(
+    report: &Report,
+    y_title: &str,
+    value: Value<'_>,
+) -> Result<String, PlotError> {
+    let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for row in &report.rows {
+        let point = (row.load, value(row));
+        match lines.iter_mut().find(|(name, _)| *name == row.system) {
+            Some((_, points)) => points.push(point),
+            None => lines.push((row.system.clone(), vec![point])),
+        }
+    }
+    chart(report.title, "load", y_title, lines)
+}
+
+/// Lines with a name each, over a linear axis and a logarithmic one.
+pub(super) fn chart(
+    title: &str,
+    x_title: &str,
+    y_title: &str,
+    lines: Vec<(String, Vec<(f64, f64)>)>,
+) -> Result<String, PlotError> {
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    let x = Axis::from_zero(x_title, points().map(|(x, _)| *x));
+    let y = Axis::log(y_title, Unit::Plain, points().map(|(_, y)| *y));
+    let series = lines.into_iter().enumerate();
+    let series = series.map(|(index, (name, points))| Series {
+        name,
+        style: style(index),
+        points,
+    });
+    let series = series.collect();
+    LineChart {
+        title: title.to_owned(),
+        x,
+        y,
+        series,
+    }
+    .svg()
+}
+
+/// A bar for each system, where there is one load.
+pub(super) fn bars(report: &Report, title: &str, value: Value<'_>) -> Result<String, PlotError> {
+    let bars = report.rows.iter().map(|row| Bar {
+        name: row.system.clone(),
+        style: STYLES[0],
+        value: value(row),
+        label: significant(value(row)),
+    });
+    let load = report.rows.first().map_or(0.0, |row| row.load);
+    BarChart {
+        title: format!("{}, load {load}", report.title),
+        x: Axis::from_zero(title, report.rows.iter().map(value)),
+        bars: bars.collect(),
+        line: None,
+    }
+    .svg()
+}
+
+/// The report's styles in turn; where they come round again, dotted.
+fn style(index: usize) -> Style {
+    let style = STYLES[index % STYLES.len()];
+    if index < STYLES.len() {
+        return style;
+    }
+    Style {
+        dash: Some((4, 8)),
+        ..style
+    }
+}

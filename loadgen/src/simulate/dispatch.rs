@@ -1,0 +1,164 @@
+//! Several endpoints: which one gets a request.
+
+use std::time::Duration;
+
+use sprat_scheduler::ClassSpec;
+use sprat_scheduler::dispatch::{Dispatch, Intervals};
+use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
+
+use super::farm::{self, Plan, Service, endpoint};
+use super::measure::Measures;
+use super::output::{Report, Row};
+use super::sizes::Grid;
+use super::{Common, load, share};
+
+/// Several endpoints behind the core's station, under every way to choose one.
+///
+/// A request goes to its endpoint when it comes, and waits there, as in SDIS02
+/// and in the literature on task assignment; `one queue` lets all endpoints
+/// take from one queue instead. Each endpoint serves one at a time, or shares
+/// its capacity among all it has.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct DispatchArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many requests
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
+    requests: u32,
+    /// Loads, below 1
+    #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.8", value_parser = load)]
+    load: Vec<f64>,
+    /// Endpoints
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
+    endpoints: u32,
+    /// Endpoints share their capacity among all they have
+    #[arg(long)]
+    sharing: bool,
+    /// Requests wait in order of their size, not first come, first served
+    #[arg(long, conflicts_with = "sharing")]
+    by_size: bool,
+    /// What a request takes beside its size, as a share of the mean size
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
+    fixed: f64,
+    /// Mean service time, in milliseconds, with nobody else there
+    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    service_ms: u32,
+}
+
+/// A way to choose, and whether a request belongs to its endpoint.
+fn systems(args: &DispatchArgs, grid: &Grid) -> Vec<(&'static str, Dispatch, Scope)> {
+    let request_bytes = grid.mean_bytes() * args.fixed;
+    let cutoffs = grid.equal_load(args.endpoints as usize, |bytes| bytes + request_bytes);
+    let fixed = Dispatch::Sita(Intervals::Fixed(cutoffs));
+    let mut systems = vec![
+        ("round_robin", Dispatch::RoundRobin, Scope::Endpoint),
+        ("random", Dispatch::Random, Scope::Endpoint),
+        ("ring_hash", Dispatch::RingHash, Scope::Endpoint),
+        ("maglev", Dispatch::Maglev, Scope::Endpoint),
+        ("p2c", Dispatch::P2c, Scope::Endpoint),
+        ("least_request", Dispatch::LeastRequest, Scope::Endpoint),
+        ("psqf", Dispatch::Psqf, Scope::Endpoint),
+        ("rpsq", Dispatch::Rpsq { reserved: 1 }, Scope::Endpoint),
+        ("least_work", Dispatch::LeastWork, Scope::Endpoint),
+        ("sita", fixed, Scope::Endpoint),
+        (
+            "sita, learnt",
+            Dispatch::Sita(Intervals::Learnt),
+            Scope::Endpoint,
+        ),
+    ];
+    // With room for all at once nobody waits for anybody.
+    if !args.sharing {
+        systems.push(("one queue", Dispatch::LeastRequest, Scope::Cluster));
+    }
+    systems
+}
+
+/// Runs the command.
+pub(super) fn run(args: &DispatchArgs) -> anyhow::Result<()> {
+    let grid = args.common.sizes.grid();
+    let mut rows = Vec::new();
+    for &load in &args.load {
+        for (name, dispatch, scope) in systems(args, &grid) {
+            let plan = plan(args, &grid, load, dispatch, scope);
+            let served = farm::simulate(&plan)?;
+            rows.push(Row {
+                system: name.to_owned(),
+                load,
+                measures: Measures::of(&served, &args.common.sizes),
+                ..Row::default()
+            });
+        }
+    }
+    let serving = match (args.sharing, args.by_size) {
+        (true, _) => "sharing",
+        (_, true) => "one at a time, by size",
+        _ => "one at a time, first come first served",
+    };
+    let report = Report {
+        name: "dispatch",
+        title: "Which endpoint",
+        about: format!(
+            "{} endpoints, {serving}, {} ms each on average, {} sizes, fixed share {}, {} \
+             requests a run, seed {}",
+            args.endpoints,
+            args.service_ms,
+            args.common.sizes,
+            args.fixed,
+            args.requests,
+            args.common.seed,
+        ),
+        baseline: Some("round_robin"),
+        rows,
+    };
+    report.write(args.common.output.as_deref())
+}
+
+fn plan(args: &DispatchArgs, grid: &Grid, load: f64, dispatch: Dispatch, scope: Scope) -> Plan {
+    let service_s = f64::from(args.service_ms) / 1e3;
+    let request_bytes = grid.mean_bytes() * args.fixed;
+    // SDIS02's two classes, half and half; of one level, the reserved endpoint
+    // would be everybody's.
+    let level = |level| ClassSpec {
+        level,
+        ..ClassSpec::default()
+    };
+    let differentiates = matches!(dispatch, Dispatch::Psqf | Dispatch::Rpsq { .. });
+    let (classes, class_shares) = if differentiates {
+        (vec![level(0), level(1)], vec![0.5, 0.5])
+    } else {
+        (vec![level(0)], vec![1.0])
+    };
+    let requests = args.requests as usize;
+    Plan {
+        station: StationConfig {
+            dispatch,
+            endpoints: (0..args.endpoints as usize).map(endpoint).collect(),
+            max_requests: if args.sharing { requests } else { 1 },
+            classes,
+            order: if args.by_size {
+                Order::Size
+            } else {
+                Order::Fcfs
+            },
+            scope,
+            max_waiting: requests,
+            slow_start: Duration::ZERO,
+            admission: Admission::default(),
+        },
+        service: Service {
+            request_bytes,
+            bytes_per_s: (grid.mean_bytes() + request_bytes) / service_s,
+            shares: args.sharing,
+        },
+        seed: args.common.seed,
+        requests,
+        sizes: args.common.sizes,
+        gap_s: service_s / (load * f64::from(args.endpoints)),
+        class_shares,
+    }
+}
+
+#[cfg(test)]
+#[path = "dispatch/tests.rs"]
+mod tests;

@@ -1,0 +1,312 @@
+//! Endpoints behind the core's station, in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use sprat_scheduler::dispatch::EndpointSpec;
+use sprat_scheduler::station::{Arrival, Event, Station, StationConfig, Ticket, Verdict};
+use sprat_scheduler::{Size, Time};
+
+use super::arrivals::{Arrivals, Request};
+use super::measure::Served;
+use super::sizes::Sizes;
+use crate::ideal::server::{Server, Sharing};
+
+/// Different resources, for dispatch by affinity; all asked for equally often.
+const RESOURCES: f64 = 5_000.0;
+
+/// How an endpoint serves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Service {
+    /// What a request costs beside its bytes, in bytes.
+    pub(super) request_bytes: f64,
+    /// Of an endpoint, or of each of its places.
+    pub(super) bytes_per_s: f64,
+    /// All requests in service at an endpoint share its rate; or else each has
+    /// a place with the whole of it.
+    pub(super) shares: bool,
+}
+
+impl Service {
+    /// How long a request takes with nobody else there.
+    pub(super) fn alone_s(&self, bytes: f64) -> f64 {
+        (bytes + self.request_bytes) / self.bytes_per_s
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) station: StationConfig,
+    pub(super) service: Service,
+    pub(super) seed: u64,
+    pub(super) requests: usize,
+    pub(super) sizes: Sizes,
+    /// Between two arrivals, on average.
+    pub(super) gap_s: f64,
+    /// The share of each class.
+    pub(super) class_shares: Vec<f64>,
+}
+
+/// An endpoint like any other.
+pub(super) fn endpoint(index: usize) -> EndpointSpec {
+    EndpointSpec {
+        weight: 1,
+        reserved: false,
+        size_range: None,
+        identity: hash_of(index as u64),
+    }
+}
+
+fn hash_of(number: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    number.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Serves all requests of a plan, in the order of their arrival.
+///
+/// # Errors
+/// When the core breaks one of its promises, or turns a request away.
+pub(super) fn simulate(plan: &Plan) -> anyhow::Result<Vec<Served>> {
+    let mut farm = Farm::new(plan);
+    let mut arrivals = Arrivals::new(plan.seed, plan.sizes, plan.gap_s, plan.requests).peekable();
+    loop {
+        let arrival_ns = arrivals.peek().map(|request| request.at.as_nanos());
+        match (farm.servers.next_done_ns(), arrival_ns) {
+            (Some(at), next) if next.is_none_or(|next| at <= next) => farm.finish(at)?,
+            (_, Some(_)) => {
+                if let Some(request) = arrivals.next() {
+                    farm.arrive(&request)?;
+                }
+            }
+            (_, None) => break,
+        }
+        farm.check()?;
+    }
+    farm.close()
+}
+
+/// The requests in service, at all endpoints.
+enum Servers {
+    /// When each will be done.
+    Places(BinaryHeap<Reverse<(u64, usize)>>),
+    Sharing(Vec<Sharing>),
+}
+
+impl Servers {
+    fn start(&mut self, now: Time, request: usize, endpoint: usize, work: Duration) {
+        let work_ns = work.as_nanos() as u64;
+        match self {
+            Self::Places(ends) => ends.push(Reverse(((now + work).as_nanos(), request))),
+            Self::Sharing(endpoints) => {
+                endpoints[endpoint].arrive(now.as_nanos(), request, work_ns);
+            }
+        }
+    }
+
+    fn next_done_ns(&self) -> Option<u64> {
+        match self {
+            Self::Places(ends) => ends.peek().map(|Reverse((at, _))| *at),
+            Self::Sharing(endpoints) => {
+                let ends = endpoints.iter().filter_map(Server::next_done_ns);
+                ends.min()
+            }
+        }
+    }
+
+    fn take_done(&mut self) -> Option<usize> {
+        match self {
+            Self::Places(ends) => ends.pop().map(|Reverse((_, request))| request),
+            Self::Sharing(endpoints) => {
+                let busy = endpoints.iter_mut().filter(|e| e.next_done_ns().is_some());
+                busy.min_by_key(|e| e.next_done_ns())?.take_done()
+            }
+        }
+    }
+}
+
+struct Farm<'a> {
+    plan: &'a Plan,
+    station: Station,
+    servers: Servers,
+    /// All requests, by their number.
+    requests: Vec<Present>,
+    served: Vec<Served>,
+    /// By the tickets' index: the request.
+    holders: Vec<usize>,
+    over: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Present {
+    arrived: Time,
+    ticket: Option<Ticket>,
+}
+
+impl<'a> Farm<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let endpoints = plan.station.endpoints.iter();
+        let servers = if plan.service.shares {
+            Servers::Sharing(endpoints.map(|_| Sharing::default()).collect())
+        } else {
+            Servers::Places(BinaryHeap::new())
+        };
+        Self {
+            plan,
+            station: Station::new(plan.station.clone()),
+            servers,
+            requests: Vec::with_capacity(plan.requests),
+            served: Vec::with_capacity(plan.requests),
+            holders: Vec::new(),
+            over: 0,
+        }
+    }
+
+    fn arrive(&mut self, request: &Request) -> anyhow::Result<()> {
+        let class = class_of(&self.plan.class_shares, request.class);
+        let number = self.requests.len();
+        self.requests.push(Present {
+            arrived: request.at,
+            ticket: None,
+        });
+        self.served.push(Served {
+            bytes: request.bytes,
+            alone_s: self.plan.service.alone_s(request.bytes as f64),
+            class,
+            ..Served::default()
+        });
+        let arrival = Arrival {
+            class,
+            size: Size::Exact(request.bytes),
+            hash: hash_of((request.resource * RESOURCES) as u64),
+            random: request.random,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
+        };
+        let verdict = self.station.arrive(request.at, &arrival);
+        let (ticket, endpoint) = match verdict {
+            Verdict::Start { ticket, endpoint } => (ticket, Some(endpoint)),
+            Verdict::Wait { ticket } => (ticket, None),
+            Verdict::Refuse(refusal) => bail!(
+                "request {number} was turned away: {}",
+                refusal.reason.name()
+            ),
+        };
+        self.requests[number].ticket = Some(ticket);
+        if self.holders.len() <= ticket.index() {
+            self.holders.resize(ticket.index() + 1, number);
+        }
+        self.holders[ticket.index()] = number;
+        if let Some(endpoint) = endpoint {
+            self.start(request.at, number, endpoint);
+        }
+        self.drain(request.at)
+    }
+
+    fn start(&mut self, now: Time, request: usize, endpoint: usize) {
+        let served = &mut self.served[request];
+        let deadline = self.plan.station.classes[served.class].deadline;
+        let waited = now.since(self.requests[request].arrived);
+        served.late = deadline.is_some_and(|deadline| waited > deadline);
+        let work = Duration::from_secs_f64(served.alone_s);
+        self.servers.start(now, request, endpoint, work);
+    }
+
+    fn finish(&mut self, at_ns: u64) -> anyhow::Result<()> {
+        let now = Time::from_nanos(at_ns);
+        let Some(request) = self.servers.take_done() else {
+            bail!("somebody was to be done at {at_ns} ns, and nobody was");
+        };
+        let present = &mut self.requests[request];
+        let Some(ticket) = present.ticket.take() else {
+            bail!("request {request}: over twice");
+        };
+        self.served[request].response_s = now.since(present.arrived).as_secs_f64();
+        self.over += 1;
+        let bytes = self.served[request].bytes;
+        self.station.finish(now, ticket, bytes);
+        self.drain(now)
+    }
+
+    /// Starts those whom the station lets start.
+    fn drain(&mut self, now: Time) -> anyhow::Result<()> {
+        while let Some(event) = self.station.poll() {
+            let Event::Started { ticket, endpoint } = event else {
+                bail!("a request was turned away that had been let in: {event:?}");
+            };
+            let request = self.holders[ticket.index()];
+            ensure!(
+                self.requests[request].ticket == Some(ticket),
+                "request {request}: started with the ticket of another"
+            );
+            self.start(now, request, endpoint);
+        }
+        Ok(())
+    }
+
+    /// No endpoint has more in service than it may, and none has a place free
+    /// while a request waits for it.
+    fn check(&self) -> anyhow::Result<()> {
+        let max_requests = self.plan.station.max_requests;
+        let (mut waiting, mut free) = (0, false);
+        for endpoint in 0..self.plan.station.endpoints.len() {
+            let load = self.station.load(endpoint);
+            let waits = load.requests - load.running;
+            ensure!(
+                load.running <= max_requests,
+                "endpoint {endpoint}: {load:?}"
+            );
+            ensure!(
+                load.running == max_requests || waits == 0,
+                "endpoint {endpoint} has room while requests wait for it: {load:?}"
+            );
+            waiting += waits;
+            free |= load.running < max_requests;
+        }
+        // What waits for no endpoint waits for any.
+        ensure!(
+            !free || self.station.waiting() == waiting,
+            "{} requests wait while an endpoint has room",
+            self.station.waiting()
+        );
+        Ok(())
+    }
+
+    /// The end: everybody has been served, and has left no trace.
+    fn close(self) -> anyhow::Result<Vec<Served>> {
+        let seed = self.plan.seed;
+        ensure!(
+            self.over == self.plan.requests && self.station.waiting() == 0,
+            "seed {seed}: {} of {} requests came to an end",
+            self.over,
+            self.plan.requests
+        );
+        for endpoint in 0..self.plan.station.endpoints.len() {
+            let load = self.station.load(endpoint);
+            ensure!(
+                load == sprat_scheduler::station::EndpointLoad::default(),
+                "seed {seed}: endpoint {endpoint} is left with {load:?}"
+            );
+        }
+        Ok(self.served)
+    }
+}
+
+/// The class that a number from 0 to 1 falls into.
+pub(super) fn class_of(shares: &[f64], mut uniform: f64) -> usize {
+    for (class, share) in shares.iter().enumerate() {
+        if uniform < *share {
+            return class;
+        }
+        uniform -= share;
+    }
+    shares.len().saturating_sub(1)
+}
+
+#[cfg(test)]
+#[path = "farm/tests.rs"]
+mod tests;

@@ -1,0 +1,57 @@
+//! What a run comes to.
+
+use super::sizes::Sizes;
+use super::statistics::{Estimate, percentile};
+
+/// A request that was served.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Served {
+    pub(super) bytes: u64,
+    /// What it takes with nobody else there.
+    pub(super) alone_s: f64,
+    /// From its arrival to its end.
+    pub(super) response_s: f64,
+    pub(super) class: usize,
+    /// It began after its deadline.
+    pub(super) late: bool,
+}
+
+/// Over all requests but those that warm the system up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Measures {
+    /// Response time.
+    pub(super) mean_ms: Estimate,
+    /// Response time over that of the same request alone.
+    pub(super) slowdown: Estimate,
+    pub(super) p95_ms: f64,
+    /// Mean response time of the largest 1%.
+    pub(super) largest1_ms: f64,
+}
+
+/// One request in so many, at the start, is left out.
+const WARMUP: usize = 10;
+
+/// What is measured of a run.
+pub(super) fn settled(served: &[Served]) -> &[Served] {
+    &served[served.len() / WARMUP..]
+}
+
+impl Measures {
+    pub(super) fn of(served: &[Served], sizes: &Sizes) -> Self {
+        let served = settled(served);
+        let large = sizes.quantile_bytes(0.99);
+        let (mut largest_s, mut largest) = (0.0, 0);
+        for one in served.iter().filter(|one| one.bytes >= large) {
+            largest_s += one.response_s;
+            largest += 1;
+        }
+        let times_ms = || served.iter().map(|one| one.response_s * 1e3);
+        let slowdowns = served.iter().map(|one| one.response_s / one.alone_s);
+        Self {
+            mean_ms: Estimate::of(times_ms()),
+            slowdown: Estimate::of(slowdowns),
+            p95_ms: percentile(times_ms().collect(), 0.95),
+            largest1_ms: largest_s / f64::from(largest) * 1e3,
+        }
+    }
+}

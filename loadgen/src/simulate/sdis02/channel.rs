@@ -1,0 +1,144 @@
+//! A server's way to its clients: the core's egress at a fixed rate.
+
+use std::collections::BTreeMap;
+
+use anyhow::{bail, ensure};
+use sprat_scheduler::{
+    ClassSpec, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time,
+    WireCost,
+};
+
+/// The bandwidth of table 1 is what is left for payload.
+const COST: WireCost = WireCost {
+    mss: 1448,
+    segment_overhead: 0,
+    connection_overhead: 0,
+};
+
+/// Turns by bytes, strict between levels.
+pub(super) struct Channel {
+    egress: Egress,
+    /// The task that the server works on, and whose reply comes here.
+    expected: Option<usize>,
+    /// By task.
+    replies: BTreeMap<usize, Reply>,
+    /// By the flows' index.
+    tasks: Vec<usize>,
+    /// What is on its way, until when.
+    sending: Option<(usize, u64)>,
+}
+
+struct Reply {
+    flow: FlowId,
+    left_bytes: u64,
+}
+
+impl Channel {
+    pub(super) fn new(bits_per_s: u64, replies_max: usize, classes: Vec<ClassSpec>) -> Self {
+        Self {
+            egress: Egress::new(EgressConfig {
+                discipline: Discipline::Fair,
+                pacer: Pacer::exact(bits_per_s),
+                max_flows: replies_max,
+                guard_factor: 3.0,
+                classes,
+            }),
+            expected: None,
+            replies: BTreeMap::new(),
+            tasks: Vec::new(),
+            sending: None,
+        }
+    }
+
+    /// The server has begun with a task.
+    pub(super) fn expect(&mut self, task: usize) {
+        self.expected = Some(task);
+    }
+
+    pub(super) fn is_expected(&self, task: usize) -> bool {
+        self.expected == Some(task)
+    }
+
+    /// A reply is to be sent. True if the channel was idle.
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        task: usize,
+        class: usize,
+        bytes: u64,
+    ) -> anyhow::Result<bool> {
+        let spec = FlowSpec {
+            class,
+            size: Size::Exact(bytes),
+            cost: COST,
+        };
+        let flow = self.egress.open(now, spec)?;
+        self.egress.ready(now, flow, bytes);
+        if self.tasks.len() <= flow.index() {
+            self.tasks.resize(flow.index() + 1, task);
+        }
+        self.tasks[flow.index()] = task;
+        let reply = Reply {
+            flow,
+            left_bytes: bytes,
+        };
+        self.replies.insert(task, reply);
+        self.expected = None;
+        Ok(self.sending.is_none())
+    }
+
+    /// What was on its way has arrived; the task, if that was its last byte.
+    pub(super) fn take_done(&mut self, now: Time) -> Option<usize> {
+        let (task, bytes) = self.sending.take()?;
+        // It may have been cancelled since.
+        let reply = self.replies.get_mut(&task)?;
+        reply.left_bytes -= bytes;
+        self.egress.sent(now, reply.flow, bytes);
+        if reply.left_bytes > 0 {
+            self.egress.ready(now, reply.flow, reply.left_bytes);
+            return None;
+        }
+        self.egress.close(now, reply.flow);
+        self.replies.remove(&task);
+        Some(task)
+    }
+
+    /// Sends whose turn it is; when the channel will be free again. `None` if
+    /// nobody has anything to send.
+    pub(super) fn next(&mut self, now: Time) -> anyhow::Result<Option<Time>> {
+        match self.egress.grant(now) {
+            Grant::Idle => Ok(None),
+            Grant::Wait { until } => bail!(
+                "the channel is free at {} ns, but nobody may send before {} ns",
+                now.as_nanos(),
+                until.as_nanos()
+            ),
+            Grant::Send { flow, bytes } => {
+                let task = self.tasks[flow.index()];
+                let Some(reply) = self.replies.get(&task) else {
+                    bail!("{bytes} bytes granted to a reply that is over");
+                };
+                ensure!(
+                    reply.flow == flow && bytes <= reply.left_bytes,
+                    "task {task}: {bytes} bytes granted of {} left",
+                    reply.left_bytes
+                );
+                self.sending = Some((task, bytes));
+                Ok(Some(self.egress.pacer().next_grant_at()))
+            }
+        }
+    }
+
+    /// A reply is not to be sent any further.
+    pub(super) fn cancel(&mut self, now: Time, task: usize) {
+        if let Some(reply) = self.replies.remove(&task) {
+            // What has been granted leaves, all the same.
+            self.egress.sent(now, reply.flow, u64::MAX);
+            self.egress.close(now, reply.flow);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.replies.is_empty() && self.egress.open_flows() == 0
+    }
+}

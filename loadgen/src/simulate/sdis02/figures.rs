@@ -1,0 +1,175 @@
+//! Figures 2 to 13, and all points as CSV.
+
+use std::fmt::Write as _;
+
+use super::checks::{Curves, STATIC_CAPACITY};
+use super::points::{Curve, Outcome, Point, Who};
+use crate::report::plot::PlotError;
+use crate::simulate::charts::chart;
+
+/// A figure's name, and its picture.
+type Figure = (&'static str, String);
+type Line = (String, Vec<(f64, f64)>);
+
+/// A measure with its name.
+type Measure = (&'static str, fn(&Outcome) -> f64);
+/// Which curves a pair of figures shows, and of whom.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// Half of high priority: both, and the server without priorities.
+    Priorities,
+    /// One priority, by the ratio of high priority.
+    Ratios(Who),
+    /// One priority, by the scheme for task assignment.
+    Schemes(Who),
+}
+
+/// Figures 2 to 11 in pairs: means, and 95th percentiles.
+const TIMES: [(&str, &str, &str, Shown); 5] = [
+    (
+        "figure-02",
+        "figure-03",
+        "Half of high priority",
+        Shown::Priorities,
+    ),
+    (
+        "figure-04",
+        "figure-05",
+        "High priority, by its ratio",
+        Shown::Ratios(Who::High),
+    ),
+    (
+        "figure-06",
+        "figure-07",
+        "Low priority, by the ratio of high",
+        Shown::Ratios(Who::Low),
+    ),
+    (
+        "figure-08",
+        "figure-09",
+        "High priority, by assignment",
+        Shown::Schemes(Who::High),
+    ),
+    (
+        "figure-10",
+        "figure-11",
+        "Low priority, by assignment",
+        Shown::Schemes(Who::Low),
+    ),
+];
+
+const MEAN: Measure = ("mean response time (ms)", |o| 1e3 * o.mean_s);
+const P95: Measure = ("95th percentile (ms)", |o| 1e3 * o.p95_s);
+
+/// All figures of the paper that show results.
+pub(super) fn draw(curves: &Curves) -> Result<Vec<Figure>, PlotError> {
+    let mut figures = Vec::new();
+    for (mean, p95, title, shown) in TIMES {
+        for (name, (y, of)) in [(mean, MEAN), (p95, P95)] {
+            figures.push((name, chart(title, X, y, times(curves, shown, of))?));
+        }
+    }
+    let rejections = chart("Rejection", X, "rejected (%)", rejections(curves))?;
+    figures.push(("figure-12", rejections));
+    let title = "Early discard and a time-out of 2 s";
+    figures.push(("figure-13", chart(title, X, "%", fates(curves))?));
+    Ok(figures)
+}
+
+fn times(curves: &Curves, shown: Shown, of: fn(&Outcome) -> f64) -> Vec<Line> {
+    let named = |name: &str, curve: &Curve, who| -> Line {
+        (name.to_owned(), line(curve, |point| of(point.of(who))))
+    };
+    let each = |curves: &[Curve], who| -> Vec<Line> {
+        let lines = curves.iter().map(|curve| named(&curve.name, curve, who));
+        lines.collect()
+    };
+    let plain = || named("no priorities", &curves.plain, Who::All);
+    match shown {
+        Shown::Priorities => {
+            let half = &curves.assignments[0];
+            vec![
+                named("low", half, Who::Low),
+                named("high", half, Who::High),
+                plain(),
+            ]
+        }
+        Shown::Ratios(who) => {
+            let mut lines = each(&curves.ratios, who);
+            lines.push(plain());
+            lines
+        }
+        Shown::Schemes(who) => each(&curves.assignments, who),
+    }
+}
+
+const X: &str = "rate, of the capacity for static objects";
+
+fn line(curve: &Curve, value: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
+    let points = curve.points.iter();
+    let points = points.map(|point| (point.rate / STATIC_CAPACITY, value(point)));
+    // On a logarithmic axis there is no zero.
+    points.filter(|(_, value)| *value > 0.0).collect()
+}
+
+fn rejections(curves: &Curves) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for curve in &curves.discards {
+        for (who, priority) in [(Who::High, "high"), (Who::Low, "low")] {
+            let points = line(curve, |point| 100.0 * point.of(who).rejected);
+            lines.push((format!("{}: {priority}", curve.name), points));
+        }
+    }
+    lines
+}
+
+fn fates(curves: &Curves) -> Vec<Line> {
+    let mut lines = Vec::new();
+    // All ratios at once would be a thicket; they are in the CSV.
+    let shown = |curve: &&Curve| [0.5, 0.9].contains(&curve.setup.high_ratio);
+    for curve in curves.timeouts.iter().filter(shown) {
+        let name = &curve.name;
+        let aborted = |who| line(curve, move |point: &Point| 100.0 * point.of(who).aborted);
+        lines.push((format!("{name}: high aborted"), aborted(Who::High)));
+        lines.push((format!("{name}: low aborted"), aborted(Who::Low)));
+        let rejected = line(curve, |point| 100.0 * point.low.rejected);
+        lines.push((format!("{name}: low rejected"), rejected));
+    }
+    lines
+}
+
+/// Every point of every curve.
+pub(super) fn csv(curves: &Curves) -> String {
+    let mut csv =
+        "experiment,system,rate,priority,mean_s,p95_s,rejected,aborted,within_2s\n".to_owned();
+    let groups: [(&str, Vec<&Curve>); 6] = [
+        ("no-priorities", vec![&curves.plain]),
+        ("ratio", curves.ratios.iter().collect()),
+        ("assignment", curves.assignments.iter().collect()),
+        ("discard", curves.discards.iter().collect()),
+        ("timeout", curves.timeouts.iter().collect()),
+        ("displacement", vec![&curves.displacing]),
+    ];
+    for (group, of_group) in groups {
+        for curve in of_group {
+            for point in &curve.points {
+                for (who, priority) in [(Who::High, "high"), (Who::Low, "low"), (Who::All, "all")] {
+                    let o = point.of(who);
+                    // Writing to a string cannot fail.
+                    let _ = writeln!(
+                        csv,
+                        "{group},{},{},{priority},{},{},{},{},{}",
+                        curve.name.replace(", ", "-"),
+                        point.rate,
+                        o.mean_s,
+                        o.p95_s,
+                        o.rejected,
+                        o.aborted,
+                        o.in_time
+                    );
+                }
+            }
+        }
+    }
+    csv
+}

@@ -1,0 +1,119 @@
+//! The parameters of a run, and the stations that they make.
+
+use std::time::Duration;
+
+use sprat_scheduler::ClassSpec;
+use sprat_scheduler::dispatch::Dispatch;
+use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
+
+use super::workload::Tasks;
+use crate::simulate::farm::endpoint;
+
+/// Table 1: task servers.
+pub(super) const SERVERS: usize = 4;
+/// 4.1: the dispatcher's queue.
+const DISPATCH_QUEUE: usize = 1024;
+/// 5.4: what watching the servers' load costs, of the service time.
+const MONITORING: f64 = 0.1;
+
+/// High and low.
+pub(super) const CLASSES: usize = 2;
+
+/// What is simulated.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Setup {
+    pub(super) dispatch: Dispatch,
+    /// Places in each server's queue.
+    pub(super) queue: usize,
+    /// The share of high-priority tasks.
+    pub(super) high_ratio: f64,
+    /// Whether the servers know of priorities.
+    pub(super) prioritized: bool,
+    /// Shares of the queues between which low-priority tasks are discarded
+    /// early.
+    pub(super) thresholds: Option<(f64, f64)>,
+    /// Over which the queues' length is averaged for that.
+    pub(super) averaging: Duration,
+    /// After which whatever a task occupies is freed.
+    pub(super) timeout: Duration,
+    /// A high-priority task takes the place of a low-priority one in a full
+    /// queue. Not in the paper.
+    pub(super) displace: bool,
+    pub(super) tasks: Tasks,
+    /// Of each server's channel, in bits per second.
+    pub(super) channel_bits_per_s: u64,
+    /// Requests per second.
+    pub(super) rate: f64,
+    pub(super) requests: usize,
+    pub(super) seed: u64,
+}
+
+impl Setup {
+    /// What watching the servers' load makes of a service time.
+    pub(super) fn watching(&self) -> f64 {
+        match self.dispatch {
+            Dispatch::RoundRobin => 1.0,
+            _ => 1.0 + MONITORING,
+        }
+    }
+
+    /// Tasks per second that the servers can do.
+    pub(super) fn capacity(&self) -> f64 {
+        SERVERS as f64 / (self.tasks.mean_service_s() * self.watching())
+    }
+
+    /// The priority of a class where it matters.
+    fn level(&self, class: usize) -> u8 {
+        if self.prioritized { class as u8 } else { 0 }
+    }
+
+    /// High and low, for the servers and their channels.
+    pub(super) fn classes(&self) -> Vec<ClassSpec> {
+        (0..CLASSES).map(|class| self.class(class)).collect()
+    }
+
+    fn class(&self, class: usize) -> ClassSpec {
+        let discarded = self.thresholds.filter(|_| class > 0);
+        ClassSpec {
+            level: self.level(class),
+            drop_thresholds: discarded.unwrap_or((1.0, 1.0)),
+            ..ClassSpec::default()
+        }
+    }
+
+    fn station(&self) -> StationConfig {
+        StationConfig {
+            dispatch: Dispatch::RoundRobin,
+            endpoints: vec![endpoint(0)],
+            max_requests: 1,
+            classes: vec![ClassSpec::default(); CLASSES],
+            order: Order::Fcfs,
+            scope: Scope::Endpoint,
+            max_waiting: DISPATCH_QUEUE,
+            slow_start: Duration::ZERO,
+            admission: Admission {
+                averaging: self.averaging,
+                displace: self.displace,
+                ..Admission::default()
+            },
+        }
+    }
+
+    /// The dispatcher takes tasks as they come: their priorities become known
+    /// there.
+    pub(super) fn dispatcher(&self) -> StationConfig {
+        self.station()
+    }
+
+    /// The servers are non-preemptive, strict between priorities, and first
+    /// come, first served within one (3.3).
+    pub(super) fn servers(&self) -> StationConfig {
+        StationConfig {
+            dispatch: self.dispatch.clone(),
+            endpoints: (0..SERVERS).map(endpoint).collect(),
+            classes: self.classes(),
+            max_waiting: self.queue,
+            ..self.station()
+        }
+    }
+}

@@ -1,0 +1,104 @@
+use super::points::Who;
+use super::*;
+
+fn args() -> Sdis02Args {
+    Sdis02Args {
+        seed: 7,
+        requests: 20_000,
+        cache_hits: 0.8,
+        media: Media::Traffic,
+        channel: 80_000_000,
+        averaging: Duration::from_millis(100),
+        discard_all: 0.75,
+        output: None,
+    }
+}
+
+fn one(setup: Setup, share: f64) -> Curve {
+    let rates = [share * STATIC_CAPACITY];
+    let curves = points::run(vec![("one".to_owned(), setup)], &rates).unwrap();
+    curves.into_iter().next().unwrap()
+}
+
+#[test]
+fn priority_protects_at_saturation() {
+    let base = base(&args());
+    let half = one(base.clone(), 0.45).points[0];
+    assert!(half.high.mean_s < 0.3, "{half:?}");
+    assert!(half.low.mean_s > 5.0 * half.high.mean_s, "{half:?}");
+    let plain = Setup {
+        prioritized: false,
+        ..base
+    };
+    let plain = one(plain, 0.45).points[0];
+    assert!(half.high.mean_s < plain.all.mean_s);
+    // Of two classes that the servers do not tell apart, none is better off.
+    let ratio = plain.high.mean_s / plain.low.mean_s;
+    assert!((0.9..1.1).contains(&ratio), "{plain:?}");
+}
+
+#[test]
+fn the_shortest_queue_is_ahead_of_turns() {
+    let schemes = assignments(&base(&args()));
+    let curves = points::run(schemes, &[0.4 * STATIC_CAPACITY]).unwrap();
+    let ms = |scheme: usize, who| 1e3 * curves[scheme].points[0].of(who).mean_s;
+    for who in [Who::High, Who::Low] {
+        assert!(ms(1, who) < ms(0, who), "sqf, {who:?}");
+        assert!(ms(2, who) < ms(0, who), "psqf, {who:?}");
+    }
+    // Two of four reserved.
+    assert!(ms(4, Who::Low) > 2.0 * ms(2, Who::Low), "rpsq");
+}
+
+#[test]
+fn early_discard_and_time_outs_keep_places_for_high_priority() {
+    let base = Setup {
+        queue: SHORT_QUEUE,
+        dispatch: Dispatch::LeastRequest,
+        ..base(&args())
+    };
+    // Far beyond capacity, high priority alone well below it.
+    let plain = one(base.clone(), 0.7).points[0];
+    assert!(plain.high.rejected > 0.05, "{plain:?}");
+    let guarded = Setup {
+        thresholds: Some((0.5, 0.75)),
+        timeout: Duration::from_secs(2),
+        ..base.clone()
+    };
+    let guarded = one(guarded, 0.7).points[0];
+    assert!(
+        guarded.high.rejected < 0.2 * plain.high.rejected,
+        "{guarded:?}"
+    );
+    let displacing = Setup {
+        displace: true,
+        ..base
+    };
+    let displacing = one(displacing, 0.7).points[0];
+    assert_eq!(displacing.high.rejected, 0.0);
+    assert!(displacing.low.rejected > 0.3);
+}
+
+#[test]
+fn everybody_meets_a_fate_in_a_flood() {
+    // The dispatcher itself is overrun, and what is let in times out.
+    let setup = Setup {
+        timeout: Duration::from_millis(400),
+        queue: 10,
+        ..base(&args())
+    };
+    let flood = one(setup, 2.0).points[0];
+    assert!(flood.all.rejected > 0.5, "{flood:?}");
+    assert!(flood.all.aborted > 0.0, "{flood:?}");
+    let served = 1.0 - flood.all.rejected - flood.all.aborted;
+    assert!((flood.all.in_time - served).abs() < 1e-9, "{flood:?}");
+}
+
+#[test]
+fn the_seed_decides_everything() {
+    let setup = base(&args());
+    let first = one(setup.clone(), 0.4).points;
+    assert_eq!(first, one(setup.clone(), 0.4).points);
+    let other = Setup { seed: 8, ..setup };
+    assert_ne!(first, one(other, 0.4).points);
+}

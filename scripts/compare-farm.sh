@@ -4,23 +4,29 @@
 #
 #   waiting   one endpoint that serves 8 requests at a time, each in a time
 #             proportional to its size plus a tenth of the mean; Sprat holds the
-#             others and lets them in first come first served, or smallest first
+#             others and lets them in first come first served, or smallest first:
+#             by sizes seen before, or from a cold catalogue by HEAD probes
 #   dispatch  four endpoints that serve one request at a time
 #   shared    four endpoints that share their capacity among their requests
+#   classes   four endpoints that serve one request at a time, with a queue for
+#             each; half of the requests are of a higher class (SDIS02)
 #
-# Sizes are known: Sprat has seen each response once. The environment changes it:
+# Sizes are known, as Sprat has seen each response once, but for the probes. The
+# environment changes it:
 #
-#   PARTS="waiting dispatch shared" REQUESTS=15000 SEED=7 RESULTS=results/farm
+#   PARTS="waiting dispatch shared classes" REQUESTS=15000 SEED=7 RESULTS=results/farm
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
-PARTS=${PARTS:-waiting dispatch shared}
+PARTS=${PARTS:-waiting dispatch shared classes}
 REQUESTS=${REQUESTS:-15000}
 SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/farm}
 PROXY=127.0.0.1:9308
 PORTS=(9301 9302 9303 9304)
 READY_WITHIN_S=10
+# The keys of a route whose sizes are asked for by HEAD.
+PROBE='head_probe: {budget: 50ms, max_concurrent: 64}'
 
 # The mean size of the workload, and its bytes on the wire with a connection
 # each, which `gen` states loads in.
@@ -72,7 +78,8 @@ start_origin() {
     done
 }
 
-# start_sprat ENDPOINTS KEYS: the cluster's other keys, in YAML.
+# start_sprat ENDPOINTS KEYS [ROUTE_KEYS]: further keys of the cluster, in YAML,
+# and of the route.
 start_sprat() {
     local endpoints='' port
     for port in "${PORTS[@]:0:$1}"; do
@@ -83,12 +90,14 @@ version: 1
 admin: off
 listeners: [{address: "$PROXY"}]
 uplink: {rate: unlimited}
+classes: {high: {level: 1}}
+class_rules: [{match: {headers: [{name: x-class, value: high}]}, class: high}]
 clusters:
   farm:
     endpoints: [${endpoints%, }]
     max_connections: 20000
     $2
-routes: [{cluster: farm, response_timeout: 10m}]
+routes: [{cluster: farm, response_timeout: 10m${3:+, $3}}]
 YAML
     [ -z "$sprat_pid" ] || stop_pid "$sprat_pid" 5
     "$target/sprat" run -c "$work/sprat.yaml" >"$work/sprat.log" 2>&1 &
@@ -113,10 +122,14 @@ part() {
     printf 'system,mean_ms,mean_slowdown,failed\n' >"$directory/summary.csv"
     for system in "$@"; do
         start_origin "$endpoints"
-        start_sprat "$endpoints" "${system#*=}"
-        # Once through, at full speed: the catalogue learns every size.
-        "$target/sprat-loadgen" replay --trace "$directory/trace.csv.gz" --closed 50 \
-            --connection keep --target "http://$PROXY" -o "$work/warm.csv" >/dev/null 2>&1
+        if [ "${system%%=*}" = probe ]; then
+            start_sprat "$endpoints" "${system#*=}" "$PROBE"
+        else
+            start_sprat "$endpoints" "${system#*=}"
+            # Once through, at full speed: the catalogue learns every size.
+            "$target/sprat-loadgen" replay --trace "$directory/trace.csv.gz" --closed 50 \
+                --connection keep --target "http://$PROXY" -o "$work/warm.csv" >/dev/null 2>&1
+        fi
         # shellcheck disable=SC2086  # options are words
         start_origin "$endpoints" --bandwidth "${rate}bit" $options
         "$target/sprat-loadgen" replay --trace "$directory/trace.csv.gz" --target "http://$PROXY" \
@@ -137,6 +150,52 @@ part() {
     done
 }
 
+# The mean response time of a finished replay.
+mean_ms() {
+    zcat "$1" | awk -F , '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        $column["error"] != "" { failed = 1 }
+        { total += $column["response_ms"]; n++ }
+        END { if (failed || !n) exit 1; printf "%.2f", total / n }'
+}
+
+# Two classes at once, each with half of the load and a trace of its own.
+#
+# classes_part LOAD RATE_BITS DISPATCHES...
+classes_part() {
+    local load=$1 rate=$2 dispatch class half directory=$RESULTS/classes pids
+    shift 2
+    mkdir -p "$directory"
+    half=$(awk -v load="$load" 'BEGIN { print load / 2 }')
+    local uplink=$((4 * rate * MEAN_WIRE_BYTES / MEAN_BYTES / 1000))kbit seed=$SEED
+    for class in high low; do
+        "$target/sprat-loadgen" gen --seed "$seed" --requests $((REQUESTS / 2)) --uplink "$uplink" \
+            --load "$half" -o "$directory/trace-$class.csv.gz" >"$directory/trace-$class.txt"
+        seed=$((seed + 1))
+    done
+    say "classes: load $load; mean response time in ms of each class"
+    printf 'system,high_ms,low_ms\n' >"$directory/summary.csv"
+    for dispatch in "$@"; do
+        start_origin 4 --bandwidth "${rate}bit" --concurrency 1
+        start_sprat 4 "dispatch: $dispatch
+    max_requests: 1
+    wait_queue: {order: fcfs, scope: endpoint, max_requests: 100000, timeout: off}"
+        pids=()
+        for class in high low; do
+            "$target/sprat-loadgen" replay --trace "$directory/trace-$class.csv.gz" \
+                --target "http://$PROXY" --timeout 10m --header "X-Class: $class" \
+                --name "$dispatch-$class" -o "$directory/$dispatch-$class.csv.gz" \
+                >"$work/replay-$class.log" 2>&1 &
+            pids+=($!)
+        done
+        for pid in "${pids[@]}"; do
+            wait "$pid" || { cat "$work"/replay-*.log >&2; die "a replay of $dispatch failed"; }
+        done
+        printf '%s,%s,%s\n' "$dispatch" "$(mean_ms "$directory/$dispatch-high.csv.gz")" \
+            "$(mean_ms "$directory/$dispatch-low.csv.gz")" | tee -a "$directory/summary.csv"
+    done
+}
+
 for each in $PARTS; do
     case $each in
         waiting)
@@ -148,6 +207,8 @@ for each in $PARTS; do
                 'fcfs=max_requests: 8
     wait_queue: {order: fcfs, max_requests: 100000, timeout: off}' \
                 'size=max_requests: 8
+    wait_queue: {order: size, max_requests: 100000, timeout: off}' \
+                'probe=max_requests: 8
     wait_queue: {order: size, max_requests: 100000, timeout: off}'
             ;;
         dispatch | shared)
@@ -160,7 +221,8 @@ for each in $PARTS; do
                 'least_work=dispatch: least_work' \
                 'sita=dispatch: sita'
             ;;
-        *) die "there is no part $each: waiting, dispatch, shared" ;;
+        classes) classes_part 0.9 2000000 round_robin least_request psqf rpsq ;;
+        *) die "there is no part $each: waiting, dispatch, shared, classes" ;;
     esac
 done
 say "Written: $RESULTS/*/summary.csv"

@@ -137,7 +137,7 @@ part() {
             -o "$directory/${system%%=*}.csv.gz" >"$work/replay.log" 2>&1 ||
             { cat "$work/replay.log" >&2; die "the replay of ${system%%=*} failed"; }
         zcat "$directory/${system%%=*}.csv.gz" | awk -F , -v rate="$rate" -v overhead="$overhead_ms" \
-            -v system="${system%%=*}" '
+            -v name="${system%%=*}" '
             NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
             $column["error"] != "" { failed++; next }
             {
@@ -145,7 +145,7 @@ part() {
                 total += ms; n++
                 slowdown += ms / ($column["bytes"] * 8000 / rate + overhead)
             }
-            END { printf "%s,%.2f,%.2f,%d\n", system, total / n, slowdown / n, failed }' |
+            END { printf "%s,%.2f,%.2f,%d\n", name, total / n, slowdown / n, failed }' |
             tee -a "$directory/summary.csv"
     done
 }

@@ -167,12 +167,12 @@ fn has_type(fields: &(impl Fields + ?Sized), pattern: &TextPattern) -> bool {
 fn urgency(fields: &(impl Fields + ?Sized)) -> u8 {
     let mut last = None;
     fields.any("priority", &mut |text| {
-        let members = text.split(',').filter_map(|member| {
+        let mut members = text.split(',').filter_map(|member| {
             let (key, value) = member.trim().split_once('=')?;
             let value = value.split(';').next()?;
             (key == "u").then(|| value.parse().ok().filter(|&urgency| urgency <= 7))
         });
-        last = members.last().or(last);
+        last = members.next_back().or(last);
         false
     });
     last.flatten().unwrap_or(DEFAULT_URGENCY)

@@ -33,6 +33,8 @@ pub(crate) struct Probing {
 
 #[derive(Debug)]
 struct UnderWay {
+    /// Whose stream it was sent from: the host ends it with that one.
+    sender: StreamId,
     group: usize,
     key: Key,
     asked: Asked,
@@ -94,6 +96,7 @@ impl Probing {
                 let asked = *asked;
                 let waiting = vec![id];
                 let under_way = UnderWay {
+                    sender: id,
                     group,
                     key,
                     asked,
@@ -142,6 +145,21 @@ impl Probing {
             bytes,
             waiting,
         })
+    }
+
+    /// A stream is over, and with it what was sent from it; who waits for that.
+    pub(crate) fn abandon(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        host: &mut dyn Host,
+    ) -> Vec<StreamId> {
+        self.forget(id);
+        let mut all = self.under_way.iter();
+        let own = all.find(|(_, own)| own.sender == id);
+        let told = own.map(|(token, _)| *token);
+        let told = told.and_then(|token| self.end(now, token, None, host));
+        told.map_or_else(Vec::new, |told| told.waiting)
     }
 
     /// A stream waits no longer; whether it did.

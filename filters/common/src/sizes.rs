@@ -68,6 +68,12 @@ pub(crate) struct Asked {
 /// How far a size is trusted that somebody else wrote down.
 const WRITTEN_DOWN: f32 = 0.9;
 
+/// A size that somebody else wrote down: files change, and backends compress.
+pub(crate) fn written_down(bytes: u64) -> Size {
+    let confidence = WRITTEN_DOWN;
+    Known { bytes, confidence }.into()
+}
+
 /// A table of one set of sixteen entries.
 const BUCKET_TABLE_BYTES: usize = 288;
 
@@ -163,8 +169,7 @@ impl Sizes {
             return (known.into(), Source::Learnt);
         }
         if let Some(bytes) = self.listed(name, target) {
-            let confidence = WRITTEN_DOWN;
-            return (Known { bytes, confidence }.into(), Source::Manifest);
+            return (written_down(bytes), Source::Manifest);
         }
         if let Some(known) = self.ask_others(&asked.resource, now_s, host) {
             return (known.into(), Source::Shared);

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
-pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::Size;
+pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 

@@ -122,11 +122,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub async fn get_with(
-        &self,
-        path: &str,
-        fields: &[(&str, &str)],
-    ) -> anyhow::Result<Response> {
+    pub async fn get_with(&self, path: &str, fields: &[(&str, &str)]) -> anyhow::Result<Response> {
         let mut request = Request::get(path);
         for (name, value) in fields {
             request = request.header(*name, *value);

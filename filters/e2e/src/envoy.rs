@@ -80,7 +80,8 @@ impl Envoy {
             .arg("-c")
             .arg(file)
             .args(["--concurrency", &workers.to_string()])
-            .args(["--disable-hot-restart", "--log-level", "info"])
+            .args(["--disable-hot-restart", "--reject-unknown-dynamic-fields"])
+            .args(["--log-level", "info"])
             .arg("--admin-address-path")
             .arg(&admin_path)
             .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -130,7 +131,8 @@ impl Envoy {
     pub async fn listener(&self, name: &str) -> anyhow::Result<SocketAddr> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let listeners: Value = serde_json::from_str(&self.admin("/listeners?format=json").await?)?;
+            let listeners: Value =
+                serde_json::from_str(&self.admin("/listeners?format=json").await?)?;
             let listeners = listeners["listener_statuses"].as_array().cloned();
             let found = listeners
                 .unwrap_or_default()
@@ -281,7 +283,11 @@ impl Envoy {
         match tokio::time::timeout(PATIENCE, self.child.wait()).await {
             Ok(status) => {
                 let status = status?;
-                ensure!(status.success(), "Envoy ended with {status}:\n{}", self.log_end());
+                ensure!(
+                    status.success(),
+                    "Envoy ended with {status}:\n{}",
+                    self.log_end()
+                );
                 Ok(())
             }
             Err(_) => bail!("Envoy does not end:\n{}", self.log_end()),

@@ -14,7 +14,12 @@ async fn plain_envoy_serves_both_protocols() {
     let address = envoy.listener("main").await.unwrap();
     for protocol in Protocol::ALL {
         let client = Client::connect(address, protocol).await.unwrap();
-        for path in ["/size/0/a", "/size/1000/a", "/size/3000000/a", "/size/70000/a?chunked=1"] {
+        for path in [
+            "/size/0/a",
+            "/size/1000/a",
+            "/size/3000000/a",
+            "/size/70000/a?chunked=1",
+        ] {
             let response = client.get(path).await.unwrap();
             response.check(path).unwrap();
         }
@@ -35,10 +40,17 @@ async fn streams_of_one_connection_do_not_wait_for_each_other() {
     let address = envoy.listener("main").await.unwrap();
     let client = Client::connect(address, Protocol::Http2).await.unwrap();
     let stalled = "/size/1000/a?fault=stall_body&at=10";
-    let request = http::Request::get(stalled).body(Default::default()).unwrap();
+    let request = http::Request::get(stalled)
+        .body(Default::default())
+        .unwrap();
     let head = client.send(request).await.unwrap();
     assert_eq!(head.status(), 200);
-    client.get("/size/200000/b").await.unwrap().check("/size/200000/b").unwrap();
+    client
+        .get("/size/200000/b")
+        .await
+        .unwrap()
+        .check("/size/200000/b")
+        .unwrap();
     drop(head);
     envoy.stop().await.unwrap();
 }
@@ -62,7 +74,11 @@ async fn a_listener_is_replaced_while_envoy_runs() {
     assert_eq!(client.get("/size/1/a").await.unwrap().status, 418);
 
     bootstrap.manager["nonsense"] = 1.into();
-    let error = envoy.replace_listener(&bootstrap).await.unwrap_err().to_string();
+    let error = envoy
+        .replace_listener(&bootstrap)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("nonsense"), "{error}");
     envoy.stop().await.unwrap();
 }

@@ -94,7 +94,11 @@ mod tests {
         let json = answer("application/json");
         assert_eq!(json.fields[0].1, "application/problem+json");
         assert_eq!(json.fields[1], ("retry-after", "3".to_owned()));
-        assert!(json.body.contains("\"reason\":\"queue_full\""), "{}", json.body);
+        assert!(
+            json.body.contains("\"reason\":\"queue_full\""),
+            "{}",
+            json.body
+        );
         let html = answer("text/html,*/*;q=0.8");
         assert!(html.body.contains("Try again in 3 s."), "{}", html.body);
         let text = answer("image/png");

@@ -163,7 +163,9 @@ impl Filter {
         };
         self.look_up(now, &mut stream, (name, head.target), head.fields, host);
         let probes = stream.size == Size::Unknown || stream.source == Source::Estimator;
-        let asked = stream.asked.filter(|_| probes && stream.method == Method::Get);
+        let asked = stream
+            .asked
+            .filter(|_| probes && stream.method == Method::Get);
         self.streams.insert(id, stream);
         let Some(group) = group else {
             return Step::Continue;
@@ -306,7 +308,9 @@ impl Filter {
             self.groups[group].resize(ticket, size);
         }
         if let Some(later) = stream.later.take() {
-            let class = self.classifier.reclassify(stream.class, &later, head.fields);
+            let class = self
+                .classifier
+                .reclassify(stream.class, &later, head.fields);
             stream.class = class;
         }
         let class = stream.class;
@@ -437,8 +441,7 @@ impl Filter {
         let Some(told) = self.probing.end(now, token, answer, host) else {
             return;
         };
-        if let (Some(sizes), Some(bytes), Some((_, fields))) =
-            (&mut self.sizes, told.bytes, answer)
+        if let (Some(sizes), Some(bytes), Some((_, fields))) = (&mut self.sizes, told.bytes, answer)
         {
             sizes.learn(&told.asked, fields, bytes, seconds(now), host);
         }
@@ -470,7 +473,10 @@ impl Filter {
     pub fn next_wakeup(&self) -> Option<Time> {
         let groups = self.groups.iter().filter_map(Group::next_wakeup);
         let release = self.release.as_ref().and_then(Release::next_wakeup);
-        groups.chain(self.probing.next_wakeup()).chain(release).min()
+        groups
+            .chain(self.probing.next_wakeup())
+            .chain(release)
+            .min()
     }
 
     fn gauge_held(&mut self, host: &mut dyn Host) {

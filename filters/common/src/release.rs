@@ -16,9 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, FilterUplink};
-use sprat_scheduler::{
-    Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
-};
+use sprat_scheduler::{Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost};
 
 use crate::host::{Host, StreamId};
 use crate::metrics::Counter;

@@ -217,7 +217,9 @@ impl Sizes {
         let mut bucket = self.bucket(value.as_deref().unwrap_or_default(), now_s);
         let known = bucket.look_up(resource, now_s)?;
         let entries: Vec<(Packed, bool)> = bucket.entries(now_s).collect();
-        let own = entries.iter().find(|(packed, _)| packed.key() == resource.url);
+        let own = entries
+            .iter()
+            .find(|(packed, _)| packed.key() == resource.url);
         let variant = own.map_or(resource.url, |(own, _)| resource.variant(own.fields()));
         for (packed, again) in entries {
             if [resource.url, variant].contains(&packed.key()) {
@@ -243,11 +245,7 @@ impl Sizes {
     }
 
     /// What a response's head tells of its kind and of its variants.
-    pub(crate) fn lesson(
-        &self,
-        asked: &Asked,
-        response: &(impl Fields + ?Sized),
-    ) -> (Asked, u8) {
+    pub(crate) fn lesson(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> (Asked, u8) {
         let kind = Asked {
             groups: self.kind(asked, response),
             ..*asked
@@ -308,7 +306,10 @@ impl Sizes {
             bucket.learn(resource, bytes, fields, now_s);
             let mut packed = Vec::with_capacity(16 * ENTRY_BYTES);
             for (entry, again) in bucket.entries(now_s) {
-                entry.0.iter().for_each(|word| packed.extend(word.to_le_bytes()));
+                entry
+                    .0
+                    .iter()
+                    .for_each(|word| packed.extend(word.to_le_bytes()));
                 packed.push(u8::from(again));
             }
             if host.set_shared(&key, &packed, version) {
@@ -340,7 +341,13 @@ impl Sizes {
 /// The secret that all workers make keys with: the first one's.
 fn shared_secret(seed: (u64, u64), host: &mut dyn Host) -> (u64, u64) {
     let parse = |value: &[u8]| {
-        let word = |at: usize| value.get(at..at + 8)?.try_into().map(u64::from_le_bytes).ok();
+        let word = |at: usize| {
+            value
+                .get(at..at + 8)?
+                .try_into()
+                .map(u64::from_le_bytes)
+                .ok()
+        };
         Some((word(0)?, word(8)?))
     };
     for _ in 0..ATTEMPTS {

@@ -17,6 +17,8 @@ use crate::results::{self, ClientInfo, Mode, Outcome, RunInfo};
 use crate::trace::Trace;
 use crate::wire::{self, Connection};
 
+pub(crate) use http2::Connections;
+pub(crate) use received::Received;
 pub use run::{Pace, Replay, replay};
 
 /// Replay a trace against a server and write each response time.

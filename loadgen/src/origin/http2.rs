@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::{Body, Frame};
-use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Empty, Full, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -100,7 +100,12 @@ async fn answer(
                         close: false,
                         ..recipe
                     };
-                    boxed(made_to_order(&recipe, request.method()))
+                    let reply = made_to_order(&recipe, request.method());
+                    // hyper leaves the body out over HTTP/1 only.
+                    match *request.method() {
+                        Method::HEAD => boxed(reply.map(|_| Empty::new())),
+                        _ => boxed(reply),
+                    }
                 }
                 Some(Fault::ResetHead) => return Err("reset_head".into()),
                 Some(Fault::StallHead) => std::future::pending().await,

@@ -23,11 +23,11 @@ const CONNECTION_WINDOW_BYTES: u32 = 15 * 1024 * 1024;
 
 type Sender = http2::SendRequest<Empty<Bytes>>;
 
-/// The connections, opened when they are first used, and again when they end.
+/// Requests as streams of the connections in turn.
 pub(super) struct Http2 {
-    target: Target,
+    authority: String,
     fields: HeaderMap,
-    connections: Vec<Mutex<Option<Sender>>>,
+    connections: Connections,
     next: Cell<usize>,
 }
 
@@ -35,9 +35,9 @@ impl Http2 {
     /// `fields` are lines as HTTP/1.1 has them.
     pub(super) fn new(target: Target, fields: &str, connections: u32) -> Self {
         Self {
-            target,
+            authority: target.authority.clone(),
             fields: header_map(fields),
-            connections: (0..connections.max(1)).map(|_| Mutex::default()).collect(),
+            connections: Connections::new(target, connections),
             next: Cell::new(0),
         }
     }
@@ -45,8 +45,8 @@ impl Http2 {
     /// Asks for `path` on the next connection in turn.
     pub(super) async fn fetch(&self, path: &str, received: &mut Received) -> Result<(), Failure> {
         let turn = self.next.replace(self.next.get().wrapping_add(1));
-        let mut sender = self.sender(turn % self.connections.len()).await?;
-        let uri = format!("http://{}{path}", self.target.authority);
+        let mut sender = self.connections.sender(turn).await?;
+        let uri = format!("http://{}{path}", self.authority);
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = uri.parse().map_err(|_| Failure::Corrupt)?;
         *request.version_mut() = Version::HTTP_2;
@@ -63,9 +63,29 @@ impl Http2 {
         }
         received.verdict()
     }
+}
 
-    async fn sender(&self, index: usize) -> Result<Sender, Failure> {
-        let mut slot = self.connections[index].lock().await;
+/// Connections that are opened when they are first used, and again when they
+/// have ended.
+pub(crate) struct Connections {
+    target: Target,
+    open: Vec<Mutex<Option<Sender>>>,
+}
+
+impl Connections {
+    pub(crate) fn new(target: Target, connections: u32) -> Self {
+        Self {
+            target,
+            open: (0..connections.max(1)).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The connection whose turn it is.
+    ///
+    /// # Errors
+    /// `Connect` if it is not open and cannot be opened.
+    pub(crate) async fn sender(&self, turn: usize) -> Result<Sender, Failure> {
+        let mut slot = self.open[turn % self.open.len()].lock().await;
         if let Some(sender) = slot.as_mut()
             && sender.ready().await.is_ok()
         {

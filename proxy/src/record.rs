@@ -10,6 +10,7 @@ use sprat_scheduler::{Size, WireCost};
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
+use crate::classify::Later;
 use crate::connection::Connection;
 use crate::error::{Advice, Fault, Reason};
 use crate::upload::Upload;
@@ -37,6 +38,8 @@ pub(crate) struct Record {
     pub(crate) advice: Option<Box<Advice>>,
     /// Index of its priority class.
     pub(crate) class: usize,
+    /// What may change it when the response comes.
+    pub(crate) later: Option<Later>,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
     /// Index of the endpoint in its cluster, once chosen.
@@ -100,6 +103,7 @@ impl Record {
             queue_wait: Duration::ZERO,
             advice: None,
             class: connection.worker.classifier.default_class(),
+            later: None,
             cluster: None,
             endpoint: None,
             lease: None,

@@ -147,6 +147,10 @@ impl Uplink {
         mut record: Box<Record>,
     ) -> Response<Body> {
         record.known = known;
+        if let Some(later) = record.later.take() {
+            let classifier = &connection.worker.classifier;
+            record.class = classifier.reclassify(record.class, &later, response.headers());
+        }
         record.respond(response.status());
         let inner = match connection.outlet() {
             Outlet::Plain => response.map(Inner::Upstream),

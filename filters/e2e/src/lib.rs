@@ -20,14 +20,16 @@ mod binary;
 mod bootstrap;
 mod client;
 mod envoy;
+mod soaking;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use binary::{cdylib, envoy_binary};
+pub use binary::{cdylib, checkout, envoy_binary, module_filter, wasm_filter};
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Protocol, Response};
 pub use envoy::Envoy;
+pub use soaking::soak;
 
 /// For what must happen, but at no particular time.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -129,7 +129,15 @@ async fn requests_have_a_class_and_their_responses_tell_it() {
             response.field("x-sprat").unwrap().to_owned()
         };
         let listed = told("/size/777/a", &[("x-tier", "gold")]).await;
-        assert_eq!(listed, "class=gold, size=777, source=manifest, wait_ms=0");
+        // What was seen goes before what is written down.
+        let source = match protocol {
+            Protocol::Http1 => "manifest",
+            Protocol::Http2 => "learnt",
+        };
+        assert_eq!(
+            listed,
+            format!("class=gold, size=777, source={source}, wait_ms=0")
+        );
         assert!(told("/size/2/a", &[]).await.starts_with("class=gold, "));
         let prefetch = told("/size/3/a", &[("sec-purpose", "prefetch")]).await;
         assert!(prefetch.starts_with("class=background, "), "{prefetch}");

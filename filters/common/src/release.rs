@@ -22,7 +22,7 @@ use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
 
 /// The largest response of each lane but the last.
-const LANES: [u64; 2] = [16 << 10, 128 << 10];
+const LANES: [u64; 2] = [8 << 10, 32 << 10];
 
 /// How late a host's tick comes.
 const LATENESS: Duration = Duration::from_millis(8);

@@ -24,6 +24,10 @@ struct Worker {
     filter: Filter,
     calls: Calls,
     ticking: bool,
+    /// A queue that this worker alone writes to and reads: what is put there
+    /// has the host call it back as soon as it has time. None if the host has
+    /// no queues; then a tick does it.
+    recall: Option<u32>,
     /// The state of the numbers drawn for requests.
     random: u64,
 }
@@ -56,6 +60,7 @@ impl Worker {
             filter: Filter::new(config, seed, worker, &mut calls),
             calls,
             ticking: false,
+            recall: hostcalls::register_shared_queue(&format!("sprat.{worker}")).ok(),
             random,
         }
     }
@@ -74,7 +79,12 @@ impl Worker {
         if !held(&told) {
             self.calls.let_go();
         }
-        let waits = self.calls.owes() || self.filter.next_wakeup().is_some();
+        let owes = self.calls.owes();
+        let recalled = owes
+            && self
+                .recall
+                .is_some_and(|queue| hostcalls::enqueue_shared_queue(queue, None).is_ok());
+        let waits = (owes && !recalled) || self.filter.next_wakeup().is_some();
         if waits != self.ticking {
             let period = if waits { TICK } else { Duration::ZERO };
             match hostcalls::set_tick_period(period) {
@@ -135,6 +145,12 @@ impl RootContext for Root {
         {
             worker.tell(0, |()| false, |filter, now, calls| filter.tick(now, calls));
         }
+    }
+
+    fn on_queue_ready(&mut self, queue: u32) {
+        // What is in it says nothing; it is emptied, or it would grow.
+        while let Ok(Some(_)) = hostcalls::dequeue_shared_queue(queue) {}
+        self.on_tick();
     }
 
     fn get_type(&self) -> Option<ContextType> {

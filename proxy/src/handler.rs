@@ -19,6 +19,7 @@ use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::classify::Asked;
 use crate::connection::Connection;
 use crate::error::{Reason, accepts_json};
+use crate::framing::Slips;
 use crate::headers::{self, Client};
 use crate::record::Record;
 use crate::routing::{self, Route};
@@ -34,12 +35,12 @@ pub(crate) async fn handle(
     connection: Rc<Connection>,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let both_lengths = connection.begin_request();
+    let slips = connection.begin_request();
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&connection, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&parts.headers);
     let uplink = &connection.worker.uplink;
-    let checked = check(&connection, &parts, both_lengths);
+    let checked = check(&connection, &parts, slips);
     let plan = checked.and_then(|()| Plan::make(&connection, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
@@ -67,9 +68,23 @@ pub(crate) async fn handle(
 }
 
 /// What must hold for any request, wherever it goes.
-fn check(connection: &Connection, parts: &Parts, both_lengths: bool) -> Result<(), Reason> {
-    if both_lengths {
+fn check(connection: &Connection, parts: &Parts, slips: Slips) -> Result<(), Reason> {
+    if slips.both_lengths {
         return Err(Reason::ConflictingFraming);
+    }
+    if slips.bare_line_feed {
+        return Err(Reason::BareLineFeed);
+    }
+    if slips.fragment || !is_plain(&parts.uri) {
+        return Err(Reason::InvalidTarget);
+    }
+    if parts
+        .headers
+        .get_all(EXPECT)
+        .iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+    {
+        return Err(Reason::UnknownExpectation);
     }
     if parts.method == Method::CONNECT || parts.method == Method::TRACE {
         return Err(Reason::MethodRefused);
@@ -80,6 +95,25 @@ fn check(connection: &Connection, parts: &Parts, both_lengths: bool) -> Result<(
         return Err(Reason::BodyTooLarge);
     }
     Ok(())
+}
+
+/// Whether servers agree on what a target names. Not if it has what RFC 3986
+/// does not allow and some take for something else: quotes, angle brackets, a
+/// backslash, bytes past ASCII; nor if an encoding in its path is none, or is
+/// that of a NUL.
+fn is_plain(target: &http::Uri) -> bool {
+    let odd = |byte: &u8| matches!(byte, b'"' | b'<' | b'>' | b'\\' | 0x80..);
+    let bytes = target
+        .path_and_query()
+        .map_or("", |text| text.as_str())
+        .as_bytes();
+    let path = target.path().as_bytes();
+    let encoding = |at: usize| {
+        let digits = path.get(at + 1..at + 3);
+        digits.is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit) && two != b"00")
+    };
+    let mut percents = (0..path.len()).filter(|&at| path[at] == b'%');
+    !bytes.iter().any(|byte| odd(byte)) && percents.all(encoding)
 }
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {

@@ -11,15 +11,16 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use sprat_config::classify::Asked;
+use sprat_config::fields::accepts_json;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
-use crate::classify::Asked;
 use crate::connection::Connection;
-use crate::error::{Reason, accepts_json};
-use crate::headers::{self, Client};
+use crate::error::Reason;
+use crate::headers::{self, Client, Head};
 use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
@@ -37,7 +38,7 @@ pub(crate) async fn handle(
     let both_lengths = connection.begin_request();
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&connection, &parts.method, &parts.uri, &parts.headers);
-    let json = accepts_json(&parts.headers);
+    let json = accepts_json(&Head(&parts.headers));
     let uplink = &connection.worker.uplink;
     let checked = check(&connection, &parts, both_lengths);
     let plan = checked.and_then(|()| Plan::make(&connection, &mut parts, &mut record));
@@ -317,12 +318,12 @@ impl<'a> Plan<'a> {
 /// The request's class, which the uplink is told to expect.
 fn classify(connection: &Connection, parts: &Parts, host: &str) -> usize {
     let classified = connection.worker.classifier.classify(&Asked {
-        client: connection.peer.ip(),
+        client: Some(connection.peer.ip()),
         dscp: connection.dscp,
         host,
         path: parts.uri.path(),
-        method: &parts.method,
-        headers: &parts.headers,
+        method: parts.method.as_str(),
+        fields: &Head(&parts.headers),
     });
     if let Some(gauge) = connection.gauge() {
         gauge.expect(classified.class);

@@ -9,10 +9,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use sprat_config::resolved::{Admission, Class, Cluster};
+use sprat_config::stations;
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::station::{
-    Admission as StationAdmission, Arrival, ClassSpec, ClassStats, Event, Refusal, Station,
-    StationConfig, Ticket, Verdict,
+    Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{Size, Time};
 use tokio::time::{Sleep, sleep};
@@ -166,26 +166,14 @@ pub(crate) fn station_config(
         size_range: endpoint.size_range,
         identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
     });
-    let queue = &cluster.wait_queue;
-    let classes = classes.iter().map(|class| ClassSpec {
-        timeout: class.queue_timeout.or(queue.timeout),
-        ..class.spec.clone()
-    });
-    StationConfig {
-        dispatch: cluster.dispatch.clone(),
-        endpoints: endpoints.collect(),
-        max_requests: cluster.max_requests,
-        classes: classes.collect(),
-        order: queue.order,
-        scope: queue.scope,
-        max_waiting: queue.max_requests,
-        slow_start: cluster.slow_start,
-        admission: StationAdmission {
-            averaging: admission.averaging,
-            channel: admission.channel.clone(),
-            ..StationAdmission::default()
-        },
-    }
+    stations::station_config(
+        (endpoints.collect(), cluster.max_requests),
+        &cluster.dispatch,
+        &cluster.wait_queue,
+        cluster.slow_start,
+        classes,
+        admission,
+    )
 }
 
 /// A request that waits for an endpoint. Dropped before it has one, it gives

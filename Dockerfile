@@ -12,6 +12,7 @@ COPY scheduler/Cargo.toml scheduler/Cargo.toml
 COPY config/Cargo.toml config/Cargo.toml
 COPY proxy/Cargo.toml proxy/Cargo.toml
 COPY loadgen/Cargo.toml loadgen/Cargo.toml
+COPY filters/envoy-module/Cargo.toml filters/envoy-module/Cargo.toml
 RUN for crate in */Cargo.toml; do \
         crate=${crate%/*}; mkdir -p "$crate/src" "$crate/benches"; \
         touch "$crate/src/lib.rs"; echo 'fn main() {}' > "$crate/src/main.rs"; \

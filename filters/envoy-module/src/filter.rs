@@ -89,10 +89,10 @@ impl Filter {
                 self.phase = Phase::Flowing;
                 return Step::Continue;
             }
-            return self.open(host, now, Size::Exact(head), head).map_or_else(
-                || self.pass(now, head),
-                |()| self.ask(host, now, head),
-            );
+            return match self.open(host, now, Size::Exact(head), head) {
+                Some(()) => self.ask(host, now, head),
+                None => self.pass(now, head),
+            };
         }
         self.framing = framing_bytes(host);
         let length = content_length(host);
@@ -173,16 +173,9 @@ impl Filter {
     }
 
     /// The filter cannot be trusted any more: its stream goes on without it.
-    /// True if something is held back that is to be let go.
-    pub(crate) fn give_up(&mut self, now: Time) -> bool {
-        let held = matches!(self.phase, Phase::Head | Phase::Waiting);
+    pub(crate) fn give_up(&mut self, now: Time) {
         self.phase = Phase::Unscheduled;
-        self.uplink = self.uplink.take().inspect(|uplink| {
-            if let Some(flow) = self.flow.take() {
-                uplink.arm(uplink.close(now, flow));
-            }
-        });
-        held
+        self.close(now);
     }
 
     fn open(&mut self, host: &impl Host, now: Time, size: Size, head: u64) -> Option<()> {

@@ -2,8 +2,8 @@
 //!
 //! An HTTP filter that holds the chunks of responses back and lets them go in
 //! the order and at the pace that the core's `Egress` grants, one scheduler
-//! for all of Envoy's workers. Envoy's side of the boundary is [`abi`], the
-//! only module here with `unsafe` code; everything else is safe Rust above the
+//! for all of Envoy's workers. Envoy's side of the boundary is `abi`, the only
+//! module here with `unsafe` code; everything else is safe Rust above the
 //! trait `Host`, and is tested with a host that is made up.
 //!
 //! ```text
@@ -16,7 +16,7 @@
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]
-pub mod abi;
+mod abi;
 mod filter;
 mod head;
 mod host;

@@ -145,9 +145,7 @@ impl Link {
         let mut state = self.lock();
         let flow = state.egress.open(now, spec).ok()?;
         if state.waiters.len() <= flow.index() {
-            state
-                .waiters
-                .resize_with(flow.index() + 1, Waiter::default);
+            state.waiters.resize_with(flow.index() + 1, Waiter::default);
         }
         state.waiters[flow.index()] = Waiter {
             flow: Some(flow),
@@ -204,7 +202,11 @@ impl Link {
         if granted {
             state.let_go(now, flow, bytes);
         }
-        let waker = if granted { known } else { Some(known.unwrap_or_else(waker)) };
+        let waker = if granted {
+            known
+        } else {
+            Some(known.unwrap_or_else(waker))
+        };
         if let Some(own) = state.waiter(flow) {
             own.waker = waker;
         }
@@ -265,6 +267,12 @@ impl Link {
         }
         state.grant_due(now);
         state.due()
+    }
+
+    /// On the wire.
+    #[cfg(test)]
+    pub(crate) fn rate_bits_per_s(&self) -> u64 {
+        self.lock().egress.pacer().rate_bits_per_s()
     }
 
     /// Responses in progress.

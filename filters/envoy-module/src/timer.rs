@@ -122,7 +122,9 @@ impl Thread {
             }
             drop(alive);
             links = if next_ns == NEVER {
-                self.earlier.wait(links).unwrap_or_else(PoisonError::into_inner)
+                self.earlier
+                    .wait(links)
+                    .unwrap_or_else(PoisonError::into_inner)
             } else {
                 let nap = Duration::from_nanos(next_ns - now_ns);
                 let woken = self.earlier.wait_timeout(links, nap);

@@ -190,8 +190,8 @@ fn tunnels_are_left_alone() {
     let uplink = uplink();
     let upgraded = FakeHost::responding(&[(":status", "101")]);
     let connected = FakeHost::responding(&[(":status", "200")]).asked(":method", "CONNECT");
+    let _busy = occupy(&uplink);
     for host in [upgraded, connected] {
-        let _busy = occupy(&uplink);
         let mut filter = Filter::new(Some(Arc::clone(&uplink)));
         assert_eq!(filter.on_response_head(&host, at(0), false), Step::Continue);
         host.received.set(100_000);

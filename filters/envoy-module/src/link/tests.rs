@@ -42,7 +42,8 @@ fn must_wait(link: &Link, now: Time, flow: FlowId, bytes: u64) -> Arc<Bell> {
 fn order(link: &Link, from: Time, bells: &[&Arc<Bell>], flows: &[(FlowId, u64)]) -> Vec<usize> {
     let mut order = Vec::new();
     let mut now = from;
-    while let Some(due) = link.tick(now) {
+    loop {
+        let due = link.tick(now);
         for (index, bell) in bells.iter().enumerate() {
             if bell.rung() > 0 {
                 order.push(index);
@@ -50,6 +51,7 @@ fn order(link: &Link, from: Time, bells: &[&Arc<Bell>], flows: &[(FlowId, u64)])
                 link.take_turn(now, flow, bytes).expect("it was woken");
             }
         }
+        let Some(due) = due else { break };
         assert!(due > now, "a tick that leads nowhere");
         now = due;
     }

@@ -12,8 +12,9 @@ COPY scheduler/Cargo.toml scheduler/Cargo.toml
 COPY config/Cargo.toml config/Cargo.toml
 COPY proxy/Cargo.toml proxy/Cargo.toml
 COPY loadgen/Cargo.toml loadgen/Cargo.toml
+COPY filters/e2e/Cargo.toml filters/e2e/Cargo.toml
 COPY filters/envoy-module/Cargo.toml filters/envoy-module/Cargo.toml
-RUN for crate in */Cargo.toml; do \
+RUN for crate in */Cargo.toml filters/*/Cargo.toml; do \
         crate=${crate%/*}; mkdir -p "$crate/src" "$crate/benches"; \
         touch "$crate/src/lib.rs"; echo 'fn main() {}' > "$crate/src/main.rs"; \
         for bench in $(awk -F '"' '/^\[/ { on = /^\[\[bench/ } on && /^name/ { print $2 }' "$crate/Cargo.toml"); do \
@@ -21,7 +22,7 @@ RUN for crate in */Cargo.toml; do \
         done; \
     done \
     && cargo build --release --locked -p sprat -p sprat-loadgen \
-    && rm -rf ./*/src ./*/benches
+    && rm -rf ./*/src ./*/benches ./filters/*/src
 
 COPY . .
 # COPY keeps the files' times, which may be older than the empty crates' build.

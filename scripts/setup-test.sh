@@ -11,6 +11,9 @@ need ip iproute2
 need ethtool ethtool
 # The shared store of sizes is tested against a real one.
 need redis-server redis-server
+# The filters are tested inside a real Envoy.
+envoy=$("$ROOT/scripts/setup-envoy.sh")
+"$envoy" --version >/dev/null || die "$envoy does not run here; set ENVOY to a binary that does"
 
 # A rustup that was installed with the minimal profile lacks these two.
 for tool in fmt clippy; do

@@ -40,6 +40,10 @@ pub struct Classified {
     pub rule: Option<usize>,
 }
 
+/// The rules, by index and in order, that go before a request's own if its
+/// response is of their type.
+pub type Later = Box<[usize]>;
+
 /// The configuration's rules as they are asked.
 #[derive(Debug)]
 pub struct Classifier {
@@ -92,11 +96,44 @@ impl Classifier {
 
     /// The class of a request.
     pub fn classify<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> Classified {
-        let rule = self.rules.iter().position(|rule| rule.matches(asked));
+        let fits = |rule: &Rule| rule.matches.response_types.is_empty() && rule.matches(asked);
+        let rule = self.rules.iter().position(fits);
         Classified {
             class: rule.map_or(self.default, |rule| self.rules[rule].class),
             rule,
         }
+    }
+
+    /// What may change a request's class when its response comes; `None` if
+    /// nothing does.
+    pub fn later<F: Fields + ?Sized>(
+        &self,
+        asked: &Asked<'_, F>,
+        classified: Classified,
+    ) -> Option<Later> {
+        let before = classified.rule.unwrap_or(self.rules.len());
+        let rules = self.rules[..before].iter().enumerate();
+        let later = rules
+            .filter(|(_, rule)| !rule.matches.response_types.is_empty() && rule.matches(asked))
+            .map(|(index, _)| index);
+        let later: Later = later.collect();
+        (!later.is_empty()).then_some(later)
+    }
+
+    /// The class of a response whose request was given `class` and these later
+    /// rules.
+    pub fn reclassify(
+        &self,
+        class: usize,
+        later: &[usize],
+        response: &(impl Fields + ?Sized),
+    ) -> usize {
+        let rules = later.iter().map(|&index| &self.rules[index]);
+        let mut fitting = rules.filter(|rule| {
+            let types = &rule.matches.response_types;
+            types.iter().any(|own| has_type(response, own))
+        });
+        fitting.next().map_or(class, |rule| rule.class)
     }
 }
 

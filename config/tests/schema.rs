@@ -455,7 +455,7 @@ const FILTER_REFUSED: &[(&str, &str)] = &[
     ("[small, ", "[] #"),
     ("[small, ", "[sm all, "),
     ("{name: 'outbound|80||large', ", "{"),
-    ("header: x-pool", "header: off"),
+    ("header: x-pool", "header: x pool"),
     ("dispatch: least_work", "dispatch: least"),
     ("max_requests: 8", "max_requests: 0"),
     ("budget: 5ms", "budget: 0s"),

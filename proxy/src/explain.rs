@@ -95,14 +95,17 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let host = routing::host_without_port(authority.as_str()).context("a URL has a host")?;
     let headers: HeaderMap = request.headers.iter().cloned().collect();
     let classifier = Classifier::new(&config.classes);
-    let classified = classifier.classify(&Asked {
+    let fields = Head(&headers);
+    let asked = Asked {
         client: Some(request.client),
         dscp: request.dscp,
         host,
         path: uri.path(),
         method: method.as_str(),
-        fields: &Head(&headers),
-    });
+        fields: &fields,
+    };
+    let classified = classifier.classify(&asked);
+    let later = classifier.later(&asked, classified);
     let routes = routing::routes(config)?;
     let route = routing::position(&routes, host, uri.path());
     let (size, source) = match (method == Method::HEAD, request.size) {
@@ -134,6 +137,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "client": request.client.to_string(),
         "class": class(&config.classes.list[classified.class]),
         "rule": rule(config, classified),
+        "later_rules": later.iter().flatten().map(|&index| later_rule(config, index)).collect::<Vec<_>>(),
         "size": {"bytes": size.bytes(), "source": source},
         "route": Value::Null,
         "endpoints": Value::Null,
@@ -185,6 +189,23 @@ fn rule(config: &Config, classified: Classified) -> Value {
     json!({"number": line.map(|_| index + 1), "line": line, "why": why})
 }
 
+/// A rule that decides when the response's type is known.
+fn later_rule(config: &Config, index: usize) -> Value {
+    let rule = &config.classes.rules[index];
+    let name = &config.classes.list[rule.class].name;
+    let line = rule
+        .line
+        .map_or(String::new(), |line| format!(", line {line}"));
+    let types = rule.matches.response_types.iter().map(ToString::to_string);
+    let types: Vec<_> = types.collect();
+    let why = format!(
+        "{name} on the uplink if of type {} (rule {} of class_rules{line})",
+        types.join(" or "),
+        index + 1,
+    );
+    json!({"number": index + 1, "line": rule.line, "class": name, "types": types, "why": why})
+}
+
 fn route_value(index: usize, route: &Route) -> Value {
     let hosts = route.matches.hosts.iter().map(|host| match host {
         HostPattern::Exact(name) => name.clone(),
@@ -232,7 +253,7 @@ fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
             "the fewest requests of this class's level or above, reserved endpoints for the \
              highest class alone; all are idle here"
         }
-        Dispatch::LeastWork => "the fewest bytes outstanding for its weight; all are idle here",
+        Dispatch::LeastWork => "the least work before it for its weight; all are idle here",
         Dispatch::Sita(_) => "the one whose interval the size falls into, then those above",
         Dispatch::RingHash | Dispatch::Maglev => "by the hash of what it asks for",
     };
@@ -277,6 +298,9 @@ fn text(explained: &Value) -> String {
     }
     line("class", &described);
     line("rule", &word(&explained["rule"]["why"]));
+    for later in explained["later_rules"].as_array().into_iter().flatten() {
+        line("response", &word(&later["why"]));
+    }
     let size = &explained["size"];
     let source = word(&size["source"]);
     match size["bytes"].as_u64() {

@@ -151,7 +151,7 @@ impl<'a> Plan<'a> {
         if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
-        record.class = classify(connection, parts, host);
+        classify(connection, parts, host, record);
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
@@ -315,20 +315,23 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The request's class, which the uplink is told to expect.
-fn classify(connection: &Connection, parts: &Parts, host: &str) -> usize {
-    let classified = connection.worker.classifier.classify(&Asked {
+/// Gives the request its class, which the uplink is told to expect.
+fn classify(connection: &Connection, parts: &Parts, host: &str, record: &mut Record) {
+    let classifier = &connection.worker.classifier;
+    let asked = Asked {
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,
         host,
         path: parts.uri.path(),
         method: parts.method.as_str(),
         fields: &Head(&parts.headers),
-    });
+    };
+    let classified = classifier.classify(&asked);
+    record.class = classified.class;
+    record.later = classifier.later(&asked, classified);
     if let Some(gauge) = connection.gauge() {
         gauge.expect(classified.class);
     }
-    classified.class
 }
 
 /// Makes the client's header fields those of the upstream request; true if the

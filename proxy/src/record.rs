@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
 
 use crate::access_log::Line;
@@ -37,6 +38,8 @@ pub(crate) struct Record {
     pub(crate) advice: Option<Box<Advice>>,
     /// Index of its priority class.
     pub(crate) class: usize,
+    /// What may change it when the response comes.
+    pub(crate) later: Option<Later>,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
     /// Index of the endpoint in its cluster, once chosen.
@@ -100,6 +103,7 @@ impl Record {
             queue_wait: Duration::ZERO,
             advice: None,
             class: connection.worker.classifier.default_class(),
+            later: None,
             cluster: None,
             endpoint: None,
             lease: None,

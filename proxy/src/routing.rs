@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
+pub(crate) use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{Config, PathPattern, RouteMatch};
 
 /// A route as a worker uses it.
@@ -101,38 +102,6 @@ impl Route {
         }
         target.parse::<PathAndQuery>().ok().map(Uri::from)
     }
-}
-
-/// The host in a `Host` field or an authority, without port and without the
-/// brackets of an IPv6 address; none if it is no host.
-pub(crate) fn host_without_port(authority: &str) -> Option<&str> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']')?;
-            let address = host
-                .bytes()
-                .all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
-            if host.is_empty() || !address {
-                return None;
-            }
-            (host, after)
-        }
-        None => {
-            let end = authority.find(':').unwrap_or(authority.len());
-            let (host, port) = authority.split_at(end);
-            // RFC 3986 3.2.2's reg-name.
-            let name = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
-            if host.is_empty() || !host.bytes().all(name) {
-                return None;
-            }
-            (host, port)
-        }
-    };
-    let port_is_valid = match port.strip_prefix(':') {
-        Some(digits) => digits.is_empty() || digits.parse::<u16>().is_ok(),
-        None => port.is_empty(),
-    };
-    port_is_valid.then_some(host)
 }
 
 #[cfg(test)]

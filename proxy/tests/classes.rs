@@ -301,3 +301,42 @@ fn the_uplink_serves_classes_by_level_rate_and_idleness() {
     assert_eq!(first_complete("{level: 0, idle_only: true}"), "foreground");
     assert_eq!(first_complete("{level: 0, rate: 2mbit}"), "foreground");
 }
+
+#[test]
+fn the_type_of_a_response_decides_its_place_on_the_uplink() {
+    let origin = Origin::http(|request| {
+        let path = request.start.split(' ').nth(1).unwrap();
+        let kind = path.rsplit('/').next().unwrap();
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {kind}/x; a=b\r\nContent-Length: 5000\r\n\r\n{}",
+            "x".repeat(5000)
+        )
+    });
+    let farm = Farm {
+        origin,
+        ..Farm::start()
+    };
+    let proxy = farm.proxy(
+        "clusters: {farm: {endpoints: [ORIGIN]}}\nuplink: {rate: 8mbit}\n\
+         classes: {bulk: {level: 5}, gold: {level: 1}}\n\
+         class_rules: [\
+         {match: {prefix: /own, response_types: [video/*]}, class: bulk},\
+         {match: {prefix: /own/gold}, class: gold},\
+         {match: {response_types: [audio/x]}, class: bulk}]",
+    );
+    for (path, class) in [
+        ("/own/video", "bulk"),
+        ("/own/gold/video", "bulk"),
+        // The rule that the request matched goes before the last.
+        ("/own/gold/audio", "gold"),
+        ("/other/audio", "bulk"),
+        ("/other/video", "default"),
+    ] {
+        let label = format!("class=\"{class}\"");
+        let sent = ["sprat_uplink_class_bytes", label.as_str()];
+        let before = proxy.metric(&sent);
+        assert_eq!(proxy.connect().ask(get(path)).status(), 200);
+        assert!(proxy.metric(&sent) >= before + 5000.0, "{path}: {class}");
+    }
+    proxy.assert_no_leak();
+}

@@ -8,6 +8,7 @@ mod affinity;
 mod intervals;
 mod rotation;
 
+pub use affinity::stable_hash;
 use affinity::{Maglev, Ring};
 pub use intervals::Intervals;
 use intervals::SizeIntervals;
@@ -34,12 +35,16 @@ pub enum Dispatch {
         /// How many.
         reserved: usize,
     },
-    /// The one with the fewest bytes still to be answered for its weight.
+    /// The one with the least work before this request, for its weight: all
+    /// bytes still to be answered where it serves in order; where it shares its
+    /// capacity, of each response at most as much as this one has.
     LeastWork,
     /// By size: each endpoint has an interval of sizes, so that small requests
     /// never wait behind large ones (size-interval task assignment;
     /// Harchol-Balter, Crovella, Murta 1998). Within an interval, the least
-    /// loaded.
+    /// loaded. Learnt intervals are let go of while all endpoints are seen to
+    /// share their capacity, where a small request does not wait: then as
+    /// `LeastWork`.
     Sita(Intervals),
     /// By hash on a ring of points: the same resource goes to the same
     /// endpoint, and few move when an endpoint comes or goes.
@@ -58,6 +63,11 @@ impl Dispatch {
             Self::Rpsq { .. } | Self::Sita(_) | Self::RingHash | Self::Maglev
         )
     }
+
+    /// Whether it asks for the work that endpoints have.
+    pub fn counts_work(&self) -> bool {
+        matches!(self, Self::LeastWork | Self::Sita(_))
+    }
 }
 
 /// An endpoint as a [`Balancer`] sees it.
@@ -71,8 +81,10 @@ pub struct View {
     pub requests: u64,
     /// Those of them that are of the asked level or above it.
     pub requests_ahead: u64,
-    /// Their expected bytes.
+    /// The expected bytes that it serves before the asked request.
     pub work_bytes: u64,
+    /// It shares its capacity among its requests.
+    pub shared: bool,
 }
 
 /// What the choice may depend on.
@@ -197,6 +209,12 @@ impl Balancer {
             Chooser::TwoChoices => two_choices(views, asked.random, usable),
             Chooser::Least(load) => rotation.least(views, |view| load.of(view), usable),
             Chooser::Sized(intervals) => {
+                let shared = |index: usize| views[index].shared || !usable(index);
+                if intervals.are_learnt() && (0..views.len()).all(shared) {
+                    // Nobody waits behind anybody: keeping sizes apart would
+                    // only leave capacity unused.
+                    return rotation.least(views, |view| view.work_bytes, usable);
+                }
                 let range = intervals.nearest(asked.bytes, usable)?;
                 let inside = |index: usize| usable(index) && intervals.range(index) == range;
                 rotation.least(views, |view| view.work_bytes, inside)

@@ -16,6 +16,7 @@ mod endpoints;
 mod measures;
 mod transitions;
 mod waiting;
+mod work;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -174,7 +175,7 @@ struct Slot {
     hash: u64,
     random: u64,
     arrived: Time,
-    /// Order of coming to the queue.
+    /// Order of coming to the queue, then of coming to the endpoint.
     seq: u64,
     tried: Tried,
     /// The balancer has learnt its size.
@@ -202,7 +203,12 @@ impl Station {
         let levels = classes.iter().map(|class| class.level);
         Self {
             balancer: Balancer::new(&config.dispatch, &config.endpoints),
-            endpoints: Endpoints::new(&config.endpoints, config.max_requests, config.slow_start),
+            endpoints: Endpoints::new(
+                &config.endpoints,
+                config.dispatch.counts_work(),
+                config.max_requests,
+                config.slow_start,
+            ),
             highest_level: levels.min().unwrap_or(0),
             limited: classes.iter().any(|c| c.max_concurrency < usize::MAX),
             scope: config.scope,
@@ -243,12 +249,12 @@ impl Station {
         self.sizes.observe(bytes);
         self.learn(ticket, Size::Exact(bytes));
         self.drain.finished(now);
-        self.leave(now, ticket);
+        self.leave(now, ticket, true);
     }
 
     /// The client has gone, or the request has failed: what it held is free.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
-        self.leave(now, ticket);
+        self.leave(now, ticket, false);
     }
 
     /// Its endpoint could not be reached: another is tried before it is
@@ -257,7 +263,7 @@ impl Station {
         let State::Running(endpoint) = self.state(ticket) else {
             return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
         };
-        self.release(ticket, endpoint);
+        self.release(ticket, endpoint, false);
         self.slots[ticket.index()].tried.add(endpoint);
         self.fill(now, Some(endpoint));
         let verdict = self.place(now, ticket);

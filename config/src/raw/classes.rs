@@ -87,6 +87,10 @@ record! {
         optional cookies: List<FieldMatch, 1>,
         /// The request's body is of one of these types.
         optional content_types: List<MediaType, 1>,
+        /// The response is of one of these types. That is known when its head
+        /// has come, so that such a rule decides its place on the uplink, and
+        /// not who waited for an endpoint before.
+        optional response_types: List<MediaType, 1>,
         /// Any of these urgencies (RFC 9218), 3 if the client says nothing.
         optional urgency: List<Count<0, 7>, 1>,
     }

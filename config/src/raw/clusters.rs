@@ -118,10 +118,13 @@ variants! {
         Psqf(NoParameters) = "psqf",
         /// As `psqf`, with endpoints reserved for the highest class (SDIS02).
         Rpsq(Rpsq) = "rpsq",
-        /// The one with the fewest bytes outstanding for its weight, as far as
-        /// sizes are known.
+        /// The one with the least work before this request for its weight, as
+        /// far as sizes are known: all bytes outstanding, or where it is seen to
+        /// share its capacity, of each response at most as much as this one has.
         LeastWork(NoParameters) = "least_work",
         /// By the response's size: an interval of sizes for each endpoint.
+        /// Learnt ones are let go of while all endpoints are seen to share
+        /// their capacity.
         Sita(Sita) = "sita",
         /// The same resource to the same endpoint, by a hash on a ring.
         RingHash(Affinity) = "ring_hash",

@@ -170,6 +170,7 @@ fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<Cla
         headers: listed_in!(raw.headers, field),
         cookies: listed_in!(raw.cookies, field),
         content_types: listed_in!(raw.content_types, |kind| Some(kind.0.clone())),
+        response_types: listed_in!(raw.response_types, |kind| Some(kind.0.clone())),
         urgency: listed_in!(raw.urgency, |urgency| u8::try_from(urgency.0).ok()),
         prefetch: false,
     })

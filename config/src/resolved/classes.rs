@@ -139,6 +139,9 @@ pub struct ClassMatch {
     pub cookies: Vec<FieldMatch>,
     /// One of these types of the request's body, in lower case.
     pub content_types: Vec<TextPattern>,
+    /// One of these types of the response, in lower case; the rule is for the
+    /// uplink alone if there is any.
+    pub response_types: Vec<TextPattern>,
     /// One of these urgencies (RFC 9218).
     pub urgency: Vec<u8>,
     /// The client says that it is prefetching.
@@ -162,6 +165,15 @@ pub enum TextPattern {
     Exact(String),
     /// Whatever begins so.
     Prefix(String),
+}
+
+impl std::fmt::Display for TextPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact(text) => f.write_str(text),
+            Self::Prefix(start) => write!(f, "{start}*"),
+        }
+    }
 }
 
 impl TextPattern {

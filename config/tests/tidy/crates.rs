@@ -126,6 +126,11 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
         let allowed: &[&str] = match package.name.as_str() {
             "sprat-scheduler" => &[],
             "sprat-config" => &["sprat-scheduler"],
+            // The filters' tests drive what a user has: the origin, the clients.
+            "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],
+            "sprat-envoy-wasm" | "sprat-envoy-module" => {
+                &["sprat-scheduler", "sprat-config", "sprat-filter"]
+            }
             _ => &["sprat-scheduler", "sprat-config"],
         };
         for (name, _) in &package.dependencies {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use sprat_config::resolved::{Admission, Class, Cluster};
-use sprat_config::stations;
+use sprat_config::stations::{self, SizeUse};
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::station::{
     Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
@@ -27,6 +27,7 @@ pub(crate) struct SharedStation {
     timeouts: Vec<Option<Duration>>,
     limits_classes: bool,
     has_channel_rule: bool,
+    size_use: SizeUse,
     decisions: Mutex<Decisions>,
 }
 
@@ -78,12 +79,15 @@ impl SharedStation {
         epoch: Instant,
     ) -> Arc<Self> {
         let config = station_config(cluster, classes, admission);
+        let (dispatch, queue) = (&cluster.dispatch, &cluster.wait_queue);
+        let size_use = SizeUse::of(dispatch, cluster.max_requests, queue, classes, admission);
         let specs = &config.classes;
         Arc::new(Self {
             epoch,
             timeouts: specs.iter().map(|class| class.timeout).collect(),
             limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
             has_channel_rule: config.admission.channel.is_some(),
+            size_use,
             decisions: Mutex::new(Decisions {
                 station: Station::new(config),
                 parked: Vec::new(),
@@ -94,6 +98,11 @@ impl SharedStation {
     /// Whether a class may hold back requests that an endpoint has room for.
     pub(super) fn limits_classes(&self) -> bool {
         self.limits_classes
+    }
+
+    /// What a response's size is used for before it is asked for.
+    pub(super) fn size_use(&self) -> SizeUse {
+        self.size_use
     }
 
     /// Whether requests are refused when the uplink is overloaded.

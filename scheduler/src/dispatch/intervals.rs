@@ -66,6 +66,10 @@ impl SizeIntervals {
         Self { ranges, learner }
     }
 
+    pub(super) fn are_learnt(&self) -> bool {
+        self.learner.is_some()
+    }
+
     pub(super) fn observe(&mut self, bytes: u64) {
         let Some(learner) = &mut self.learner else {
             return;

@@ -263,3 +263,24 @@ fn learnt_intervals_have_equal_loads() {
         "{ranges:?}"
     );
 }
+
+#[test]
+fn learnt_intervals_are_let_go_of_where_all_usable_endpoints_share() {
+    let mut balancer = Balancer::new(&Dispatch::Sita(Intervals::Learnt), &specs(&[1; 3]));
+    let mut views = views(&[1; 3]);
+    for (view, work_bytes) in views.iter_mut().zip([20, 5, 10]) {
+        view.work_bytes = work_bytes;
+    }
+    let small = sized(10);
+    assert_eq!(balancer.pick(&views, &small), Some(0));
+    views[0].shared = true;
+    views[1].shared = true;
+    assert_eq!(balancer.pick(&views, &small), Some(0));
+    // The third does not, but may not be chosen either.
+    views[2].usable = false;
+    assert_eq!(balancer.pick(&views, &small), Some(1));
+    // What the operator has fixed stays.
+    let fixed = Dispatch::Sita(Intervals::Fixed(vec![100, 1000]));
+    let mut balancer = Balancer::new(&fixed, &specs(&[1; 3]));
+    assert_eq!(balancer.pick(&views, &small), Some(0));
+}

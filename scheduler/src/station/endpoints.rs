@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::work::Work;
 use crate::Time;
 use crate::classes::MAX_LEVELS;
 use crate::dispatch::{EndpointSpec, View};
@@ -21,12 +22,19 @@ pub struct EndpointLoad {
     pub requests: usize,
     /// Their expected bytes.
     pub work_bytes: u64,
+    /// It has been seen to share its capacity among those in service, rather
+    /// than to serve them in order (looked for only if the dispatch is
+    /// [`LeastWork`](crate::dispatch::Dispatch::LeastWork) or
+    /// [`Sita`](crate::dispatch::Dispatch::Sita)).
+    pub shared: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Endpoint {
     weight: u32,
-    load: EndpointLoad,
+    running: usize,
+    requests: usize,
+    work: Work,
     by_level: [u32; MAX_LEVELS],
     /// It could not be reached.
     down: bool,
@@ -45,10 +53,18 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
-    pub(super) fn new(specs: &[EndpointSpec], max_requests: usize, slow_start: Duration) -> Self {
+    /// `by_work`: the dispatch chooses by the work there is.
+    pub(super) fn new(
+        specs: &[EndpointSpec],
+        by_work: bool,
+        max_requests: usize,
+        slow_start: Duration,
+    ) -> Self {
         let endpoint = |spec: &EndpointSpec| Endpoint {
             weight: spec.weight,
-            load: EndpointLoad::default(),
+            running: 0,
+            requests: 0,
+            work: Work::new(by_work),
             by_level: [0; MAX_LEVELS],
             down: false,
             since: None,
@@ -66,45 +82,62 @@ impl Endpoints {
     }
 
     pub(super) fn load(&self, endpoint: usize) -> EndpointLoad {
-        self.endpoints[endpoint].load
+        let endpoint = &self.endpoints[endpoint];
+        EndpointLoad {
+            running: endpoint.running,
+            requests: endpoint.requests,
+            work_bytes: endpoint.work.total_bytes(),
+            shared: endpoint.work.is_shared(),
+        }
     }
 
     pub(super) fn has_room(&self, endpoint: usize) -> bool {
-        self.endpoints[endpoint].load.running < self.max_requests
+        self.endpoints[endpoint].running < self.max_requests
     }
 
-    /// A request goes to an endpoint.
-    pub(super) fn start(&mut self, endpoint: usize, level: u8, bytes: u64) {
+    /// A request goes to an endpoint; `order` grows from one to the next.
+    pub(super) fn start(&mut self, endpoint: usize, level: u8, bytes: u64, order: u64) {
         self.expect(endpoint, level, bytes);
-        self.endpoints[endpoint].load.running += 1;
+        let endpoint = &mut self.endpoints[endpoint];
+        endpoint.running += 1;
+        endpoint.work.started(order);
     }
 
-    /// A request is no longer there.
-    pub(super) fn finish(&mut self, endpoint: usize, level: u8, bytes: u64) {
+    /// A request is no longer there: it has its response, or was cut short.
+    pub(super) fn finish(
+        &mut self,
+        endpoint: usize,
+        level: u8,
+        bytes: u64,
+        order: u64,
+        whole: bool,
+    ) {
         self.unexpect(endpoint, level, bytes);
-        self.endpoints[endpoint].load.running -= 1;
+        let endpoint = &mut self.endpoints[endpoint];
+        endpoint.running -= 1;
+        endpoint.work.ended(order, whole);
     }
 
     /// A request waits for an endpoint.
     pub(super) fn expect(&mut self, endpoint: usize, level: u8, bytes: u64) {
         let endpoint = &mut self.endpoints[endpoint];
-        endpoint.load.requests += 1;
-        endpoint.load.work_bytes = endpoint.load.work_bytes.wrapping_add(bytes);
+        endpoint.requests += 1;
+        endpoint.work.add(bytes);
         endpoint.by_level[lane(level)] += 1;
     }
 
     /// It no longer does.
     pub(super) fn unexpect(&mut self, endpoint: usize, level: u8, bytes: u64) {
         let endpoint = &mut self.endpoints[endpoint];
-        endpoint.load.requests -= 1;
-        // What was added is taken away, so wrapping cancels out.
-        endpoint.load.work_bytes = endpoint.load.work_bytes.wrapping_sub(bytes);
+        endpoint.requests -= 1;
+        endpoint.work.remove(bytes);
         endpoint.by_level[lane(level)] -= 1;
     }
 
     pub(super) fn resize(&mut self, endpoint: usize, before: u64, after: u64) {
-        let work = &mut self.endpoints[endpoint].load.work_bytes;
-        *work = work.wrapping_sub(before).wrapping_add(after);
+        let work = &mut self.endpoints[endpoint].work;
+        work.remove(before);
+        work.add(after);
     }
 
     pub(super) fn failed(&mut self, endpoint: usize) {
@@ -118,11 +151,12 @@ impl Endpoints {
         }
     }
 
-    /// As a balancer sees them for a request of `level`.
+    /// As a balancer sees them for a request of `level` and `bytes`.
     pub(super) fn views(
         &mut self,
         now: Time,
         level: u8,
+        bytes: u64,
         usable: impl Fn(usize, bool) -> bool,
     ) -> &[View] {
         self.views.clear();
@@ -132,11 +166,12 @@ impl Endpoints {
             let weight = endpoint.weight_at(now, slow_start);
             let ahead = &endpoint.by_level[..=lane(level)];
             View {
-                usable: usable(index, endpoint.load.running < max_requests),
+                usable: usable(index, endpoint.running < max_requests),
                 weight,
-                requests: endpoint.load.requests as u64,
+                requests: endpoint.requests as u64,
                 requests_ahead: ahead.iter().map(|&count| u64::from(count)).sum(),
-                work_bytes: endpoint.load.work_bytes,
+                work_bytes: endpoint.work.ahead_of(bytes),
+                shared: endpoint.work.is_shared(),
             }
         }));
         &self.views

@@ -101,9 +101,11 @@ impl Station {
     pub(super) fn start(&mut self, ticket: Ticket, endpoint: usize) {
         let slot = &mut self.slots[ticket.index()];
         slot.state = State::Running(endpoint);
+        slot.seq = self.next_seq;
+        self.next_seq += 1;
         self.stats[slot.class].running += 1;
         let level = self.classes[slot.class].level;
-        self.endpoints.start(endpoint, level, slot.bytes);
+        self.endpoints.start(endpoint, level, slot.bytes, slot.seq);
     }
 
     pub(super) fn wait(&mut self, now: Time, ticket: Ticket, queue: usize) -> Verdict {
@@ -177,7 +179,7 @@ impl Station {
             };
             !tried.has(endpoint) && (has_room || (!with_room && (!by_endpoint || queue_open())))
         };
-        let views = self.endpoints.views(now, class.level, usable);
+        let views = self.endpoints.views(now, class.level, slot.bytes, usable);
         let asked = Asked {
             bytes: slot.bytes,
             highest: class.level == self.highest_level,
@@ -187,13 +189,14 @@ impl Station {
         self.balancer.pick(views, &asked)
     }
 
-    /// Takes a request out, wherever it is, and gives its place to others.
-    pub(super) fn leave(&mut self, now: Time, ticket: Ticket) {
+    /// Takes a request out, wherever it is, and gives its place to others. Its
+    /// response was `whole`, or it was cut short.
+    pub(super) fn leave(&mut self, now: Time, ticket: Ticket, whole: bool) {
         match self.state(ticket) {
             State::Vacant => return,
             State::Waiting(queue) => self.unqueue(ticket, queue),
             State::Running(endpoint) => {
-                self.release(ticket, endpoint);
+                self.release(ticket, endpoint, whole);
                 self.vacate(ticket);
                 return self.fill(now, Some(endpoint));
             }
@@ -202,12 +205,13 @@ impl Station {
     }
 
     /// It is no longer at its endpoint.
-    pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize) {
+    pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize, whole: bool) {
         let slot = &mut self.slots[ticket.index()];
         slot.state = State::Vacant;
         let level = self.classes[slot.class].level;
         self.stats[slot.class].running -= 1;
-        self.endpoints.finish(endpoint, level, slot.bytes);
+        self.endpoints
+            .finish(endpoint, level, slot.bytes, slot.seq, whole);
     }
 
     /// It is no longer in its queue.
@@ -240,7 +244,7 @@ impl Station {
     /// A waiting request is refused.
     pub(super) fn turn_out(&mut self, now: Time, ticket: Ticket, reason: RefusalReason) {
         let class = self.slots[ticket.index()].class;
-        self.leave(now, ticket);
+        self.leave(now, ticket, false);
         let refusal = self.refuse(class, reason);
         self.events.push_back(Event::Refused { ticket, refusal });
     }

@@ -1,0 +1,108 @@
+//! Where Envoy's binary is, and the filters that were built for it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context, bail};
+
+/// The checkout that this was compiled in.
+pub(crate) fn checkout() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}
+
+/// Envoy's binary: what `ENVOY` names, or the one that `scripts/setup-envoy.sh`
+/// finds or installs. Found once for the process.
+///
+/// # Errors
+/// When there is none. No test goes on without: what cannot be had is told.
+pub fn envoy_binary() -> anyhow::Result<PathBuf> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| find_envoy().map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(anyhow::Error::msg)
+}
+
+fn find_envoy() -> anyhow::Result<PathBuf> {
+    let script = checkout().join("scripts/setup-envoy.sh");
+    let output = Command::new(&script)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    let path = last_line(&output).context(
+        "there is no Envoy to test with; set ENVOY to a binary of your own, or see why \
+         scripts/setup-envoy.sh cannot install one",
+    )?;
+    Ok(path.into())
+}
+
+/// The last line of a command's output, once it has succeeded.
+fn last_line(output: &Output) -> anyhow::Result<String> {
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().last().context("nothing was printed")?;
+    Ok(line.to_owned())
+}
+
+/// Builds a package of the workspace that is a `cdylib`, and says where its
+/// library is. Cargo does nothing where nothing has changed.
+///
+/// # Errors
+/// When it does not build, or is no `cdylib`.
+pub fn cdylib(package: &str) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .current_dir(checkout())
+        .args(["build", "--locked", "--message-format=json", "-p", package])
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!(
+            "{package} does not build:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["reason"] == "compiler-artifact")
+        .filter(|message| {
+            let kinds = message["target"]["kind"].as_array();
+            let is_cdylib = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "cdylib"));
+            let manifest = message["manifest_path"].as_str().unwrap_or_default();
+            is_cdylib && Path::new(manifest).starts_with(checkout())
+        })
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .filter_map(|file| file.as_str().map(PathBuf::from))
+        .find(|file| {
+            let extension = file.extension().and_then(|extension| extension.to_str());
+            matches!(extension, Some("so" | "dylib"))
+        })
+        .with_context(|| format!("{package} has no cdylib"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_path_and_a_failure_says_why() {
+        let run = |script: &str| Command::new("sh").args(["-c", script]).output().unwrap();
+        let path = last_line(&run("echo Installing; echo a/b")).unwrap();
+        assert_eq!(path, "a/b");
+        let error = last_line(&run("echo x; echo 'error: no pip' >&2; exit 1")).unwrap_err();
+        assert_eq!(error.to_string(), "error: no pip");
+        assert!(last_line(&run("true")).is_err());
+    }
+
+    #[test]
+    fn what_does_not_build_is_told() {
+        let error = cdylib("sprat-no-such-package").unwrap_err().to_string();
+        assert!(error.contains("sprat-no-such-package"), "{error}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Envoy's configuration, as JSON that a test changes where it must.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+/// One listener on a free port of the loopback, `main`, in front of the cluster
+/// `farm`. The parts are Envoy's own protobuf messages as JSON.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// `envoy.config.listener.v3.Listener`, without its filter chains.
+    pub listener: Value,
+    /// The `HttpConnectionManager` of the listener, without its HTTP filters
+    /// and routes.
+    pub manager: Value,
+    /// The HTTP filters before the router.
+    pub http_filters: Vec<Value>,
+    /// The routes of the only virtual host.
+    pub routes: Vec<Value>,
+    /// `envoy.config.cluster.v3.Cluster`, each.
+    pub clusters: Vec<Value>,
+    /// Top-level keys of the bootstrap beside `admin` and the resources.
+    pub further: Value,
+    /// Worker threads.
+    pub workers: u16,
+    /// Environment of the process.
+    pub environment: Vec<(String, String)>,
+    /// The listener comes from a file that Envoy watches, so that
+    /// [`Envoy::replace_listener`](crate::Envoy::replace_listener) can change it.
+    pub listener_by_file: bool,
+}
+
+impl Bootstrap {
+    /// Everything to the farm, round robin, no filter, one worker.
+    pub fn new(origins: &[SocketAddr]) -> Self {
+        Self {
+            listener: json!({"name": "main", "address": address(([127, 0, 0, 1], 0).into())}),
+            manager: json!({
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                "stat_prefix": "main",
+            }),
+            http_filters: Vec::new(),
+            routes: vec![json!({
+                "match": {"prefix": "/"},
+                "route": {"cluster": "farm", "timeout": "0s"},
+            })],
+            clusters: vec![Self::cluster("farm", origins)],
+            further: json!({}),
+            workers: 1,
+            environment: Vec::new(),
+            listener_by_file: false,
+        }
+    }
+
+    /// A static cluster without health checks or circuit breakers in the way.
+    pub fn cluster(name: &str, endpoints: &[SocketAddr]) -> Value {
+        let endpoints: Vec<Value> = endpoints
+            .iter()
+            .map(|endpoint| json!({"endpoint": {"address": address(*endpoint)}}))
+            .collect();
+        let most = 100_000;
+        json!({
+            "name": name,
+            "connect_timeout": "5s",
+            "circuit_breakers": {"thresholds": [{
+                "max_connections": most, "max_pending_requests": most,
+                "max_requests": most, "max_retries": most,
+            }]},
+            "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
+        })
+    }
+
+    /// Adds an HTTP filter, the last before the router.
+    #[must_use]
+    pub fn http_filter(mut self, filter: Value) -> Self {
+        self.http_filters.push(filter);
+        self
+    }
+
+    /// The number of worker threads.
+    #[must_use]
+    pub fn workers(mut self, workers: u16) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// The buffer limits of the listener and of every cluster, in bytes.
+    #[must_use]
+    pub fn buffer_limits(mut self, bytes: u32) -> Self {
+        let key = "per_connection_buffer_limit_bytes";
+        self.listener[key] = bytes.into();
+        for cluster in &mut self.clusters {
+            cluster[key] = bytes.into();
+        }
+        self
+    }
+
+    /// HTTP/2 with prior knowledge to every cluster.
+    #[must_use]
+    pub fn http2_upstreams(mut self) -> Self {
+        for cluster in &mut self.clusters {
+            cluster["typed_extension_protocol_options"] = json!({
+                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                    "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                    "explicit_http_config": {"http2_protocol_options": {}},
+                }
+            });
+        }
+        self
+    }
+
+    /// The listener with its filter chain.
+    pub fn whole_listener(&self) -> Value {
+        let mut filters = self.http_filters.clone();
+        filters.push(json!({
+            "name": "envoy.filters.http.router",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
+            },
+        }));
+        let mut manager = self.manager.clone();
+        manager["http_filters"] = filters.into();
+        manager["route_config"] = json!({
+            "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": self.routes}],
+        });
+        let mut listener = self.listener.clone();
+        listener["filter_chains"] = json!([{"filters": [{
+            "name": "envoy.filters.network.http_connection_manager",
+            "typed_config": manager,
+        }]}]);
+        listener
+    }
+
+    /// The whole file; the listener comes from `lds` if one is given.
+    pub(crate) fn render(&self, lds: Option<&str>) -> Value {
+        let mut whole = json!({
+            "node": {"id": "test", "cluster": "test"},
+            "admin": {"address": address(([127, 0, 0, 1], 0).into())},
+            "static_resources": {"clusters": self.clusters},
+        });
+        match lds {
+            Some(path) => {
+                whole["dynamic_resources"] = json!({
+                    "lds_config": {"resource_api_version": "V3", "path_config_source": {"path": path}},
+                });
+            }
+            None => whole["static_resources"]["listeners"] = json!([self.whole_listener()]),
+        }
+        if let (Some(whole), Some(further)) = (whole.as_object_mut(), self.further.as_object()) {
+            whole.extend(further.clone());
+        }
+        whole
+    }
+
+    /// The file that the listener comes from.
+    pub(crate) fn render_lds(&self) -> Value {
+        let mut listener = self.whole_listener();
+        listener["@type"] = "type.googleapis.com/envoy.config.listener.v3.Listener".into();
+        json!({"resources": [listener]})
+    }
+}
+
+fn address(address: SocketAddr) -> Value {
+    json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}})
+}

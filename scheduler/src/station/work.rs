@@ -1,0 +1,180 @@
+//! The work that an endpoint has, as a request that comes now would feel it.
+//!
+//! Where an endpoint serves in order, a request waits for all that came before.
+//! Where it serves all at once, each with an equal share, what another has left
+//! holds a request up for no longer than the request itself takes: of a
+//! response ten times as large it feels a tenth. Which of the two an endpoint
+//! does shows in the order in which its responses end.
+
+use std::collections::BTreeSet;
+
+/// Two to each power of two, from 1 byte up: what is in the same one as the
+/// request itself is known to within a fifth of a request.
+const LANES: usize = 96;
+
+/// Ends over which overtaking is averaged, about.
+const OVERTAKES_OVER: f64 = 32.0;
+
+/// An endpoint shares its capacity if more of its responses than this end
+/// before an older one does, of those that end while others are served. In
+/// order there are none; with two at a time, a quarter and more. Three in a row
+/// are enough.
+const SHARES_ABOVE: f64 = 1.0 / 16.0;
+
+/// An endpoint's outstanding work.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    total_bytes: u64,
+    lanes: Vec<Lane>,
+    /// The requests in service, by when they were started.
+    running: BTreeSet<u64>,
+    /// The share of responses that overtake an older one.
+    overtakes: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    bytes: u64,
+    requests: u64,
+}
+
+impl Work {
+    /// None. Sizes are told apart, and serving in order from sharing, only if
+    /// the dispatch wants to know (`detailed`).
+    pub(super) fn new(detailed: bool) -> Self {
+        let lanes = if detailed { LANES } else { 0 };
+        Self {
+            total_bytes: 0,
+            lanes: vec![Lane::default(); lanes],
+            running: BTreeSet::new(),
+            overtakes: 0.0,
+        }
+    }
+
+    /// In bytes, all of it.
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    pub(super) fn add(&mut self, bytes: u64) {
+        // What is added is taken away once, so wrapping cancels out.
+        self.total_bytes = self.total_bytes.wrapping_add(bytes);
+        if let Some(lane) = self.lanes.get_mut(lane(bytes)) {
+            lane.bytes = lane.bytes.wrapping_add(bytes);
+            lane.requests += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, bytes: u64) {
+        self.total_bytes = self.total_bytes.wrapping_sub(bytes);
+        if let Some(lane) = self.lanes.get_mut(lane(bytes)) {
+            lane.bytes = lane.bytes.wrapping_sub(bytes);
+            lane.requests -= 1;
+        }
+    }
+
+    /// A request's service begins; `order` grows from one to the next.
+    pub(super) fn started(&mut self, order: u64) {
+        if !self.lanes.is_empty() {
+            self.running.insert(order);
+        }
+    }
+
+    /// It is over, or was cut short: then it says nothing of who overtakes.
+    pub(super) fn ended(&mut self, order: u64, whole: bool) {
+        if whole && self.running.len() > 1 {
+            let overtook = self.running.first().is_some_and(|&first| first < order);
+            let sample = f64::from(u8::from(overtook));
+            self.overtakes += (sample - self.overtakes) / OVERTAKES_OVER;
+        }
+        self.running.remove(&order);
+    }
+
+    /// Whether it has been seen to share its capacity.
+    pub(super) fn is_shared(&self) -> bool {
+        self.overtakes > SHARES_ABOVE
+    }
+
+    /// The bytes that are served before a request of `bytes` that comes now.
+    pub(super) fn ahead_of(&self, bytes: u64) -> u64 {
+        if !self.is_shared() {
+            return self.total_bytes;
+        }
+        let own = lane(bytes);
+        let sum = |(index, lane): (usize, &Lane)| match index.cmp(&own) {
+            std::cmp::Ordering::Less => lane.bytes,
+            std::cmp::Ordering::Equal => lane.bytes.min(lane.requests.saturating_mul(bytes)),
+            std::cmp::Ordering::Greater => lane.requests.saturating_mul(bytes),
+        };
+        let lanes = self.lanes.iter().enumerate().map(sum);
+        lanes.fold(0, u64::saturating_add)
+    }
+}
+
+/// Which lane a size is in: two to each power of two.
+fn lane(bytes: u64) -> usize {
+    let bytes = bytes.max(1);
+    let power = bytes.ilog2() as usize;
+    let half = power.checked_sub(1).map_or(0, |bit| bytes >> bit & 1);
+    (2 * power + half as usize).min(LANES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_grow_with_the_size_and_are_two_to_a_power() {
+        let lanes: Vec<usize> = [0, 1, 2, 3, 4, 6, 8, 1024, 1536, u64::MAX]
+            .map(lane)
+            .to_vec();
+        assert_eq!(lanes, [0, 0, 2, 3, 4, 5, 6, 20, 21, LANES - 1]);
+    }
+
+    #[test]
+    fn in_order_all_work_is_ahead() {
+        let mut work = Work::new(true);
+        for (order, bytes) in [(0, 100), (1, 1_000_000)] {
+            work.add(bytes);
+            work.started(order);
+        }
+        assert_eq!(work.ahead_of(10), 1_000_100);
+        work.ended(0, true);
+        work.remove(100);
+        assert!(!work.is_shared());
+        assert_eq!(work.ahead_of(10), 1_000_000);
+    }
+
+    #[test]
+    fn where_small_ones_overtake_only_as_much_as_ones_own_size_is_ahead() {
+        let mut work = Work::new(true);
+        work.add(1_000_000);
+        work.started(0);
+        for order in 1..=3 {
+            assert!(!work.is_shared());
+            work.add(100);
+            work.started(order);
+            work.ended(order, true);
+            work.remove(100);
+        }
+        assert!(work.is_shared());
+        work.add(100);
+        assert_eq!(work.ahead_of(10), 20);
+        assert_eq!(work.ahead_of(100), 200);
+        assert_eq!(work.ahead_of(5000), 5100);
+        assert_eq!(work.ahead_of(1 << 30), 1_000_100);
+    }
+
+    #[test]
+    fn what_is_cut_short_or_alone_says_nothing() {
+        let mut work = Work::new(true);
+        work.started(0);
+        for order in 1..100 {
+            work.started(order);
+            work.ended(order, false);
+        }
+        work.ended(0, true);
+        assert!(!work.is_shared());
+        assert!(work.running.is_empty());
+    }
+}

@@ -14,6 +14,7 @@ pub mod replay;
 pub mod report;
 pub mod results;
 pub mod simulate;
+pub mod soak;
 pub mod table;
 pub mod trace;
 pub mod wire;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::{generate, ideal, lab, origin, replay, report, simulate};
+use sprat_loadgen::{generate, ideal, lab, origin, replay, report, simulate, soak};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Debug, Parser)]
@@ -27,6 +27,7 @@ enum Command {
     Report(report::Args),
     Lab(lab::LabArgs),
     Simulate(simulate::SimulateArgs),
+    Soak(soak::SoakArgs),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::main(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Soak(args) => soak::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,8 +1,9 @@
-//! `sprat-loadgen origin`: an HTTP/1.1 server whose answers are made to order
+//! `sprat-loadgen origin`: an HTTP server whose answers are made to order
 //! by the URL: any size, delays, framing, and faults.
 
 mod body;
 mod fault;
+mod http2;
 mod recipe;
 mod server;
 mod service;
@@ -15,6 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::cli;
 
+pub(crate) use http2::LocalExecutor;
 pub use server::{Running, start};
 pub use service::{Order, Service};
 
@@ -39,6 +41,12 @@ URLs:
                        are sent before it; for `long`, bytes beyond the
                        announced length; for header_flood and garbage, bytes
                        sent in all
+    attempts=N         fault and status hold for the first N attempts only, by
+                       the X-Envoy-Attempt-Count of the request
+
+HTTP/1.1 and HTTP/2 with prior knowledge, on the same address. Over HTTP/2,
+reset_head, reset_body, short, long, stall_head and stall_body concern the
+stream; garbage and header_flood are for HTTP/1.1.
 
 Examples:
   # three origins in one process

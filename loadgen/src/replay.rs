@@ -1,6 +1,8 @@
 //! `sprat-loadgen replay`: asks a server for what a trace says, when it says.
 
 mod client;
+mod http2;
+mod received;
 mod response;
 mod run;
 
@@ -15,6 +17,8 @@ use crate::results::{self, ClientInfo, Mode, Outcome, RunInfo};
 use crate::trace::Trace;
 use crate::wire::{self, Connection};
 
+pub(crate) use http2::Connections;
+pub(crate) use received::Received;
 pub use run::{Pace, Replay, replay};
 
 /// Replay a trace against a server and write each response time.
@@ -52,6 +56,10 @@ pub struct ReplayArgs {
     /// A new connection for each request, or kept ones
     #[arg(long, value_enum, default_value_t)]
     connection: Connection,
+    /// HTTP/2 with prior knowledge: each request is a stream of one of N
+    /// connections, in turn
+    #[arg(long, value_name = "N", conflicts_with = "connection", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    http2: Option<u32>,
     /// Replay only the first N requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
@@ -82,6 +90,16 @@ pub struct ReplayArgs {
     /// Write the results here, and the run's JSON beside
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+}
+
+impl ReplayArgs {
+    /// Streams have no connection of their own.
+    fn connection(&self) -> Connection {
+        match self.http2 {
+            Some(_) => Connection::Keep,
+            None => self.connection,
+        }
+    }
 }
 
 /// A server to ask.
@@ -119,7 +137,8 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
         .clamp(1, args.max_open.into()) as u32;
     let plan = Replay {
         target: args.target.clone(),
-        connection: args.connection,
+        connection: args.connection(),
+        http2: args.http2,
         fields: args.headers.concat(),
         timeout: args.timeout,
         open_max,
@@ -134,7 +153,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
     let info = describe(args, &trace, &plan, begun.elapsed(), &outcomes);
     results::write(&outcomes, &args.output)?;
     info.write_beside(&args.output)?;
-    println!("{}", summary(&info, &outcomes, args.connection));
+    println!("{}", summary(&info, &outcomes, plan.connection));
     Ok(())
 }
 
@@ -170,7 +189,7 @@ fn describe(
 ) -> RunInfo {
     let load = args
         .uplink
-        .and_then(|uplink| trace.load(args.connection, uplink));
+        .and_then(|uplink| trace.load(plan.connection, uplink));
     let mode = match plan.pace {
         Pace::Closed(_) => Mode::Closed,
         Pace::Trace if trace.has_users() => Mode::PartlyOpen,
@@ -188,7 +207,8 @@ fn describe(
         commit: args.commit.clone().or_else(cli::commit),
         client: Some(ClientInfo {
             mode,
-            connection: args.connection,
+            connection: plan.connection,
+            http2: plan.http2,
             clients: args.closed,
             timeout_ms: u64::try_from(plan.timeout.as_millis()).unwrap_or(u64::MAX),
             warmup: args.warmup,

@@ -211,6 +211,9 @@ pub struct ClientInfo {
     pub mode: Mode,
     /// Whether connections were kept.
     pub connection: Connection,
+    /// HTTP/2 connections whose streams the requests were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<u32>,
     /// Back-to-back clients of a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
@@ -329,6 +332,7 @@ mod tests {
             client: Some(ClientInfo {
                 mode: Mode::PartlyOpen,
                 connection: Connection::Keep,
+                http2: Some(4),
                 clients: None,
                 timeout_ms: 1,
                 warmup: 2,

@@ -24,6 +24,7 @@ fn plan(address: SocketAddr) -> Replay {
             authority: address.to_string(),
         },
         connection: Connection::New,
+        http2: None,
         fields: String::new(),
         timeout: Duration::from_secs(30),
         open_max: 1000,
@@ -284,6 +285,66 @@ fn an_idle_connection_that_was_closed_is_replaced() {
     // The server closes after each answer although it did not say so.
     let paths = ["/size/10/a?fault=long&at=0", "/size/20/a", "/size/30/a"];
     assert_whole(&ask(&paths, &keep));
+}
+
+#[test]
+fn http2_has_the_same_bodies_and_faults_on_the_same_port() {
+    let address = serve(&Origin::default());
+    let plan = Replay {
+        connection: Connection::Keep,
+        http2: Some(2),
+        timeout: Duration::from_secs(2),
+        ..plan(address)
+    };
+    let whole = [
+        "/size/0/a",
+        "/size/1/a?trailers=1",
+        "/size/200000/a?chunked=1&close=1",
+        "/size/3000000/a",
+        "/size/20000/a?rate=10mbit&delay=5ms",
+    ];
+    assert_whole(&ask(&whole, &plan));
+    let cases = [
+        ("/size/1000/a?fault=reset_head", Failure::Reset),
+        ("/size/300000/a?fault=reset_body", Failure::Reset),
+        ("/size/1000/a?fault=long", Failure::Reset),
+        ("/size/1000/a?fault=short", Failure::Reset),
+        ("/size/1000/a?fault=stall_head", Failure::Timeout),
+        ("/size/1000/a?fault=stall_body&at=10", Failure::Timeout),
+        ("/size/1000/a?fault=garbage", Failure::Status),
+        ("/size/1000/a?status=503", Failure::Status),
+        ("/size/1000/a?oops=1", Failure::Status),
+    ];
+    let paths = cases.map(|(path, _)| path);
+    for (outcome, (path, failure)) in ask(&paths, &plan).iter().zip(&cases) {
+        assert_eq!(outcome.error, Some(*failure), "{path} {outcome:?}");
+    }
+    let refused = Replay {
+        target: Target {
+            address: "127.0.0.1:1".parse().unwrap(),
+            authority: "x".to_owned(),
+        },
+        ..plan
+    };
+    assert_eq!(
+        ask(&["/size/1/a"], &refused)[0].error,
+        Some(Failure::Connect)
+    );
+}
+
+#[test]
+fn a_fault_is_over_after_its_attempts() {
+    let address = serve(&Origin::default());
+    let path = "/size/100/a?fault=reset_head&attempts=1";
+    assert_eq!(ask(&[path], &plan(address))[0].error, Some(Failure::Reset));
+    for http2 in [None, Some(1)] {
+        let second = Replay {
+            fields: "X-Envoy-Attempt-Count: 2\r\n".to_owned(),
+            http2,
+            ..plan(address)
+        };
+        assert_whole(&ask(&[path], &second));
+    }
 }
 
 #[test]

@@ -88,6 +88,7 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(arguments.log_level)
         .init();
     let done = match arguments.command {

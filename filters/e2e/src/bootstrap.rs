@@ -17,6 +17,8 @@ pub struct Bootstrap {
     pub http_filters: Vec<Value>,
     /// The routes of the only virtual host.
     pub routes: Vec<Value>,
+    /// Further keys of the virtual host.
+    pub virtual_host: Value,
     /// `envoy.config.cluster.v3.Cluster`, each.
     pub clusters: Vec<Value>,
     /// Top-level keys of the bootstrap beside `admin` and the resources.
@@ -44,6 +46,7 @@ impl Bootstrap {
                 "match": {"prefix": "/"},
                 "route": {"cluster": "farm", "timeout": "0s"},
             })],
+            virtual_host: json!({}),
             clusters: vec![Self::cluster("farm", origins)],
             further: json!({}),
             workers: 1,
@@ -97,12 +100,29 @@ impl Bootstrap {
 
     /// HTTP/2 with prior knowledge to every cluster.
     #[must_use]
-    pub fn http2_upstreams(mut self) -> Self {
+    pub fn http2_upstreams(self) -> Self {
+        self.upstreams(&json!({"http2_protocol_options": {}}))
+    }
+
+    /// What [`soak`](crate::soak) needs: trailers over HTTP/1.1 on both sides,
+    /// and retries of what was reset before its head, with their number told.
+    /// HTTP/1.1 upstreams.
+    #[must_use]
+    pub fn for_soak(mut self) -> Self {
+        self.manager["http_protocol_options"] = json!({"enable_trailers": true});
+        self.virtual_host = json!({
+            "include_request_attempt_count": true,
+            "retry_policy": {"retry_on": "reset,connect-failure", "num_retries": 2},
+        });
+        self.upstreams(&json!({"http_protocol_options": {"enable_trailers": true}}))
+    }
+
+    fn upstreams(mut self, protocol: &Value) -> Self {
         for cluster in &mut self.clusters {
             cluster["typed_extension_protocol_options"] = json!({
                 "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
                     "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                    "explicit_http_config": {"http2_protocol_options": {}},
+                    "explicit_http_config": protocol,
                 }
             });
         }
@@ -120,9 +140,9 @@ impl Bootstrap {
         }));
         let mut manager = self.manager.clone();
         manager["http_filters"] = filters.into();
-        manager["route_config"] = json!({
-            "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": self.routes}],
-        });
+        let mut host = json!({"name": "all", "domains": ["*"], "routes": self.routes});
+        extend(&mut host, &self.virtual_host);
+        manager["route_config"] = json!({"virtual_hosts": [host]});
         let mut listener = self.listener.clone();
         listener["filter_chains"] = json!([{"filters": [{
             "name": "envoy.filters.network.http_connection_manager",
@@ -146,9 +166,7 @@ impl Bootstrap {
             }
             None => whole["static_resources"]["listeners"] = json!([self.whole_listener()]),
         }
-        if let (Some(whole), Some(further)) = (whole.as_object_mut(), self.further.as_object()) {
-            whole.extend(further.clone());
-        }
+        extend(&mut whole, &self.further);
         whole
     }
 
@@ -157,6 +175,12 @@ impl Bootstrap {
         let mut listener = self.whole_listener();
         listener["@type"] = "type.googleapis.com/envoy.config.listener.v3.Listener".into();
         json!({"resources": [listener]})
+    }
+}
+
+fn extend(object: &mut Value, further: &Value) {
+    if let (Some(object), Some(further)) = (object.as_object_mut(), further.as_object()) {
+        object.extend(further.clone());
     }
 }
 

@@ -20,6 +20,7 @@ mod binary;
 mod bootstrap;
 mod client;
 mod envoy;
+mod soaking;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub use binary::{cdylib, envoy_binary};
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Protocol, Response};
 pub use envoy::Envoy;
+pub use soaking::soak;
 
 /// For what must happen, but at no particular time.
 pub const PATIENCE: Duration = Duration::from_secs(30);

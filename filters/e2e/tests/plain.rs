@@ -5,7 +5,7 @@
 use std::net::TcpListener;
 
 use serde_json::json;
-use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin};
+use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin, soak};
 
 #[tokio::test]
 async fn plain_envoy_serves_both_protocols() {
@@ -102,4 +102,28 @@ async fn a_body_that_was_changed_does_not_pass() {
     response.body = response.body.slice(1..);
     assert!(response.check("/size/5000/a").is_err());
     assert!(client.get("/size/5000/a?fault=short").await.is_err());
+}
+
+#[tokio::test]
+async fn plain_envoy_bears_the_soak() {
+    for bootstrap in [
+        Bootstrap::new(&[origin().unwrap()]).for_soak(),
+        Bootstrap::new(&[origin().unwrap()])
+            .for_soak()
+            .buffer_limits(65_536)
+            .workers(2),
+        Bootstrap::new(&[origin().unwrap()])
+            .for_soak()
+            .http2_upstreams(),
+    ] {
+        let envoy = Envoy::start(&bootstrap).await.unwrap();
+        let address = envoy.listener("main").await.unwrap();
+        let tally = soak(address, 2000, 1_000_000).await.unwrap();
+        assert!(tally.meant > 20 && tally.left > 40, "{tally:?}");
+        envoy
+            .wait_for_stat("http.main.downstream_rq_active", |active| active == 0)
+            .await
+            .unwrap();
+        envoy.stop().await.unwrap();
+    }
 }

@@ -23,6 +23,8 @@ pub(super) struct Recipe {
     pub(super) trailers: bool,
     pub(super) fault: Option<Fault>,
     pub(super) at: Option<u64>,
+    /// Fault and status hold for so many attempts; for all if `None`.
+    pub(super) attempts: Option<u32>,
 }
 
 /// How a response goes wrong.
@@ -57,7 +59,7 @@ pub(super) enum RecipeError {
     #[error("`{0}` is not served here; ask for /size/<bytes>/<id>")]
     Path(String),
     #[error(
-        "`{knob}` is not a knob; the knobs are delay, body_delay, chunked, rate, status, close, trailers, fault and at"
+        "`{knob}` is not a knob; the knobs are delay, body_delay, chunked, rate, status, close, trailers, fault, at and attempts"
     )]
     Knob { knob: String },
     #[error("`{value}` in `{knob}` is not {expected}")]
@@ -83,6 +85,7 @@ impl Recipe {
             trailers: false,
             fault: None,
             at: None,
+            attempts: None,
         };
         for part in uri.query().unwrap_or("").split('&') {
             if !part.is_empty() {
@@ -91,6 +94,19 @@ impl Recipe {
             }
         }
         Ok(recipe)
+    }
+
+    /// As it is for the `attempt`th attempt, counted from 1: a fault that is
+    /// over leaves a plain response.
+    pub(super) fn at_attempt(self, attempt: u32) -> Self {
+        match self.attempts {
+            Some(attempts) if attempt > attempts => Self {
+                status: StatusCode::OK,
+                fault: None,
+                ..self
+            },
+            _ => self,
+        }
     }
 
     fn turn(&mut self, knob: &str, value: &str) -> Result<(), RecipeError> {
@@ -135,6 +151,10 @@ impl Recipe {
                 );
             }
             "at" => self.at = Some(value.parse().map_err(|_| bad("a number of bytes"))?),
+            "attempts" => {
+                let attempts = value.parse().map_err(|_| bad("a number of attempts"))?;
+                self.attempts = Some(attempts);
+            }
             _ => {
                 return Err(RecipeError::Knob {
                     knob: knob.to_owned(),
@@ -155,7 +175,7 @@ mod tests {
 
     #[test]
     fn knobs_combine() {
-        let found = recipe("/size/10/a?delay=50ms&body_delay=1s&chunked=1&rate=1mbit&status=503&close=1&trailers=1&fault=short&at=3").unwrap();
+        let found = recipe("/size/10/a?delay=50ms&body_delay=1s&chunked=1&rate=1mbit&status=503&close=1&trailers=1&fault=short&at=3&attempts=2").unwrap();
         let plain = recipe("/size/10/a").unwrap();
         assert_eq!(
             found,
@@ -169,9 +189,15 @@ mod tests {
                 trailers: true,
                 fault: Some(Fault::Short),
                 at: Some(3),
+                attempts: Some(2),
                 ..plain
             }
         );
+        assert_eq!(found.clone().at_attempt(2), found);
+        let third = found.at_attempt(3);
+        assert_eq!((third.status, third.fault), (StatusCode::OK, None));
+        let plain = recipe("/size/10/a").unwrap();
+        assert_eq!(plain.clone().at_attempt(9), plain);
     }
 
     #[test]
@@ -189,6 +215,7 @@ mod tests {
             ("/size/1/a?chunked=2", "`2` in `chunked`"),
             ("/size/1/a?fault=oops", "`oops` in `fault`"),
             ("/size/1/a?at=-1", "`-1` in `at`"),
+            ("/size/1/a?attempts=x", "`x` in `attempts`"),
         ] {
             let error = recipe(uri).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

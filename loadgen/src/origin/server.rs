@@ -26,9 +26,9 @@ use tokio::task::LocalSet;
 
 use super::body::{ContentBody, TRAILER};
 use super::recipe::{Recipe, RecipeError};
-use super::{Origin, fault, service};
+use super::{Origin, fault, http2, service};
 
-type Reply = Response<Either<ContentBody, Full<Bytes>>>;
+pub(super) type Reply = Response<Either<ContentBody, Full<Bytes>>>;
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
@@ -150,6 +150,14 @@ async fn connection(
     if stream.set_nodelay(true).is_err() {
         return; // Gone already.
     }
+    match http2::is_spoken(&stream).await {
+        Ok(true) => http2::serve(stream, headers, work).await,
+        Ok(false) => http1(stream, headers, work).await,
+        Err(_) => {} // Gone before it said anything.
+    }
+}
+
+async fn http1(stream: TcpStream, headers: Arc<HeaderMap>, work: Option<Arc<service::Server>>) {
     let broken: Rc<Cell<Option<Recipe>>> = Rc::default();
     let service =
         service_fn(|request| answer(request, headers.clone(), work.clone(), broken.clone()));
@@ -181,16 +189,9 @@ async fn answer(
     work: Option<Arc<service::Server>>,
     broken: Rc<Cell<Option<Recipe>>>,
 ) -> Result<Reply, Infallible> {
-    let mut reply = match Recipe::of_uri(request.uri()) {
+    let mut reply = match recipe_of(&request) {
         Ok(recipe) => {
-            match &work {
-                // A head alone is no work.
-                Some(server) if request.method() != Method::HEAD => {
-                    server.serve(recipe.content.bytes, recipe.delay).await;
-                }
-                _ if recipe.delay.is_zero() => {}
-                _ => tokio::time::sleep(recipe.delay).await,
-            }
+            serve_work(&recipe, request.method(), work.as_deref()).await;
             if recipe.fault.is_some() {
                 broken.set(Some(recipe));
                 return std::future::pending().await;
@@ -199,13 +200,37 @@ async fn answer(
         }
         Err(error) => explain(&error),
     };
-    for (name, value) in headers.iter() {
-        reply.headers_mut().append(name, value.clone());
-    }
+    add(&mut reply, &headers);
     Ok(reply)
 }
 
-fn made_to_order(recipe: &Recipe, method: &Method) -> Reply {
+/// Adds the header fields of every response.
+pub(super) fn add<B>(reply: &mut Response<B>, headers: &HeaderMap) {
+    for (name, value) in headers {
+        reply.headers_mut().append(name, value.clone());
+    }
+}
+
+/// What a request asks for, at its attempt.
+pub(super) fn recipe_of(request: &Request<Incoming>) -> Result<Recipe, RecipeError> {
+    let attempt = request.headers().get("x-envoy-attempt-count");
+    let attempt = attempt.and_then(|count| count.to_str().ok()?.parse().ok());
+    Ok(Recipe::of_uri(request.uri())?.at_attempt(attempt.unwrap_or(1)))
+}
+
+/// Waits for as long as the request takes before its head.
+pub(super) async fn serve_work(recipe: &Recipe, method: &Method, work: Option<&service::Server>) {
+    match work {
+        // A head alone is no work.
+        Some(server) if *method != Method::HEAD => {
+            server.serve(recipe.content.bytes, recipe.delay).await;
+        }
+        _ if recipe.delay.is_zero() => {}
+        _ => tokio::time::sleep(recipe.delay).await,
+    }
+}
+
+pub(super) fn made_to_order(recipe: &Recipe, method: &Method) -> Reply {
     let bodiless = matches!(
         recipe.status,
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED
@@ -234,7 +259,7 @@ fn made_to_order(recipe: &Recipe, method: &Method) -> Reply {
     reply
 }
 
-fn explain(error: &RecipeError) -> Reply {
+pub(super) fn explain(error: &RecipeError) -> Reply {
     let mut reply = Response::new(Either::Right(Full::from(format!("{error}\n"))));
     *reply.status_mut() = match error {
         RecipeError::Path(_) => StatusCode::NOT_FOUND,

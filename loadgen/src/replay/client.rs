@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::http2::Http2;
+use super::received::Received;
 use super::response::{End, ResponseReader};
 use super::{Replay, Target};
 use crate::results::{Failure, Outcome};
@@ -23,6 +25,7 @@ pub(super) struct Client {
     fields: String,
     timeout: Duration,
     begun: Instant,
+    http2: Option<Http2>,
     idle: RefCell<Vec<TcpStream>>,
     buffer: RefCell<Box<[u8]>>,
 }
@@ -36,6 +39,9 @@ impl Client {
             fields: plan.fields.clone(),
             timeout: plan.timeout,
             begun,
+            http2: plan
+                .http2
+                .map(|connections| Http2::new(plan.target.clone(), &plan.fields, connections)),
             idle: RefCell::default(),
             buffer: RefCell::new(vec![0; BUFFER_BYTES].into()),
         }
@@ -44,17 +50,36 @@ impl Client {
     /// Asks for the response and checks it.
     pub(super) async fn fetch(&self, request: &Request) -> Outcome {
         let start = Instant::now();
-        let mut reader = ResponseReader::new(&request.path, request.bytes);
-        let attempt = self.attempt(&request.path, &mut reader);
-        let result = match tokio::time::timeout(self.timeout, attempt).await {
-            Ok(result) => result,
-            Err(_) => Err(Failure::Timeout),
+        let (result, received, status) = match &self.http2 {
+            Some(http2) => {
+                let mut received = Received::new(&request.path, request.bytes);
+                let result = self
+                    .bounded(http2.fetch(&request.path, &mut received))
+                    .await;
+                (result, received.bytes, received.status)
+            }
+            None => {
+                let mut reader = ResponseReader::new(&request.path, request.bytes);
+                let result = self.bounded(self.attempt(&request.path, &mut reader)).await;
+                (result, reader.received(), reader.status())
+            }
         };
         let response = start.elapsed();
         Outcome {
-            received: reader.received(),
-            status: reader.status(),
+            received,
+            status,
             ..self.outcome(request, start, response, result.err())
+        }
+    }
+
+    /// The attempt, or a failure once its time is over.
+    async fn bounded(
+        &self,
+        attempt: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        match tokio::time::timeout(self.timeout, attempt).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::Timeout),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A response as it comes off the wire: framing, length and content, checked
 //! byte by byte, without a socket.
 
-use crate::content::Content;
+use super::received::Received;
 use crate::results::Failure;
 
 /// The longest head or trailer section that is read.
@@ -17,11 +17,7 @@ pub(super) struct ResponseReader {
     state: State,
     /// The head, chunk line or trailers so far.
     partial: Vec<u8>,
-    expected_bytes: u64,
-    content: Option<Content>,
-    status: u16,
-    received: u64,
-    wrong: bool,
+    received: Received,
     keep: bool,
     begun: bool,
 }
@@ -55,11 +51,7 @@ impl ResponseReader {
         Self {
             state: State::Head,
             partial: Vec::new(),
-            expected_bytes: bytes,
-            content: Content::of_path(path),
-            status: 0,
-            received: 0,
-            wrong: false,
+            received: Received::new(path, bytes),
             keep: true,
             begun: false,
         }
@@ -67,12 +59,12 @@ impl ResponseReader {
 
     /// The status of the final head; 0 before it has come.
     pub(super) fn status(&self) -> u16 {
-        self.status
+        self.received.status
     }
 
     /// Bytes of the body so far.
     pub(super) fn received(&self) -> u64 {
-        self.received
+        self.received.bytes
     }
 
     /// Whether any byte has come.
@@ -92,7 +84,7 @@ impl ResponseReader {
                 State::Head => self.head(input)?,
                 State::Sized(left) => {
                     let (body, rest) = split(input, left);
-                    self.body(body);
+                    self.received.body(body);
                     self.state = match left - body.len() as u64 {
                         0 => State::Done,
                         left => State::Sized(left),
@@ -101,7 +93,7 @@ impl ResponseReader {
                 }
                 State::Chunk(left) => {
                     let (body, rest) = split(input, left);
-                    self.body(body);
+                    self.received.body(body);
                     self.state = match left - body.len() as u64 {
                         0 => State::ChunkEnd,
                         left => State::Chunk(left),
@@ -110,7 +102,7 @@ impl ResponseReader {
                 }
                 State::ChunkLine | State::ChunkEnd | State::Trailers => self.line(input)?,
                 State::UntilClose => {
-                    self.body(input);
+                    self.received.body(input);
                     &[]
                 }
                 // Nothing was asked for after this response.
@@ -135,24 +127,8 @@ impl ResponseReader {
     }
 
     fn verdict(&self) -> Result<End, Failure> {
-        if self.status != 200 {
-            Err(Failure::Status)
-        } else if self.received < self.expected_bytes {
-            Err(Failure::Short)
-        } else if self.wrong || self.received > self.expected_bytes {
-            Err(Failure::Corrupt)
-        } else {
-            Ok(End { keep: self.keep })
-        }
-    }
-
-    fn body(&mut self, bytes: &[u8]) {
-        if self.status == 200
-            && let Some(content) = &self.content
-        {
-            self.wrong |= !content.matches(self.received, bytes);
-        }
-        self.received += bytes.len() as u64;
+        self.received.verdict()?;
+        Ok(End { keep: self.keep })
     }
 
     /// Collects the head and, when it is whole, settles the framing. Returns
@@ -172,7 +148,7 @@ impl ResponseReader {
                 match status {
                     100 | 102..=199 => {} // Interim: the final head follows.
                     200..=599 => {
-                        self.status = status;
+                        self.received.status = status;
                         self.keep = framing.keep;
                         self.state = framing.state(status);
                     }
@@ -285,6 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::content::Content;
 
     const PATH: &str = "/size/10/a";
 

@@ -30,6 +30,8 @@ pub struct Replay {
     pub target: Target,
     /// A new connection for each request, or kept ones.
     pub connection: Connection,
+    /// So many HTTP/2 connections, whose streams the requests are.
+    pub http2: Option<u32>,
     /// Further header fields, each with its line end.
     pub fields: String,
     /// A request fails after this long.

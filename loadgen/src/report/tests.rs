@@ -156,6 +156,7 @@ fn a_kept_connection_costs_no_packets_of_its_own() {
     runs[1].info.client = Some(ClientInfo {
         mode: Mode::Open,
         connection: Connection::Keep,
+        http2: None,
         clients: None,
         timeout_ms: 1000,
         warmup: 0,

@@ -33,7 +33,7 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     let loaded = sprat_config::parse_filter(text, name, &sprat_config::process_env)
         .map_err(|errors| errors.to_string())?;
     let filter = loaded.config;
-    refuse_what_is_missing(&filter)?;
+    refuse_what_is_missing(name, &filter)?;
     let settings = filter
         .uplink
         .rate_bits_per_s
@@ -63,14 +63,27 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
 
 /// What the configuration can say and this filter does not do: an error rather
 /// than a key without effect.
-fn refuse_what_is_missing(filter: &resolved::Filter) -> Result<(), String> {
-    let unused = [
-        (!filter.clusters.is_empty(), "clusters"),
-        (filter.response_header.is_some(), "response_header"),
+fn refuse_what_is_missing(name: &str, filter: &resolved::Filter) -> Result<(), String> {
+    let nothing = sprat_config::parse_filter("{}", name, &|_| None)
+        .map_err(|errors| errors.to_string())?
+        .config;
+    let missing = [
+        (
+            filter.classes != nothing.classes,
+            "classes` and `class_rules",
+        ),
+        (filter.catalogue != nothing.catalogue, "catalogue"),
+        (filter.admission != nothing.admission, "admission"),
+        (filter.clusters != nothing.clusters, "clusters"),
+        (
+            filter.response_header != nothing.response_header,
+            "response_header",
+        ),
     ];
-    match unused.iter().find(|(given, _)| *given) {
+    match missing.iter().find(|(given, _)| *given) {
         Some((_, key)) => Err(format!(
-            "`{key}`: the dynamic module does not do this; remove it, or use the wasm filter"
+            "{name}: the dynamic module paces responses and does nothing else yet: \
+             remove `{key}`, or use the wasm filter"
         )),
         None => Ok(()),
     }
@@ -156,7 +169,17 @@ mod tests {
         assert!(text.contains("rate"), "{text}");
         let text = error(r#"{"uplink": {"rate": "auto"}}"#);
         assert!(text.contains("auto"), "{text}");
-        let text = error(r#"{"response_header": "x-sprat"}"#);
-        assert!(text.contains("`response_header`"), "{text}");
+    }
+
+    #[test]
+    fn what_this_filter_does_not_do_is_refused() {
+        for (key, value) in [
+            ("classes", r#"{"gold": {"level": 0}}"#),
+            ("catalogue", r#""off""#),
+            ("response_header", r#""x-sprat""#),
+        ] {
+            let text = error(&format!("{{\"{key}\": {value}}}"));
+            assert!(text.contains(&format!("`{key}`")), "{text}");
+        }
     }
 }

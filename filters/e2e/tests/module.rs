@@ -16,12 +16,16 @@ const STATS: &str = "dynamicmodulescustom.";
 
 /// A bootstrap whose filter has this configuration.
 fn bootstrap(config: &Value) -> Bootstrap {
-    with_module(Bootstrap::new(&[origin().unwrap()]), config)
+    with_module(Bootstrap::new(&[origin().expect("an origin")]), config)
 }
 
 fn with_module(mut bootstrap: Bootstrap, config: &Value) -> Bootstrap {
-    let library: PathBuf = cdylib("sprat-envoy-module").unwrap();
-    let directory = library.parent().unwrap().to_string_lossy().into_owned();
+    let library: PathBuf = cdylib("sprat-envoy-module").expect("the module builds");
+    let directory = library
+        .parent()
+        .expect("a file is in a directory")
+        .to_string_lossy()
+        .into_owned();
     bootstrap
         .environment
         .push(("ENVOY_DYNAMIC_MODULES_SEARCH_PATH".to_owned(), directory));
@@ -48,7 +52,7 @@ fn paced(rate: &str) -> Value {
 }
 
 async fn counter(envoy: &Envoy, name: &str) -> u64 {
-    let stats = envoy.stats().await.unwrap();
+    let stats = envoy.stats().await.expect("stats");
     let name = format!("{STATS}{name}");
     *stats.get(&name).unwrap_or_else(|| panic!("no {name}"))
 }
@@ -58,9 +62,9 @@ async fn ends_well(envoy: Envoy) {
     envoy
         .wait_for_stat("http.main.downstream_rq_active", |active| active == 0)
         .await
-        .unwrap();
+        .expect("every stream ends");
     assert_eq!(counter(&envoy, "sprat_panics_total").await, 0);
-    envoy.stop().await.unwrap();
+    envoy.stop().await.expect("an end in order");
 }
 
 #[tokio::test]

@@ -359,3 +359,6 @@ fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
     }
     done.ok()
 }
+
+#[cfg(test)]
+mod tests;

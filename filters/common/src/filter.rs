@@ -385,7 +385,7 @@ impl Filter {
             stream.received += bytes;
         }
         if let Some(release) = &mut self.release {
-            release.passed(now, id, bytes, host);
+            release.passed(now, id, host);
         }
         if end {
             self.ended(now, id, host);

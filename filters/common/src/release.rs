@@ -200,17 +200,15 @@ impl Release {
         response.held = false;
         response.renewed = now;
         self.held -= 1;
-        let bytes = match lane {
-            0 => response.bytes + HEAD_BYTES,
-            // What follows is debited as it passes.
-            _ => HEAD_BYTES,
-        };
-        self.debit(now, WireCost::ETHERNET_IPV4.bytes(bytes), host);
+        if lane == 0 {
+            let bytes = response.bytes + HEAD_BYTES;
+            self.debit(now, WireCost::ETHERNET_IPV4.bytes(bytes), host);
+        }
         Some(id)
     }
 
-    /// Bytes of a response's body have passed.
-    pub(crate) fn passed(&mut self, now: Time, id: StreamId, bytes: u64, host: &mut dyn Host) {
+    /// A part of a response's body has passed.
+    pub(crate) fn passed(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(response) = self.responses.get_mut(&id) else {
             return;
         };
@@ -222,7 +220,6 @@ impl Release {
             response.renewed = now;
             renew(&place(lane), self.worker, now, host);
         }
-        self.debit(now, WireCost::ETHERNET_IPV4.bytes(bytes), host);
     }
 
     /// A response is over, or its client has gone.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use anyhow::{Context, bail};
 
 /// The checkout that this was compiled in.
-pub(crate) fn checkout() -> &'static Path {
+pub fn checkout() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)
 }
@@ -19,6 +19,7 @@ pub(crate) fn checkout() -> &'static Path {
 /// When there is none. No test goes on without: what cannot be had is told.
 pub fn envoy_binary() -> anyhow::Result<PathBuf> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    // The script sees to ENVOY, and looks whether it can be run.
     FOUND
         .get_or_init(|| find_envoy().map_err(|error| format!("{error:#}")))
         .clone()
@@ -84,6 +85,52 @@ pub fn cdylib(package: &str) -> anyhow::Result<PathBuf> {
             matches!(extension, Some("so" | "dylib"))
         })
         .with_context(|| format!("{package} has no cdylib"))
+}
+
+/// The dynamic module's library, built where it is not; `SPRAT_FILTER_MODULE`
+/// names another one.
+///
+/// # Errors
+/// When it does not build.
+pub fn module_filter() -> anyhow::Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    once(&BUILT, "SPRAT_FILTER_MODULE", || {
+        cdylib("sprat-envoy-module")
+    })
+}
+
+/// The proxy-wasm filter, built by `scripts/filter.sh` where it is not;
+/// `SPRAT_FILTER_WASM` names another one.
+///
+/// # Errors
+/// When it does not build.
+pub fn wasm_filter() -> anyhow::Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    once(&BUILT, "SPRAT_FILTER_WASM", || {
+        let file = checkout().join("target/sprat-filter.wasm");
+        let output = Command::new(checkout().join("scripts/filter.sh"))
+            .arg(&file)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run scripts/filter.sh")?;
+        last_line(&output).context("the proxy-wasm filter does not build")?;
+        Ok(file)
+    })
+}
+
+/// What the variable names, or what `build` makes, once for the process.
+fn once(
+    built: &OnceLock<Result<PathBuf, String>>,
+    variable: &str,
+    build: impl FnOnce() -> anyhow::Result<PathBuf>,
+) -> anyhow::Result<PathBuf> {
+    built
+        .get_or_init(|| match std::env::var_os(variable) {
+            Some(file) => Ok(file.into()),
+            None => build().map_err(|error| format!("{error:#}")),
+        })
+        .clone()
+        .map_err(anyhow::Error::msg)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ mod soaking;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use binary::{cdylib, envoy_binary};
+pub use binary::{cdylib, checkout, envoy_binary, module_filter, wasm_filter};
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Protocol, Response};
 pub use envoy::Envoy;

@@ -3,33 +3,26 @@
 //! Every failure of a request has a [`Reason`]; what the client, the log and
 //! the metrics are told about it stands in one table, [`Reason::facts`].
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
 
 /// What a refused client is told beside the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Advice {
-    /// When to ask again.
-    pub(crate) retry_after: Duration,
+    /// When to ask again, in seconds.
+    pub(crate) retry_after_s: u64,
     /// A page for a browser.
     pub(crate) page: Option<Bytes>,
 }
 
-/// `Retry-After` at most, in seconds.
-const RETRY_AFTER_MAX_S: u64 = 3600;
-
 impl Advice {
     /// Adds it to an answer.
     pub(crate) fn add(self, response: &mut Response<Bytes>) {
-        let whole_s = self.retry_after.as_millis().div_ceil(1000);
-        let seconds = u64::try_from(whole_s).unwrap_or(u64::MAX);
-        let seconds = seconds.clamp(1, RETRY_AFTER_MAX_S);
         let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
         if let Some(page) = self.page {
             let html = HeaderValue::from_static("text/html; charset=utf-8");
             headers.insert(CONTENT_TYPE, html);
@@ -302,18 +295,8 @@ impl Reason {
     pub(crate) fn response(self, accepts_json: bool) -> Response<Bytes> {
         let facts = self.facts();
         let title = facts.status.canonical_reason().unwrap_or("Error");
-        let (content_type, body) = if accepts_json {
-            let body = format!(
-                "{{\"type\":\"about:blank\",\"title\":\"{title}\",\"status\":{},\"detail\":\"{}\",\"reason\":\"{}\"}}\n",
-                facts.status.as_u16(),
-                facts.detail,
-                facts.name
-            );
-            ("application/problem+json", body)
-        } else {
-            let body = format!("{} {title}: {}\n", facts.status.as_u16(), facts.detail);
-            ("text/plain; charset=utf-8", body)
-        };
+        let status = facts.status.as_u16();
+        let (content_type, body) = problem(accepts_json, status, title, facts.detail, facts.name);
         let mut response = Response::new(Bytes::from(body));
         *response.status_mut() = facts.status;
         let length = response.body().len();
@@ -335,19 +318,6 @@ impl Reason {
 pub(crate) fn accepts_html(request: &HeaderMap) -> bool {
     let mut values = request.get_all(ACCEPT).iter();
     values.any(|value| value.to_str().is_ok_and(|v| v.contains("text/html")))
-}
-
-/// Whether a client with these request headers takes problem details.
-pub(crate) fn accepts_json(request: &HeaderMap) -> bool {
-    let mut values = request.get_all(ACCEPT).iter().peekable();
-    values.peek().is_none()
-        || values.any(|value| {
-            value.to_str().is_ok_and(|value| {
-                ["*/*", "application/*", "json"]
-                    .iter()
-                    .any(|range| value.contains(range))
-            })
-        })
 }
 
 #[cfg(test)]
@@ -379,16 +349,21 @@ mod tests {
 
     #[test]
     fn text_for_a_client_that_takes_no_json() {
-        let mut headers = HeaderMap::new();
-        assert!(accepts_json(&headers));
-        headers.insert(ACCEPT, HeaderValue::from_static("text/html"));
-        assert!(!accepts_json(&headers));
-        headers.append(ACCEPT, HeaderValue::from_static("*/*;q=0.1"));
-        assert!(accepts_json(&headers));
         let response = Reason::NoRoute.response(false);
         assert_eq!(
             response.headers()[CONTENT_TYPE],
             "text/plain; charset=utf-8"
         );
+    }
+
+    #[test]
+    fn a_refusal_is_told_as_the_filters_tell_it() {
+        for refusal in RefusalReason::ALL {
+            let facts = Reason::of_refusal(refusal).facts();
+            assert_eq!(facts.detail, refusal.detail());
+            if refusal != RefusalReason::NoEndpoint {
+                assert_eq!(facts.name, refusal.name());
+            }
+        }
     }
 }

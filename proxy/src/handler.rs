@@ -11,16 +11,17 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use sprat_config::classify::Asked;
+use sprat_config::fields::accepts_json;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::exchange::Exchange;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
-use crate::classify::Asked;
 use crate::connection::Connection;
-use crate::error::{Reason, accepts_json};
+use crate::error::Reason;
 use crate::framing::Slips;
-use crate::headers::{self, Client};
+use crate::headers::{self, Client, Head};
 use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
@@ -38,7 +39,7 @@ pub(crate) async fn handle(
     let slips = connection.begin_request();
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&connection, &parts.method, &parts.uri, &parts.headers);
-    let json = accepts_json(&parts.headers);
+    let json = accepts_json(&Head(&parts.headers));
     let uplink = &connection.worker.uplink;
     let checked = check(&connection, &parts, slips);
     let plan = checked.and_then(|()| Plan::make(&connection, &mut parts, &mut record));
@@ -352,12 +353,12 @@ impl<'a> Plan<'a> {
 fn classify(connection: &Connection, parts: &Parts, host: &str, record: &mut Record) {
     let classifier = &connection.worker.classifier;
     let asked = Asked {
-        client: connection.peer.ip(),
+        client: Some(connection.peer.ip()),
         dscp: connection.dscp,
         host,
         path: parts.uri.path(),
-        method: &parts.method,
-        headers: &parts.headers,
+        method: parts.method.as_str(),
+        fields: &Head(&parts.headers),
     };
     let classified = classifier.classify(&asked);
     record.class = classified.class;

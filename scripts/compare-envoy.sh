@@ -101,7 +101,7 @@ start() {
     esac
     envoy_config "$FARM:8080" "$ADMIN" 'cluster: farm' "$(envoy_filter "$kind" "$config")" \
         "$(envoy_cluster farm "$ORIGINS" "$(envoy_cluster_tuning "$kind")")" \
-        "$(envoy_tuning "$kind")" >"$work/envoy.yaml"
+        "$(envoy_tuning "$kind")" "delayed_close_timeout: 10s," >"$work/envoy.yaml"
     become_in_farm "$envoy" -c "$work/envoy.yaml" --concurrency "$workers" --disable-hot-restart \
         --log-level warn >"$work/$1.log" 2>&1 &
     system_pid=$!

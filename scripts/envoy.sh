@@ -93,7 +93,7 @@ static_resources:
             - name: envoy.filters.network.http_connection_manager
               typed_config: {
                 "@type": $ENVOY_PROTO.filters.network.http_connection_manager.v3.HttpConnectionManager,
-                stat_prefix: main, delayed_close_timeout: 60s, ${7:-}
+                stat_prefix: main, ${7:-}
                 route_config: {virtual_hosts: [{name: all, domains: ["*"], ${8:-}
                   routes: [{match: {prefix: /}, route: {$3, timeout: 0s}}]}]},
                 http_filters: [$4

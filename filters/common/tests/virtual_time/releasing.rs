@@ -18,10 +18,11 @@ fn response(worker: &mut Worker, bytes: u64) -> (u64, bool) {
 #[test]
 fn small_ones_go_as_fast_as_the_link_carries_them_the_smallest_first() {
     let mut worker = Worker::new(PACED);
-    // 12 ms of the link each: 8 are made up for, and 4 lent.
-    assert!(!response(&mut worker, 14_000).1);
-    assert!(!response(&mut worker, 14_000).1);
-    let (second, held) = response(&mut worker, 12_000);
+    // 6 ms of the link each: 8 are made up for, and 4 lent.
+    assert!(!response(&mut worker, 7_000).1);
+    assert!(!response(&mut worker, 7_000).1);
+    assert!(!response(&mut worker, 7_000).1);
+    let (second, held) = response(&mut worker, 6_000);
     assert!(held);
     let (third, held) = response(&mut worker, 100);
     assert!(held);
@@ -62,8 +63,8 @@ fn workers_share_the_link_and_the_places_of_large_ones() {
     assert!(!held);
     let (waits, held) = response(&mut second, 1 << 20);
     assert!(held);
-    for _ in 0..3 {
-        response(&mut first, 16_000);
+    for _ in 0..4 {
+        response(&mut first, 8_000);
     }
     let (_, held) = response(&mut second, 1_000);
     assert!(held, "the other worker has filled the link");

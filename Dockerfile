@@ -12,7 +12,10 @@ COPY scheduler/Cargo.toml scheduler/Cargo.toml
 COPY config/Cargo.toml config/Cargo.toml
 COPY proxy/Cargo.toml proxy/Cargo.toml
 COPY loadgen/Cargo.toml loadgen/Cargo.toml
+COPY filters/common/Cargo.toml filters/common/Cargo.toml
 COPY filters/e2e/Cargo.toml filters/e2e/Cargo.toml
+COPY filters/envoy-wasm/Cargo.toml filters/envoy-wasm/Cargo.toml
+COPY filters/envoy-module/Cargo.toml filters/envoy-module/Cargo.toml
 RUN for crate in */Cargo.toml filters/*/Cargo.toml; do \
         crate=${crate%/*}; mkdir -p "$crate/src" "$crate/benches"; \
         touch "$crate/src/lib.rs"; echo 'fn main() {}' > "$crate/src/main.rs"; \

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,13 @@ test: ## Install what the checks and tests need, and run them all
 build: ## Build both binaries, optimised, into target/release
 	@scripts/setup-run.sh
 	cargo build --release --locked -p sprat -p sprat-loadgen
+
+module: ## Build the dynamic module for Envoy, and check that it loads
+	@scripts/setup-run.sh
+	@scripts/module.sh
+
+filter: ## Build the proxy-wasm filter for Envoy, into target/sprat-filter.wasm
+	@scripts/filter.sh
 
 fmt: ## Format the code
 	cargo fmt --all

@@ -13,9 +13,11 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+pub mod classify;
 mod containers;
 mod decode;
 mod diagnostic;
+pub mod fields;
 mod interpolate;
 mod names;
 mod numbers;
@@ -25,6 +27,7 @@ mod record;
 mod resolve;
 pub mod resolved;
 mod scalars;
+pub mod stations;
 mod tree;
 pub mod units;
 mod wording;
@@ -42,9 +45,9 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loaded {
+pub struct Loaded<T = Config> {
     /// The configuration.
-    pub config: Config,
+    pub config: T,
     /// What is allowed but surely not meant; shown like errors.
     pub warnings: Errors,
 }
@@ -92,11 +95,32 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 /// # Errors
 /// Everything that is wrong with the text.
 pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
+    read_as::<raw::File, _>(text, name, env, resolve::file)
+}
+
+/// Reads an Envoy filter's configuration: JSON, or YAML.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn parse_filter(
+    text: &str,
+    name: &str,
+    env: Env<'_>,
+) -> Result<Loaded<resolved::Filter>, Errors> {
+    read_as::<raw::Filter, _>(text, name, env, resolve::filter)
+}
+
+fn read_as<R: decode::Decode, T>(
+    text: &str,
+    name: &str,
+    env: Env<'_>,
+    resolve: impl FnOnce(&R, &mut diagnostic::Reporter<'_>) -> Option<T>,
+) -> Result<Loaded<T>, Errors> {
     let mut reporter = diagnostic::Reporter::new(name, text);
     let config = tree::parse(text, &mut reporter).and_then(|root| {
         let mut cx = decode::Context::new(&mut reporter, env);
-        let file = <raw::File as decode::Decode>::decode(&root, &mut cx)?;
-        resolve::file(&file, &mut reporter)
+        let raw = R::decode(&root, &mut cx)?;
+        resolve(&raw, &mut reporter)
     });
     let warnings = reporter.finish()?;
     let config = config.expect("a part is missing only if its error was reported");
@@ -105,8 +129,17 @@ pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
 
 /// The JSON Schema (draft 2020-12) of the file, for editors and other tools.
 pub fn schema() -> serde_json::Value {
+    schema_of::<raw::File>("Sprat configuration")
+}
+
+/// The same of an Envoy filter's configuration.
+pub fn filter_schema() -> serde_json::Value {
+    schema_of::<raw::Filter>("Configuration of Sprat's Envoy filters")
+}
+
+fn schema_of<R: decode::Decode>(title: &str) -> serde_json::Value {
     let generator = schemars::SchemaGenerator::default();
-    let mut schema = generator.into_root_schema_for::<decode::Of<raw::File>>();
-    schema.insert("title".to_owned(), "Sprat configuration".into());
+    let mut schema = generator.into_root_schema_for::<decode::Of<R>>();
+    schema.insert("title".to_owned(), title.into());
     schema.to_value()
 }

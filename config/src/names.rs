@@ -70,6 +70,51 @@ impl Leaf for FieldName {
     }
 }
 
+/// The name of a cluster of Envoy's: what a header field can carry.
+#[derive(Clone, Debug)]
+pub(crate) struct EnvoyCluster(pub(crate) String);
+
+impl Leaf for EnvoyCluster {
+    fn expected() -> Cow<'static, str> {
+        "the name of one of Envoy's clusters, without spaces".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[!-~]{1,256}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let valid = text.bytes().all(|b| b.is_ascii_graphic());
+        match (1..=256).contains(&text.len()) && valid {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A path, with its query if there is one (RFC 9112 3.2.1).
+#[derive(Clone, Debug)]
+pub(crate) struct Target(pub(crate) String);
+
+impl Leaf for Target {
+    fn expected() -> Cow<'static, str> {
+        "a path, such as /a.iso or /search?q=all".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^/[!\"$-~]{0,4095}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let valid = |b: u8| b.is_ascii_graphic() && b != b'#';
+        let inside = text.starts_with('/') && text.len() <= 4096;
+        match inside && text.bytes().all(valid) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// A file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePath(pub(crate) PathBuf);

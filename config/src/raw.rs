@@ -5,6 +5,7 @@
 mod catalogue;
 mod classes;
 mod clusters;
+mod filter;
 
 use std::borrow::Cow;
 
@@ -25,6 +26,7 @@ use crate::tree::{Kind, Node};
 pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
+pub(crate) use filter::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;

@@ -20,7 +20,6 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) doc: &'static [&'static str],
     pub(crate) presence: Presence,
-    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) expected: fn() -> Cow<'static, str>,
 }
 
@@ -40,6 +39,9 @@ pub(crate) trait Record: Sized + 'static {
     /// Whether keys that start with `x-` are left to the operator.
     const OPEN: bool;
     const KEYS: &'static [Key];
+    /// Of each key's value. By themselves, so that a program that makes no
+    /// schema does not carry them.
+    const SCHEMAS: &'static [fn(&mut SchemaGenerator) -> Schema];
 
     fn read(keys: &mut Keys<'_, '_, '_>) -> Self;
 }
@@ -152,8 +154,8 @@ pub(crate) fn schema<R: Record>(
         properties.insert(key.to_owned(), json!({"const": value}));
         required.push(Value::from(key));
     }
-    for key in R::KEYS {
-        let mut property = (key.schema)(generator);
+    for (key, schema) in R::KEYS.iter().zip(R::SCHEMAS) {
+        let mut property = schema(generator);
         let expected = (key.expected)();
         property.insert(
             "description".to_owned(),
@@ -217,9 +219,11 @@ macro_rules! record {
                 name: $crate::record::record!(@key $field $($key)?),
                 doc: &[$($field_doc),*],
                 presence: $crate::record::record!(@presence $presence $($default)?),
-                schema: |generator| generator.subschema_for::<$crate::decode::Of<$ty>>(),
                 expected: <$ty as $crate::decode::Decode>::expected,
             }),*];
+            const SCHEMAS: &'static [fn(&mut schemars::SchemaGenerator) -> schemars::Schema] = &[$(
+                |generator| generator.subschema_for::<$crate::decode::Of<$ty>>()
+            ),*];
 
             #[allow(unused_variables)]
             fn read(keys: &mut $crate::record::Keys<'_, '_, '_>) -> Self {

@@ -3,7 +3,10 @@
 mod catalogue;
 mod classes;
 mod clusters;
+mod filter;
 mod routes;
+
+pub(crate) use filter::filter;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,7 +35,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
     let clusters = clusters::resolve(file, reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
-    let classes = classes::resolve(file, reporter);
+    let classes = classes::resolve(&file.classes, &file.class_rules, reporter);
     let admission = file.admission.get().and_then(classes::admission);
     if let Some(uplink) = &uplink {
         classes::warn_unpaced(file, uplink, reporter);

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod classes;
+mod filter;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
+pub use filter::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -308,6 +310,33 @@ pub enum HostPattern {
     Suffix(String),
 }
 
+/// Whether a host is one of these; an empty list has them all.
+pub fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host))
+}
+
+impl HostPattern {
+    /// Whether it has this host, without port; the case of letters does not
+    /// count.
+    pub fn matches(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(name) => name.eq_ignore_ascii_case(host),
+            Self::Suffix(suffix) => {
+                host.len() > suffix.len()
+                    && host.as_bytes()[host.len() - suffix.len()..]
+                        .eq_ignore_ascii_case(suffix.as_bytes())
+            }
+        }
+    }
+}
+
+impl RouteMatch {
+    /// Whether it has this host (without port) and path.
+    pub fn matches(&self, host: &str, path: &str) -> bool {
+        host_matches(&self.hosts, host) && self.path.matches(path)
+    }
+}
+
 /// A path in a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PathPattern {
@@ -318,6 +347,19 @@ pub enum PathPattern {
     Exact(String),
     /// This path and all below it: `/a` matches `/a` and `/a/b`, not `/ab`.
     Prefix(String),
+}
+
+impl PathPattern {
+    /// Whether a path is the pattern's.
+    pub fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(exact) => path == exact,
+            Self::Prefix(prefix) => path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+            }),
+        }
+    }
 }
 
 /// The access log.

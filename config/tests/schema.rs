@@ -1,7 +1,8 @@
 //! The JSON Schema, the reference and the decoder say the same.
 //!
 //! `UPDATE=1 cargo test -p sprat-config --test schema` writes
-//! `config/schema.json` and the reference in `docs/configuration.md` anew.
+//! `config/schema.json`, `config/filter.schema.json` and the references in
+//! `docs/configuration.md` and `docs/filter.md` anew.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
-use sprat_config::{parse, schema};
+use sprat_config::{filter_schema, parse, parse_filter, schema};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
@@ -28,14 +29,20 @@ fn update() -> bool {
 const HOW: &str = "run: UPDATE=1 cargo test -p sprat-config --test schema";
 
 #[test]
-fn the_committed_schema_is_up_to_date() {
-    let path = root().join("schema.json");
-    if update() {
-        let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-        std::fs::write(&path, text).unwrap();
+fn the_committed_schemas_are_up_to_date() {
+    let both = [
+        ("schema.json", schema()),
+        ("filter.schema.json", filter_schema()),
+    ];
+    for (name, schema) in both {
+        let path = root().join(name);
+        if update() {
+            let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+            std::fs::write(&path, text).unwrap();
+        }
+        let committed: Value = serde_json::from_str(&read(&path)).expect(HOW);
+        assert_eq!(committed, schema, "{name}: {HOW}");
     }
-    let committed: Value = serde_json::from_str(&read(&path)).expect(HOW);
-    assert_eq!(committed, schema(), "{HOW}");
 }
 
 /// An independent reader of YAML 1.2, for what a schema validator would see.
@@ -262,13 +269,12 @@ proptest! {
     }
 }
 
-/// The tables of `docs/configuration.md`, from the schema.
-fn reference() -> String {
-    let schema = schema();
+/// The tables of a page, from a schema; `known` are explained elsewhere.
+fn reference(schema: &Value, known: &Map<String, Value>) -> String {
     let definitions = schema["$defs"].as_object().unwrap();
     let mut out = String::new();
     let top = schema["properties"].as_object().unwrap();
-    section(&mut out, "Top level", &schema, None);
+    section(&mut out, "Top level", schema, None);
     let mut pending: Vec<String> = Vec::new();
     let mut done: Vec<String> = Vec::new();
     for property in top.values() {
@@ -276,7 +282,7 @@ fn reference() -> String {
     }
     while !pending.is_empty() {
         let name = pending.remove(0);
-        if done.contains(&name) {
+        if done.contains(&name) || known.contains_key(&name) {
             continue;
         }
         let definition = &definitions[&name];
@@ -292,7 +298,8 @@ fn reference() -> String {
         below.append(&mut pending);
         pending = below;
     }
-    assert_eq!(done.len(), definitions.len(), "every definition is reached");
+    let own = definitions.keys().filter(|name| !known.contains_key(*name));
+    assert_eq!(done.len(), own.count(), "every definition is reached");
     out
 }
 
@@ -363,25 +370,115 @@ fn section(out: &mut String, name: &str, schema: &Value, variant_of: Option<&str
 
 const BEGIN: &str = "<!-- The reference: made from the schema, not by hand. -->\n";
 
-#[test]
-fn the_reference_is_up_to_date_and_has_every_key() {
-    let path = root().join("../docs/configuration.md");
+fn check_reference(page: &str, schema: &Value, known: &Map<String, Value>) -> String {
+    let path = root().join("../docs").join(page);
     let text = read(&path);
     let (head, committed) = text.split_once(BEGIN).expect("the page has a reference");
-    let made = format!("\n{}", reference().trim_end()) + "\n";
+    let made = format!("\n{}", reference(schema, known).trim_end()) + "\n";
     if update() {
         std::fs::write(&path, format!("{head}{BEGIN}{made}")).unwrap();
     } else {
         assert_eq!(committed, made, "{HOW}");
     }
+    made
+}
+
+#[test]
+fn the_references_are_up_to_date_and_have_every_key() {
+    let own = schema();
+    let made = check_reference("configuration.md", &own, &Map::new());
     let mut keys = Vec::new();
-    all_keys(&schema(), &mut keys);
+    all_keys(&own, &mut keys);
     assert!(keys.len() > 50, "{keys:?}");
+    let known = own["$defs"].as_object().unwrap();
+    let filters = filter_schema();
+    let both = made.clone() + &check_reference("filter.md", &filters, known);
     for key in keys {
         assert!(
             made.contains(&format!("| `{key}` |")),
             "`{key}` is not explained"
         );
+    }
+    let mut keys = Vec::new();
+    all_keys(&filters, &mut keys);
+    assert!(keys.len() > 50, "{keys:?}");
+    for key in keys {
+        assert!(
+            both.contains(&format!("| `{key}` |")),
+            "`{key}` is not explained"
+        );
+    }
+    // What has one name is one thing on both pages.
+    for (name, definition) in filters["$defs"].as_object().unwrap() {
+        assert!(
+            known.get(name).is_none_or(|own| own == definition),
+            "{name}"
+        );
+    }
+}
+
+/// A filter's configuration with every key.
+const FILTER: &str = "\
+x-note: a
+classes: {gold: {level: 0, early_discard: {from: 0.5, to: 0.9}}}
+class_rules: [{match: {hosts: [a.example]}, class: gold}]
+catalogue:
+  max_size: 1MB
+  ttl: 1h
+  vary: [accept]
+  manifest: [{host: a.example, path: '/a?b', bytes: 5MB}]
+  estimator: off
+uplink: {rate: 10mbit, policy: srpt, max_flows: 100}
+admission: {averaging: 1s, channel: {max_backlog: 1s}}
+clusters:
+  farm:
+    match: {prefix: /a}
+    pools: [small, {name: 'outbound|80||large', size_range: {from: 10KB}}]
+    header: x-pool
+    dispatch: least_work
+    max_requests: 8
+    wait_queue: {order: fcfs}
+    head_probe: {cluster: small, budget: 5ms}
+response_header: x-sprat
+";
+
+/// One change to [`FILTER`] that both must refuse.
+const FILTER_REFUSED: &[(&str, &str)] = &[
+    ("max_size: 1MB", "max_size: off"),
+    ("manifest: [", "manifests: ["),
+    ("'/a?b'", "a"),
+    ("'/a?b'", "'/a#b'"),
+    ("bytes: 5MB", "bytes: many"),
+    ("rate: 10mbit", "rate: auto"),
+    ("rate: 10mbit", "rate: 10mbit, engine: pace"),
+    ("max_flows: 100", "max_flows: 0"),
+    ("[small, ", "[] #"),
+    ("[small, ", "[sm all, "),
+    ("{name: 'outbound|80||large', ", "{"),
+    ("header: x-pool", "header: x pool"),
+    ("dispatch: least_work", "dispatch: least"),
+    ("max_requests: 8", "max_requests: 0"),
+    ("budget: 5ms", "budget: 0s"),
+    ("budget: 5ms", "path: /"),
+    ("response_header: x-sprat", "response_header: x sprat"),
+    ("response_header: x-sprat", "response_headers: x-sprat"),
+];
+
+#[test]
+fn the_filters_schema_and_the_decoder_refuse_the_same() {
+    let validator = jsonschema::validator_for(&filter_schema()).unwrap();
+    let accepted = |text: &str| parse_filter(text, "test", &|_| None);
+    for text in ["{}", FILTER] {
+        let loaded = accepted(text).unwrap();
+        assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+        assert!(validator.is_valid(&as_json(text)));
+    }
+    for (from, to) in FILTER_REFUSED {
+        assert!(FILTER.contains(from), "{from}");
+        let changed = FILTER.replacen(from, to, 1);
+        assert!(accepted(&changed).is_err(), "the decoder takes `{to}`");
+        let valid = validator.is_valid(&as_json(&changed));
+        assert!(!valid, "the schema takes `{to}`");
     }
 }
 

@@ -23,7 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use http::header::HeaderName;
 use sprat_config::resolved as config;
 use sprat_scheduler::catalogue::{Estimator, KeyHasher};
 
@@ -54,7 +53,7 @@ pub(crate) struct Catalogue {
     store_thread: Mutex<Option<Background>>,
     estimator: Option<Mutex<Estimator>>,
     hasher: KeyHasher,
-    vary: Vec<HeaderName>,
+    vary: Vec<String>,
     clusters: Vec<String>,
     started: Instant,
     /// Of `started`, seconds of Unix time.
@@ -71,7 +70,6 @@ impl Catalogue {
     pub(crate) fn new(config: &config::Config, random: (u64, u64)) -> anyhow::Result<Self> {
         let (routes, clusters) = (&config.routes, &config.clusters);
         let config = &config.catalogue;
-        let vary = config.vary.iter().map(|name| name.parse::<HeaderName>());
         let root = |route: &config::Route| route.document_root.as_ref().map(DocumentRoot::new);
         let probes = |route: &config::Route| route.head_probe.as_ref().map(RouteProbes::new);
         let ttl_s = seconds(config.ttl);
@@ -90,7 +88,7 @@ impl Catalogue {
             store_thread: Mutex::new(store_thread),
             estimator: config.estimator.clone().map(Estimator::new).map(Mutex::new),
             hasher,
-            vary: vary.collect::<Result<_, _>>()?,
+            vary: config.vary.clone(),
             clusters: clusters.iter().map(|c| c.name.clone()).collect(),
             started,
             started_unix_s: unix.map_or(0, seconds),

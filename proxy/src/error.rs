@@ -3,33 +3,26 @@
 //! Every failure of a request has a [`Reason`]; what the client, the log and
 //! the metrics are told about it stands in one table, [`Reason::facts`].
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
 
 /// What a refused client is told beside the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Advice {
-    /// When to ask again.
-    pub(crate) retry_after: Duration,
+    /// When to ask again, in seconds.
+    pub(crate) retry_after_s: u64,
     /// A page for a browser.
     pub(crate) page: Option<Bytes>,
 }
 
-/// `Retry-After` at most, in seconds.
-const RETRY_AFTER_MAX_S: u64 = 3600;
-
 impl Advice {
     /// Adds it to an answer.
     pub(crate) fn add(self, response: &mut Response<Bytes>) {
-        let whole_s = self.retry_after.as_millis().div_ceil(1000);
-        let seconds = u64::try_from(whole_s).unwrap_or(u64::MAX);
-        let seconds = seconds.clamp(1, RETRY_AFTER_MAX_S);
         let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
         if let Some(page) = self.page {
             let html = HeaderValue::from_static("text/html; charset=utf-8");
             headers.insert(CONTENT_TYPE, html);
@@ -72,6 +65,10 @@ pub(crate) enum Reason {
     InvalidTarget,
     /// `Transfer-Encoding` and `Content-Length` in one request.
     ConflictingFraming,
+    /// A line of the head that ends in a bare LF.
+    BareLineFeed,
+    /// An `Expect` other than 100-continue.
+    UnknownExpectation,
     /// A transfer coding other than chunked.
     UnknownTransferCoding,
     /// `CONNECT` or `TRACE`.
@@ -175,7 +172,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 39] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -187,6 +184,8 @@ impl Reason {
         Self::InvalidHost,
         Self::InvalidTarget,
         Self::ConflictingFraming,
+        Self::BareLineFeed,
+        Self::UnknownExpectation,
         Self::UnknownTransferCoding,
         Self::MethodRefused,
         Self::NoRoute,
@@ -241,6 +240,8 @@ impl Reason {
             Self::InvalidHost => facts!("invalid_host", S::BAD_REQUEST, Client, "http_request_error", "the request needs exactly one valid Host"),
             Self::InvalidTarget => facts!("invalid_target", S::BAD_REQUEST, Client, "http_request_error", "the request's target is not one that is served here"),
             Self::ConflictingFraming => facts!("conflicting_framing", S::BAD_REQUEST, Client, "http_request_error", "Transfer-Encoding and Content-Length contradict each other"),
+            Self::BareLineFeed => facts!("bare_line_feed", S::BAD_REQUEST, Client, "http_request_error", "a line of the request's head ends in LF without CR"),
+            Self::UnknownExpectation => facts!("unknown_expectation", S::EXPECTATION_FAILED, Client, "http_request_error", "the only expectation known is 100-continue"),
             Self::UnknownTransferCoding => facts!("unknown_transfer_coding", S::NOT_IMPLEMENTED, Client, "http_request_error", "the only transfer coding known is chunked"),
             Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),
             Self::NoRoute => facts!("no_route", S::NOT_FOUND, Proxy, "destination_not_found", "no route matches the request"),
@@ -294,18 +295,8 @@ impl Reason {
     pub(crate) fn response(self, accepts_json: bool) -> Response<Bytes> {
         let facts = self.facts();
         let title = facts.status.canonical_reason().unwrap_or("Error");
-        let (content_type, body) = if accepts_json {
-            let body = format!(
-                "{{\"type\":\"about:blank\",\"title\":\"{title}\",\"status\":{},\"detail\":\"{}\",\"reason\":\"{}\"}}\n",
-                facts.status.as_u16(),
-                facts.detail,
-                facts.name
-            );
-            ("application/problem+json", body)
-        } else {
-            let body = format!("{} {title}: {}\n", facts.status.as_u16(), facts.detail);
-            ("text/plain; charset=utf-8", body)
-        };
+        let status = facts.status.as_u16();
+        let (content_type, body) = problem(accepts_json, status, title, facts.detail, facts.name);
         let mut response = Response::new(Bytes::from(body));
         *response.status_mut() = facts.status;
         let length = response.body().len();
@@ -327,19 +318,6 @@ impl Reason {
 pub(crate) fn accepts_html(request: &HeaderMap) -> bool {
     let mut values = request.get_all(ACCEPT).iter();
     values.any(|value| value.to_str().is_ok_and(|v| v.contains("text/html")))
-}
-
-/// Whether a client with these request headers takes problem details.
-pub(crate) fn accepts_json(request: &HeaderMap) -> bool {
-    let mut values = request.get_all(ACCEPT).iter().peekable();
-    values.peek().is_none()
-        || values.any(|value| {
-            value.to_str().is_ok_and(|value| {
-                ["*/*", "application/*", "json"]
-                    .iter()
-                    .any(|range| value.contains(range))
-            })
-        })
 }
 
 #[cfg(test)]
@@ -371,16 +349,21 @@ mod tests {
 
     #[test]
     fn text_for_a_client_that_takes_no_json() {
-        let mut headers = HeaderMap::new();
-        assert!(accepts_json(&headers));
-        headers.insert(ACCEPT, HeaderValue::from_static("text/html"));
-        assert!(!accepts_json(&headers));
-        headers.append(ACCEPT, HeaderValue::from_static("*/*;q=0.1"));
-        assert!(accepts_json(&headers));
         let response = Reason::NoRoute.response(false);
         assert_eq!(
             response.headers()[CONTENT_TYPE],
             "text/plain; charset=utf-8"
         );
+    }
+
+    #[test]
+    fn a_refusal_is_told_as_the_filters_tell_it() {
+        for refusal in RefusalReason::ALL {
+            let facts = Reason::of_refusal(refusal).facts();
+            assert_eq!(facts.detail, refusal.detail());
+            if refusal != RefusalReason::NoEndpoint {
+                assert_eq!(facts.name, refusal.name());
+            }
+        }
     }
 }

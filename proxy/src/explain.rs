@@ -10,12 +10,13 @@ use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::Config;
+use sprat_config::classify::{Asked, Classified, Classifier};
 use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, PathPattern, Route};
 use sprat_scheduler::station::{Arrival, Station, Verdict};
 use sprat_scheduler::{Size, Time};
 
 use crate::catalogue::offline;
-use crate::classify::{Asked, Classified, Classifier};
+use crate::headers::Head;
 use crate::routing;
 use crate::upstream::{affinity_hash, station_config};
 
@@ -93,14 +94,15 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let authority = uri.authority().context("a URL has a host")?;
     let host = routing::host_without_port(authority.as_str()).context("a URL has a host")?;
     let headers: HeaderMap = request.headers.iter().cloned().collect();
-    let classifier = Classifier::new(&config.classes)?;
+    let classifier = Classifier::new(&config.classes);
+    let fields = Head(&headers);
     let asked = Asked {
-        client: request.client,
+        client: Some(request.client),
         dscp: request.dscp,
         host,
         path: uri.path(),
-        method,
-        headers: &headers,
+        method: method.as_str(),
+        fields: &fields,
     };
     let classified = classifier.classify(&asked);
     let later = classifier.later(&asked, classified);

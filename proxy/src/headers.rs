@@ -8,6 +8,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use sprat_config::fields::Fields;
 use sprat_config::resolved::Forwarding;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -24,6 +25,21 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || *name == UPGRADE
         || *name == KEEP_ALIVE
         || *name == PROXY_CONNECTION
+}
+
+/// A map's fields, for what the filters share.
+pub(crate) struct Head<'a>(pub(crate) &'a HeaderMap);
+
+impl Fields for Head<'_> {
+    fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
+        let texts = self.0.get_all(name).iter();
+        let mut texts = texts.filter_map(|value| value.to_str().ok());
+        texts.any(see)
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
 }
 
 /// What framed the message on the connection it came from.

@@ -10,7 +10,6 @@
 mod access_log;
 mod admin;
 mod catalogue;
-mod classify;
 pub mod cli;
 mod connection;
 mod error;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
-use crate::classify::Later;
 use crate::connection::Connection;
 use crate::error::{Advice, Fault, Reason};
 use crate::upload::Upload;

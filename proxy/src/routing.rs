@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
-use sprat_config::resolved::{Config, HostPattern, PathPattern, RouteMatch};
+pub(crate) use sprat_config::fields::host_without_port;
+use sprat_config::resolved::{Config, PathPattern, RouteMatch};
 
 /// A route as a worker uses it.
 #[derive(Debug)]
@@ -59,34 +60,8 @@ pub(crate) fn find<'a>(routes: &'a [Route], host: &str, path: &str) -> Option<&'
 
 /// Its index.
 pub(crate) fn position(routes: &[Route], host: &str, path: &str) -> Option<usize> {
-    let matches = |route: &Route| {
-        host_matches(&route.matches.hosts, host) && path_matches(&route.matches.path, path)
-    };
+    let matches = |route: &Route| route.matches.matches(host, path);
     routes.iter().position(matches)
-}
-
-/// Whether a host is one of these; an empty list has them all.
-pub(crate) fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
-    patterns.is_empty()
-        || patterns.iter().any(|pattern| match pattern {
-            HostPattern::Exact(name) => name.eq_ignore_ascii_case(host),
-            HostPattern::Suffix(suffix) => {
-                host.len() > suffix.len()
-                    && host.as_bytes()[host.len() - suffix.len()..]
-                        .eq_ignore_ascii_case(suffix.as_bytes())
-            }
-        })
-}
-
-/// Whether a path is a pattern's.
-pub(crate) fn path_matches(pattern: &PathPattern, path: &str) -> bool {
-    match pattern {
-        PathPattern::Any => true,
-        PathPattern::Exact(exact) => path == exact,
-        PathPattern::Prefix(prefix) => path
-            .strip_prefix(prefix.as_str())
-            .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')),
-    }
 }
 
 impl Route {
@@ -129,40 +104,10 @@ impl Route {
     }
 }
 
-/// The host in a `Host` field or an authority, without port and without the
-/// brackets of an IPv6 address; none if it is no host.
-pub(crate) fn host_without_port(authority: &str) -> Option<&str> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']')?;
-            let address = host
-                .bytes()
-                .all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
-            if host.is_empty() || !address {
-                return None;
-            }
-            (host, after)
-        }
-        None => {
-            let end = authority.find(':').unwrap_or(authority.len());
-            let (host, port) = authority.split_at(end);
-            // RFC 3986 3.2.2's reg-name.
-            let name = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
-            if host.is_empty() || !host.bytes().all(name) {
-                return None;
-            }
-            (host, port)
-        }
-    };
-    let port_is_valid = match port.strip_prefix(':') {
-        Some(digits) => digits.is_empty() || digits.parse::<u16>().is_ok(),
-        None => port.is_empty(),
-    };
-    port_is_valid.then_some(host)
-}
-
 #[cfg(test)]
 mod tests {
+    use sprat_config::resolved::HostPattern;
+
     use super::*;
 
     fn route(hosts: &[HostPattern], path: PathPattern, rewrite: Option<&str>) -> Route {
@@ -222,7 +167,7 @@ mod tests {
         ] {
             let route = route(&[], prefix(pattern), None);
             assert_eq!(
-                path_matches(&route.matches.path, path),
+                route.matches.path.matches(path),
                 matches,
                 "{pattern} {path}"
             );

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
+use sprat_config::classify::Classifier;
 use sprat_config::resolved::{self as config, Config, Engine, Rate};
 use sprat_scheduler::{Discipline, EgressConfig, Pacer};
 use tokio::runtime::{Builder, LocalOptions};
@@ -19,7 +20,6 @@ use tokio::sync::{Notify, watch};
 use crate::access_log;
 use crate::admin;
 use crate::catalogue::{Background, Catalogue};
-use crate::classify::Classifier;
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
@@ -281,7 +281,7 @@ impl Parts {
     fn new(config: &Config, log: Option<access_log::Sender>) -> anyhow::Result<Self> {
         let uplink = shared_uplink(&config.uplink, &config.classes)
             .context("cannot start the search for the rate")?;
-        let classifier = Classifier::new(&config.classes)?;
+        let classifier = Classifier::new(&config.classes);
         let random = RandomState::new();
         let catalogue = Catalogue::new(config, (random.hash_one(0), random.hash_one(1)))?;
         let epoch = Instant::now();

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use slab::Slab;
+use sprat_config::classify::Classifier;
 use sprat_config::resolved::Listener;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -20,7 +21,6 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::access_log;
 use crate::catalogue::Catalogue;
-use crate::classify::Classifier;
 use crate::connection::{self, Connection};
 use crate::error::Reason;
 use crate::headers::Forwarder;

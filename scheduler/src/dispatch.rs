@@ -8,6 +8,7 @@ mod affinity;
 mod intervals;
 mod rotation;
 
+pub use affinity::stable_hash;
 use affinity::{Maglev, Ring};
 pub use intervals::Intervals;
 use intervals::SizeIntervals;

@@ -6,6 +6,7 @@
 //! A flow that cannot send, because its client's window is closed or its
 //! backend is slow, is not ready, and is passed over rather than waited for.
 
+mod coarse;
 mod ready;
 mod types;
 

@@ -56,6 +56,28 @@ impl Pacer {
         }
     }
 
+    /// The same link for a driver whose timers are late by so much: it may
+    /// run ahead by half of it, and makes up for all of it.
+    #[must_use]
+    pub fn with_lateness(self, lateness: Duration) -> Self {
+        Self {
+            ahead: lateness / 2,
+            credit: lateness,
+            ..self
+        }
+    }
+
+    /// When all that is debited will have left.
+    pub fn free_at(&self) -> Time {
+        self.free_at
+    }
+
+    /// Takes over what others who send on the same link have debited: when all
+    /// of that will have left.
+    pub fn resume_at(&mut self, free_at: Time) {
+        self.free_at = free_at;
+    }
+
     /// Bits per second on the wire.
     pub fn rate_bits_per_s(&self) -> u64 {
         self.rate_bits_per_s
@@ -152,6 +174,19 @@ mod tests {
         // A second of silence leaves 200 us of credit, not a second.
         pacer.debit(at(1_000_000), 1000);
         assert_eq!(pacer.next_grant_at(), at(1_000_700));
+    }
+
+    #[test]
+    fn one_link_in_two_hands() {
+        let lateness = Duration::from_millis(8);
+        let mut first = Pacer::new(8 * MBIT).with_lateness(lateness);
+        let mut second = first.clone();
+        first.debit(at(100_000), 10_000);
+        assert_eq!(first.free_at(), at(102_000), "8 ms late are made up for");
+        second.resume_at(first.free_at());
+        second.debit(at(100_000), 10_000);
+        assert_eq!(second.free_at(), at(112_000));
+        assert_eq!(second.next_grant_at(), at(108_000), "4 ms ahead");
     }
 
     #[test]

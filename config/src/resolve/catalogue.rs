@@ -4,13 +4,16 @@ use std::ops::Range;
 
 use super::routes::dangling;
 use super::{bytes, count, each, time};
-use crate::containers::Or;
+use crate::containers::{List, Or};
+use crate::decode::Field;
 use crate::diagnostic::Reporter;
+use crate::names::FieldName;
 use crate::raw;
 use crate::resolved::{
     Catalogue, DocumentRoot, EstimatorConfig, HeadProbe, Manifest, ManifestFormat, SharedStore,
     Snapshot,
 };
+use crate::scalars::Off;
 
 /// Fields that tell variants apart, as an entry has bits for them.
 const MAX_VARY: usize = sprat_scheduler::catalogue::MAX_VARY;
@@ -20,7 +23,7 @@ pub(super) fn resolve(
     file: &raw::File,
     reporter: &mut Reporter<'_>,
 ) -> Option<Catalogue> {
-    let vary = vary(raw, reporter);
+    let vary = vary(&raw.vary, reporter);
     let manifests = manifests(raw, file, reporter);
     let snapshot = match raw.snapshot.get()?.value() {
         None => None,
@@ -40,14 +43,7 @@ pub(super) fn resolve(
             pause: time(&store.pause)?,
         }),
     };
-    let estimator = match raw.estimator.get()?.value() {
-        None => None,
-        Some(estimator) => Some(EstimatorConfig {
-            max_bytes: bytes(&estimator.max_size)?,
-            quantile_per_mille: u32::try_from(10 * count(&estimator.percentile)?).ok()?,
-            observations_min: u32::try_from(count(&estimator.min_observations)?).ok()?,
-        }),
-    };
+    let estimator = estimator(&raw.estimator)?;
     Some(Catalogue {
         max_bytes: bytes(&raw.max_size)?,
         ttl: time(&raw.ttl)?,
@@ -133,12 +129,28 @@ pub(super) fn document_root(raw: &raw::DocumentRoot) -> Option<DocumentRoot> {
     })
 }
 
-fn vary(raw: &raw::Catalogue, reporter: &mut Reporter<'_>) -> Option<Vec<String>> {
-    if let Some(extra) = raw.vary.get()?.0.get(MAX_VARY) {
+/// Estimates by kind; `Some(None)` if switched off.
+pub(super) fn estimator(raw: &Field<Or<Off, raw::Estimator>>) -> Option<Option<EstimatorConfig>> {
+    let Some(estimator) = raw.get()?.value() else {
+        return Some(None);
+    };
+    Some(Some(EstimatorConfig {
+        max_bytes: bytes(&estimator.max_size)?,
+        quantile_per_mille: u32::try_from(10 * count(&estimator.percentile)?).ok()?,
+        observations_min: u32::try_from(count(&estimator.min_observations)?).ok()?,
+    }))
+}
+
+/// The fields that tell variants apart.
+pub(super) fn vary(
+    raw: &Field<List<FieldName, 0>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<String>> {
+    if let Some(extra) = raw.get()?.0.get(MAX_VARY) {
         let message = format!("there are more than {MAX_VARY} fields");
         let help = "remove this one and those after it".to_owned();
         reporter.error(&extra.span, message, Some(help));
         return None;
     }
-    each(&raw.vary, |name| Some(name.0.clone()))
+    each(raw, |name| Some(name.0.clone()))
 }

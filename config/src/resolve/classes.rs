@@ -3,6 +3,7 @@
 use sprat_scheduler::classes::MAX_CLASSES;
 
 use super::{each, size, time};
+use crate::containers::{List, Named};
 use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -13,9 +14,13 @@ use crate::wording::listed;
 const BUILT_IN: [&str; 2] = ["default", "background"];
 
 /// Classes and rules; none if there is an error in one.
-pub(super) fn resolve(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Classes> {
+pub(super) fn resolve(
+    classes: &Field<Named<raw::Class>>,
+    rules: &Field<List<raw::ClassRule, 1>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Classes> {
     let mut list = Some(Vec::new());
-    let named = file.classes.optional()?.map_or(&[][..], |named| &named.0);
+    let named = classes.optional()?.map_or(&[][..], |named| &named.0);
     let own = |name: &str| {
         named
             .iter()
@@ -42,8 +47,8 @@ pub(super) fn resolve(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<C
         .filter_map(|(name, _)| name.get().map(String::as_str))
         .chain(BUILT_IN)
         .collect();
+    let raw_rules = rules.optional()?;
     let mut rules = Some(Vec::new());
-    let raw_rules = file.class_rules.optional()?;
     for field in raw_rules.map_or(&[][..], |list| &list.0) {
         match (rule(field, &names, reporter), &mut rules) {
             (Some(rule), Some(rules)) => rules.push(rule),
@@ -178,7 +183,17 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
         (Engine::Pace, Rate::Unlimited) => "with `rate: unlimited` nothing is ordered",
         (Engine::Pace, Rate::Auto | Rate::Fixed(_)) => return,
     };
-    let classes = file.classes.get().map_or(&[][..], |named| &named.0);
+    let why = format!("{why}: it takes `engine: pace` and a `rate`, or `rate: auto`");
+    warn_keys(&file.classes, &why, reporter);
+}
+
+/// Warns of a class's keys that order the uplink.
+pub(super) fn warn_keys(
+    classes: &Field<Named<raw::Class>>,
+    why: &str,
+    reporter: &mut Reporter<'_>,
+) {
+    let classes = classes.get().map_or(&[][..], |named| &named.0);
     for class in classes.iter().filter_map(|(_, class)| class.get()) {
         let keys = [
             ("weight", &class.weight.span, class.weight.given),
@@ -187,8 +202,7 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
         ];
         for (key, span, _) in keys.into_iter().filter(|(.., given)| *given) {
             let message = format!("`{key}` has no effect on this uplink");
-            let help = format!("{why}: it takes `engine: pace` and a `rate`, or `rate: auto`");
-            reporter.warning(span, message, Some(help));
+            reporter.warning(span, message, Some(why.to_owned()));
         }
     }
 }

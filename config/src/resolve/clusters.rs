@@ -8,6 +8,7 @@ use sprat_scheduler::dispatch::Intervals;
 
 use super::{bytes, count, size, time};
 use crate::containers::Or;
+use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
@@ -40,11 +41,12 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     }
     let max_connections = max_connections?;
     let endpoints = endpoints?;
-    let (dispatch, hash_key) = dispatch(raw, &endpoints, reporter)?;
+    let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
+    let (dispatch, hash_key) = dispatch(&raw.dispatch, &ranges, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
     Some(Cluster {
         name: name.to_owned(),
-        wait_queue: wait_queue(raw, &dispatch, reporter)?,
+        wait_queue: wait_queue(&raw.wait_queue, &dispatch, reporter)?,
         endpoints,
         dispatch,
         hash_key,
@@ -106,30 +108,37 @@ type Parameters = (u32, Option<(u64, u64)>, bool);
 
 fn parameters(raw: &raw::WeightedEndpoint, reporter: &mut Reporter<'_>) -> Option<Parameters> {
     let weight = u32::try_from(raw.weight.copied()?.0).ok()?;
-    let size_range = match raw.size_range.optional()? {
-        None => None,
-        Some(range) => {
-            let from = range.from.copied()?.0;
-            let to = range.to.get()?.value().map_or(u64::MAX, |to| to.0);
-            if from > to {
-                let message = "the smallest size is above the largest".to_owned();
-                let help = "write `{from: 0B, to: 10KB}`, or leave out `to` for all above `from`";
-                reporter.error(&raw.size_range.span, message, Some(help.to_owned()));
-                return None;
-            }
-            Some((from, to))
-        }
-    };
+    let size_range = size_range(&raw.size_range, reporter)?;
     Some((weight, size_range, raw.reserved.copied()?.0))
 }
 
-fn dispatch(
-    raw: &raw::Cluster,
-    endpoints: &[Endpoint],
+/// `Some(None)` if it is absent.
+pub(super) fn size_range(
+    raw: &Field<raw::SizeRange>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Option<(u64, u64)>> {
+    let Some(range) = raw.optional()? else {
+        return Some(None);
+    };
+    let from = range.from.copied()?.0;
+    let to = range.to.get()?.value().map_or(u64::MAX, |to| to.0);
+    if from > to {
+        let message = "the smallest size is above the largest".to_owned();
+        let help = "write `{from: 0B, to: 10KB}`, or leave out `to` for all above `from`";
+        reporter.error(&raw.span, message, Some(help.to_owned()));
+        return None;
+    }
+    Some(Some((from, to)))
+}
+
+/// How one is chosen of as many as `ranges` has; each may say its sizes.
+pub(super) fn dispatch(
+    raw: &Field<raw::Dispatch>,
+    ranges: &[Option<(u64, u64)>],
     reporter: &mut Reporter<'_>,
 ) -> Option<(Dispatch, HashKey)> {
     let mut hash_key = HashKey::Url;
-    let dispatch = match raw.dispatch.get()? {
+    let dispatch = match raw.get()? {
         raw::Dispatch::RoundRobin(_) => Dispatch::RoundRobin,
         raw::Dispatch::Random(_) => Dispatch::Random,
         raw::Dispatch::P2c(_) => Dispatch::P2c,
@@ -138,18 +147,18 @@ fn dispatch(
         raw::Dispatch::LeastWork(_) => Dispatch::LeastWork,
         raw::Dispatch::Rpsq(rpsq) => {
             let reserved = count(&rpsq.reserved)?;
-            if reserved >= endpoints.len() {
+            if reserved >= ranges.len() {
                 let message = format!(
                     "{reserved} of {} endpoints are reserved: none is left for other classes",
-                    endpoints.len()
+                    ranges.len()
                 );
                 let help = "reserve fewer, or add endpoints".to_owned();
-                reporter.error(&raw.dispatch.span, message, Some(help));
+                reporter.error(&raw.span, message, Some(help));
                 return None;
             }
             Dispatch::Rpsq { reserved }
         }
-        raw::Dispatch::Sita(sita) => Dispatch::Sita(intervals(raw, sita, endpoints, reporter)?),
+        raw::Dispatch::Sita(sita) => Dispatch::Sita(intervals(raw, sita, ranges, reporter)?),
         raw::Dispatch::RingHash(affinity) => {
             hash_key = affinity.key.copied()?;
             Dispatch::RingHash
@@ -165,22 +174,22 @@ fn dispatch(
 /// The intervals of `sita`: as many cutoffs as there are gaps between
 /// endpoints, unless every endpoint says what it is for.
 fn intervals(
-    raw: &raw::Cluster,
+    raw: &Field<raw::Dispatch>,
     sita: &raw::Sita,
-    endpoints: &[Endpoint],
+    ranges: &[Option<(u64, u64)>],
     reporter: &mut Reporter<'_>,
 ) -> Option<Intervals> {
-    let ranged = endpoints.iter().filter(|e| e.size_range.is_some()).count();
+    let ranged = ranges.iter().flatten().count();
     let list = match sita.cutoffs.get()? {
-        Or::Word(_) if ranged == endpoints.len() => {
-            let ranges = endpoints.iter().filter_map(|endpoint| endpoint.size_range);
-            return Some(Intervals::Fixed(ranges.map(|(_, to)| to).collect()));
+        Or::Word(_) if ranged == ranges.len() => {
+            let ranges = ranges.iter().flatten();
+            return Some(Intervals::Fixed(ranges.map(|(_, to)| *to).collect()));
         }
         Or::Word(_) if ranged == 0 => return Some(Intervals::Learnt),
         Or::Word(_) => {
             let message = "some endpoints have a `size_range` and some have none".to_owned();
             let help = "give each endpoint one, or none and let the intervals be learnt";
-            reporter.error(&raw.dispatch.span, message, Some(help.to_owned()));
+            reporter.error(&raw.span, message, Some(help.to_owned()));
             return None;
         }
         Or::Value(list) => list,
@@ -191,12 +200,12 @@ fn intervals(
         .map(|cutoff| Some(cutoff.copied()?.0))
         .collect();
     let given = given?;
-    let wanted = endpoints.len() - 1;
+    let wanted = ranges.len() - 1;
     if given.len() != wanted {
         let message = format!(
             "{} cutoffs for {} endpoints, where {wanted} are needed",
             given.len(),
-            endpoints.len()
+            ranges.len()
         );
         let help = "write one fewer than there are endpoints, or `cutoffs: learnt`";
         reporter.error(&sita.cutoffs.span, message, Some(help.to_owned()));
@@ -211,12 +220,13 @@ fn intervals(
     Some(Intervals::Fixed(given))
 }
 
-fn wait_queue(
-    cluster: &raw::Cluster,
+/// The wait queue of what `dispatch` chooses among.
+pub(super) fn wait_queue(
+    raw: &Field<raw::WaitQueue>,
     dispatch: &Dispatch,
     reporter: &mut Reporter<'_>,
 ) -> Option<WaitQueue> {
-    let raw = cluster.wait_queue.get()?;
+    let raw = raw.get()?;
     let scope = match raw.scope.copied()? {
         Or::Word(_) if dispatch.has_affinity() => WaitScope::Endpoint,
         Or::Word(_) => WaitScope::Cluster,

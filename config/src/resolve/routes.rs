@@ -33,7 +33,7 @@ pub(super) fn resolve(
         let raw = field.get();
         let matches = raw.and_then(|raw| route_match(raw.matches.get()?, reporter));
         if let Some(matches) = &matches {
-            check_reachable(matches, &field.span, &mut reachable, reporter);
+            check_reachable("route", matches, &field.span, &mut reachable, reporter);
         }
         let name = raw.and_then(|raw| Some((raw.cluster.get()?, &raw.cluster.span)));
         let index = name.and_then(|(name, span)| {
@@ -108,7 +108,8 @@ fn route(raw: &raw::Route, matches: RouteMatch, cluster: Arc<Cluster>) -> Option
     })
 }
 
-fn route_match(raw: &raw::Match, reporter: &mut Reporter<'_>) -> Option<RouteMatch> {
+/// What a request must look like.
+pub(super) fn route_match(raw: &raw::Match, reporter: &mut Reporter<'_>) -> Option<RouteMatch> {
     if raw.path.given && raw.prefix.given {
         let message = "a route takes `path` or `prefix`, not both".to_owned();
         let help = "make two routes of it, or remove one of them".to_owned();
@@ -131,8 +132,9 @@ fn route_match(raw: &raw::Match, reporter: &mut Reporter<'_>) -> Option<RouteMat
 /// the cost is quadratic.
 const MAX_COMPARED: usize = 1000;
 
-/// Warns of a route that an earlier one leaves nothing to.
-fn check_reachable(
+/// Warns of a route (or other `what`) that an earlier one leaves nothing to.
+pub(super) fn check_reachable(
+    what: &str,
     matches: &RouteMatch,
     span: &Range<usize>,
     earlier: &mut Vec<(RouteMatch, usize)>,
@@ -141,9 +143,9 @@ fn check_reachable(
     match earlier.iter().find(|(other, _)| covers(other, matches)) {
         Some((_, first)) => {
             let line = reporter.line_of(*first);
-            let message = "this route can never match".to_owned();
+            let message = format!("this {what} can never match");
             let help =
-                format!("the route on line {line} takes all its requests: put this one before it");
+                format!("the {what} on line {line} takes all its requests: put this one before it");
             reporter.warning(span, message, Some(help));
         }
         None if earlier.len() < MAX_COMPARED => earlier.push((matches.clone(), span.start)),

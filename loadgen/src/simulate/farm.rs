@@ -288,7 +288,7 @@ impl<'a> Farm<'a> {
         for endpoint in 0..self.plan.station.endpoints.len() {
             let load = self.station.load(endpoint);
             ensure!(
-                (load.running, load.requests, load.work_bytes) == (0, 0, 0),
+                load == sprat_scheduler::station::EndpointLoad::default(),
                 "seed {seed}: endpoint {endpoint} is left with {load:?}"
             );
         }

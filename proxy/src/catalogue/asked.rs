@@ -1,11 +1,13 @@
 //! What a request asks for, and what its response teaches.
 
-use http::header::{CONTENT_TYPE, HeaderName, VARY};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue};
-use sprat_scheduler::catalogue::{Groups, MAX_VARY, Resource};
+use sprat_config::fields::{variant_values, varies_by};
+use sprat_scheduler::catalogue::{Groups, Resource};
 
 use super::Catalogue;
+use crate::headers::Head;
 
 /// A request as the catalogue sees it.
 #[derive(Clone, Debug)]
@@ -59,12 +61,7 @@ impl Catalogue {
         if self.is_off() {
             return None;
         }
-        let mut values = [0; MAX_VARY];
-        for (value, name) in values.iter_mut().zip(&self.vary) {
-            for part in fields.get_all(name) {
-                *value ^= self.hasher.value(part.as_bytes());
-            }
-        }
+        let values = variant_values(&self.hasher, &self.vary, &Head(fields));
         let cluster = &self.clusters[to.cluster];
         let url = self.hasher.url(cluster, to.host, to.target.as_str());
         let names = || Names {
@@ -85,7 +82,7 @@ impl Catalogue {
     pub(crate) fn lesson(&self, asked: &Asked, fields: &HeaderMap) -> Lesson {
         Lesson {
             asked: asked.with_content_type(fields),
-            fields: varies_by(&self.vary, fields.get_all(VARY).iter()),
+            fields: varies_by(&self.vary, &Head(fields)),
         }
     }
 }
@@ -100,16 +97,4 @@ impl Asked {
             ..self.clone()
         }
     }
-}
-
-fn varies_by<'a>(known: &[HeaderName], vary: impl Iterator<Item = &'a HeaderValue>) -> u8 {
-    let mut fields = 0;
-    let texts = vary.filter_map(|value| value.to_str().ok());
-    for named in texts.flat_map(|text| text.split(',')) {
-        let same = |name: &HeaderName| name.as_str().eq_ignore_ascii_case(named.trim());
-        if let Some(index) = known.iter().position(same) {
-            fields |= 1 << index;
-        }
-    }
-    fields
 }

@@ -44,8 +44,7 @@ impl Catalogue {
     }
 
     fn vary_names(&self) -> Vec<String> {
-        let names = self.vary.iter().map(|name| name.as_str().to_owned());
-        names.collect()
+        self.vary.clone()
     }
 
     fn header(&self) -> snapshot::Header {

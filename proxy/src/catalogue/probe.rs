@@ -9,11 +9,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use http::header::{
-    ACCEPT_RANGES, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, IF_MATCH,
-    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TE, TRANSFER_ENCODING,
-};
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{Method, Request};
+use sprat_config::fields::{NOT_PROBED, probed_size};
 use sprat_config::resolved::HeadProbe as Config;
 use sprat_scheduler::Time;
 use sprat_scheduler::catalogue::{
@@ -25,25 +22,9 @@ use tokio::time::timeout;
 
 use super::layer::Answer;
 use super::{Asked, Catalogue};
+use crate::headers::Head;
 use crate::upload::RequestBody;
 use crate::upstream::Upstream;
-
-/// Fields of the request that change what the answer is about, or belong to
-/// its body.
-const NOT_ASKED: [http::HeaderName; 12] = [
-    ACCEPT_RANGES,
-    CONNECTION,
-    CONTENT_ENCODING,
-    CONTENT_LENGTH,
-    CONTENT_TYPE,
-    EXPECT,
-    IF_MATCH,
-    IF_MODIFIED_SINCE,
-    IF_NONE_MATCH,
-    IF_RANGE,
-    IF_UNMODIFIED_SINCE,
-    RANGE,
-];
 
 /// How a request's probe would be sent.
 pub(crate) struct Prober<'a> {
@@ -214,7 +195,7 @@ impl RouteProbes {
         spawn_local(async move {
             let head = upstream.head(asked.resource.url.bits(), request);
             match timeout(bound, head).await {
-                Ok(Ok((status, fields))) => match size(status, &fields) {
+                Ok(Ok((status, fields))) => match probed_size(status.as_u16(), &Head(&fields)) {
                     Some(bytes) => {
                         catalogue.note(&catalogue.lesson(&asked, &fields), bytes);
                         pending.tell(Answer::Size(bytes), ProbeOutcome::Told);
@@ -273,48 +254,8 @@ fn head_of(request: &Request<RequestBody>) -> Request<RequestBody> {
     *head.method_mut() = Method::HEAD;
     *head.uri_mut() = request.uri().clone();
     *head.headers_mut() = request.headers().clone();
-    for name in NOT_ASKED.iter().chain([&TE, &TRANSFER_ENCODING]) {
+    for name in NOT_PROBED {
         head.headers_mut().remove(name);
     }
     head
-}
-
-/// What an answer to HEAD tells of the size of the one to GET.
-fn size(status: StatusCode, fields: &HeaderMap) -> Option<u64> {
-    let mut lengths = fields.get_all(CONTENT_LENGTH).iter();
-    let length = lengths.next()?.to_str().ok()?.trim();
-    let plain = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
-    let alone = lengths.next().is_none() && !fields.contains_key(TRANSFER_ENCODING);
-    let length = length.parse().ok();
-    length.filter(|_| status == StatusCode::OK && plain && alone)
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn only_a_plain_answer_tells_a_size() {
-        let of = |status: u16, fields: &[(http::HeaderName, &'static str)]| {
-            let mut map = HeaderMap::new();
-            for (name, value) in fields {
-                map.append(name, HeaderValue::from_static(value));
-            }
-            size(StatusCode::from_u16(status).unwrap(), &map)
-        };
-        assert_eq!(of(200, &[(CONTENT_LENGTH, "12")]), Some(12));
-        assert_eq!(of(200, &[(CONTENT_LENGTH, "0")]), Some(0));
-        assert_eq!(of(200, &[]), None);
-        assert_eq!(of(405, &[(CONTENT_LENGTH, "12")]), None);
-        assert_eq!(of(302, &[(CONTENT_LENGTH, "12")]), None);
-        for wrong in ["", "+1", "-1", "x", "1.5", "99999999999999999999"] {
-            assert_eq!(of(200, &[(CONTENT_LENGTH, wrong)]), None, "{wrong}");
-        }
-        let two = [(CONTENT_LENGTH, "1"), (CONTENT_LENGTH, "2")];
-        assert_eq!(of(200, &two), None);
-        let both = [(CONTENT_LENGTH, "1"), (TRANSFER_ENCODING, "chunked")];
-        assert_eq!(of(200, &both), None);
-    }
 }

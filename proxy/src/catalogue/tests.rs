@@ -15,7 +15,7 @@ fn catalogue(max_bytes: usize) -> Catalogue {
         store_thread: Mutex::new(None),
         estimator: None,
         hasher: KeyHasher::new((1, 2)),
-        vary: vec![ACCEPT_ENCODING],
+        vary: vec!["accept-encoding".to_owned()],
         clusters: vec!["farm".to_owned()],
         started: Instant::now(),
         started_unix_s: 1_800_000_000,

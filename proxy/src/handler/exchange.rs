@@ -131,7 +131,7 @@ impl Exchange<'_> {
     fn turned_away(&self, record: &mut Record, refusal: &Refusal, asked: &HeaderMap) -> Reason {
         let page = self.plan.upstream.overload_page.as_ref();
         record.advice = Some(Box::new(Advice {
-            retry_after: refusal.retry_after.unwrap_or_default(),
+            retry_after_s: refusal.retry_after_s(),
             page: page.filter(|_| accepts_html(asked)).cloned(),
         }));
         Reason::of_refusal(refusal.reason)

@@ -28,6 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::connection::Connection;
 use crate::error::Reason;
+use crate::headers::Head;
 use crate::record::Record;
 
 pub(crate) use auto::AutoRate;
@@ -149,7 +150,7 @@ impl Uplink {
         record.known = known;
         if let Some(later) = record.later.take() {
             let classifier = &connection.worker.classifier;
-            record.class = classifier.reclassify(record.class, &later, response.headers());
+            record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
         }
         record.respond(response.status());
         let inner = match connection.outlet() {

@@ -9,7 +9,6 @@ mod station;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::hash::Hasher as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,9 +17,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
-use siphasher::sip::SipHasher13;
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 use sprat_scheduler::Size;
+pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
@@ -328,16 +327,6 @@ impl Drop for Lease {
             self.upstream.station.cancel(ticket);
         }
     }
-}
-
-/// The same for the same parts, in every process: what affinity goes by.
-pub(crate) fn stable_hash(parts: &[&[u8]]) -> u64 {
-    let mut hasher = SipHasher13::new();
-    for part in parts {
-        hasher.write_usize(part.len());
-        hasher.write(part);
-    }
-    hasher.finish()
 }
 
 /// What affinity goes by, for a request of a client.

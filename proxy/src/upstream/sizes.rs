@@ -1,8 +1,6 @@
 //! When it matters how large a response is going to be, before it is asked
 //! for.
 
-use sprat_config::resolved::{Dispatch, WaitOrder};
-
 use super::Upstream;
 
 impl Upstream {
@@ -25,16 +23,10 @@ impl Upstream {
     }
 
     fn waits_by_size(&self) -> bool {
-        let config = &self.config;
-        let waits = config.max_requests < usize::MAX || self.station.limits_classes();
-        waits && config.wait_queue.order == WaitOrder::Size
+        self.station.size_use().orders
     }
 
     fn decides_by_size(&self) -> bool {
-        let by_size = matches!(
-            self.config.dispatch,
-            Dispatch::Sita(_) | Dispatch::LeastWork
-        );
-        by_size || self.wants_backlog()
+        self.station.size_use().decides
     }
 }

@@ -9,10 +9,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use sprat_config::resolved::{Admission, Class, Cluster};
+use sprat_config::stations::{self, SizeUse};
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::station::{
-    Admission as StationAdmission, Arrival, ClassSpec, ClassStats, Event, Refusal, Station,
-    StationConfig, Ticket, Verdict,
+    Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{Size, Time};
 use tokio::time::{Sleep, sleep};
@@ -27,6 +27,7 @@ pub(crate) struct SharedStation {
     timeouts: Vec<Option<Duration>>,
     limits_classes: bool,
     has_channel_rule: bool,
+    size_use: SizeUse,
     decisions: Mutex<Decisions>,
 }
 
@@ -78,12 +79,15 @@ impl SharedStation {
         epoch: Instant,
     ) -> Arc<Self> {
         let config = station_config(cluster, classes, admission);
+        let (dispatch, queue) = (&cluster.dispatch, &cluster.wait_queue);
+        let size_use = SizeUse::of(dispatch, cluster.max_requests, queue, classes, admission);
         let specs = &config.classes;
         Arc::new(Self {
             epoch,
             timeouts: specs.iter().map(|class| class.timeout).collect(),
             limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
             has_channel_rule: config.admission.channel.is_some(),
+            size_use,
             decisions: Mutex::new(Decisions {
                 station: Station::new(config),
                 parked: Vec::new(),
@@ -94,6 +98,11 @@ impl SharedStation {
     /// Whether a class may hold back requests that an endpoint has room for.
     pub(super) fn limits_classes(&self) -> bool {
         self.limits_classes
+    }
+
+    /// What a response's size is used for before it is asked for.
+    pub(super) fn size_use(&self) -> SizeUse {
+        self.size_use
     }
 
     /// Whether requests are refused when the uplink is overloaded.
@@ -166,26 +175,14 @@ pub(crate) fn station_config(
         size_range: endpoint.size_range,
         identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
     });
-    let queue = &cluster.wait_queue;
-    let classes = classes.iter().map(|class| ClassSpec {
-        timeout: class.queue_timeout.or(queue.timeout),
-        ..class.spec.clone()
-    });
-    StationConfig {
-        dispatch: cluster.dispatch.clone(),
-        endpoints: endpoints.collect(),
-        max_requests: cluster.max_requests,
-        classes: classes.collect(),
-        order: queue.order,
-        scope: queue.scope,
-        max_waiting: queue.max_requests,
-        slow_start: cluster.slow_start,
-        admission: StationAdmission {
-            averaging: admission.averaging,
-            channel: admission.channel.clone(),
-            ..StationAdmission::default()
-        },
-    }
+    stations::station_config(
+        (endpoints.collect(), cluster.max_requests),
+        &cluster.dispatch,
+        &cluster.wait_queue,
+        cluster.slow_start,
+        classes,
+        admission,
+    )
 }
 
 /// A request that waits for an endpoint. Dropped before it has one, it gives

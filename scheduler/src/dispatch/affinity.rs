@@ -1,6 +1,20 @@
 //! The same resource to the same endpoint.
 
+use std::hash::Hasher as _;
+
+use siphasher::sip::SipHasher13;
+
 use super::{EndpointSpec, mix};
+
+/// The same for the same parts, in every process: what affinity goes by.
+pub fn stable_hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    for part in parts {
+        hasher.write_u64(part.len() as u64);
+        hasher.write(part);
+    }
+    hasher.finish()
+}
 
 /// Points on the ring for each unit of weight.
 const POINTS: u64 = 160;

@@ -52,7 +52,22 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
 }
 
+/// `Retry-After` at most, in seconds.
+const RETRY_AFTER_MAX_S: u64 = 3600;
+
 impl Refusal {
+    /// What a client is told about when to ask again: `Retry-After`, in whole
+    /// seconds (RFC 9110 10.2.3).
+    pub fn retry_after_s(&self) -> u64 {
+        let whole_s = self
+            .retry_after
+            .unwrap_or_default()
+            .as_millis()
+            .div_ceil(1000);
+        let seconds = u64::try_from(whole_s).unwrap_or(u64::MAX);
+        seconds.clamp(1, RETRY_AFTER_MAX_S)
+    }
+
     pub(super) fn without_delay(reason: RefusalReason) -> Self {
         Self {
             reason,
@@ -107,6 +122,19 @@ impl RefusalReason {
             Self::Late => "late",
             Self::ChannelOverload => "channel_overload",
             Self::NoEndpoint => "no_endpoint",
+        }
+    }
+
+    /// The same for a human, as the client is told.
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::EarlyDiscard => "many requests wait, and this one is of a low class",
+            Self::QueueFull => "as many requests wait as may",
+            Self::Displaced => "as many requests wait as may, and this one is of a low class",
+            Self::Timeout => "no endpoint became free in time",
+            Self::Late => "the response would begin too late to be of use",
+            Self::ChannelOverload => "the link to the clients is overloaded",
+            Self::NoEndpoint => "the endpoint cannot be reached",
         }
     }
 }

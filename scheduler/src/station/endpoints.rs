@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::work::Work;
+use super::work::{Sharing, Work};
 use crate::Time;
 use crate::classes::MAX_LEVELS;
 use crate::dispatch::{EndpointSpec, View};
@@ -22,11 +22,6 @@ pub struct EndpointLoad {
     pub requests: usize,
     /// Their expected bytes.
     pub work_bytes: u64,
-    /// It has been seen to share its capacity among those in service, rather
-    /// than to serve them in order (looked for only if the dispatch is
-    /// [`LeastWork`](crate::dispatch::Dispatch::LeastWork) or
-    /// [`Sita`](crate::dispatch::Dispatch::Sita)).
-    pub shared: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +43,7 @@ pub(super) struct Endpoints {
     endpoints: Vec<Endpoint>,
     max_requests: usize,
     slow_start: Duration,
+    sharing: Sharing,
     /// Kept from pick to pick.
     views: Vec<View>,
 }
@@ -73,6 +69,7 @@ impl Endpoints {
             endpoints: specs.iter().map(endpoint).collect(),
             max_requests,
             slow_start,
+            sharing: Sharing::default(),
             views: Vec::with_capacity(specs.len()),
         }
     }
@@ -87,7 +84,6 @@ impl Endpoints {
             running: endpoint.running,
             requests: endpoint.requests,
             work_bytes: endpoint.work.total_bytes(),
-            shared: endpoint.work.is_shared(),
         }
     }
 
@@ -115,7 +111,7 @@ impl Endpoints {
         self.unexpect(endpoint, level, bytes);
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.running -= 1;
-        endpoint.work.ended(order, whole);
+        endpoint.work.ended(order, whole, &mut self.sharing);
     }
 
     /// A request waits for an endpoint.
@@ -161,6 +157,7 @@ impl Endpoints {
     ) -> &[View] {
         self.views.clear();
         let (slow_start, max_requests) = (self.slow_start, self.max_requests);
+        let shared = self.sharing.is_seen();
         let endpoints = self.endpoints.iter_mut().enumerate();
         self.views.extend(endpoints.map(|(index, endpoint)| {
             let weight = endpoint.weight_at(now, slow_start);
@@ -170,8 +167,8 @@ impl Endpoints {
                 weight,
                 requests: endpoint.requests as u64,
                 requests_ahead: ahead.iter().map(|&count| u64::from(count)).sum(),
-                work_bytes: endpoint.work.ahead_of(bytes),
-                shared: endpoint.work.is_shared(),
+                work_bytes: endpoint.work.ahead_of(bytes, shared),
+                shared,
             }
         }));
         &self.views

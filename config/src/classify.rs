@@ -1,60 +1,52 @@
 //! From a request to its priority class: the first rule that matches (SDIS02
-//! section 2: client, network, content, owner).
+//! section 2: client, network, content, owner). The proxy and the filters ask
+//! the same code.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, COOKIE, HeaderName};
-use http::{HeaderMap, Method};
-use sprat_config::resolved::{ClassMatch, Classes, FieldMatch, TextPattern};
-
-use crate::routing::{host_matches, path_matches};
-
-/// RFC 9218.
-const PRIORITY: HeaderName = HeaderName::from_static("priority");
+use crate::fields::Fields;
+use crate::resolved::{ClassMatch, Classes, FieldMatch, TextPattern, host_matches};
 
 /// The urgency of a request that does not say (RFC 9218 4.1).
 const DEFAULT_URGENCY: u8 = 3;
 
 /// Where clients say that they are prefetching (WHATWG Fetch 2.2.7, and its
 /// predecessor).
-const PURPOSES: [HeaderName; 2] = [
-    HeaderName::from_static("sec-purpose"),
-    HeaderName::from_static("purpose"),
-];
+const PURPOSES: [&str; 2] = ["sec-purpose", "purpose"];
 
 /// What classes go by.
-pub(crate) struct Asked<'a> {
-    /// The client's address.
-    pub(crate) client: IpAddr,
+pub struct Asked<'a, F: ?Sized> {
+    /// The client's address; none if it has none (a Unix socket).
+    pub client: Option<IpAddr>,
     /// The code point that its connection was marked with.
-    pub(crate) dscp: Option<u8>,
+    pub dscp: Option<u8>,
     /// Without port; empty if there is none.
-    pub(crate) host: &'a str,
+    pub host: &'a str,
     /// The path of the target.
-    pub(crate) path: &'a str,
+    pub path: &'a str,
     /// Its method.
-    pub(crate) method: &'a Method,
+    pub method: &'a str,
     /// As they came.
-    pub(crate) headers: &'a HeaderMap,
+    pub fields: &'a F,
 }
 
 /// A request's class, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Classified {
+pub struct Classified {
     /// Index into the configuration's classes.
-    pub(crate) class: usize,
+    pub class: usize,
     /// Index of the rule; none if none matched.
-    pub(crate) rule: Option<usize>,
+    pub rule: Option<usize>,
 }
 
 /// The rules, by index and in order, that go before a request's own if its
 /// response is of their type.
-pub(crate) type Later = Box<[usize]>;
+pub type Later = Box<[usize]>;
 
-/// The configuration's rules as workers use them.
+/// The configuration's rules as they are asked.
 #[derive(Debug)]
-pub(crate) struct Classifier {
+pub struct Classifier {
     rules: Vec<Rule>,
     default: usize,
     names: Vec<Arc<str>>,
@@ -63,52 +55,47 @@ pub(crate) struct Classifier {
 #[derive(Debug)]
 struct Rule {
     matches: ClassMatch,
-    headers: Vec<(HeaderName, Option<TextPattern>)>,
     class: usize,
 }
 
 impl Classifier {
-    /// # Errors
-    ///
-    /// A header field's name that HTTP does not allow.
-    pub(crate) fn new(classes: &Classes) -> anyhow::Result<Self> {
-        let rule = |rule: &sprat_config::resolved::ClassRule| {
-            let header = |field: &FieldMatch| {
-                let name = HeaderName::try_from(field.name.as_str())?;
-                anyhow::Ok((name, field.value.clone()))
-            };
-            let headers = rule.matches.headers.iter().map(header);
-            anyhow::Ok(Rule {
-                headers: headers.collect::<Result<_, _>>()?,
-                matches: rule.matches.clone(),
+    /// Of these classes and rules.
+    pub fn new(classes: &Classes) -> Self {
+        let rule = |rule: &crate::resolved::ClassRule| {
+            let mut matches = rule.matches.clone();
+            for field in &mut matches.headers {
+                field.name.make_ascii_lowercase();
+            }
+            Rule {
+                matches,
                 class: rule.class,
-            })
+            }
         };
         let names = classes.list.iter().map(|class| class.name.as_str().into());
-        Ok(Self {
-            rules: classes.rules.iter().map(rule).collect::<Result<_, _>>()?,
+        Self {
+            rules: classes.rules.iter().map(rule).collect(),
             default: classes.default,
             names: names.collect(),
-        })
+        }
     }
 
     /// The class of a request that no rule matches.
-    pub(crate) fn default_class(&self) -> usize {
+    pub fn default_class(&self) -> usize {
         self.default
     }
 
     /// A class's name.
-    pub(crate) fn name(&self, class: usize) -> &Arc<str> {
+    pub fn name(&self, class: usize) -> &Arc<str> {
         &self.names[class]
     }
 
     /// Whether a rule looks at the connection's code point.
-    pub(crate) fn wants_dscp(&self) -> bool {
+    pub fn wants_dscp(&self) -> bool {
         self.rules.iter().any(|rule| !rule.matches.dscp.is_empty())
     }
 
     /// The class of a request.
-    pub(crate) fn classify(&self, asked: &Asked<'_>) -> Classified {
+    pub fn classify<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> Classified {
         let fits = |rule: &Rule| rule.matches.response_types.is_empty() && rule.matches(asked);
         let rule = self.rules.iter().position(fits);
         Classified {
@@ -119,7 +106,11 @@ impl Classifier {
 
     /// What may change a request's class when its response comes; `None` if
     /// nothing does.
-    pub(crate) fn later(&self, asked: &Asked<'_>, classified: Classified) -> Option<Later> {
+    pub fn later<F: Fields + ?Sized>(
+        &self,
+        asked: &Asked<'_, F>,
+        classified: Classified,
+    ) -> Option<Later> {
         let before = classified.rule.unwrap_or(self.rules.len());
         let rules = self.rules[..before].iter().enumerate();
         let later = rules
@@ -131,7 +122,12 @@ impl Classifier {
 
     /// The class of a response whose request was given `class` and these later
     /// rules.
-    pub(crate) fn reclassify(&self, class: usize, later: &[usize], response: &HeaderMap) -> usize {
+    pub fn reclassify(
+        &self,
+        class: usize,
+        later: &[usize],
+        response: &(impl Fields + ?Sized),
+    ) -> usize {
         let rules = later.iter().map(|&index| &self.rules[index]);
         let mut fitting = rules.filter(|rule| {
             let types = &rule.matches.response_types;
@@ -142,20 +138,22 @@ impl Classifier {
 }
 
 impl Rule {
-    fn matches(&self, asked: &Asked<'_>) -> bool {
+    fn matches<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> bool {
         let rule = &self.matches;
-        let headers = asked.headers;
-        (!rule.prefetch || is_prefetch(headers))
-            && any(&rule.clients, |network| network.contains(asked.client))
+        let fields = asked.fields;
+        (!rule.prefetch || is_prefetch(fields))
+            && any(&rule.clients, |network| {
+                asked.client.is_some_and(|client| network.contains(client))
+            })
             && any(&rule.dscp, |&dscp| asked.dscp == Some(dscp))
             && host_matches(&rule.hosts, asked.host)
-            && path_matches(&rule.path, asked.path)
+            && rule.path.matches(asked.path)
             && any(&rule.extensions, |own| has_extension(asked.path, own))
-            && any(&rule.methods, |own| own == asked.method.as_str())
-            && self.headers.iter().all(|field| has_header(headers, field))
-            && rule.cookies.iter().all(|field| has_cookie(headers, field))
-            && any(&rule.content_types, |own| has_type(headers, own))
-            && (rule.urgency.is_empty() || rule.urgency.contains(&urgency(headers)))
+            && any(&rule.methods, |own| own == asked.method)
+            && rule.headers.iter().all(|field| has_header(fields, field))
+            && rule.cookies.iter().all(|field| has_cookie(fields, field))
+            && any(&rule.content_types, |own| has_type(fields, own))
+            && (rule.urgency.is_empty() || rule.urgency.contains(&urgency(fields)))
     }
 }
 
@@ -164,16 +162,11 @@ fn any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
 }
 
-fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
-    let values = headers.get_all(name).iter();
-    values.filter_map(|value| value.to_str().ok())
-}
-
-fn is_prefetch(headers: &HeaderMap) -> bool {
-    PURPOSES.iter().any(|name| {
-        let mut words = texts(headers, name).flat_map(|text| text.split([',', ';']));
-        words.any(|word| word.trim().eq_ignore_ascii_case("prefetch"))
-    })
+fn is_prefetch(fields: &(impl Fields + ?Sized)) -> bool {
+    let prefetch = |word: &str| word.trim().eq_ignore_ascii_case("prefetch");
+    PURPOSES
+        .iter()
+        .any(|name| fields.any(name, &mut |text| text.split([',', ';']).any(prefetch)))
 }
 
 fn has_extension(path: &str, extension: &str) -> bool {
@@ -182,25 +175,25 @@ fn has_extension(path: &str, extension: &str) -> bool {
     found.is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
-fn has_header(headers: &HeaderMap, (name, value): &(HeaderName, Option<TextPattern>)) -> bool {
-    match value {
-        None => headers.contains_key(name),
-        Some(pattern) => texts(headers, name).any(|text| pattern.matches(text)),
+fn has_header(fields: &(impl Fields + ?Sized), field: &FieldMatch) -> bool {
+    match &field.value {
+        None => fields.contains(&field.name),
+        Some(pattern) => fields.any(&field.name, &mut |text| pattern.matches(text)),
     }
 }
 
-fn has_cookie(headers: &HeaderMap, field: &FieldMatch) -> bool {
-    let mut pairs = texts(headers, &COOKIE)
-        .flat_map(|text| text.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    pairs.any(|(name, value)| {
+fn has_cookie(fields: &(impl Fields + ?Sized), field: &FieldMatch) -> bool {
+    let fits = |pair: &str| {
         let pattern = field.value.as_ref();
-        name == field.name && pattern.is_none_or(|pattern| pattern.matches(value))
-    })
+        pair.trim().split_once('=').is_some_and(|(name, value)| {
+            name == field.name && pattern.is_none_or(|pattern| pattern.matches(value))
+        })
+    };
+    fields.any("cookie", &mut |text| text.split(';').any(fits))
 }
 
-fn has_type(headers: &HeaderMap, pattern: &TextPattern) -> bool {
-    texts(headers, &CONTENT_TYPE).any(|text| {
+fn has_type(fields: &(impl Fields + ?Sized), pattern: &TextPattern) -> bool {
+    fields.any("content-type", &mut |text| {
         let kind = text.split(';').next().unwrap_or(text).trim();
         pattern.matches(&kind.to_ascii_lowercase())
     })
@@ -208,14 +201,18 @@ fn has_type(headers: &HeaderMap, pattern: &TextPattern) -> bool {
 
 /// `u` of the `Priority` field; the last one counts, and what is not a number
 /// from 0 to 7 is ignored (RFC 9218 4).
-fn urgency(headers: &HeaderMap) -> u8 {
-    let members = texts(headers, &PRIORITY).flat_map(|text| text.split(','));
-    let digits = members.filter_map(|member| {
-        let (key, value) = member.trim().split_once('=')?;
-        let value = value.split(';').next()?;
-        (key == "u").then(|| value.parse().ok().filter(|&urgency| urgency <= 7))
+fn urgency(fields: &(impl Fields + ?Sized)) -> u8 {
+    let mut last = None;
+    fields.any("priority", &mut |text| {
+        let mut members = text.split(',').filter_map(|member| {
+            let (key, value) = member.trim().split_once('=')?;
+            let value = value.split(';').next()?;
+            (key == "u").then(|| value.parse().ok().filter(|&urgency| urgency <= 7))
+        });
+        last = members.next_back().or(last);
+        false
     });
-    digits.last().flatten().unwrap_or(DEFAULT_URGENCY)
+    last.flatten().unwrap_or(DEFAULT_URGENCY)
 }
 
 #[cfg(test)]
@@ -242,22 +239,17 @@ class_rules:
 
     /// The class of a request `METHOD host path`, with header fields.
     fn class_from(client: &str, dscp: Option<u8>, line: &str, fields: &[(&str, &str)]) -> String {
-        let config = sprat_config::parse(FILE, "test", &|_| None).unwrap().config;
-        let classifier = Classifier::new(&config.classes).unwrap();
-        let mut headers = HeaderMap::new();
-        for (name, value) in fields {
-            let name = HeaderName::try_from(*name).unwrap();
-            headers.append(name, value.parse().unwrap());
-        }
+        let config = crate::parse(FILE, "test", &|_| None).unwrap().config;
+        let classifier = Classifier::new(&config.classes);
         let mut parts = line.split(' ');
         let mut part = || parts.next().unwrap();
         let classified = classifier.classify(&Asked {
-            client: client.parse().unwrap(),
+            client: client.parse().ok(),
             dscp,
-            method: &part().parse().unwrap(),
+            method: part(),
             host: part(),
             path: part(),
-            headers: &headers,
+            fields,
         });
         classifier.name(classified.class).to_string()
     }

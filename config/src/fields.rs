@@ -1,0 +1,201 @@
+//! What header fields tell, wherever they come from: the proxy's parser, or a
+//! host that a filter runs in.
+
+use sprat_scheduler::catalogue::{KeyHasher, MAX_VARY};
+
+/// The header fields of a request or a response.
+pub trait Fields {
+    /// Calls `see` with each value of the fields of this name, which is in
+    /// lower case, until it answers true; whether it did. Values that are no
+    /// text are passed over.
+    fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool;
+
+    /// Whether there is such a field, whatever its value.
+    fn contains(&self, name: &str) -> bool {
+        self.any(name, &mut |_| true)
+    }
+}
+
+/// Names in lower case, and values.
+impl Fields for [(&str, &str)] {
+    fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
+        self.iter().any(|(own, value)| *own == name && see(value))
+    }
+}
+
+/// Hashes of the values of a request's fields by which variants of a resource
+/// may be told apart.
+pub fn variant_values(
+    hasher: &KeyHasher,
+    vary: &[String],
+    request: &(impl Fields + ?Sized),
+) -> [u32; MAX_VARY] {
+    let mut values = [0; MAX_VARY];
+    for (value, name) in values.iter_mut().zip(vary) {
+        request.any(name, &mut |text| {
+            *value ^= hasher.value(text.as_bytes());
+            false
+        });
+    }
+    values
+}
+
+/// Those of the fields that a response's `Vary` names: bit `n` for the `n`-th.
+pub fn varies_by(vary: &[String], response: &(impl Fields + ?Sized)) -> u8 {
+    let mut fields = 0;
+    response.any("vary", &mut |text| {
+        for named in text.split(',') {
+            let same = |name: &String| name.eq_ignore_ascii_case(named.trim());
+            if let Some(index) = vary.iter().position(same) {
+                fields |= 1 << index;
+            }
+        }
+        false
+    });
+    fields
+}
+
+/// The length of a body that a head announces, if it does so once and plainly.
+pub fn announced_length(head: &(impl Fields + ?Sized)) -> Option<u64> {
+    let (mut length, mut count) = (None, 0);
+    head.any("content-length", &mut |text| {
+        let text = text.trim();
+        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        length = plain.then(|| text.parse().ok()).flatten();
+        count += 1;
+        false
+    });
+    let alone = count == 1 && !head.contains("transfer-encoding");
+    length.filter(|_| alone)
+}
+
+/// What the answer to a HEAD request tells of the size of the one to GET.
+pub fn probed_size(status: u16, head: &(impl Fields + ?Sized)) -> Option<u64> {
+    announced_length(head).filter(|_| status == 200)
+}
+
+/// Fields of a request that change what its answer is about, or belong to its
+/// body: a HEAD request that asks for the size of the whole has none of them.
+pub const NOT_PROBED: [&str; 14] = [
+    "accept-ranges",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+    "te",
+    "transfer-encoding",
+];
+
+/// Whether a client with these fields takes problem details (RFC 9457).
+pub fn accepts_json(request: &(impl Fields + ?Sized)) -> bool {
+    let ranges = ["*/*", "application/*", "json"];
+    !request.contains("accept")
+        || request.any("accept", &mut |value| {
+            ranges.iter().any(|range| value.contains(range))
+        })
+}
+
+/// The body of an answer that is no response of a backend: problem details
+/// (RFC 9457), or text if the client takes no JSON; its content type first.
+pub fn problem(
+    accepts_json: bool,
+    status: u16,
+    title: &str,
+    detail: &str,
+    reason: &str,
+) -> (&'static str, String) {
+    match accepts_json {
+        true => (
+            "application/problem+json",
+            format!(
+                "{{\"type\":\"about:blank\",\"title\":\"{title}\",\"status\":{status},\
+                 \"detail\":\"{detail}\",\"reason\":\"{reason}\"}}\n"
+            ),
+        ),
+        false => (
+            "text/plain; charset=utf-8",
+            format!("{status} {title}: {detail}\n"),
+        ),
+    }
+}
+
+/// The host in a `Host` field or an authority, without port and without the
+/// brackets of an IPv6 address; none if it is no host.
+pub fn host_without_port(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            let address = host
+                .bytes()
+                .all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
+            if host.is_empty() || !address {
+                return None;
+            }
+            (host, after)
+        }
+        None => {
+            let end = authority.find(':').unwrap_or(authority.len());
+            let (host, port) = authority.split_at(end);
+            // RFC 3986 3.2.2's reg-name.
+            let name = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
+            if host.is_empty() || !host.bytes().all(name) {
+                return None;
+            }
+            (host, port)
+        }
+    };
+    let port_is_valid = match port.strip_prefix(':') {
+        Some(digits) => digits.is_empty() || digits.parse::<u16>().is_ok(),
+        None => port.is_empty(),
+    };
+    port_is_valid.then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_answer_tells_a_size() {
+        let of = |status, fields: &[(&str, &str)]| probed_size(status, fields);
+        assert_eq!(of(200, &[("content-length", "12")]), Some(12));
+        assert_eq!(of(200, &[("content-length", "0")]), Some(0));
+        assert_eq!(of(200, &[]), None);
+        assert_eq!(of(405, &[("content-length", "12")]), None);
+        assert_eq!(of(302, &[("content-length", "12")]), None);
+        for wrong in ["", "+1", "-1", "x", "1.5", "99999999999999999999"] {
+            assert_eq!(of(200, &[("content-length", wrong)]), None, "{wrong}");
+        }
+        let two = [("content-length", "1"), ("content-length", "2")];
+        assert_eq!(of(200, &two), None);
+        let both = [("content-length", "1"), ("transfer-encoding", "chunked")];
+        assert_eq!(of(200, &both), None);
+    }
+
+    #[test]
+    fn vary_names_the_fields_that_count() {
+        let vary = ["accept-encoding".to_owned(), "origin".to_owned()];
+        let of = |fields: &[(&str, &str)]| varies_by(&vary, fields);
+        assert_eq!(of(&[]), 0);
+        assert_eq!(of(&[("vary", "Cookie, Origin")]), 0b10);
+        assert_eq!(of(&[("vary", "origin"), ("vary", "Accept-Encoding")]), 0b11);
+        let hasher = KeyHasher::new((1, 2));
+        let values = variant_values(&hasher, &vary, &[("origin", "a")][..]);
+        assert_eq!(values, [0, hasher.value(b"a"), 0, 0]);
+    }
+
+    #[test]
+    fn who_takes_json() {
+        let takes = |fields: &[(&str, &str)]| accepts_json(fields);
+        assert!(takes(&[]));
+        assert!(!takes(&[("accept", "text/html")]));
+        assert!(takes(&[("accept", "text/html"), ("accept", "*/*;q=0.1")]));
+    }
+}

@@ -1,0 +1,181 @@
+//! An Envoy filter's configuration.
+
+use std::collections::HashMap;
+
+use super::{catalogue, classes, clusters, count, policy, routes, size, time};
+use crate::containers::Or;
+use crate::diagnostic::Reporter;
+use crate::raw;
+use crate::resolved::*;
+
+/// The whole; none if there is an error in it, which was reported. Every part
+/// is checked, whatever is wrong with the others.
+pub(crate) fn filter(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Filter> {
+    let classes = classes::resolve(&raw.classes, &raw.class_rules, reporter);
+    let catalogue = match raw.catalogue.get().map(Or::value) {
+        None => None,
+        Some(None) => Some(None),
+        Some(Some(own)) => sizes(own, reporter).map(Some),
+    };
+    let uplink = raw.uplink.get().and_then(|own| uplink(own, reporter));
+    let admission = raw.admission.get().and_then(classes::admission);
+    let clusters = groups(raw, reporter);
+    if let (Some(uplink), Some(admission)) = (&uplink, &admission) {
+        warn_unpaced(raw, uplink, admission, reporter);
+    }
+    Some(Filter {
+        classes: classes?,
+        catalogue: catalogue?,
+        uplink: uplink?,
+        admission: admission?,
+        clusters: clusters?,
+        response_header: raw.response_header.get()?.value().map(|n| n.0.clone()),
+    })
+}
+
+fn uplink(raw: &raw::FilterUplink, reporter: &mut Reporter<'_>) -> Option<FilterUplink> {
+    let policy = raw.policy.get().and_then(|own| policy(own, reporter));
+    Some(FilterUplink {
+        rate_bits_per_s: raw.rate.get()?.value().map(|rate| rate.0),
+        policy: policy?,
+        max_flows: count(&raw.max_flows)?,
+    })
+}
+
+/// Warns of keys that order the uplink where nothing is paced.
+fn warn_unpaced(
+    raw: &raw::Filter,
+    uplink: &FilterUplink,
+    admission: &Admission,
+    reporter: &mut Reporter<'_>,
+) {
+    if uplink.rate_bits_per_s.is_some() {
+        return;
+    }
+    let help = "give `uplink.rate` the link's rate, such as 10mbit";
+    classes::warn_keys(&raw.classes, help, reporter);
+    if admission.channel.is_some()
+        && let Some(own) = raw.admission.get()
+    {
+        let message = "`channel` has no effect on this uplink".to_owned();
+        reporter.warning(&own.channel.span, message, Some(help.to_owned()));
+    }
+}
+
+fn sizes(raw: &raw::FilterCatalogue, reporter: &mut Reporter<'_>) -> Option<FilterCatalogue> {
+    let vary = catalogue::vary(&raw.vary, reporter);
+    let listed = |own: &raw::ListedSize| {
+        Some(ListedSize {
+            host: own.host.optional()?.map(|host| host.0.clone()),
+            target: own.path.get()?.0.clone(),
+            bytes: own.bytes.copied()?.0,
+        })
+    };
+    Some(FilterCatalogue {
+        max_bytes: super::bytes(&raw.max_size)?,
+        ttl: time(&raw.ttl)?,
+        vary: vary?,
+        manifest: super::each(&raw.manifest, listed)?,
+        estimator: catalogue::estimator(&raw.estimator)?,
+    })
+}
+
+fn groups(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Vec<FilterCluster>> {
+    let mut out = Some(Vec::new());
+    let mut reachable = Vec::new();
+    for (name, field) in raw.clusters.optional()?.map_or(&[][..], |named| &named.0) {
+        let own = field.get();
+        let matches = own.and_then(|own| routes::route_match(own.matches.get()?, reporter));
+        if let Some(matches) = &matches {
+            routes::check_reachable("cluster", matches, &name.span, &mut reachable, reporter);
+        }
+        let name = name.get().map_or("", String::as_str);
+        let resolved = own.and_then(|own| group(name, own, matches?, reporter));
+        match (resolved, &mut out) {
+            (Some(group), Some(list)) if !name.is_empty() => list.push(group),
+            _ => out = None,
+        }
+    }
+    out
+}
+
+fn group(
+    name: &str,
+    raw: &raw::FilterCluster,
+    matches: RouteMatch,
+    reporter: &mut Reporter<'_>,
+) -> Option<FilterCluster> {
+    let pools = pools(raw, reporter)?;
+    let ranges: Vec<_> = pools.iter().map(|pool| pool.size_range).collect();
+    let (dispatch, hash_key) = clusters::dispatch(&raw.dispatch, &ranges, reporter)?;
+    let wait_queue = clusters::wait_queue(&raw.wait_queue, &dispatch, reporter)?;
+    let max_requests = raw.max_requests.get()?.value();
+    Some(FilterCluster {
+        name: name.to_owned(),
+        matches,
+        header: raw.header.get()?.0.clone(),
+        wait_queue,
+        dispatch,
+        hash_key,
+        max_requests: max_requests.map_or(usize::MAX, |bound| size(bound.0)),
+        head_probe: match raw.head_probe.get()?.value() {
+            None => None,
+            Some(own) => Some(probe(own, &pools)?),
+        },
+        pools,
+    })
+}
+
+fn probe(raw: &raw::FilterProbe, pools: &[Pool]) -> Option<FilterProbe> {
+    let cluster = raw.cluster.optional()?.map(|name| name.0.clone());
+    Some(FilterProbe {
+        cluster: cluster.or_else(|| Some(pools.first()?.name.clone()))?,
+        bounds: HeadProbe {
+            budget: time(&raw.budget)?,
+            timeout: time(&raw.timeout)?,
+            max_concurrent: count(&raw.max_concurrent)?,
+            negative_ttl: raw.negative_ttl.copied()?.0,
+            max_bytes: super::bytes(&raw.max_size)?,
+        },
+    })
+}
+
+fn pools(raw: &raw::FilterCluster, reporter: &mut Reporter<'_>) -> Option<Vec<Pool>> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut out = Some(Vec::new());
+    for field in &raw.pools.get()?.0 {
+        let resolved = field.get().and_then(|own| pool(own, &mut seen, reporter));
+        match (resolved, &mut out) {
+            (Some(pool), Some(list)) => list.push(pool),
+            _ => out = None,
+        }
+    }
+    out
+}
+
+fn pool(
+    raw: &raw::Pool,
+    seen: &mut HashMap<String, usize>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Pool> {
+    let (name, parameters) = match raw {
+        raw::Pool::Name(name) => (name, None),
+        raw::Pool::Parameters(own) => (&own.name, Some(own)),
+    };
+    let pool = Pool {
+        name: name.get()?.0.clone(),
+        weight: parameters.map_or(Some(1), |own| u32::try_from(own.weight.copied()?.0).ok())?,
+        size_range: parameters.map_or(Some(None), |own| {
+            clusters::size_range(&own.size_range, reporter)
+        })?,
+        reserved: parameters.map_or(Some(false), |own| Some(own.reserved.copied()?.0))?,
+    };
+    if let Some(first) = seen.insert(pool.name.clone(), name.span.start) {
+        let line = reporter.line_of(first);
+        let message = format!("the pool {} is given twice", pool.name);
+        let help = format!("it is first given on line {line}: use `weight` for a larger share");
+        reporter.error(&name.span, message, Some(help));
+        return None;
+    }
+    Some(pool)
+}

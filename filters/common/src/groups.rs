@@ -1,0 +1,140 @@
+//! Groups of Envoy's clusters: who is served where, who waits, who is refused.
+//!
+//! The decisions are [`sprat_scheduler::station`]'s; here they find their
+//! streams. Each worker has stations of its own: `max_requests` counts the
+//! requests of one worker.
+
+use std::time::Duration;
+
+use sprat_config::resolved::{Admission, Class, FilterCluster, HashKey};
+use sprat_config::stations::{SizeUse, station_config};
+use sprat_scheduler::dispatch::{EndpointSpec, stable_hash};
+use sprat_scheduler::station::{Arrival, Event, Refusal, Station, Ticket, Verdict};
+use sprat_scheduler::{Size, Time};
+
+use crate::host::StreamId;
+
+/// A group and its station.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) config: FilterCluster,
+    station: Station,
+    /// By [`Ticket::index`]: who waits.
+    holders: Vec<Option<StreamId>>,
+    pub(crate) wants_size: bool,
+}
+
+/// What has become of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Placed {
+    /// To the pool of this index.
+    Pool(Ticket, usize),
+    /// It waits.
+    Waits(Ticket),
+    /// Turned away.
+    Refused(Refusal),
+}
+
+impl Group {
+    pub(crate) fn new(config: &FilterCluster, classes: &[Class], admission: &Admission) -> Self {
+        let spec = |pool: &sprat_config::resolved::Pool| EndpointSpec {
+            weight: pool.weight,
+            reserved: pool.reserved,
+            size_range: pool.size_range,
+            identity: stable_hash(&[pool.name.as_bytes()]),
+        };
+        let pools = config.pools.iter().map(spec).collect();
+        let (dispatch, queue) = (&config.dispatch, &config.wait_queue);
+        let station = station_config(
+            (pools, config.max_requests),
+            dispatch,
+            queue,
+            Duration::ZERO,
+            classes,
+            admission,
+        );
+        let size_use = SizeUse::of(dispatch, config.max_requests, queue, classes, admission);
+        Self {
+            station: Station::new(station),
+            holders: Vec::new(),
+            wants_size: size_use.ever(),
+            config: config.clone(),
+        }
+    }
+
+    /// What affinity goes by, for a request.
+    pub(crate) fn hash(&self, client: Option<std::net::IpAddr>, host: &str, target: &str) -> u64 {
+        if !self.config.dispatch.has_affinity() {
+            return 0;
+        }
+        match (self.config.hash_key, client) {
+            (HashKey::Client, Some(client)) => stable_hash(&[client.to_string().as_bytes()]),
+            (HashKey::Client, None) => 0,
+            (HashKey::Url, _) => stable_hash(&[host.as_bytes(), target.as_bytes()]),
+        }
+    }
+
+    /// A request has come.
+    pub(crate) fn arrive(&mut self, now: Time, id: StreamId, arrival: &Arrival) -> Placed {
+        match self.station.arrive(now, arrival) {
+            Verdict::Start { ticket, endpoint } => Placed::Pool(ticket, endpoint),
+            Verdict::Refuse(refusal) => Placed::Refused(refusal),
+            Verdict::Wait { ticket } => {
+                let index = ticket.index();
+                if self.holders.len() <= index {
+                    self.holders.resize(index + 1, None);
+                }
+                self.holders[index] = Some(id);
+                Placed::Waits(ticket)
+            }
+        }
+    }
+
+    /// What has become of one that waited; to be asked until `None` after each
+    /// other call.
+    pub(crate) fn poll(&mut self) -> Option<(StreamId, Placed)> {
+        loop {
+            let (ticket, placed) = match self.station.poll()? {
+                Event::Started { ticket, endpoint } => (ticket, Placed::Pool(ticket, endpoint)),
+                Event::Refused { ticket, refusal } => (ticket, Placed::Refused(refusal)),
+            };
+            let holder = self.holders.get_mut(ticket.index()).and_then(Option::take);
+            if let Some(id) = holder {
+                return Some((id, placed));
+            }
+        }
+    }
+
+    /// More is known of the size of a request in service.
+    pub(crate) fn resize(&mut self, ticket: Ticket, size: Size) {
+        self.station.resize(ticket, size);
+    }
+
+    /// A response is over.
+    pub(crate) fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
+        self.station.finish(now, ticket, bytes);
+    }
+
+    /// A request is over without a response, or its client has gone.
+    pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) {
+        if let Some(holder) = self.holders.get_mut(ticket.index()) {
+            *holder = None;
+        }
+        self.station.cancel(now, ticket);
+    }
+
+    /// Turns away those whose time is up.
+    pub(crate) fn expire(&mut self, now: Time) {
+        self.station.expire(now);
+    }
+
+    /// When to call [`Group::expire`] next.
+    pub(crate) fn next_wakeup(&self) -> Option<Time> {
+        self.station.next_wakeup()
+    }
+
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.station.waiting()
+    }
+}

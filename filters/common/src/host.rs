@@ -1,0 +1,49 @@
+//! What a filter asks of the host that it runs in.
+
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::metrics::{Counter, Gauge};
+
+/// A stream, as the host numbers them.
+pub type StreamId = u64;
+
+/// The calls that a filter makes. None of them blocks, and none calls the
+/// filter back before it has returned.
+pub trait Host {
+    /// The value of a key that all workers share, and its version; the version
+    /// alone if it has none.
+    fn shared(&mut self, key: &str) -> (Option<Vec<u8>>, u32);
+
+    /// Sets such a value; false if it is no longer of this version.
+    fn set_shared(&mut self, key: &str, value: &[u8], version: u32) -> bool;
+
+    /// Sets a field of a request's head, which is held or at hand.
+    fn set_request_field(&mut self, id: StreamId, name: &str, value: &str);
+
+    /// Sets a field of a response's head, which is held or at hand.
+    fn set_response_field(&mut self, id: StreamId, name: &str, value: &str);
+
+    /// Lets a held request go on; its client may have gone meanwhile.
+    fn resume_request(&mut self, id: StreamId);
+
+    /// Lets a held response go on; its client may have gone meanwhile.
+    fn resume_response(&mut self, id: StreamId);
+
+    /// Answers a held request in the backend's place.
+    fn answer(&mut self, id: StreamId, answer: &Answer);
+
+    /// The fields of a request's head, which is held or at hand.
+    fn request_fields(&mut self, id: StreamId) -> Vec<(String, String)>;
+
+    /// Sends a request without a body to one of Envoy's clusters; what it is
+    /// called when [`Filter::probed`](crate::Filter::probed) tells its answer.
+    /// None if it cannot be sent.
+    fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32>;
+
+    /// Adds to a counter.
+    fn count(&mut self, counter: Counter, by: u64);
+
+    /// Sets a gauge.
+    fn gauge(&mut self, gauge: Gauge, value: u64);
+}

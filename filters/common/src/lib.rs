@@ -1,0 +1,25 @@
+//! What Sprat's Envoy filters do, whatever host they run in: classes, the
+//! catalogue of sizes, admission, waiting, dispatch, and the order in which
+//! responses are released.
+//!
+//! Sans-IO: [`Filter`] is told what happens to a stream, with `now`, and acts
+//! through a [`Host`]. The decisions are `sprat-scheduler`'s. Nothing blocks;
+//! [`Filter::next_wakeup`] says when [`Filter::tick`] is to be called, and
+//! asks for no call while nothing waits.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod filter;
+mod groups;
+mod host;
+pub mod metrics;
+mod probing;
+mod release;
+mod sizes;
+mod stream;
+
+pub use answer::Answer;
+pub use filter::{Filter, RequestHead, ResponseHead, Step};
+pub use host::{Host, StreamId};
+pub use sizes::Source;

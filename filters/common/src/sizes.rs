@@ -1,0 +1,364 @@
+//! What is known of sizes before a response begins: what this worker has
+//! learnt, the configuration's manifest, what the workers share, and estimates
+//! by kind, in this order.
+//!
+//! Shared are buckets of sixteen entries under keys of a fixed number, so that
+//! neither clients nor time can make them grow. A worker looks there for what
+//! it does not know itself, and writes what is new to it.
+
+use sprat_config::fields::{Fields, variant_values, varies_by};
+use sprat_config::resolved::{FilterCatalogue, HostPattern};
+use sprat_scheduler::Size;
+use sprat_scheduler::catalogue::{
+    Estimator, Groups, Key, KeyHasher, Known, Packed, Resource, Table, WIDEST_SPLIT,
+};
+
+use crate::host::Host;
+use crate::metrics::Counter;
+
+/// Where a size comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Earlier responses that this worker has seen.
+    Learnt,
+    /// Earlier responses that another worker has seen.
+    Shared,
+    /// The configuration's manifest.
+    Manifest,
+    /// A HEAD request to a pool.
+    HeadProbe,
+    /// Other responses of the same kind.
+    Estimator,
+    /// Nobody knows it.
+    Unknown,
+}
+
+impl Source {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::Learnt,
+        Self::Shared,
+        Self::Manifest,
+        Self::HeadProbe,
+        Self::Estimator,
+        Self::Unknown,
+    ];
+
+    /// A word for metrics and the response's header field.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Learnt => "learnt",
+            Self::Shared => "shared",
+            Self::Manifest => "manifest",
+            Self::HeadProbe => "head_probe",
+            Self::Estimator => "estimator",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a request asks for, as far as sizes go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) resource: Resource,
+    groups: Groups,
+    group: usize,
+}
+
+/// How far a size is trusted that somebody else wrote down.
+const WRITTEN_DOWN: f32 = 0.9;
+
+/// A size that somebody else wrote down: files change, and backends compress.
+pub(crate) fn written_down(bytes: u64) -> Size {
+    let confidence = WRITTEN_DOWN;
+    Known { bytes, confidence }.into()
+}
+
+/// A table of one set of sixteen entries.
+const BUCKET_TABLE_BYTES: usize = 288;
+
+/// An entry in a shared bucket: two words, and whether it was asked for again.
+const ENTRY_BYTES: usize = 17;
+
+/// What a shared bucket takes of memory, key and bookkeeping included.
+const BUCKET_BYTES: usize = 16 * ENTRY_BYTES + 128;
+
+/// Under which the keys' secret is shared.
+const SECRET: &str = "sprat.secret";
+
+/// Attempts at a write that other workers come before.
+const ATTEMPTS: usize = 3;
+
+/// The catalogue as one worker has it.
+#[derive(Debug)]
+pub(crate) struct Sizes {
+    vary: Vec<String>,
+    hasher: KeyHasher,
+    learnt: Table,
+    ttl_s: u32,
+    buckets: usize,
+    /// Ascending; by host and target, or by target alone.
+    manifest: Vec<(Key, u64)>,
+    /// Of hosts below a name.
+    below: Vec<(HostPattern, Key, u64)>,
+    estimator: Option<Estimator>,
+}
+
+impl Sizes {
+    /// Of these parameters; `seed` is the secret of the keys if no worker has
+    /// set one.
+    pub(crate) fn new(config: &FilterCatalogue, seed: (u64, u64), host: &mut dyn Host) -> Self {
+        let hasher = KeyHasher::new(shared_secret(seed, host));
+        let ttl_s = u32::try_from(config.ttl.as_secs()).unwrap_or(u32::MAX);
+        let (mut manifest, mut below) = (Vec::new(), Vec::new());
+        for listed in &config.manifest {
+            match &listed.host {
+                None => manifest.push((hasher.url("", "", &listed.target), listed.bytes)),
+                Some(HostPattern::Exact(name)) => {
+                    manifest.push((hasher.url("", name, &listed.target), listed.bytes));
+                }
+                Some(suffix @ HostPattern::Suffix(_)) => {
+                    let key = hasher.url("", "", &listed.target);
+                    below.push((suffix.clone(), key, listed.bytes));
+                }
+            }
+        }
+        manifest.sort_by_key(|(key, _)| *key);
+        Self {
+            vary: config.vary.clone(),
+            hasher,
+            learnt: Table::new(config.max_bytes, ttl_s.max(1)),
+            ttl_s: ttl_s.max(1),
+            buckets: (config.max_bytes / BUCKET_BYTES).min(WIDEST_SPLIT),
+            manifest,
+            below,
+            estimator: config.estimator.clone().map(Estimator::new),
+        }
+    }
+
+    /// What a request asks for; `target` is its path and query, and `group`
+    /// the number of what it is dispatched by.
+    pub(crate) fn asked(
+        &self,
+        group: usize,
+        host: &str,
+        target: &str,
+        request: &(impl Fields + ?Sized),
+    ) -> Asked {
+        let path = target.split('?').next().unwrap_or(target);
+        Asked {
+            resource: Resource {
+                url: self.hasher.url("", host, target),
+                values: variant_values(&self.hasher, &self.vary, request),
+            },
+            groups: Groups::new(group, path),
+            group,
+        }
+    }
+
+    /// What is known of the size of the response to a request, and who knows
+    /// it.
+    pub(crate) fn look_up(
+        &mut self,
+        asked: &Asked,
+        (name, target): (&str, &str),
+        now_s: u32,
+        host: &mut dyn Host,
+    ) -> (Size, Source) {
+        if let Some(known) = self.learnt.look_up(&asked.resource, now_s) {
+            return (known.into(), Source::Learnt);
+        }
+        if let Some(bytes) = self.listed(name, target) {
+            return (written_down(bytes), Source::Manifest);
+        }
+        if let Some(known) = self.ask_others(&asked.resource, now_s, host) {
+            return (known.into(), Source::Shared);
+        }
+        self.estimate(asked)
+    }
+
+    /// What responses of the same kind amount to.
+    pub(crate) fn estimate(&self, asked: &Asked) -> (Size, Source) {
+        let estimator = self.estimator.as_ref();
+        match estimator.and_then(|own| own.estimate(&asked.groups)) {
+            Some(known) => (known.into(), Source::Estimator),
+            None => (Size::Unknown, Source::Unknown),
+        }
+    }
+
+    fn listed(&self, name: &str, target: &str) -> Option<u64> {
+        if self.manifest.is_empty() && self.below.is_empty() {
+            return None;
+        }
+        let path = target.split('?').next().unwrap_or(target);
+        let any = |text: &str| self.hasher.url("", "", text);
+        for text in [target, path] {
+            for key in [self.hasher.url("", name, text), any(text)] {
+                if let Ok(at) = self.manifest.binary_search_by_key(&key, |(own, _)| *own) {
+                    return Some(self.manifest[at].1);
+                }
+            }
+        }
+        let keys = [any(target), any(path)];
+        let mut below = self.below.iter();
+        let fits = below.find(|(host, key, _)| keys.contains(key) && host.matches(name));
+        fits.map(|(.., bytes)| *bytes)
+    }
+
+    /// What another worker has learnt; this one knows it from now on.
+    fn ask_others(
+        &mut self,
+        resource: &Resource,
+        now_s: u32,
+        host: &mut dyn Host,
+    ) -> Option<Known> {
+        let key = self.bucket_key(resource)?;
+        let (value, _) = host.shared(&key);
+        let mut bucket = self.bucket(value.as_deref().unwrap_or_default(), now_s);
+        let known = bucket.look_up(resource, now_s)?;
+        let entries: Vec<(Packed, bool)> = bucket.entries(now_s).collect();
+        let own = entries
+            .iter()
+            .find(|(packed, _)| packed.key() == resource.url);
+        let variant = own.map_or(resource.url, |(own, _)| resource.variant(own.fields()));
+        for (packed, again) in entries {
+            if [resource.url, variant].contains(&packed.key()) {
+                self.learnt.restore(packed, again, now_s);
+            }
+        }
+        Some(known)
+    }
+
+    /// Remembers the size of a response whose head has these fields, and tells
+    /// the others if it is news.
+    pub(crate) fn learn(
+        &mut self,
+        asked: &Asked,
+        response: &(impl Fields + ?Sized),
+        bytes: u64,
+        now_s: u32,
+        host: &mut dyn Host,
+    ) {
+        let fields = varies_by(&self.vary, response);
+        self.observe(&self.kind(asked, response), bytes);
+        self.note(asked, fields, bytes, now_s, host);
+    }
+
+    /// What a response's head tells of its kind and of its variants.
+    pub(crate) fn lesson(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> (Asked, u8) {
+        let kind = Asked {
+            groups: self.kind(asked, response),
+            ..*asked
+        };
+        (kind, varies_by(&self.vary, response))
+    }
+
+    /// Remembers a size by what its response's head had told.
+    pub(crate) fn learn_late(
+        &mut self,
+        (asked, fields): &(Asked, u8),
+        bytes: u64,
+        now_s: u32,
+        host: &mut dyn Host,
+    ) {
+        self.observe(&asked.groups, bytes);
+        self.note(asked, *fields, bytes, now_s, host);
+    }
+
+    fn kind(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> Groups {
+        let mut groups = asked.groups;
+        response.any("content-type", &mut |text| {
+            groups = asked.groups.with_content_type(asked.group, text);
+            true
+        });
+        groups
+    }
+
+    fn observe(&mut self, groups: &Groups, bytes: u64) {
+        if let Some(estimator) = &mut self.estimator {
+            estimator.observe(groups, bytes);
+        }
+    }
+
+    fn note(&mut self, asked: &Asked, fields: u8, bytes: u64, now_s: u32, host: &mut dyn Host) {
+        let resource = &asked.resource;
+        let before = self.learnt.look_up(resource, now_s);
+        self.learnt.learn(resource, bytes, fields, now_s);
+        if before.is_none_or(|known| known.bytes != bytes) {
+            self.tell_others(resource, bytes, fields, now_s, host);
+        }
+    }
+
+    fn tell_others(
+        &mut self,
+        resource: &Resource,
+        bytes: u64,
+        fields: u8,
+        now_s: u32,
+        host: &mut dyn Host,
+    ) {
+        let Some(key) = self.bucket_key(resource) else {
+            return;
+        };
+        for _ in 0..ATTEMPTS {
+            let (value, version) = host.shared(&key);
+            let mut bucket = self.bucket(value.as_deref().unwrap_or_default(), now_s);
+            bucket.learn(resource, bytes, fields, now_s);
+            let mut packed = Vec::with_capacity(16 * ENTRY_BYTES);
+            for (entry, again) in bucket.entries(now_s) {
+                entry
+                    .0
+                    .iter()
+                    .for_each(|word| packed.extend(word.to_le_bytes()));
+                packed.push(u8::from(again));
+            }
+            if host.set_shared(&key, &packed, version) {
+                host.count(Counter::Shared, 1);
+                return;
+            }
+            host.count(Counter::Conflicts, 1);
+        }
+    }
+
+    fn bucket_key(&self, resource: &Resource) -> Option<String> {
+        let part = |buckets| Table::part_of(resource.url, buckets);
+        (self.buckets > 0).then(|| format!("sprat.size.{}", part(self.buckets)))
+    }
+
+    /// A bucket as a table; what is not one's own writing is left out.
+    fn bucket(&self, value: &[u8], now_s: u32) -> Table {
+        let mut table = Table::new(BUCKET_TABLE_BYTES, self.ttl_s);
+        for entry in value.chunks_exact(ENTRY_BYTES).take(16) {
+            let word = |at: usize| entry[at..at + 8].try_into().map(u64::from_le_bytes);
+            if let (Ok(first), Ok(second)) = (word(0), word(8)) {
+                table.restore(Packed([first, second]), entry[16] != 0, now_s);
+            }
+        }
+        table
+    }
+}
+
+/// The secret that all workers make keys with: the first one's.
+fn shared_secret(seed: (u64, u64), host: &mut dyn Host) -> (u64, u64) {
+    let parse = |value: &[u8]| {
+        let word = |at: usize| {
+            value
+                .get(at..at + 8)?
+                .try_into()
+                .map(u64::from_le_bytes)
+                .ok()
+        };
+        Some((word(0)?, word(8)?))
+    };
+    for _ in 0..ATTEMPTS {
+        let (value, version) = host.shared(SECRET);
+        if let Some(secret) = value.as_deref().and_then(parse) {
+            return secret;
+        }
+        let own = [seed.0.to_le_bytes(), seed.1.to_le_bytes()].concat();
+        if host.set_shared(SECRET, &own, version) {
+            return seed;
+        }
+    }
+    seed
+}

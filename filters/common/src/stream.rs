@@ -1,0 +1,68 @@
+//! What a filter remembers of a stream.
+
+use sprat_config::classify::Later;
+use sprat_scheduler::station::Ticket;
+use sprat_scheduler::{Size, Time};
+
+use crate::answer::Form;
+use crate::sizes::{Asked, Source};
+
+/// A request and its response.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) class: usize,
+    /// Rules that look at the response.
+    pub(crate) later: Option<Later>,
+    /// What it asks for, if sizes are looked up.
+    pub(crate) asked: Option<Asked>,
+    /// What is known of the response's size, and who knows it.
+    pub(crate) size: Size,
+    pub(crate) source: Source,
+    pub(crate) method: Method,
+    pub(crate) group: Option<usize>,
+    pub(crate) hash: u64,
+    pub(crate) random: u64,
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) phase: Phase,
+    pub(crate) arrived: Time,
+    /// When it was let go to a pool.
+    pub(crate) started: Time,
+    /// How it wants to be refused.
+    pub(crate) form: Form,
+    /// Bytes of the response's body so far.
+    pub(crate) received: u64,
+    /// What the response's end will teach: its kind, and by which fields it
+    /// varies.
+    pub(crate) lesson: Option<(Asked, u8)>,
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// A probe is to tell its size.
+    Probing,
+    /// It waits for a pool.
+    Waiting,
+    /// It has gone on.
+    Passed,
+    /// It was answered here.
+    Answered,
+}
+
+/// As far as methods matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Head,
+    Other,
+}
+
+impl Method {
+    pub(crate) fn of(method: &str) -> Self {
+        match method {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The order in which heads of responses are released.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::host::{Did, Shared, Worker};
+
+const PACED: &str = "{catalogue: off, uplink: {rate: 10mbit}}";
+
+/// A response of so many bytes: its stream, and whether its head is held.
+fn response(worker: &mut Worker, bytes: u64) -> (u64, bool) {
+    let (id, _) = worker.get("/", &[]);
+    let held = worker.head(id, bytes);
+    (id, held)
+}
+
+#[test]
+fn small_ones_go_as_fast_as_the_link_carries_them_the_smallest_first() {
+    let mut worker = Worker::new(PACED);
+    // 12 ms of the link each: 8 are made up for, and 4 lent.
+    assert!(!response(&mut worker, 14_000).1);
+    assert!(!response(&mut worker, 14_000).1);
+    let (second, held) = response(&mut worker, 12_000);
+    assert!(held);
+    let (third, held) = response(&mut worker, 100);
+    assert!(held);
+    assert!(worker.filter.next_wakeup().unwrap() > worker.now);
+    worker.did();
+    worker.now = worker.filter.next_wakeup().unwrap();
+    worker.tick();
+    assert_eq!(worker.did(), [Did::Response(third), Did::Response(second)]);
+    assert_eq!(worker.filter.next_wakeup(), None);
+}
+
+#[test]
+fn of_large_ones_one_at_a_time_and_small_ones_beside_it() {
+    let mut worker = Worker::new(PACED);
+    let (first, held) = response(&mut worker, 1 << 20);
+    assert!(!held);
+    let (largest, held) = response(&mut worker, 4 << 20);
+    assert!(held);
+    let (larger, held) = response(&mut worker, 2 << 20);
+    assert!(held);
+    let (_, held) = response(&mut worker, 1_000);
+    assert!(!held, "the link is not busy yet");
+    worker.did();
+    worker.finish(first, 1 << 20);
+    assert!(
+        worker.did().is_empty(),
+        "its last bytes are still on the link"
+    );
+    worker.now = worker.now + Duration::from_secs(1);
+    worker.tick();
+    assert_eq!(worker.did(), [Did::Response(larger)]);
+    worker.now = worker.now + Duration::from_secs(2);
+    worker.filter.done(worker.now, larger, &mut worker.host);
+    assert_eq!(worker.did(), [Did::Response(largest)]);
+}
+
+#[test]
+fn workers_share_the_link_and_the_places_of_large_ones() {
+    let shared = Shared::default();
+    let mut first = Worker::sharing(PACED, 1, shared.clone());
+    let mut second = Worker::sharing(PACED, 2, shared);
+    let (large, held) = response(&mut first, 1 << 20);
+    assert!(!held);
+    let (waits, held) = response(&mut second, 1 << 20);
+    assert!(held);
+    for _ in 0..3 {
+        response(&mut first, 16_000);
+    }
+    let (_, held) = response(&mut second, 1_000);
+    assert!(held, "the other worker has filled the link");
+    second.did();
+    first.filter.done(first.now, large, &mut first.host);
+    second.now = second.now + Duration::from_secs(1);
+    second.tick();
+    assert!(second.did().contains(&Did::Response(waits)));
+}
+
+#[test]
+fn a_worker_that_is_gone_keeps_no_place() {
+    let shared = Shared::default();
+    let mut gone = Worker::sharing(PACED, 1, shared.clone());
+    let mut worker = Worker::sharing(PACED, 2, shared);
+    assert!(!response(&mut gone, 1 << 20).1);
+    drop(gone);
+    let (id, held) = response(&mut worker, 1 << 20);
+    assert!(held);
+    worker.now = worker.now + Duration::from_secs(1);
+    worker.tick();
+    assert!(worker.did().is_empty());
+    worker.now = worker.now + Duration::from_secs(1);
+    worker.tick();
+    assert_eq!(worker.did(), [Did::Response(id)]);
+}
+
+#[test]
+fn bodiless_responses_and_those_over_the_bound_pass() {
+    let mut worker = Worker::new("{catalogue: off, uplink: {rate: 1kbit, max_flows: 1}}");
+    assert!(!response(&mut worker, 1_000_000).1);
+    assert!(!response(&mut worker, 0).1);
+    assert!(!response(&mut worker, 1_000_000).1);
+    assert_eq!(worker.counted("sprat.unscheduled"), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+
+    /// Whatever comes, goes and is reset: each held head is let go once, if its
+    /// client stays; and nothing is left waiting.
+    #[test]
+    fn no_head_is_held_for_ever(
+        steps in prop::collection::vec((0u64..300_000, 0u64..20, 0u8..8), 1..120),
+    ) {
+        let mut worker = Worker::new(PACED);
+        let mut held: Vec<(u64, u64)> = Vec::new();
+        let mut open: Vec<(u64, u64)> = Vec::new();
+        let settle = |worker: &mut Worker, held: &mut Vec<(u64, u64)>, open: &mut Vec<(u64, u64)>| {
+            for did in worker.did() {
+                if let Did::Response(id) = did {
+                    let at = held.iter().position(|(own, _)| *own == id);
+                    open.push(held.remove(at.expect("it was held")));
+                }
+            }
+        };
+        for (bytes, later, what) in steps {
+            worker.now = worker.now + Duration::from_millis(later);
+            match what {
+                0 if !held.is_empty() => {
+                    let (id, _) = held.swap_remove(0);
+                    worker.filter.done(worker.now, id, &mut worker.host);
+                }
+                1..=3 if !open.is_empty() => {
+                    let (id, bytes) = open.swap_remove(0);
+                    worker.finish(id, bytes);
+                }
+                _ => {
+                    let (id, is_held) = response(&mut worker, bytes);
+                    if is_held { &mut held } else { &mut open }.push((id, bytes));
+                }
+            }
+            settle(&mut worker, &mut held, &mut open);
+        }
+        for _ in 0..2_000 {
+            worker.now = worker.now + Duration::from_millis(10);
+            worker.tick();
+            settle(&mut worker, &mut held, &mut open);
+            for (id, bytes) in std::mem::take(&mut open) {
+                worker.finish(id, bytes);
+            }
+            settle(&mut worker, &mut held, &mut open);
+        }
+        prop_assert!(held.is_empty(), "{held:?}");
+        prop_assert_eq!(worker.filter.next_wakeup(), None);
+    }
+}

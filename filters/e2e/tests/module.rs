@@ -1,0 +1,298 @@
+//! The dynamic module in a real Envoy.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, Response, cdylib, origin, soak};
+
+/// Envoy's name of the module, after `lib` and before `.so`.
+const NAME: &str = "sprat_envoy";
+
+/// What Envoy puts before a module's own counters.
+const STATS: &str = "dynamicmodulescustom.";
+
+/// A bootstrap whose filter has this configuration.
+fn bootstrap(config: &Value) -> Bootstrap {
+    with_module(Bootstrap::new(&[origin().expect("an origin")]), config)
+}
+
+fn with_module(mut bootstrap: Bootstrap, config: &Value) -> Bootstrap {
+    let library: PathBuf = cdylib("sprat-envoy-module").expect("the module builds");
+    let directory = library
+        .parent()
+        .expect("a file is in a directory")
+        .to_string_lossy()
+        .into_owned();
+    bootstrap
+        .environment
+        .push(("ENVOY_DYNAMIC_MODULES_SEARCH_PATH".to_owned(), directory));
+    bootstrap.http_filter(filter(config))
+}
+
+fn filter(config: &Value) -> Value {
+    json!({
+        "name": "sprat",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
+            "dynamic_module_config": {"name": NAME},
+            "filter_name": "sprat",
+            "filter_config": {
+                "@type": "type.googleapis.com/google.protobuf.Struct",
+                "value": config,
+            },
+        },
+    })
+}
+
+fn paced(rate: &str) -> Value {
+    json!({"uplink": {"rate": rate}})
+}
+
+async fn counter(envoy: &Envoy, name: &str) -> u64 {
+    let stats = envoy.stats().await.expect("stats");
+    let name = format!("{STATS}{name}");
+    *stats.get(&name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// Nothing is left behind, nothing went wrong on the way.
+async fn ends_well(envoy: Envoy) {
+    envoy
+        .wait_for_stat("http.main.downstream_rq_active", |active| active == 0)
+        .await
+        .expect("every stream ends");
+    assert_eq!(counter(&envoy, "sprat_panics_total").await, 0);
+    envoy.stop().await.expect("an end in order");
+}
+
+#[tokio::test]
+async fn it_loads_without_a_warning() {
+    let envoy = Envoy::start(&bootstrap(&json!({}))).await.unwrap();
+    let log = envoy.log();
+    assert!(log.contains("Dynamic module ABI version"), "{log}");
+    assert!(log.contains("matched"), "{log}");
+    assert!(!log.contains("deprecated. Please recompile"), "{log}");
+    let address = envoy.listener("main").await.unwrap();
+    let client = Client::connect(address, Protocol::Http1).await.unwrap();
+    let path = "/size/100000/a";
+    client.get(path).await.unwrap().check(path).unwrap();
+    assert_eq!(counter(&envoy, "sprat_responses_scheduled_total").await, 0);
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
+async fn a_bad_configuration_is_refused_with_its_place() {
+    for (config, said) in [
+        (json!({"uplink": {"rate": "10mbi"}}), "10mbi"),
+        (json!({"uplink": {"rte": "10mbit"}}), "did you mean `rate`"),
+        (json!({"uplink": {"rate": "auto"}}), "auto"),
+    ] {
+        let error = Envoy::start(&bootstrap(&config)).await.unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(said), "{said}: {error}");
+        assert!(error.contains("sprat:1:"), "no place: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_of_a_route_is_refused() {
+    let mut bootstrap = bootstrap(&json!({}));
+    bootstrap.routes[0]["typed_per_filter_config"] = json!({"sprat": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute",
+        "dynamic_module_config": {"name": NAME},
+        "per_route_config_name": "sprat",
+    }});
+    let error = Envoy::start(&bootstrap).await.unwrap_err().to_string();
+    assert!(error.contains("routes have no configuration"), "{error}");
+}
+
+#[tokio::test]
+async fn bodies_pass_unchanged_over_both_protocols() {
+    let paths = [
+        "/size/0/a",
+        "/size/1/a",
+        "/size/1448/b",
+        "/size/70000/c",
+        "/size/2000000/d",
+        "/size/70000/e?chunked=1",
+        "/size/0/f?chunked=1",
+    ];
+    for (workers, limits, http2) in [(1, 0, false), (2, 65_536, false), (2, 4_096, true)] {
+        let mut plain = Bootstrap::new(&[origin().unwrap()]).workers(workers);
+        if limits > 0 {
+            plain = plain.buffer_limits(limits);
+        }
+        if http2 {
+            plain = plain.http2_upstreams();
+        }
+        let envoy = Envoy::start(&with_module(plain, &paced("200mbit")))
+            .await
+            .unwrap();
+        let address = envoy.listener("main").await.unwrap();
+        for protocol in Protocol::ALL {
+            let client = Client::connect(address, protocol).await.unwrap();
+            let all = paths.map(|path| client.get(path));
+            for (response, path) in join(all).await.into_iter().zip(paths) {
+                response.unwrap().check(path).unwrap();
+            }
+            let missing = client.get("/nothing").await.unwrap();
+            assert_eq!(missing.status, 404);
+        }
+        assert!(counter(&envoy, "sprat_released_bytes_total").await > 2 * 2_140_000);
+        ends_well(envoy).await;
+    }
+}
+
+/// All of them, at once where the connection can.
+async fn join<const N: usize>(
+    all: [impl Future<Output = anyhow::Result<Response>>; N],
+) -> Vec<anyhow::Result<Response>> {
+    let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<anyhow::Result<Response>>> = (0..N).map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        for (future, done) in all.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let std::task::Poll::Ready(response) = future.as_mut().poll(cx)
+            {
+                *done = Some(response);
+            }
+        }
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn a_small_response_overtakes_a_large_one() {
+    // 2 MB take 3 s at this rate; two workers, one link.
+    let bootstrap = bootstrap(&paced("5mbit")).buffer_limits(16_384).workers(2);
+    let envoy = Envoy::start(&bootstrap).await.unwrap();
+    let address = envoy.listener("main").await.unwrap();
+    let large = tokio::spawn(async move {
+        let client = Client::connect(address, Protocol::Http1).await.unwrap();
+        let path = "/size/2000000/large";
+        client.get(path).await.unwrap().check(path).unwrap();
+    });
+    let name = format!("{STATS}sprat_waits_total");
+    envoy.wait_for_stat(&name, |waits| waits > 2).await.unwrap();
+    for index in 0..8 {
+        let client = Client::connect(address, Protocol::Http1).await.unwrap();
+        let path = format!("/size/500/{index}");
+        client.get(&path).await.unwrap().check(&path).unwrap();
+        assert!(!large.is_finished(), "it was not overtaken");
+    }
+    large.await.unwrap();
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
+async fn a_head_goes_before_a_body_that_does_not_come() {
+    let envoy = Envoy::start(&bootstrap(&paced("10mbit"))).await.unwrap();
+    let address = envoy.listener("main").await.unwrap();
+    for protocol in Protocol::ALL {
+        let client = Client::connect(address, protocol).await.unwrap();
+        let path = "/size/1000/a?fault=stall_body&at=0";
+        let request = http::Request::get(path).body(Default::default()).unwrap();
+        let response = client.send(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+    }
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
+async fn clients_that_leave_while_parked_leave_nothing_behind() {
+    let bootstrap = bootstrap(&paced("1mbit")).buffer_limits(16_384).workers(2);
+    let envoy = Envoy::start(&bootstrap).await.unwrap();
+    let address = envoy.listener("main").await.unwrap();
+    for protocol in Protocol::ALL {
+        let mut clients = Vec::new();
+        for index in 0..50 {
+            let client = Client::connect(address, protocol).await.unwrap();
+            clients.push(tokio::spawn(async move {
+                let _ = client.get(&format!("/size/5000000/{index}")).await;
+            }));
+        }
+        envoy
+            .wait_for_stat("http.main.downstream_rq_active", |active| active >= 50)
+            .await
+            .unwrap();
+        clients.iter().for_each(|client| client.abort());
+        envoy
+            .wait_for_stat("http.main.downstream_rq_active", |active| active == 0)
+            .await
+            .unwrap();
+    }
+    // What they held is free: the link owes them nothing.
+    let client = Client::connect(address, Protocol::Http1).await.unwrap();
+    client.get("/size/500/a").await.unwrap();
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
+async fn a_reload_changes_the_rate_under_streams_that_are_parked() {
+    let mut slow = bootstrap(&paced("500kbit"))
+        .buffer_limits(16_384)
+        .workers(2);
+    slow.listener_by_file = true;
+    let envoy = Envoy::start(&slow).await.unwrap();
+    let address = envoy.listener("main").await.unwrap();
+    // 48 s each at the old rate, twice that together.
+    let parked: Vec<_> = (0..2)
+        .map(|index| {
+            tokio::spawn(async move {
+                let client = Client::connect(address, Protocol::Http1).await.unwrap();
+                let path = format!("/size/3000000/{index}");
+                client.get(&path).await.unwrap().check(&path).unwrap();
+            })
+        })
+        .collect();
+    let name = format!("{STATS}sprat_waits_total");
+    envoy.wait_for_stat(&name, |waits| waits > 2).await.unwrap();
+
+    let mut bad = slow.clone();
+    bad.http_filters = vec![filter(&json!({"uplink": {"rate": "fast"}}))];
+    let error = envoy.replace_listener(&bad).await.unwrap_err().to_string();
+    assert!(error.contains("fast"), "{error}");
+    assert!(parked.iter().all(|client| !client.is_finished()));
+    let client = Client::connect(address, Protocol::Http1).await.unwrap();
+    client.get("/size/100/a").await.unwrap();
+
+    let mut fast = slow.clone();
+    fast.http_filters = vec![filter(&paced("100mbit"))];
+    envoy.replace_listener(&fast).await.unwrap();
+    let address = envoy.listener("main").await.unwrap();
+    let client = Client::connect(address, Protocol::Http1).await.unwrap();
+    client.get("/size/100/a").await.unwrap();
+    // Only at the new rate does this end within the test's patience.
+    for client in parked {
+        let ended = tokio::time::timeout(Duration::from_secs(30), client).await;
+        ended.expect("they go on at the old rate").unwrap();
+    }
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
+async fn the_soak_changes_nothing() {
+    let plain = || Bootstrap::new(&[origin().unwrap()]).for_soak();
+    for plain in [
+        plain(),
+        plain().buffer_limits(65_536).workers(2),
+        plain().http2_upstreams(),
+    ] {
+        let envoy = Envoy::start(&with_module(plain, &paced("1gbit")))
+            .await
+            .unwrap();
+        let address = envoy.listener("main").await.unwrap();
+        let tally = soak(address, 2000, 1_000_000).await.unwrap();
+        assert!(tally.meant > 20 && tally.left > 40, "{tally:?}");
+        assert!(counter(&envoy, "sprat_responses_scheduled_total").await > 1000);
+        ends_well(envoy).await;
+    }
+}

@@ -1,0 +1,88 @@
+//! What a filter asks of Envoy.
+
+use std::sync::Arc;
+
+/// Wakes a stream's filter on its own worker, from any thread.
+pub(crate) trait Wake: Send + Sync {
+    /// The filter's `on_woken` is going to be called, unless the stream ends
+    /// first.
+    fn wake(&self);
+}
+
+/// A map of header fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fields {
+    /// The request's head.
+    Request,
+    /// The response's head.
+    Response,
+}
+
+/// What happens to be counted, each a counter of Envoy's stats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Metric {
+    /// Responses under the scheduler.
+    Scheduled,
+    /// Responses that were to be scheduled and could not: as many were open as
+    /// may be.
+    AtCapacity,
+    /// Bodies (and heads) let go, in bytes.
+    ReleasedBytes,
+    /// Chunks that had to wait for their turn.
+    Waits,
+    /// How long chunks have waited, in microseconds.
+    WaitMicros,
+    /// Panics caught.
+    Panics,
+}
+
+impl Metric {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Scheduled,
+        Self::AtCapacity,
+        Self::ReleasedBytes,
+        Self::Waits,
+        Self::WaitMicros,
+        Self::Panics,
+    ];
+
+    /// The name in Envoy's stats.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "sprat_responses_scheduled_total",
+            Self::AtCapacity => "sprat_responses_at_capacity_total",
+            Self::ReleasedBytes => "sprat_released_bytes_total",
+            Self::Waits => "sprat_waits_total",
+            Self::WaitMicros => "sprat_wait_us_total",
+            Self::Panics => "sprat_panics_total",
+        }
+    }
+}
+
+/// One stream, as Envoy shows it during a hook.
+pub(crate) trait Host {
+    /// The first value of a field. Names are in lower case.
+    fn field(&self, fields: Fields, name: &str) -> Option<&[u8]>;
+
+    /// Names and values of the response's head, and how many fields it has.
+    fn response_head_bytes(&self) -> (u64, u64);
+
+    /// Bytes of body that this hook brings.
+    fn received_bytes(&self) -> u64;
+
+    /// Bytes of body held back earlier.
+    fn held_bytes(&self) -> u64;
+
+    /// Envoy's number of the client's connection, which never comes again.
+    fn connection(&self) -> Option<u64>;
+
+    /// The client speaks HTTP/2 or HTTP/3.
+    fn is_multiplexed(&self) -> bool;
+
+    /// Something that wakes this stream's filter.
+    fn waker(&self) -> Arc<dyn Wake>;
+
+    /// Adds to a counter.
+    fn count(&self, metric: Metric, by: u64);
+}

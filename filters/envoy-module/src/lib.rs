@@ -1,0 +1,28 @@
+//! Sprat inside Envoy: a dynamic module.
+//!
+//! An HTTP filter that holds the chunks of responses back and lets them go in
+//! the order and at the pace that the core's `Egress` grants, one scheduler
+//! for all of Envoy's workers. Envoy's side of the boundary is `abi`, the only
+//! module here with `unsafe` code; everything else is safe Rust above the
+//! trait `Host`, and is tested with a host that is made up.
+//!
+//! ```text
+//! hook -> abi -> filter (one for each stream) -> link (one for all) -> core
+//! ```
+//!
+//! Nothing here blocks a worker, and a panic never crosses the boundary: it is
+//! caught and counted, and its stream goes on unscheduled.
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod abi;
+mod filter;
+mod head;
+mod host;
+mod link;
+mod module;
+mod timer;
+
+#[cfg(test)]
+mod fake;

@@ -1,0 +1,220 @@
+use super::*;
+use crate::fake::Bell;
+
+const MBIT: u64 = 1_000_000;
+
+fn at(micros: u64) -> Time {
+    Time::from_nanos(micros * 1000)
+}
+
+fn settings(rate_mbit: u64) -> Settings {
+    Settings {
+        rate_bits_per_s: rate_mbit * MBIT,
+        policy: Discipline::Srpt,
+        max_flows: 4,
+    }
+}
+
+fn link() -> Link {
+    Link::new(settings(10), 1)
+}
+
+fn bell() -> Arc<Bell> {
+    Arc::default()
+}
+
+fn waker(bell: &Arc<Bell>) -> Arc<dyn Wake> {
+    Arc::clone(bell) as Arc<dyn Wake>
+}
+
+/// Asks with a bell of its own, which must not ring yet.
+fn must_wait(link: &Link, now: Time, flow: FlowId, bytes: u64) -> Arc<Bell> {
+    let bell = bell();
+    let (asked, due) = link.ask(now, flow, bytes, || waker(&bell));
+    assert_eq!(asked, Asked::Wait);
+    assert!(due.is_some(), "nobody would grant");
+    assert_eq!(bell.rung(), 0);
+    bell
+}
+
+/// Ticks whenever the link says, until it says nothing, and answers who rang
+/// in which order.
+fn order(link: &Link, from: Time, bells: &[&Arc<Bell>], flows: &[(FlowId, u64)]) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut now = from;
+    loop {
+        let due = link.tick(now);
+        for (index, bell) in bells.iter().enumerate() {
+            if bell.rung() > 0 {
+                order.push(index);
+                let (flow, bytes) = flows[index];
+                link.take_turn(now, flow, bytes).expect("it was woken");
+            }
+        }
+        let Some(due) = due else { break };
+        assert!(due > now, "a tick that leads nowhere");
+        now = due;
+    }
+    order
+}
+
+#[test]
+fn a_free_link_lets_go_at_once_and_debits_the_whole_chunk() {
+    let link = link();
+    let flow = link.open(at(1000), Size::Exact(16_384)).unwrap();
+    let (asked, _) = link.ask(at(1000), flow, 16_384, || panic!("nobody waits"));
+    assert_eq!(asked, Asked::Go);
+    assert_eq!(link.wire_bytes(), WireCost::ETHERNET_IPV4.bytes(16_384));
+}
+
+#[test]
+fn the_least_remaining_goes_first() {
+    let link = link();
+    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    assert_eq!(link.ask(at(0), busy, 4096, || panic!()).0, Asked::Go);
+    let sizes = [50_000, 500, 5_000];
+    let flows = sizes.map(|size| link.open(at(1), Size::Exact(size)).unwrap());
+    let hands = [4096, 500, 4096];
+    let bells: Vec<_> = flows
+        .iter()
+        .zip(hands)
+        .map(|(&flow, bytes)| must_wait(&link, at(2), flow, bytes))
+        .collect();
+    let bells: Vec<_> = bells.iter().collect();
+    let turns: Vec<_> = flows.into_iter().zip(hands).collect();
+    assert_eq!(order(&link, at(3), &bells, &turns), [1, 2, 0]);
+}
+
+#[test]
+fn what_joins_a_chunk_that_waits_is_debited_too() {
+    let link = link();
+    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    link.ask(at(0), busy, 1000, || panic!());
+    let before = link.wire_bytes();
+    let flow = link.open(at(1), Size::Exact(9_000)).unwrap();
+    let bell = must_wait(&link, at(1), flow, 2_000);
+    link.tick(at(10_000));
+    assert_eq!(bell.rung(), 1);
+    // Between the grant and the hook 1,000 more have come.
+    assert!(link.take_turn(at(10_001), flow, 3_000).is_some());
+    let wire_bytes = link.wire_bytes() - before;
+    assert_eq!(wire_bytes, WireCost::ETHERNET_IPV4.bytes(3_000));
+    assert!(link.take_turn(at(10_002), flow, 3_000).is_none(), "once");
+}
+
+#[test]
+fn a_chunk_that_comes_after_the_grant_goes_with_it() {
+    let link = link();
+    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    link.ask(at(0), busy, 1000, || panic!());
+    let flow = link.open(at(1), Size::Exact(9_000)).unwrap();
+    let bell = must_wait(&link, at(1), flow, 2_000);
+    link.tick(at(10_000));
+    let (asked, _) = link.ask(at(10_001), flow, 4_000, || panic!("it is its turn"));
+    assert_eq!(asked, Asked::Go);
+    assert_eq!(bell.rung(), 1);
+    // The wake that was on its way finds nothing to do.
+    assert!(link.take_turn(at(10_002), flow, 0).is_none());
+}
+
+#[test]
+fn who_leaves_before_its_turn_gives_it_back() {
+    let link = link();
+    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    link.ask(at(0), busy, 1000, || panic!());
+    let before = link.wire_bytes();
+    let flow = link.open(at(1), Size::Exact(9_000)).unwrap();
+    let bell = must_wait(&link, at(1), flow, 2_000);
+    link.tick(at(10_000));
+    assert_eq!(bell.rung(), 1);
+    link.close(at(10_001), flow);
+    assert_eq!(link.wire_bytes(), before);
+    // Its place is another's now, whom the old wake does not concern.
+    let next = link.open(at(10_001), Size::Exact(10)).unwrap();
+    assert!(link.take_turn(at(10_002), flow, 2_000).is_none());
+    assert_eq!(link.ask(at(20_000), next, 10, || panic!()).0, Asked::Go);
+}
+
+#[test]
+fn a_head_waits_two_milliseconds_for_its_body() {
+    let link = link();
+    let flow = link.open(at(0), Size::Exact(1_000)).unwrap();
+    let bell = bell();
+    let due = link.hold_head(at(0), flow, 200, waker(&bell));
+    assert_eq!(due, Some(at(2_000)));
+    assert_eq!(link.tick(at(1_999)), Some(at(2_000)));
+    assert_eq!(bell.rung(), 0);
+    link.tick(at(2_000));
+    assert_eq!(bell.rung(), 1);
+    assert!(link.take_turn(at(2_001), flow, 200).is_some());
+    assert_eq!(link.wire_bytes(), WireCost::ETHERNET_IPV4.bytes(200));
+}
+
+#[test]
+fn a_head_whose_body_comes_waits_no_more() {
+    let link = link();
+    let flow = link.open(at(0), Size::Exact(1_000)).unwrap();
+    let bell = bell();
+    link.hold_head(at(0), flow, 200, waker(&bell));
+    let (asked, due) = link.ask(at(1), flow, 1_000, || panic!("it has a waker"));
+    assert_eq!(asked, Asked::Go);
+    assert_eq!(due, None, "nothing is left to do");
+    assert_eq!(link.tick(at(5_000)), None);
+    assert_eq!(bell.rung(), 0);
+}
+
+#[test]
+fn a_connection_is_debited_once() {
+    let link = link();
+    let opening = u64::from(WireCost::ETHERNET_IPV4.connection_overhead);
+    link.on_request(at(0), 7);
+    assert_eq!(link.wire_bytes(), opening);
+    link.on_request(at(1), 7);
+    assert_eq!(link.wire_bytes(), opening);
+    link.on_request(at(1), 8);
+    assert_eq!(link.wire_bytes(), 2 * opening);
+}
+
+#[test]
+fn connections_remembered_are_bounded() {
+    let link = link();
+    for connection in 0..CONNECTIONS_REMEMBERED as u64 + 10 {
+        link.on_request(at(0), connection);
+    }
+    assert_eq!(link.lock().connections.len(), CONNECTIONS_REMEMBERED);
+}
+
+#[test]
+fn no_more_flows_than_allowed() {
+    let link = link();
+    let flows: Vec<_> = (0..4).map(|_| link.open(at(0), Size::Unknown)).collect();
+    assert!(flows.iter().all(Option::is_some));
+    assert_eq!(link.open(at(0), Size::Unknown), None);
+    link.close(at(1), flows[0].unwrap());
+    assert!(link.open(at(1), Size::Unknown).is_some());
+}
+
+#[test]
+fn settings_change_under_those_who_wait() {
+    let link = link();
+    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    link.ask(at(0), busy, 1448, || panic!());
+    let large = link.open(at(1), Size::Exact(50_000)).unwrap();
+    let small = link.open(at(2), Size::Exact(500)).unwrap();
+    let bells = [
+        must_wait(&link, at(3), large, 4096),
+        must_wait(&link, at(3), small, 500),
+    ];
+    let fcfs = Settings {
+        policy: Discipline::Fcfs,
+        ..settings(100)
+    };
+    link.apply(at(4), &fcfs, 2);
+    assert_eq!(link.rate_bits_per_s(), 100 * MBIT);
+    let bells: Vec<_> = bells.iter().collect();
+    let turns = [(large, 4096), (small, 500)];
+    assert_eq!(order(&link, at(5), &bells, &turns), [0, 1]);
+    // What was there before does not come back.
+    link.apply(at(6), &settings(10), 1);
+    assert_eq!(link.rate_bits_per_s(), 100 * MBIT);
+}

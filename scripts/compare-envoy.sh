@@ -5,9 +5,10 @@
 # changes it:
 #
 #   UPLINK=10mbit RATE=10mbit (what the filters pace at) LOAD=0.9 REQUESTS=18338 SEED=7 RESULTS=results/compare-envoy
-#   SYSTEMS="envoy envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 sprat"
+#   SYSTEMS="envoy envoy-buffers envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 sprat"
 #
-# envoy-limit-N is Envoy's bandwidth limit at N KiB/s, for all responses together;
+# envoy-buffers is Envoy with the small buffers that the wasm filter is given;
+# envoy-limit-N its bandwidth limit at N KiB/s, for all responses together;
 # the number after a filter is that of Envoy's workers.
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
@@ -19,7 +20,7 @@ LOAD=${LOAD:-0.9}
 REQUESTS=${REQUESTS:-18338}
 SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/compare-envoy}
-SYSTEMS=${SYSTEMS:-envoy envoy-limit-1100 envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 sprat}
+SYSTEMS=${SYSTEMS:-envoy envoy-buffers envoy-limit-1100 envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 sprat}
 WORKERS=2
 LAB=sprat-envoy
 FARM=198.18.0.1
@@ -83,7 +84,7 @@ YAML
 
 # start SYSTEM: in the farm's namespace, as $system_pid.
 start() {
-    local kind=none config='' workers=$WORKERS
+    local kind=none config='' workers=$WORKERS tuning
     case $1 in
         sprat)
             sprat_config >"$work/sprat.yaml"
@@ -93,6 +94,7 @@ start() {
             return
             ;;
         envoy) ;;
+        envoy-buffers) tuning=wasm ;;
         envoy-limit-*) kind=limit config=${1##*-} ;;
         module-* | wasm-*)
             kind=${1%-*} workers=${1##*-}
@@ -101,8 +103,8 @@ start() {
         *) die "there is no system $1" ;;
     esac
     envoy_config "$FARM:8080" "$ADMIN" 'cluster: farm' "$(envoy_filter "$kind" "$config")" \
-        "$(envoy_cluster farm "$ORIGINS" "$(envoy_cluster_tuning "$kind")")" \
-        "$(envoy_tuning "$kind")" "delayed_close_timeout: 10s," >"$work/envoy.yaml"
+        "$(envoy_cluster farm "$ORIGINS" "$(envoy_cluster_tuning "${tuning:-$kind}")")" \
+        "$(envoy_tuning "${tuning:-$kind}")" "delayed_close_timeout: 10s," >"$work/envoy.yaml"
     become_in_farm "$envoy" -c "$work/envoy.yaml" --concurrency "$workers" --disable-hot-restart \
         --log-level warn >"$work/$1.log" 2>&1 &
     system_pid=$!

@@ -106,14 +106,15 @@ YAML
 # envoy_tuning KIND: LISTENER_KEYS and cluster KEYS, in that order on two lines,
 # for a slow link, as config/envoy/ has them for the filter.
 envoy_tuning() {
-    local lowat='socket_options: [{level: 6, name: 25, int_value: 16384, state: STATE_PREBIND}]'
+    # SO_SNDBUF: what a response that has begun may have on its way.
+    local small="socket_options: [{level: 6, name: 25, int_value: 4096, state: STATE_PREBIND}, {level: 1, name: 7, int_value: ${SNDBUF:-8192}, state: STATE_PREBIND}]"
     local low='socket_options: [{level: 6, name: 25, int_value: 4096, state: STATE_PREBIND}]'
     case $1 in
         module)
             printf '%s\n      per_connection_buffer_limit_bytes: 2048\n' "$low"
             ;;
         wasm)
-            printf '%s\n      per_connection_buffer_limit_bytes: 16384\n' "$lowat"
+            printf '%s\n      per_connection_buffer_limit_bytes: 16384\n' "$small"
             ;;
     esac
 }

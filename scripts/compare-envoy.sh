@@ -4,7 +4,7 @@
 # filter, and Sprat itself; then the bounds and the report. The environment
 # changes it:
 #
-#   UPLINK=10mbit LOAD=0.9 REQUESTS=18338 SEED=7 RESULTS=results/compare-envoy
+#   UPLINK=10mbit RATE=10mbit (what the filters pace at) LOAD=0.9 REQUESTS=18338 SEED=7 RESULTS=results/compare-envoy
 #   SYSTEMS="envoy envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 sprat"
 #
 # envoy-limit-N is Envoy's bandwidth limit at N KiB/s, for all responses together;
@@ -14,6 +14,7 @@ set -euo pipefail
 . "$ROOT/scripts/envoy.sh"
 
 UPLINK=${UPLINK:-10mbit}
+RATE=${RATE:-$UPLINK}
 LOAD=${LOAD:-0.9}
 REQUESTS=${REQUESTS:-18338}
 SEED=${SEED:-7}
@@ -95,7 +96,7 @@ start() {
         envoy-limit-*) kind=limit config=${1##*-} ;;
         module-* | wasm-*)
             kind=${1%-*} workers=${1##*-}
-            config="{\"uplink\": {\"rate\": \"$UPLINK\", \"policy\": \"srpt\"}}"
+            config="{\"uplink\": {\"rate\": \"$RATE\", \"policy\": \"srpt\"}}"
             ;;
         *) die "there is no system $1" ;;
     esac

@@ -107,9 +107,10 @@ YAML
 # for a slow link, as config/envoy/ has them for the filter.
 envoy_tuning() {
     local lowat='socket_options: [{level: 6, name: 25, int_value: 16384, state: STATE_PREBIND}]'
+    local low='socket_options: [{level: 6, name: 25, int_value: 4096, state: STATE_PREBIND}]'
     case $1 in
         module)
-            printf '%s\n      per_connection_buffer_limit_bytes: 32768\n' "$lowat"
+            printf '%s\n      per_connection_buffer_limit_bytes: 2048\n' "$low"
             ;;
         wasm)
             printf '%s\n      per_connection_buffer_limit_bytes: 16384\n' "$lowat"
@@ -118,7 +119,7 @@ envoy_tuning() {
 }
 envoy_cluster_tuning() {
     case $1 in
-        module) printf ' per_connection_buffer_limit_bytes: 4096, upstream_bind_config: {socket_options: [{level: 1, name: 8, int_value: 4096, state: STATE_PREBIND}]},' ;;
+        module) printf ' per_connection_buffer_limit_bytes: 2048, upstream_bind_config: {source_address: {address: 0.0.0.0, port_value: 0}, socket_options: [{level: 1, name: 8, int_value: 4096, state: STATE_PREBIND}]},' ;;
         wasm) printf ' per_connection_buffer_limit_bytes: 16384,' ;;
     esac
 }

@@ -139,6 +139,7 @@ for filter in $FILTERS; do
         stop_pid "$sampler_pid" 2
         sampler_pid=''
         read -r second last <<<"$(quarters "$RESULTS/$name-memory.csv")"
+        [ "$second" != 0 ] || say "too short to say whether memory grows"
         if [ "$last" -gt $((second + second * GROWTH_PERCENT / 100)) ]; then
             [ "$result" != ok ] || result=grows
         fi

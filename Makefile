@@ -4,10 +4,10 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose schema filter module clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter module schema clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 run: ## Build and start Sprat with a demo farm, and say what to try
 	@scripts/setup-run.sh
@@ -62,6 +62,26 @@ simulate: ## The core in virtual time: theory, dispatch, the figures of SDIS02
 
 test-compose: ## Bring docker-compose.yml up for real and check it (root, Debian)
 	@scripts/test-compose.sh
+
+demo-envoy: ## Envoy with a filter of Sprat's and a demo farm (CONFIG=, see config/envoy/)
+	@scripts/setup-run.sh
+	@scripts/demo-envoy.sh
+
+compare-envoy: ## Envoy on a limited link: alone, with each filter; and Sprat (root)
+	@scripts/setup-run.sh
+	@scripts/compare-envoy.sh
+
+compare-envoy-farm: ## Envoy where the backends are the bottleneck: dispatch, waiting
+	@scripts/setup-run.sh
+	@scripts/compare-envoy-farm.sh
+
+bench-envoy: ## What the filters cost Envoy: throughput, CPU time, idle
+	@scripts/setup-run.sh
+	@scripts/bench-envoy.sh
+
+soak-envoy: ## Half a million requests of every kind through each filter
+	@scripts/setup-run.sh
+	@scripts/soak-envoy.sh
 
 schema: ## Write the configuration's JSON Schema
 	UPDATE=1 cargo test --locked -p sprat-config --test schema

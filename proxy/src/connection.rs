@@ -27,7 +27,7 @@ use tokio::time::sleep_until;
 use self::conclusion::conclude;
 use self::deadlines::rearm;
 use crate::error::Reason;
-use crate::framing::HeadWatch;
+use crate::framing::{RequestWatch, Slips};
 use crate::handler;
 use crate::record::Record;
 use crate::uplink::{Io, Outlet, SocketGauge};
@@ -81,7 +81,7 @@ pub(crate) struct Connection {
     pub(crate) wake_at: Cell<Instant>,
     phase: Cell<Phase>,
     bounds: Cell<Option<ResponseBounds>>,
-    head_watch: Cell<HeadWatch>,
+    watch: RefCell<RequestWatch>,
     upstream_silent_since: Cell<Option<Instant>>,
     write_blocked_since: Cell<Option<Instant>>,
     /// A body waits for the socket to take what is written before it.
@@ -119,7 +119,7 @@ impl Connection {
                 begun: false,
             }),
             bounds: Cell::new(None),
-            head_watch: Cell::new(HeadWatch::default()),
+            watch: RefCell::default(),
             upstream_silent_since: Cell::new(None),
             write_blocked_since: Cell::new(None),
             holding_back: Cell::new(false),
@@ -175,11 +175,7 @@ impl Connection {
             }
             _ => {}
         }
-        if matches!(self.phase.get(), Phase::Head { .. }) {
-            let mut watch = self.head_watch.get();
-            watch.read(bytes);
-            self.head_watch.set(watch);
-        }
+        self.watch.borrow_mut().read(bytes);
     }
 
     /// Of `offered` bytes so many have just been taken by the socket.
@@ -214,11 +210,10 @@ impl Connection {
 
     // What the request reports (`handler`, `uplink::Body`).
 
-    /// A request's head has been read. True if it had both a
-    /// `Transfer-Encoding` and a `Content-Length` field.
-    pub(crate) fn begin_request(&self) -> bool {
+    /// A request's head has been read; what was wrong with it.
+    pub(crate) fn begin_request(&self) -> Slips {
         self.phase.set(Phase::Waiting);
-        self.head_watch.take().saw_both_lengths()
+        self.watch.borrow_mut().next_head()
     }
 
     /// The response's head goes out; its body follows.

@@ -65,6 +65,10 @@ pub(crate) enum Reason {
     InvalidTarget,
     /// `Transfer-Encoding` and `Content-Length` in one request.
     ConflictingFraming,
+    /// A line of the head that ends in a bare LF.
+    BareLineFeed,
+    /// An `Expect` other than 100-continue.
+    UnknownExpectation,
     /// A transfer coding other than chunked.
     UnknownTransferCoding,
     /// `CONNECT` or `TRACE`.
@@ -168,7 +172,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 39] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -180,6 +184,8 @@ impl Reason {
         Self::InvalidHost,
         Self::InvalidTarget,
         Self::ConflictingFraming,
+        Self::BareLineFeed,
+        Self::UnknownExpectation,
         Self::UnknownTransferCoding,
         Self::MethodRefused,
         Self::NoRoute,
@@ -234,6 +240,8 @@ impl Reason {
             Self::InvalidHost => facts!("invalid_host", S::BAD_REQUEST, Client, "http_request_error", "the request needs exactly one valid Host"),
             Self::InvalidTarget => facts!("invalid_target", S::BAD_REQUEST, Client, "http_request_error", "the request's target is not one that is served here"),
             Self::ConflictingFraming => facts!("conflicting_framing", S::BAD_REQUEST, Client, "http_request_error", "Transfer-Encoding and Content-Length contradict each other"),
+            Self::BareLineFeed => facts!("bare_line_feed", S::BAD_REQUEST, Client, "http_request_error", "a line of the request's head ends in LF without CR"),
+            Self::UnknownExpectation => facts!("unknown_expectation", S::EXPECTATION_FAILED, Client, "http_request_error", "the only expectation known is 100-continue"),
             Self::UnknownTransferCoding => facts!("unknown_transfer_coding", S::NOT_IMPLEMENTED, Client, "http_request_error", "the only transfer coding known is chunked"),
             Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),
             Self::NoRoute => facts!("no_route", S::NOT_FOUND, Proxy, "destination_not_found", "no route matches the request"),

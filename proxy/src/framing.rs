@@ -1,84 +1,270 @@
-//! Watches request heads for what hyper silently corrects.
+//! Watches requests on their way in for what hyper silently corrects.
 //!
-//! A request with both `Transfer-Encoding` and `Content-Length` is how
-//! requests are smuggled (RFC 9112 6.1). hyper drops the `Content-Length` and
-//! goes on; this proxy refuses such a request, so it has to see the field
-//! names itself.
+//! hyper takes a request with both `Transfer-Encoding` and `Content-Length`
+//! and drops the latter, takes a line that ends in a bare LF, and drops a
+//! target's fragment. Others read such messages in another way, which is how
+//! requests are smuggled (RFC 9112 11.2): this proxy refuses them. For that it
+//! has to see the bytes itself, and to know where each head begins, the ones
+//! behind a body included.
 
-const CONTENT_LENGTH: &[u8] = b"content-length";
-const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
+use std::collections::VecDeque;
 
-/// How much of the line's field name has matched.
+/// Heads that have been read and not yet been asked for. More cannot be:
+/// hyper's buffer holds no more heads than that.
+const HEADS_MAX: usize = 64 * 1024;
+
+/// A field's name that is looked for, or a value that is kept, is no longer.
+const KEPT_MAX: usize = 32;
+
+/// What is wrong with a head that hyper would take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Line {
-    /// The request line, or a field that is neither.
+pub(crate) struct Slips {
+    /// Both `Transfer-Encoding` and `Content-Length`.
+    pub(crate) both_lengths: bool,
+    /// A line that ends in a bare LF.
+    pub(crate) bare_line_feed: bool,
+    /// A fragment in the target (RFC 9112 3.2 has none).
+    pub(crate) fragment: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Before a request; empty lines are passed over (RFC 9112 2.2).
     #[default]
+    Between,
+    RequestLine,
+    /// The name of a field.
+    Name,
+    Value(Field),
+    /// A body of known length, or a chunk and its line end.
+    Data {
+        left: u64,
+        chunked: bool,
+    },
+    /// The size of a chunk; `extension` when it has been read.
+    ChunkSize {
+        size: u64,
+        extension: bool,
+    },
+    /// Trailer fields; whether the line has anything on it.
+    Trailer {
+        empty: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    ContentLength,
+    TransferEncoding,
     Other,
-    /// At the start of a line; a bare CR may have come.
-    Start,
-    ContentLength(u8),
-    TransferEncoding(u8),
 }
 
-/// The state of a watch over one head.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HeadWatch {
-    line: Line,
-    content_length: bool,
-    transfer_encoding: bool,
-    ended: bool,
+/// The state of a watch over a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestWatch {
+    place: Place,
+    /// The byte before was a CR.
+    after_cr: bool,
+    /// The name or the value so far, in lower case.
+    kept: Vec<u8>,
+    slips: Slips,
+    length: Option<u64>,
+    codings: bool,
+    chunked: bool,
+    heads: VecDeque<Slips>,
 }
 
-impl HeadWatch {
-    /// The next bytes from the socket; what follows the head is not looked at.
+impl RequestWatch {
+    /// The next bytes from the socket.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) {
-        while !self.ended && !bytes.is_empty() {
-            if self.line == Line::Other {
-                let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
-                    return;
-                };
-                self.line = Line::Start;
-                bytes = &bytes[end + 1..];
-            } else {
-                self.step(bytes[0]);
-                bytes = &bytes[1..];
-            }
+        while !bytes.is_empty() {
+            let used = match self.place {
+                Place::Data { left, chunked } => self.data(left, chunked, bytes.len()),
+                Place::RequestLine | Place::Value(Field::Other) => self.rest_of_line(bytes),
+                _ => {
+                    self.step(bytes[0]);
+                    1
+                }
+            };
+            bytes = &bytes[used..];
+        }
+    }
+
+    /// What is wrong with the next head, which has been read.
+    pub(crate) fn next_head(&mut self) -> Slips {
+        self.heads.pop_front().unwrap_or_default()
+    }
+
+    /// Whether it stands within a request's head.
+    #[cfg(test)]
+    fn in_head(&self) -> bool {
+        matches!(
+            self.place,
+            Place::RequestLine | Place::Name | Place::Value(_)
+        )
+    }
+
+    fn data(&mut self, left: u64, chunked: bool, available: usize) -> usize {
+        let used = left.min(available as u64);
+        let left = left - used;
+        self.place = match (left, chunked) {
+            (0, true) => Place::ChunkSize {
+                size: 0,
+                extension: false,
+            },
+            (0, false) => Place::Between,
+            _ => Place::Data { left, chunked },
+        };
+        used as usize
+    }
+
+    /// What needs no look at each byte, up to the line's end.
+    fn rest_of_line(&mut self, bytes: &[u8]) -> usize {
+        let end = bytes.iter().position(|&byte| byte == b'\n');
+        let line = &bytes[..end.unwrap_or(bytes.len())];
+        if self.place == Place::RequestLine && line.contains(&b'#') {
+            self.slips.fragment = true;
+        }
+        if let Some(&last) = line.last() {
+            self.after_cr = last == b'\r';
+        }
+        if end.is_some() {
+            self.line_end();
+            self.place = Place::Name;
+            self.kept.clear();
+        }
+        line.len() + usize::from(end.is_some())
+    }
+
+    /// At an LF.
+    fn line_end(&mut self) {
+        if !std::mem::take(&mut self.after_cr) {
+            self.slips.bare_line_feed = true;
         }
     }
 
     fn step(&mut self, byte: u8) {
-        let lower = byte.to_ascii_lowercase();
-        self.line = match (self.line, lower) {
-            (_, b'\n') => {
-                self.ended = true;
-                Line::Start
+        match self.place {
+            Place::Between if byte == b'\r' || byte == b'\n' => {}
+            Place::Between => {
+                self.place = Place::RequestLine;
+                self.slips.fragment = byte == b'#';
+                self.after_cr = false;
             }
-            (Line::Start, b'\r') => Line::Start,
-            (Line::Start, b'c') => Line::ContentLength(1),
-            (Line::Start, b't') => Line::TransferEncoding(1),
-            (Line::ContentLength(n), b':') if usize::from(n) == CONTENT_LENGTH.len() => {
-                self.content_length = true;
-                Line::Other
+            Place::Name => self.name(byte),
+            Place::Value(field) => self.value(field, byte),
+            Place::ChunkSize { size, extension } => self.chunk_size(size, extension, byte),
+            Place::Trailer { empty } => {
+                self.place = match (byte, empty) {
+                    (b'\n', true) => Place::Between,
+                    (b'\n', false) => Place::Trailer { empty: true },
+                    (b'\r', _) => Place::Trailer { empty },
+                    _ => Place::Trailer { empty: false },
+                };
             }
-            (Line::TransferEncoding(n), b':') if usize::from(n) == TRANSFER_ENCODING.len() => {
-                self.transfer_encoding = true;
-                Line::Other
+            Place::RequestLine | Place::Data { .. } => {}
+        }
+    }
+
+    fn name(&mut self, byte: u8) {
+        match byte {
+            b'\n' => {
+                self.line_end();
+                match self.kept.is_empty() {
+                    true => self.head_end(),
+                    // No colon: hyper refuses it.
+                    false => self.kept.clear(),
+                }
             }
-            (Line::ContentLength(n), _) if CONTENT_LENGTH.get(usize::from(n)) == Some(&lower) => {
-                Line::ContentLength(n + 1)
+            b':' => {
+                let field = match self.kept.as_slice() {
+                    b"content-length" => Field::ContentLength,
+                    b"transfer-encoding" => Field::TransferEncoding,
+                    _ => Field::Other,
+                };
+                self.kept.clear();
+                self.after_cr = false;
+                self.place = Place::Value(field);
             }
-            (Line::TransferEncoding(n), _)
-                if TRANSFER_ENCODING.get(usize::from(n)) == Some(&lower) =>
-            {
-                Line::TransferEncoding(n + 1)
+            b'\r' => self.after_cr = true,
+            // Of no interest: the whole line is passed over.
+            _ if self.kept.is_empty() && !matches!(byte | 0x20, b'c' | b't') => {
+                self.after_cr = false;
+                self.place = Place::Value(Field::Other);
             }
-            _ => Line::Other,
+            _ => self.keep(byte),
+        }
+    }
+
+    fn value(&mut self, field: Field, byte: u8) {
+        match byte {
+            b'\n' => {
+                self.line_end();
+                let text = std::str::from_utf8(&self.kept).unwrap_or_default().trim();
+                match field {
+                    Field::ContentLength => self.length = Some(text.parse().unwrap_or(0)),
+                    // What is not chunked in the end is refused by hyper.
+                    Field::TransferEncoding => {
+                        self.codings = true;
+                        self.chunked = text.ends_with("chunked");
+                    }
+                    Field::Other => {}
+                }
+                self.kept.clear();
+                self.place = Place::Name;
+            }
+            b'\r' => self.after_cr = true,
+            _ => self.keep(byte),
+        }
+    }
+
+    /// More than is kept is a value that is refused, or a name of no interest.
+    fn keep(&mut self, byte: u8) {
+        self.after_cr = false;
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push(byte.to_ascii_lowercase());
+        }
+    }
+
+    fn head_end(&mut self) {
+        let mut slips = std::mem::take(&mut self.slips);
+        let length = self.length.take();
+        let codings = std::mem::take(&mut self.codings);
+        slips.both_lengths = codings && length.is_some();
+        if self.heads.len() < HEADS_MAX {
+            self.heads.push_back(slips);
+        }
+        self.place = match (std::mem::take(&mut self.chunked), length.unwrap_or(0)) {
+            (true, _) => Place::ChunkSize {
+                size: 0,
+                extension: false,
+            },
+            (false, 0) => Place::Between,
+            (false, left) => Place::Data {
+                left,
+                chunked: false,
+            },
         };
     }
 
-    /// Whether the head had both fields.
-    pub(crate) fn saw_both_lengths(self) -> bool {
-        self.content_length && self.transfer_encoding
+    /// hyper refuses what is no size, so that it need not be found here.
+    fn chunk_size(&mut self, size: u64, extension: bool, byte: u8) {
+        let digit = char::from(byte).to_digit(16).filter(|_| !extension);
+        self.place = match (byte, digit) {
+            (b'\n', _) if size == 0 => Place::Trailer { empty: true },
+            (b'\n', _) => Place::Data {
+                left: size.saturating_add(2),
+                chunked: true,
+            },
+            (_, Some(digit)) => Place::ChunkSize {
+                size: size.saturating_mul(16).saturating_add(u64::from(digit)),
+                extension,
+            },
+            _ => Place::ChunkSize {
+                size,
+                extension: true,
+            },
+        };
     }
 }
 
@@ -86,41 +272,83 @@ impl HeadWatch {
 mod tests {
     use super::*;
 
-    fn both(text: &str, chunk: usize) -> bool {
-        let mut watch = HeadWatch::default();
-        for bytes in text.as_bytes().chunks(chunk) {
+    /// The slips of each head, the bytes having come in parts of `part`.
+    fn slips(text: &str, part: usize) -> Vec<Slips> {
+        let mut watch = RequestWatch::default();
+        for bytes in text.as_bytes().chunks(part) {
             watch.read(bytes);
         }
-        watch.saw_both_lengths()
+        assert!(!watch.in_head(), "{text:?}");
+        watch.heads.into()
     }
 
-    #[test]
-    fn sees_both_fields_however_the_bytes_arrive() {
-        let text = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX: y\r\n\
-                    content-LENGTH: 3\r\n\r\nabc";
-        for chunk in [1, 2, 3, 7, 16, 1000] {
-            assert!(both(text, chunk), "chunks of {chunk}");
-            assert!(
-                both(&text.replace("\r\n", "\n"), chunk),
-                "chunks of {chunk}"
-            );
+    const FINE: Slips = Slips {
+        both_lengths: false,
+        bare_line_feed: false,
+        fragment: false,
+    };
+    const BOTH: Slips = Slips {
+        both_lengths: true,
+        ..FINE
+    };
+    const LINE_FEED: Slips = Slips {
+        bare_line_feed: true,
+        ..FINE
+    };
+    const FRAGMENT: Slips = Slips {
+        fragment: true,
+        ..FINE
+    };
+
+    fn assert_slips(text: &str, expected: &[Slips]) {
+        for part in [1, 2, 3, 7, 16, 10_000] {
+            assert_eq!(slips(text, part), expected, "{text:?} in parts of {part}");
         }
     }
 
     #[test]
-    fn one_field_or_a_lookalike_is_fine() {
-        for text in [
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "POST /\ncontent-length HTTP/1.1\r\nContent-Length: 3\r\n\r\n",
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Lengthy: 3\r\n\r\n",
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Lengt: 3\r\n\r\n",
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nX-Content-Length: 3\r\n\r\n",
+    fn both_lengths_are_seen() {
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX: y\r\n\
+                    content-LENGTH: 3\r\n\r\n";
+        assert_slips(&format!("{head}0\r\n\r\n"), &[BOTH]);
+        assert_slips(&format!("\r\n\r\n{head}3\r\nabc\r\n0\r\n\r\n"), &[BOTH]);
+    }
+
+    #[test]
+    fn a_bare_line_feed_and_a_fragment_are_seen() {
+        assert_slips("GET / HTTP/1.1\r\nHost: a\r\n\r\n", &[FINE]);
+        assert_slips("GET / HTTP/1.1\nHost: a\r\n\r\n", &[LINE_FEED]);
+        assert_slips("GET / HTTP/1.1\r\nHost: a\n\r\n", &[LINE_FEED]);
+        assert_slips("GET / HTTP/1.1\r\nHost: a\r\n\n", &[LINE_FEED]);
+        assert_slips("GET / HTTP/1.1\r\nContent-Length: 0\n\r\n", &[LINE_FEED]);
+        assert_slips("GET /#a HTTP/1.1\r\nHost: a\r\n\r\n", &[FRAGMENT]);
+        assert_slips("GET / HTTP/1.1\r\nHost: a#b\r\n\r\n", &[FINE]);
+    }
+
+    #[test]
+    fn one_length_or_a_lookalike_is_fine() {
+        for fields in [
+            "Transfer-Encoding: chunked\r\nContent-Lengthy: 3\r\n\r\n0\r\n\r\n",
+            "Transfer-Encoding: chunked\r\nX-Content-Length: 3\r\n\r\n0\r\n\r\n",
+            "X: Content-Length: 3\r\n\r\n",
             // In the body.
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n15\r\nContent-Length: 3\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n15\r\nContent-Length: 3\r\n\r\n\r\n0\r\n\r\n",
         ] {
-            for chunk in [1, 5, 1000] {
-                assert!(!both(text, chunk), "{text:?} in {chunk}");
-            }
+            assert_slips(&format!("POST / HTTP/1.1\r\n{fields}"), &[FINE]);
+        }
+    }
+
+    #[test]
+    fn heads_behind_bodies_are_found() {
+        let bad = "GET /#a HTTP/1.1\r\nHost: a\r\n\r\n";
+        for body in [
+            "Content-Length: 7\r\n\r\na\n\n#\r\n\r",
+            "Transfer-Encoding: chunked\r\n\r\n3;x=y\r\n\r\n#\r\n0A\r\n0123456789\r\n0\r\n\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\nZ: \r\n\r\n",
+            "X: y\r\n\r\n",
+        ] {
+            let text = format!("POST / HTTP/1.1\r\n{body}{bad}\r\n{bad}");
+            assert_slips(&text, &[FINE, FRAGMENT, FRAGMENT]);
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The way of a request: checked, routed, dispatched, sent upstream; its
 //! answer handed to the uplink.
 
+mod check;
 mod exchange;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use sprat_config::classify::Asked;
@@ -16,6 +17,7 @@ use sprat_config::fields::accepts_json;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
+use self::check::{check, content_length, requested_host};
 use self::exchange::Exchange;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::Connection;
@@ -35,12 +37,12 @@ pub(crate) async fn handle(
     connection: Rc<Connection>,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let both_lengths = connection.begin_request();
+    let slips = connection.begin_request();
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&connection, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&Head(&parts.headers));
     let uplink = &connection.worker.uplink;
-    let checked = check(&connection, &parts, both_lengths);
+    let checked = check(&connection, &parts, slips);
     let plan = checked.and_then(|()| Plan::make(&connection, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
@@ -65,52 +67,6 @@ pub(crate) async fn handle(
             uplink.refuse(&connection, reason, json, record).await
         }
     }
-}
-
-/// What must hold for any request, wherever it goes.
-fn check(connection: &Connection, parts: &Parts, both_lengths: bool) -> Result<(), Reason> {
-    if both_lengths {
-        return Err(Reason::ConflictingFraming);
-    }
-    if parts.method == Method::CONNECT || parts.method == Method::TRACE {
-        return Err(Reason::MethodRefused);
-    }
-    if let Some(bound) = connection.listener.config.max_body_bytes
-        && content_length(&parts.headers).is_some_and(|length| length > bound)
-    {
-        return Err(Reason::BodyTooLarge);
-    }
-    Ok(())
-}
-
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers
-        .get(CONTENT_LENGTH)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
-}
-
-/// The `Host` that the request is for: its target's, if that has one (RFC 9112
-/// 3.2.2). None is right in HTTP/1.0 only.
-fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
-    let mut hosts = parts.headers.get_all(HOST).iter();
-    let host = hosts.next();
-    if hosts.next().is_some() || (host.is_none() && parts.version >= Version::HTTP_11) {
-        return Err(Reason::InvalidHost);
-    }
-    let Some(authority) = parts.uri.authority() else {
-        return Ok(host.cloned());
-    };
-    let scheme = parts.uri.scheme_str();
-    if !matches!(scheme, Some("http" | "https")) || authority.as_str().contains('@') {
-        return Err(Reason::InvalidTarget);
-    }
-    HeaderValue::from_str(authority.as_str())
-        .map(Some)
-        .map_err(|_| Reason::InvalidTarget)
 }
 
 /// Where a request goes, and what has been decided about it.

@@ -22,13 +22,13 @@ use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
 
 /// The largest response of each lane but the last.
-const LANES: [u64; 2] = [16 << 10, 128 << 10];
+const LANES: [u64; 2] = [8 << 10, 32 << 10];
 
 /// How late a host's tick comes.
 const LATENESS: Duration = Duration::from_millis(8);
 
 /// A large response begins when the link has no more than this before it.
-const BEHIND: Duration = Duration::from_millis(10);
+const BEHIND: Duration = Duration::from_millis(3);
 
 /// A place in a lane is free again when nothing was heard of who has it for so
 /// long: its worker is gone, or its client takes nothing.

@@ -1,5 +1,6 @@
 //! The filter's calls, made of the host's.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use proxy_wasm::hostcalls;
@@ -16,6 +17,16 @@ pub(crate) struct Calls {
     classes: Vec<String>,
     /// The stream that the callback at hand is about.
     pub(crate) current: u32,
+    /// Streams that are let go, in order, once that is safe.
+    pending: VecDeque<(StreamId, Go)>,
+}
+
+/// How a held stream goes on.
+#[derive(Debug)]
+enum Go {
+    Request,
+    Response,
+    Answered(Box<Answer>),
 }
 
 impl Calls {
@@ -30,7 +41,31 @@ impl Calls {
             gauges: gauges.to_vec(),
             classes,
             current: 0,
+            pending: VecDeque::new(),
         }
+    }
+
+    /// Lets go whoever is to go on.
+    ///
+    /// The host does it as soon as the callback at hand has returned, and
+    /// before it takes note of what that has returned. Whatever follows from
+    /// it happens within: another stream may end, and give its place to the
+    /// very one whose head the callback is about. Told to go on before it is
+    /// held, that one would be held for ever. So a callback that holds its own
+    /// stream lets no other go; the next one does.
+    pub(crate) fn let_go(&mut self) {
+        while let Some((id, go)) = self.pending.pop_front() {
+            self.about(id, || match go {
+                Go::Request => hostcalls::resume_http_request().ok(),
+                Go::Response => hostcalls::resume_http_response().ok(),
+                Go::Answered(answer) => send(&answer),
+            });
+        }
+    }
+
+    /// Whether somebody is still to be let go.
+    pub(crate) fn owes(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Makes calls about a stream; false if it is gone.
@@ -47,6 +82,14 @@ impl Calls {
         }
         Some(done)
     }
+}
+
+/// Answers the stream that is the context's.
+pub(crate) fn send(answer: &Answer) -> Option<()> {
+    let fields = answer.fields.iter();
+    let fields = fields.map(|(name, value)| (*name, value.as_str()));
+    let body = Some(answer.body.as_bytes());
+    hostcalls::send_http_response(answer.status.into(), fields.collect(), body).ok()
 }
 
 /// Says what an operator should know.
@@ -80,20 +123,16 @@ impl Host for Calls {
     }
 
     fn resume_request(&mut self, id: StreamId) {
-        self.about(id, || hostcalls::resume_http_request().ok());
+        self.pending.push_back((id, Go::Request));
     }
 
     fn resume_response(&mut self, id: StreamId) {
-        self.about(id, || hostcalls::resume_http_response().ok());
+        self.pending.push_back((id, Go::Response));
     }
 
     fn answer(&mut self, id: StreamId, answer: &Answer) {
-        self.about(id, || {
-            let fields = answer.fields.iter();
-            let fields = fields.map(|(name, value)| (*name, value.as_str()));
-            let body = Some(answer.body.as_bytes());
-            hostcalls::send_http_response(answer.status.into(), fields.collect(), body).ok()
-        });
+        let answer = Box::new(answer.clone());
+        self.pending.push_back((id, Go::Answered(answer)));
     }
 
     fn request_fields(&mut self, id: StreamId) -> Vec<(String, String)> {

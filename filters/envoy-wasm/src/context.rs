@@ -12,7 +12,7 @@ use sprat_config::resolved;
 use sprat_filter::{Filter, RequestHead, ResponseHead, Step};
 use sprat_scheduler::Time;
 
-use crate::calls::{Calls, warn};
+use crate::calls::{Calls, send, warn};
 use crate::fields::HostFields;
 
 /// How often the host ticks while something waits; it comes later than that.
@@ -24,6 +24,10 @@ struct Worker {
     filter: Filter,
     calls: Calls,
     ticking: bool,
+    /// A queue that this worker alone writes to and reads: what is put there
+    /// has the host call it back as soon as it has time. None if the host has
+    /// no queues; then a tick does it.
+    recall: Option<u32>,
     /// The state of the numbers drawn for requests.
     random: u64,
 }
@@ -56,20 +60,31 @@ impl Worker {
             filter: Filter::new(config, seed, worker, &mut calls),
             calls,
             ticking: false,
+            recall: hostcalls::register_shared_queue(&format!("sprat.{worker}")).ok(),
             random,
         }
     }
 
-    /// Tells the filter of something that has happened to a context, and sees
-    /// to it that the host ticks while something waits.
+    /// Tells the filter of something that has happened to a context, lets go
+    /// whom it lets go unless the context itself is `held` by that, and sees to
+    /// it that the host ticks while something waits.
     fn tell<T>(
         &mut self,
         context: u32,
+        held: impl FnOnce(&T) -> bool,
         tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> T,
     ) -> T {
         self.calls.current = context;
         let told = tell(&mut self.filter, now(), &mut self.calls);
-        let waits = self.filter.next_wakeup().is_some();
+        if !held(&told) {
+            self.calls.let_go();
+        }
+        let owes = self.calls.owes();
+        let recalled = owes
+            && self
+                .recall
+                .is_some_and(|queue| hostcalls::enqueue_shared_queue(queue, None).is_ok());
+        let waits = (owes && !recalled) || self.filter.next_wakeup().is_some();
         if waits != self.ticking {
             let period = if waits { TICK } else { Duration::ZERO };
             match hostcalls::set_tick_period(period) {
@@ -128,8 +143,14 @@ impl RootContext for Root {
         if let Some(worker) = &self.worker
             && let Ok(mut worker) = worker.try_borrow_mut()
         {
-            worker.tell(0, |filter, now, calls| filter.tick(now, calls));
+            worker.tell(0, |()| false, |filter, now, calls| filter.tick(now, calls));
         }
+    }
+
+    fn on_queue_ready(&mut self, queue: u32) {
+        // What is in it says nothing; it is emptied, or it would grow.
+        while let Ok(Some(_)) = hostcalls::dequeue_shared_queue(queue) {}
+        self.on_tick();
     }
 
     fn get_type(&self) -> Option<ContextType> {
@@ -159,9 +180,13 @@ struct Stream {
 impl Stream {
     /// Tells the filter, unless the host has called from within one of the
     /// filter's own calls.
-    fn tell<T>(&self, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> T) -> Option<T> {
-        let worker = self.worker.as_ref()?;
-        Some(worker.try_borrow_mut().ok()?.tell(self.id, tell))
+    fn tell<T>(
+        &self,
+        held: impl FnOnce(&T) -> bool,
+        tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> T,
+    ) -> Option<T> {
+        let mut worker = self.worker.as_ref()?.try_borrow_mut().ok()?;
+        Some(worker.tell(self.id, held, tell))
     }
 
     fn client(&self) -> Option<IpAddr> {
@@ -179,16 +204,19 @@ impl Context for Stream {
         let head = HostFields(MapType::HttpCallResponseHeaders);
         let status = head.text(":status").parse();
         let answer = status.ok().filter(|_| fields > 0);
-        self.tell(|filter, now, calls| {
-            let answer = answer.map(|status: u16| (status, &head as _));
-            filter.probed(now, token, answer, calls);
-        });
+        self.tell(
+            |()| false,
+            |filter, now, calls| {
+                let answer = answer.map(|status: u16| (status, &head as _));
+                filter.probed(now, token, answer, calls);
+            },
+        );
     }
 
     fn on_done(&mut self) -> bool {
         if self.told.take() {
             let id = u64::from(self.id);
-            self.tell(|filter, now, calls| filter.done(now, id, calls));
+            self.tell(|()| false, |filter, now, calls| filter.done(now, id, calls));
         }
         true
     }
@@ -215,15 +243,18 @@ impl HttpContext for Stream {
         };
         let id = u64::from(self.id);
         self.told.set(true);
-        let step = worker.tell(self.id, |filter, now, calls| {
+        let held = |step: &Step| *step != Step::Continue;
+        let step = worker.tell(self.id, held, |filter, now, calls| {
             filter.request_head(now, id, &head, calls)
         });
         match step {
             Step::Continue => Action::Continue,
             Step::Hold => Action::Pause,
             Step::Answer(answer) => {
-                use sprat_filter::Host as _;
-                worker.calls.answer(id, &answer);
+                if send(&answer).is_none() {
+                    warn("the host takes no answer: a refused request goes on");
+                    return Action::Continue;
+                }
                 Action::Pause
             }
         }
@@ -240,7 +271,10 @@ impl HttpContext for Stream {
             end,
         };
         let id = u64::from(self.id);
-        let held = self.tell(|filter, now, calls| filter.response_head(now, id, &head, calls));
+        let held = self.tell(
+            |held| *held,
+            |filter, now, calls| filter.response_head(now, id, &head, calls),
+        );
         match held {
             Some(true) => Action::Pause,
             Some(false) | None => Action::Continue,
@@ -250,7 +284,10 @@ impl HttpContext for Stream {
     fn on_http_response_body(&mut self, bytes: usize, end: bool) -> Action {
         if self.told.get() {
             let (id, bytes) = (u64::from(self.id), bytes as u64);
-            self.tell(|filter, now, calls| filter.response_body(now, id, bytes, end, calls));
+            self.tell(
+                |()| false,
+                |filter, now, calls| filter.response_body(now, id, bytes, end, calls),
+            );
         }
         Action::Continue
     }
@@ -258,7 +295,10 @@ impl HttpContext for Stream {
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
         if self.told.get() {
             let id = u64::from(self.id);
-            self.tell(|filter, now, calls| filter.ended(now, id, calls));
+            self.tell(
+                |()| false,
+                |filter, now, calls| filter.ended(now, id, calls),
+            );
         }
         Action::Continue
     }

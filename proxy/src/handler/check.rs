@@ -1,0 +1,89 @@
+//! What must hold for any request, wherever it goes.
+
+use http::header::{CONTENT_LENGTH, EXPECT, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Version};
+
+use crate::connection::Connection;
+use crate::error::Reason;
+use crate::framing::Slips;
+
+/// Refuses what no backend is to see; `slips` are what was wrong with the head
+/// before it was parsed.
+pub(super) fn check(connection: &Connection, parts: &Parts, slips: Slips) -> Result<(), Reason> {
+    if slips.both_lengths {
+        return Err(Reason::ConflictingFraming);
+    }
+    if slips.bare_line_feed {
+        return Err(Reason::BareLineFeed);
+    }
+    if slips.fragment || !is_plain(&parts.uri) {
+        return Err(Reason::InvalidTarget);
+    }
+    if parts
+        .headers
+        .get_all(EXPECT)
+        .iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+    {
+        return Err(Reason::UnknownExpectation);
+    }
+    if parts.method == Method::CONNECT || parts.method == Method::TRACE {
+        return Err(Reason::MethodRefused);
+    }
+    if let Some(bound) = connection.listener.config.max_body_bytes
+        && content_length(&parts.headers).is_some_and(|length| length > bound)
+    {
+        return Err(Reason::BodyTooLarge);
+    }
+    Ok(())
+}
+
+/// The `Host` that the request is for: its target's, if that has one (RFC 9112
+/// 3.2.2). None is right in HTTP/1.0 only.
+pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() || (host.is_none() && parts.version >= Version::HTTP_11) {
+        return Err(Reason::InvalidHost);
+    }
+    let Some(authority) = parts.uri.authority() else {
+        return Ok(host.cloned());
+    };
+    let scheme = parts.uri.scheme_str();
+    if !matches!(scheme, Some("http" | "https")) || authority.as_str().contains('@') {
+        return Err(Reason::InvalidTarget);
+    }
+    HeaderValue::from_str(authority.as_str())
+        .map(Some)
+        .map_err(|_| Reason::InvalidTarget)
+}
+
+/// Whether servers agree on what a target names. Not if it has what RFC 3986
+/// does not allow and some take for something else: quotes, angle brackets, a
+/// backslash, bytes past ASCII; nor if an encoding in its path is none, or is
+/// that of a NUL.
+fn is_plain(target: &http::Uri) -> bool {
+    let odd = |byte: &u8| matches!(byte, b'"' | b'<' | b'>' | b'\\' | 0x80..);
+    let bytes = target
+        .path_and_query()
+        .map_or("", |text| text.as_str())
+        .as_bytes();
+    let path = target.path().as_bytes();
+    let encoding = |at: usize| {
+        let digits = path.get(at + 1..at + 3);
+        digits.is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit) && two != b"00")
+    };
+    let mut percents = (0..path.len()).filter(|&at| path[at] == b'%');
+    !bytes.iter().any(odd) && percents.all(encoding)
+}
+
+pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers
+        .get(CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}

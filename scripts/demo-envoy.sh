@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Starts a demo farm and Envoy in front of it, with a filter of Sprat's, until
+# Ctrl-C or SIGTERM. The environment changes it:
+#
+#   CONFIG=head-release   a file of config/envoy/, without its ending: head-release,
+#                         paced-egress, priority, sidecar or size-dispatch
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/envoy.sh"
+
+CONFIG=${CONFIG:-head-release}
+ADMIN=127.0.0.1:9901
+ORIGINS=(9101 9102 9103 9104)
+READY_WITHIN_S=20
+
+cd "$ROOT"
+file=config/envoy/$CONFIG.yaml
+[ -f "$file" ] || die "there is no $file: CONFIG is one of $(cd config/envoy && echo *.yaml | sed 's/\.yaml//g')"
+need curl curl
+kind=wasm
+if grep -q dynamic_modules "$file"; then kind=module; fi
+port=$(sed -n 's/.*0\.0\.0\.0, port_value: \([0-9]*\).*/\1/p' "$file")
+origin_pid='' envoy_pid='' work=$(mktemp -d)
+
+stop_all() {
+    trap - EXIT
+    trap '' INT TERM
+    [ -z "$envoy_pid" ] || stop_pid "$envoy_pid"
+    [ -z "$origin_pid" ] || stop_pid "$origin_pid"
+    rm -rf "$work"
+}
+trap stop_all EXIT
+trap 'say; say "Stopping"; stop_all; exit 0' INT TERM
+
+for each in "${ORIGINS[@]}" "$port" "${ADMIN##*:}"; do
+    ! listening "$each" || die "something listens on port $each of 127.0.0.1 already: stop it (\`ss -ltnp\` shows what it is), then run this again."
+done
+
+say "Building the farm and the $kind filter (a few minutes the first time)"
+cargo build --release --locked --quiet -p sprat-loadgen
+envoy_prepare "$kind"
+if [ "$kind" = wasm ]; then
+    sed "s#target/sprat-filter.wasm#$SPRAT_FILTER_WASM#" "$file" >"$work/envoy.yaml"
+else
+    cp "$file" "$work/envoy.yaml"
+fi
+
+# wait_for WHAT PID COMMAND...: until the command succeeds.
+wait_for() {
+    local what=$1 pid=$2 tenths=$((READY_WITHIN_S * 10))
+    shift 2
+    until "$@"; do
+        kill -0 "$pid" 2>/dev/null || die "$what has ended; its messages are above"
+        [ "$tenths" -gt 0 ] || die "$what is not ready after $READY_WITHIN_S s"
+        tenths=$((tenths - 1))
+        sleep 0.1
+    done
+}
+origins_up() {
+    local each
+    for each in "${ORIGINS[@]}"; do listening "$each" || return 1; done
+}
+envoy_ready() { curl -fsS --max-time 1 -o /dev/null "http://$ADMIN/ready" 2>/dev/null; }
+
+# In sessions of their own: Ctrl-C is for this script, which then stops them in
+# order.
+setsid "$target/sprat-loadgen" origin "${ORIGINS[@]/#/--listen=127.0.0.1:}" &
+origin_pid=$!
+wait_for "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up
+setsid "$envoy" -c "$work/envoy.yaml" --disable-hot-restart --log-level warn &
+envoy_pid=$!
+wait_for "Envoy" "$envoy_pid" envoy_ready
+
+cat <<TRY
+
+Envoy serves http://127.0.0.1:$port with Sprat's $kind filter
+($file). In another terminal:
+
+  A large response, and small ones beside it:
+    curl -so /dev/null http://127.0.0.1:$port/size/20000000/large &
+    curl -so /dev/null -w '%{size_download} bytes in %{time_total} s\n' http://127.0.0.1:$port/size/1000/small
+
+  What the filter counts:
+    curl -s http://$ADMIN/stats | grep sprat
+
+  Another filter, or another use of it:
+    CONFIG=paced-egress make demo-envoy    (or priority, sidecar, size-dispatch)
+
+Ctrl-C stops it all.
+TRY
+
+# Either one's end is the end: a demo with half its parts only confuses.
+wait -n "$origin_pid" "$envoy_pid" || true
+die "a part of the demo has ended; its messages are above"

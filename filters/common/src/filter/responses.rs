@@ -1,0 +1,136 @@
+//! What a response tells, and when it is let go.
+
+use sprat_config::fields::announced_length;
+use sprat_scheduler::{Size, Time};
+
+use super::{Filter, ResponseHead, seconds};
+use crate::host::{Host, StreamId};
+use crate::stream::{Method, Phase, Stream};
+
+impl Filter {
+    /// A response's head has come. True if it is to be held.
+    pub fn response_head(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        head: &ResponseHead<'_>,
+        host: &mut dyn Host,
+    ) -> bool {
+        let Some(mut stream) = self.streams.remove(&id) else {
+            return false;
+        };
+        if stream.phase != Phase::Passed {
+            // An answer of this filter's, or of one before it.
+            self.streams.insert(id, stream);
+            return false;
+        }
+        self.mark(id, &stream, host);
+        let size = self.learn_head(now, &mut stream, head, host);
+        if let (Some(group), Some(ticket)) = (stream.group, stream.ticket) {
+            self.groups[group].resize(ticket, size);
+        }
+        if let Some(later) = stream.later.take() {
+            let class = self
+                .classifier
+                .reclassify(stream.class, &later, head.fields);
+            stream.class = class;
+        }
+        let class = stream.class;
+        self.streams.insert(id, stream);
+        let held = match &mut self.release {
+            Some(release) => release.open(now, id, (class, size), host),
+            None => false,
+        };
+        if head.end {
+            self.ended(now, id, host);
+        }
+        self.gauge_held(host);
+        held
+    }
+
+    /// Tells a client, if it is to be told.
+    fn mark(&self, id: StreamId, stream: &Stream, host: &mut dyn Host) {
+        let Some(name) = &self.response_header else {
+            return;
+        };
+        let size = stream.size.bytes().map(|bytes| format!(", size={bytes}"));
+        let value = format!(
+            "class={}{}, source={}, wait_ms={}",
+            self.classifier.name(stream.class),
+            size.unwrap_or_default(),
+            stream.source.name(),
+            stream.started.since(stream.arrived).as_millis(),
+        );
+        host.set_response_field(id, name, &value);
+    }
+
+    /// What a response's head teaches, and what is known of its size then.
+    fn learn_head(
+        &mut self,
+        now: Time,
+        stream: &mut Stream,
+        head: &ResponseHead<'_>,
+        host: &mut dyn Host,
+    ) -> Size {
+        let bodiless = stream.method == Method::Head || matches!(head.status, 204 | 304);
+        let announced = announced_length(head.fields);
+        let teaches = head.status == 200;
+        if let (Some(sizes), Some(asked)) = (&mut self.sizes, &stream.asked) {
+            match announced.filter(|_| teaches) {
+                Some(bytes) => sizes.learn(asked, head.fields, bytes, seconds(now), host),
+                None => {
+                    let lesson = sizes.lesson(asked, head.fields);
+                    if stream.size == Size::Unknown {
+                        stream.size = sizes.estimate(&lesson.0).0;
+                    }
+                    stream.lesson = Some(lesson).filter(|_| teaches && !bodiless);
+                }
+            }
+        }
+        match announced {
+            _ if bodiless || head.end => Size::Exact(0),
+            Some(bytes) => Size::Exact(bytes),
+            None => stream.size,
+        }
+    }
+
+    /// A part of a response's body has come; `end` if it is the last.
+    pub fn response_body(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        bytes: u64,
+        end: bool,
+        host: &mut dyn Host,
+    ) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.received += bytes;
+        }
+        if let Some(release) = &mut self.release {
+            release.passed(now, id, host);
+        }
+        if end {
+            self.ended(now, id, host);
+        } else if let Some(release) = &mut self.release {
+            release.pump(now, None, host);
+        }
+        self.gauge_held(host);
+    }
+
+    /// A response has come to its end, with trailers or without: its pool is
+    /// free for another.
+    pub fn ended(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        let (lesson, bytes) = (stream.lesson.take(), stream.received);
+        let served = stream.group.zip(stream.ticket.take());
+        if let (Some(sizes), Some(lesson)) = (&mut self.sizes, lesson) {
+            sizes.learn_late(&lesson, bytes, seconds(now), host);
+        }
+        if let Some((group, ticket)) = served {
+            self.groups[group].finish(now, ticket, bytes);
+            self.settle(now, group, host);
+        }
+    }
+}

@@ -107,21 +107,21 @@ YAML
 # for a slow link, as config/envoy/ has them for the filter.
 envoy_tuning() {
     # SO_SNDBUF: what a response that has begun may have on its way.
-    local small="socket_options: [{level: 6, name: 25, int_value: 4096, state: STATE_PREBIND}, {level: 1, name: 7, int_value: ${SNDBUF:-8192}, state: STATE_PREBIND}]"
+    local small="socket_options: [{level: 6, name: 25, int_value: 4096, state: STATE_PREBIND}, {level: 1, name: 7, int_value: 2304, state: STATE_PREBIND}]"
     local low='socket_options: [{level: 6, name: 25, int_value: 4096, state: STATE_PREBIND}]'
     case $1 in
         module)
             printf '%s\n      per_connection_buffer_limit_bytes: 2048\n' "$low"
             ;;
         wasm)
-            printf '%s\n      per_connection_buffer_limit_bytes: 16384\n' "$small"
+            printf '%s\n      per_connection_buffer_limit_bytes: 4096\n' "$small"
             ;;
     esac
 }
 envoy_cluster_tuning() {
     case $1 in
         module) printf ' per_connection_buffer_limit_bytes: 2048, upstream_bind_config: {source_address: {address: 0.0.0.0, port_value: 0}, socket_options: [{level: 1, name: 8, int_value: 4096, state: STATE_PREBIND}]},' ;;
-        wasm) printf ' per_connection_buffer_limit_bytes: 16384,' ;;
+        wasm) printf ' per_connection_buffer_limit_bytes: 4096,' ;;
     esac
 }
 

@@ -193,6 +193,33 @@ async fn a_small_response_overtakes_a_large_one() {
 }
 
 #[tokio::test]
+async fn a_higher_class_goes_first_whatever_its_size() {
+    // First come, first served within a class: size does not help.
+    let config = json!({
+        "uplink": {"rate": "5mbit", "policy": "fcfs"},
+        "classes": {"gold": {"level": 0}},
+        "class_rules": [{"match": {"headers": [{"name": "x-class", "value": "gold"}]}, "class": "gold"}],
+    });
+    let bootstrap = bootstrap(&config).buffer_limits(16_384).workers(2);
+    let envoy = Envoy::start(&bootstrap).await.unwrap();
+    let address = envoy.listener("main").await.unwrap();
+    let first = tokio::spawn(async move {
+        let client = Client::connect(address, Protocol::Http1).await.unwrap();
+        let path = "/size/1500000/first";
+        client.get(path).await.unwrap().check(path).unwrap();
+    });
+    let name = format!("{STATS}sprat_waits_total");
+    envoy.wait_for_stat(&name, |waits| waits > 2).await.unwrap();
+    let client = Client::connect(address, Protocol::Http1).await.unwrap();
+    let path = "/size/200000/gold";
+    let gold = client.get_with(path, &[("x-class", "gold")]).await;
+    gold.unwrap().check(path).unwrap();
+    assert!(!first.is_finished(), "its class did not help");
+    first.await.unwrap();
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
 async fn a_head_goes_before_a_body_that_does_not_come() {
     let envoy = Envoy::start(&bootstrap(&paced("10mbit"))).await.unwrap();
     let address = envoy.listener("main").await.unwrap();

@@ -20,6 +20,7 @@
 //! what is used here they are the same.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::{Arc, OnceLock};
@@ -80,6 +81,7 @@ const RESPONSE_HEADERS: u32 = 2;
 const RECEIVED_RESPONSE_BODY: u32 = 2;
 const BUFFERED_RESPONSE_BODY: u32 = 3;
 const ATTRIBUTE_REQUEST_PROTOCOL: u32 = 10;
+const ATTRIBUTE_SOURCE_ADDRESS: u32 = 24;
 const ATTRIBUTE_CONNECTION_ID: u32 = 28;
 /// Of every hook that answers with a status.
 const CONTINUE: u32 = 0;
@@ -227,6 +229,13 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
+    fn attribute(&self, id: u32) -> Option<&[u8]> {
+        let mut text = Buffer::of(&[]);
+        let found = &raw mut text;
+        // SAFETY: the stream is there during a hook, and so is the text.
+        unsafe { (callbacks().attribute_string)(self.envoy, id, found).then(|| text.bytes()) }
+    }
+
     fn body_size(&self, kind: u32) -> u64 {
         // SAFETY: the stream is there during a hook.
         unsafe { (callbacks().get_body_size)(self.envoy, kind) as u64 }
@@ -234,7 +243,7 @@ impl Stream<'_> {
 }
 
 impl Host for Stream<'_> {
-    fn field(&self, fields: Fields, name: &str) -> Option<&[u8]> {
+    fn value(&self, fields: Fields, name: &str, index: usize) -> Option<&[u8]> {
         let map = match fields {
             Fields::Request => REQUEST_HEADERS,
             Fields::Response => RESPONSE_HEADERS,
@@ -245,7 +254,7 @@ impl Host for Stream<'_> {
         // SAFETY: the stream is there during a hook, and so is the value, for
         // nothing here changes headers.
         unsafe {
-            (callbacks().get_header)(self.envoy, map, name, found, 0, std::ptr::null_mut())
+            (callbacks().get_header)(self.envoy, map, name, found, index, std::ptr::null_mut())
                 .then(|| value.bytes())
         }
     }
@@ -287,14 +296,13 @@ impl Host for Stream<'_> {
             .then_some(id)
     }
 
+    fn client(&self) -> Option<IpAddr> {
+        let text = std::str::from_utf8(self.attribute(ATTRIBUTE_SOURCE_ADDRESS)?).ok()?;
+        text.parse().map(|client: SocketAddr| client.ip()).ok()
+    }
+
     fn is_multiplexed(&self) -> bool {
-        let mut text = Buffer::of(&[]);
-        let found = &raw mut text;
-        // SAFETY: the stream is there during a hook, and so is the text.
-        let protocol = unsafe {
-            (callbacks().attribute_string)(self.envoy, ATTRIBUTE_REQUEST_PROTOCOL, found)
-                .then(|| text.bytes())
-        };
+        let protocol = self.attribute(ATTRIBUTE_REQUEST_PROTOCOL);
         protocol.is_some_and(|protocol| !protocol.starts_with(b"HTTP/1"))
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,6 +32,8 @@ pub(crate) struct FakeHost {
     response: BTreeMap<&'static str, String>,
     /// See [`Host::connection`].
     pub(crate) connection: Option<u64>,
+    /// See [`Host::client`].
+    pub(crate) client: Option<IpAddr>,
     /// See [`Host::is_multiplexed`].
     pub(crate) multiplexed: bool,
     /// See [`Host::received_bytes`].
@@ -69,12 +72,17 @@ impl FakeHost {
 }
 
 impl Host for FakeHost {
-    fn field(&self, fields: Fields, name: &str) -> Option<&[u8]> {
+    fn value(&self, fields: Fields, name: &str, index: usize) -> Option<&[u8]> {
         let map = match fields {
             Fields::Request => &self.request,
             Fields::Response => &self.response,
         };
-        map.get(name).map(|value| value.as_bytes())
+        let value = map.get(name).filter(|_| index == 0);
+        value.map(|value| value.as_bytes())
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.client
     }
 
     fn response_head_bytes(&self) -> (u64, u64) {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sprat_config::classify::{Classifier, Later};
 use sprat_scheduler::{FlowId, Size, Time};
 
-use crate::head::{content_length, framing_bytes, head_bytes, is_tunnel};
-use crate::host::{Host, Metric};
+use crate::head::{HeadOf, classify, content_length, framing_bytes, head_bytes, is_tunnel};
+use crate::host::{Fields, Host, Metric};
 use crate::link::Asked;
 use crate::timer::Ticking;
 
@@ -38,6 +39,10 @@ enum Phase {
 /// The filter of one stream.
 pub(crate) struct Filter {
     uplink: Option<Arc<Ticking>>,
+    classifier: Option<Arc<Classifier>>,
+    class: usize,
+    /// Rules that look at the response.
+    later: Option<Later>,
     phase: Phase,
     flow: Option<FlowId>,
     /// Bytes of the head, while it is held back.
@@ -50,13 +55,16 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// A stream's filter, under that uplink; none paces nothing.
-    pub(crate) fn new(uplink: Option<Arc<Ticking>>) -> Self {
+    pub(crate) fn new(uplink: Option<Arc<Ticking>>, classifier: Option<Arc<Classifier>>) -> Self {
         Self {
             phase: match uplink {
                 Some(_) => Phase::Absent,
                 None => Phase::Unscheduled,
             },
             uplink,
+            class: 0,
+            later: None,
+            classifier,
             flow: None,
             head: 0,
             framing: 0,
@@ -66,8 +74,14 @@ impl Filter {
 
     /// The request's head has come.
     pub(crate) fn on_request_head(&mut self, host: &impl Host, now: Time) {
-        if let (Some(uplink), Some(connection)) = (&self.uplink, host.connection()) {
+        let Some(uplink) = &self.uplink else {
+            return;
+        };
+        if let Some(connection) = host.connection() {
             uplink.on_request(now, connection);
+        }
+        if let Some(classifier) = &self.classifier {
+            (self.class, self.later) = classify(classifier, host);
         }
     }
 
@@ -93,6 +107,10 @@ impl Filter {
                 Some(()) => self.ask(host, now, head),
                 None => self.pass(now, head),
             };
+        }
+        if let (Some(classifier), Some(later)) = (&self.classifier, self.later.take()) {
+            let head = HeadOf(host, Fields::Response);
+            self.class = classifier.reclassify(self.class, &later, &head);
         }
         self.framing = framing_bytes(host);
         let length = content_length(host);
@@ -179,7 +197,7 @@ impl Filter {
     }
 
     fn open(&mut self, host: &impl Host, now: Time, size: Size, head: u64) -> Option<()> {
-        self.flow = self.uplink.as_ref()?.open(now, size);
+        self.flow = self.uplink.as_ref()?.open(now, self.class, size);
         self.head = head;
         let metric = match self.flow {
             Some(_) => Metric::Scheduled,

@@ -1,4 +1,7 @@
-//! What a response's head costs on the wire.
+//! What heads say, and what a response's costs on the wire.
+
+use sprat_config::classify::{Asked, Classifier, Later};
+use sprat_config::fields::{self, host_without_port};
 
 use crate::host::{Fields, Host};
 
@@ -44,6 +47,37 @@ pub(crate) fn framing_bytes(host: &impl Host) -> u64 {
 pub(crate) fn content_length(host: &impl Host) -> Option<u64> {
     let text = std::str::from_utf8(host.field(Fields::Response, "content-length")?).ok()?;
     text.trim().parse().ok()
+}
+
+/// One of a stream's heads, as rules look at it.
+pub(crate) struct HeadOf<'a, H>(pub(crate) &'a H, pub(crate) Fields);
+
+impl<H: Host> fields::Fields for HeadOf<'_, H> {
+    fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
+        (0..)
+            .map_while(|index| self.0.value(self.1, name, index))
+            .filter_map(|value| std::str::from_utf8(value).ok())
+            .any(see)
+    }
+}
+
+/// The class of a request, and the rules that look at its response.
+pub(crate) fn classify(classifier: &Classifier, host: &impl Host) -> (usize, Option<Later>) {
+    let text = |name| {
+        let value = host.field(Fields::Request, name).unwrap_or_default();
+        std::str::from_utf8(value).unwrap_or_default()
+    };
+    let target = text(":path");
+    let asked = Asked {
+        client: host.client(),
+        dscp: None,
+        host: host_without_port(text(":authority")).unwrap_or_default(),
+        path: target.split('?').next().unwrap_or(target),
+        method: text(":method"),
+        fields: &HeadOf(host, Fields::Request),
+    };
+    let classified = classifier.classify(&asked);
+    (classified.class, classifier.later(&asked, classified))
 }
 
 /// The connection becomes a tunnel, whose bytes are no response.

@@ -1,5 +1,6 @@
 //! What a filter asks of Envoy.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Wakes a stream's filter on its own worker, from any thread.
@@ -62,8 +63,16 @@ impl Metric {
 
 /// One stream, as Envoy shows it during a hook.
 pub(crate) trait Host {
-    /// The first value of a field. Names are in lower case.
-    fn field(&self, fields: Fields, name: &str) -> Option<&[u8]>;
+    /// The value of a field, the `index`th of its name, which is in lower case.
+    fn value(&self, fields: Fields, name: &str, index: usize) -> Option<&[u8]>;
+
+    /// The first of them.
+    fn field(&self, fields: Fields, name: &str) -> Option<&[u8]> {
+        self.value(fields, name, 0)
+    }
+
+    /// The client's address; none if it has none.
+    fn client(&self) -> Option<IpAddr>;
 
     /// Names and values of the response's head, and how many fields it has.
     fn response_head_bytes(&self) -> (u64, u64);

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sprat_scheduler::{
-    Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    ClassSpec, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time,
+    WireCost,
 };
 
 use crate::host::Wake;
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) policy: Discipline,
     /// Responses in progress.
     pub(crate) max_flows: usize,
+    /// Priority classes.
+    pub(crate) classes: Vec<ClassSpec>,
 }
 
 /// One uplink.
@@ -86,7 +89,7 @@ impl Link {
             pacer: Pacer::new(settings.rate_bits_per_s),
             max_flows: settings.max_flows,
             guard_factor: GUARD_FACTOR,
-            classes: Vec::new(),
+            classes: settings.classes.clone(),
         });
         Self {
             state: Mutex::new(State {
@@ -134,11 +137,17 @@ impl Link {
         state.egress.debit(now, opening);
     }
 
+    /// Whether a configuration with these classes can have this link: flows
+    /// keep their class, so that classes do not change under them.
+    pub(crate) fn has_classes(&self, classes: &[ClassSpec]) -> bool {
+        self.lock().settings.classes == classes
+    }
+
     /// A new response of `size` bytes with its head; none if as many are open
     /// as may be.
-    pub(crate) fn open(&self, now: Time, size: Size) -> Option<FlowId> {
+    pub(crate) fn open(&self, now: Time, class: usize, size: Size) -> Option<FlowId> {
         let spec = FlowSpec {
-            class: 0,
+            class,
             size,
             cost: WireCost::ETHERNET_IPV4,
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use sprat_config::classify::Classifier;
 use sprat_config::resolved;
 
 use crate::filter::Filter;
@@ -13,6 +14,7 @@ use crate::timer::{self, Ticking};
 /// One configuration of the filter, as a listener has it.
 pub(crate) struct Config {
     uplink: Option<Arc<Ticking>>,
+    classifier: Arc<Classifier>,
     settings: Option<Settings>,
     /// Later configurations have higher numbers.
     generation: u64,
@@ -41,6 +43,7 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
             rate_bits_per_s,
             policy: filter.uplink.policy.clone(),
             max_flows: filter.uplink.max_flows,
+            classes: filter.classes.list.iter().map(|c| c.spec.clone()).collect(),
         });
     static GENERATION: AtomicU64 = AtomicU64::new(1);
     let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -53,6 +56,7 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     };
     let config = Config {
         uplink,
+        classifier: Arc::new(Classifier::new(&filter.classes)),
         settings,
         generation,
         in_use: AtomicBool::new(false),
@@ -68,10 +72,6 @@ fn refuse_what_is_missing(name: &str, filter: &resolved::Filter) -> Result<(), S
         .map_err(|errors| errors.to_string())?
         .config;
     let missing = [
-        (
-            filter.classes != nothing.classes,
-            "classes` and `class_rules",
-        ),
         (filter.catalogue != nothing.catalogue, "catalogue"),
         (filter.admission != nothing.admission, "admission"),
         (filter.clusters != nothing.clusters, "clusters"),
@@ -82,7 +82,7 @@ fn refuse_what_is_missing(name: &str, filter: &resolved::Filter) -> Result<(), S
     ];
     match missing.iter().find(|(given, _)| *given) {
         Some((_, key)) => Err(format!(
-            "{name}: the dynamic module paces responses and does nothing else yet: \
+            "{name}: the dynamic module classifies and paces responses and does nothing else: \
              remove `{key}`, or use the wasm filter"
         )),
         None => Ok(()),
@@ -95,7 +95,8 @@ fn uplink(name: &str, settings: &Settings, generation: u64) -> std::io::Result<A
     static UPLINKS: Mutex<BTreeMap<String, Weak<Ticking>>> = Mutex::new(BTreeMap::new());
     let mut uplinks = UPLINKS.lock().unwrap_or_else(PoisonError::into_inner);
     uplinks.retain(|_, uplink| uplink.strong_count() > 0);
-    if let Some(uplink) = uplinks.get(name).and_then(Weak::upgrade) {
+    let known = uplinks.get(name).and_then(Weak::upgrade);
+    if let Some(uplink) = known.filter(|uplink| uplink.has_classes(&settings.classes)) {
         return Ok(uplink);
     }
     let uplink = Ticking::new(Link::new(settings.clone(), generation))?;
@@ -104,6 +105,12 @@ fn uplink(name: &str, settings: &Settings, generation: u64) -> std::io::Result<A
 }
 
 impl Config {
+    /// The uplink that its streams share.
+    #[cfg(test)]
+    pub(crate) fn uplink(&self) -> Option<Arc<Ticking>> {
+        self.uplink.clone()
+    }
+
     /// A new stream's filter. With the first stream the configuration is in
     /// use.
     pub(crate) fn filter(&self) -> Filter {
@@ -112,7 +119,7 @@ impl Config {
         {
             uplink.apply(timer::now(), settings, self.generation);
         }
-        Filter::new(self.uplink.clone())
+        Filter::new(self.uplink.clone(), Some(Arc::clone(&self.classifier)))
     }
 }
 
@@ -174,7 +181,6 @@ mod tests {
     #[test]
     fn what_this_filter_does_not_do_is_refused() {
         for (key, value) in [
-            ("classes", r#"{"gold": {"level": 0}}"#),
             ("catalogue", r#""off""#),
             ("response_header", r#""x-sprat""#),
         ] {

@@ -96,7 +96,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
 ) -> Ours {
     // SAFETY: made by config_new, and not destroyed yet.
     let ours = unsafe { &*config.cast::<OurConfig>() };
-    let filter = guarded(|| ours.config.filter()).unwrap_or_else(|| Filter::new(None));
+    let filter = guarded(|| ours.config.filter()).unwrap_or_else(|| Filter::new(None, None));
     let ours = OurFilter {
         filter,
         counters: Arc::clone(&ours.counters),

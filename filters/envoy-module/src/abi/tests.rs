@@ -35,9 +35,12 @@ unsafe extern "C" fn header(
     map: u32,
     name: Buffer,
     value: *mut Buffer,
-    _: usize,
+    index: usize,
     _: *mut usize,
 ) -> bool {
+    if index > 0 {
+        return false;
+    }
     // SAFETY: lent by the caller.
     let name = unsafe { name.bytes() };
     let found = match (map, name) {

@@ -14,6 +14,7 @@ fn uplink() -> Arc<Ticking> {
         rate_bits_per_s: 10_000_000,
         policy: Discipline::Srpt,
         max_flows: 3,
+        classes: Vec::new(),
     };
     Ticking::new(Link::new(settings, 1)).unwrap()
 }
@@ -21,7 +22,7 @@ fn uplink() -> Arc<Ticking> {
 /// Keeps the link busy for 13 ms.
 fn occupy(uplink: &Arc<Ticking>) -> Filter {
     let host = FakeHost::responding(&[(":status", "200"), ("content-length", "1000000")]);
-    let mut filter = Filter::new(Some(Arc::clone(uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(uplink)), None);
     assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
     host.received.set(16_384);
     assert_eq!(filter.on_response_body(&host, at(0), false), Step::Continue);
@@ -39,7 +40,7 @@ fn hold(host: &FakeHost) {
 
 #[test]
 fn without_an_uplink_everything_passes() {
-    let mut filter = Filter::new(None);
+    let mut filter = Filter::new(None, None);
     let host = small();
     filter.on_request_head(&host, at(0));
     assert_eq!(filter.on_response_head(&host, at(0), false), Step::Continue);
@@ -53,7 +54,7 @@ fn without_an_uplink_everything_passes() {
 fn head_and_body_go_together_on_a_free_link() {
     let uplink = uplink();
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
     host.received.set(500);
     assert_eq!(filter.on_response_body(&host, at(0), true), Step::Continue);
@@ -67,7 +68,7 @@ fn a_small_response_waits_for_the_link_and_no_longer() {
     let uplink = uplink();
     let _busy = occupy(&uplink);
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     assert_eq!(filter.on_response_head(&host, at(1), false), Step::Hold);
     host.received.set(200);
     assert_eq!(filter.on_response_body(&host, at(1), false), Step::Hold);
@@ -91,7 +92,7 @@ fn a_chunk_that_comes_with_the_grant_takes_the_held_with_it() {
     let uplink = uplink();
     let _busy = occupy(&uplink);
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     filter.on_response_head(&host, at(1), false);
     host.received.set(200);
     filter.on_response_body(&host, at(1), false);
@@ -117,7 +118,7 @@ fn trailers_wait_with_their_body() {
     let uplink = uplink();
     let _busy = occupy(&uplink);
     let host = FakeHost::responding(&[(":status", "200")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     let step = filter.on_response_head(&host, at(1), false);
     assert_eq!(step, Step::Continue, "a head of unknown size goes ahead");
     host.received.set(100);
@@ -133,7 +134,7 @@ fn trailers_wait_with_their_body() {
 fn trailers_after_a_body_that_has_gone_pass() {
     let uplink = uplink();
     let host = FakeHost::responding(&[(":status", "200")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     filter.on_response_head(&host, at(0), false);
     host.received.set(10);
     let step = filter.on_response_body(&host, at(10_000), false);
@@ -149,7 +150,7 @@ fn trailers_after_a_body_that_has_gone_pass() {
 fn a_head_without_its_body_goes_after_a_moment() {
     let uplink = uplink();
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
     uplink.tick(at(2_000));
     assert_eq!(host.bell.rung(), 1);
@@ -168,7 +169,7 @@ fn bodiless_responses_go_ahead() {
     let uplink = uplink();
     let _busy = occupy(&uplink);
     let host = FakeHost::responding(&[(":status", "304")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     let before = uplink.wire_bytes();
     assert_eq!(filter.on_response_head(&host, at(1), true), Step::Continue);
     assert!(uplink.wire_bytes() > before, "they are debited");
@@ -179,7 +180,7 @@ fn bodiless_responses_go_ahead() {
 fn an_empty_body_ends_a_response() {
     let uplink = uplink();
     let host = FakeHost::responding(&[(":status", "200"), ("content-length", "0")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
     assert_eq!(filter.on_response_body(&host, at(0), true), Step::Continue);
     assert_eq!(uplink.open_flows(), 0);
@@ -192,7 +193,7 @@ fn tunnels_are_left_alone() {
     let connected = FakeHost::responding(&[(":status", "200")]).asked(":method", "CONNECT");
     let _busy = occupy(&uplink);
     for host in [upgraded, connected] {
-        let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+        let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
         assert_eq!(filter.on_response_head(&host, at(0), false), Step::Continue);
         host.received.set(100_000);
         assert_eq!(filter.on_response_body(&host, at(0), false), Step::Continue);
@@ -205,7 +206,7 @@ fn beyond_the_bound_responses_go_at_once_and_are_debited() {
     let uplink = uplink();
     let busy = [occupy(&uplink), occupy_more(&uplink), occupy_more(&uplink)];
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     let before = uplink.wire_bytes();
     assert_eq!(filter.on_response_head(&host, at(1), false), Step::Continue);
     host.received.set(500);
@@ -218,7 +219,7 @@ fn beyond_the_bound_responses_go_at_once_and_are_debited() {
 
 /// A response whose head is held.
 fn occupy_more(uplink: &Arc<Ticking>) -> Filter {
-    let mut filter = Filter::new(Some(Arc::clone(uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(uplink)), None);
     filter.on_response_head(&small(), at(0), false);
     filter
 }
@@ -227,7 +228,7 @@ fn occupy_more(uplink: &Arc<Ticking>) -> Filter {
 fn a_local_reply_takes_the_place_of_what_had_begun() {
     let uplink = uplink();
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     filter.on_response_head(&host, at(0), false);
     let reply = FakeHost::responding(&[(":status", "503"), ("content-length", "20")]);
     assert_eq!(filter.on_response_head(&reply, at(1), false), Step::Hold);
@@ -242,7 +243,7 @@ fn who_leaves_leaves_nothing_behind() {
     let uplink = uplink();
     let _busy = occupy(&uplink);
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     filter.on_response_head(&host, at(1), false);
     host.received.set(200);
     filter.on_response_body(&host, at(1), false);
@@ -257,7 +258,7 @@ fn a_filter_that_gave_up_lets_everything_pass() {
     let uplink = uplink();
     let _busy = occupy(&uplink);
     let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)));
+    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
     filter.on_response_head(&host, at(1), false);
     filter.give_up(at(1));
     assert_eq!(uplink.open_flows(), 1);
@@ -269,7 +270,7 @@ fn a_filter_that_gave_up_lets_everything_pass() {
 #[test]
 fn frames_and_chunks_are_counted_with_what_they_carry() {
     let released = |host: FakeHost| {
-        let mut filter = Filter::new(Some(uplink()));
+        let mut filter = Filter::new(Some(uplink()), None);
         filter.on_response_head(&host, at(0), false);
         host.received.set(100);
         filter.on_response_body(&host, at(10_000), true);
@@ -279,4 +280,42 @@ fn frames_and_chunks_are_counted_with_what_they_carry() {
     let mut frames = FakeHost::responding(&[(":status", "200")]);
     frames.multiplexed = true;
     assert_eq!(released(frames), 109);
+}
+
+#[test]
+fn a_class_of_a_better_level_goes_before_less_left() {
+    let text = r#"{
+        "uplink": {"rate": "10mbit"},
+        "classes": {"gold": {"level": 0}, "base": {"level": 1}},
+        "class_rules": [
+            {"match": {"clients": ["192.0.2.0/24"]}, "class": "gold"},
+            {"match": {"prefix": "/"}, "class": "base"}
+        ]
+    }"#;
+    let (config, _) = crate::module::configure("levels", text).unwrap();
+    let uplink = config.uplink().unwrap();
+    let _busy = occupy(&uplink);
+    let mut base = small();
+    base.client = Some([198, 51, 100, 1].into());
+    let mut gold = FakeHost::responding(&[(":status", "200"), ("content-length", "9000")]);
+    gold.client = Some([192, 0, 2, 7].into());
+    let hosts = [base, gold].map(|host| host.asked(":path", "/a"));
+    let mut filters: Vec<_> = hosts.iter().map(|_| config.filter()).collect();
+    for (filter, host) in filters.iter_mut().zip(&hosts) {
+        filter.on_request_head(host, at(1));
+        assert_eq!(filter.on_response_head(host, at(1), false), Step::Hold);
+        host.received.set(400);
+        assert_eq!(filter.on_response_body(host, at(1), false), Step::Hold);
+        hold(host);
+    }
+    let mut now = at(1);
+    while let Some(due) = uplink.tick(now) {
+        let rung = hosts.each_ref().map(|host| host.bell.rung());
+        if rung != [0, 0] {
+            assert_eq!(rung, [0, 1], "gold first, though it has more left");
+            return;
+        }
+        now = due;
+    }
+    panic!("nobody had a turn");
 }

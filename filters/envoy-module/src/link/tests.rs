@@ -12,6 +12,7 @@ fn settings(rate_mbit: u64) -> Settings {
         rate_bits_per_s: rate_mbit * MBIT,
         policy: Discipline::Srpt,
         max_flows: 4,
+        classes: Vec::new(),
     }
 }
 
@@ -61,7 +62,7 @@ fn order(link: &Link, from: Time, bells: &[&Arc<Bell>], flows: &[(FlowId, u64)])
 #[test]
 fn a_free_link_lets_go_at_once_and_debits_the_whole_chunk() {
     let link = link();
-    let flow = link.open(at(1000), Size::Exact(16_384)).unwrap();
+    let flow = link.open(at(1000), 0, Size::Exact(16_384)).unwrap();
     let (asked, _) = link.ask(at(1000), flow, 16_384, || panic!("nobody waits"));
     assert_eq!(asked, Asked::Go);
     assert_eq!(link.wire_bytes(), WireCost::ETHERNET_IPV4.bytes(16_384));
@@ -70,10 +71,10 @@ fn a_free_link_lets_go_at_once_and_debits_the_whole_chunk() {
 #[test]
 fn the_least_remaining_goes_first() {
     let link = link();
-    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    let busy = link.open(at(0), 0, Size::Exact(100_000)).unwrap();
     assert_eq!(link.ask(at(0), busy, 4096, || panic!()).0, Asked::Go);
     let sizes = [50_000, 500, 5_000];
-    let flows = sizes.map(|size| link.open(at(1), Size::Exact(size)).unwrap());
+    let flows = sizes.map(|size| link.open(at(1), 0, Size::Exact(size)).unwrap());
     let hands = [4096, 500, 4096];
     let bells: Vec<_> = flows
         .iter()
@@ -88,10 +89,10 @@ fn the_least_remaining_goes_first() {
 #[test]
 fn what_joins_a_chunk_that_waits_is_debited_too() {
     let link = link();
-    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    let busy = link.open(at(0), 0, Size::Exact(100_000)).unwrap();
     link.ask(at(0), busy, 1000, || panic!());
     let before = link.wire_bytes();
-    let flow = link.open(at(1), Size::Exact(9_000)).unwrap();
+    let flow = link.open(at(1), 0, Size::Exact(9_000)).unwrap();
     let bell = must_wait(&link, at(1), flow, 2_000);
     link.tick(at(10_000));
     assert_eq!(bell.rung(), 1);
@@ -105,9 +106,9 @@ fn what_joins_a_chunk_that_waits_is_debited_too() {
 #[test]
 fn a_chunk_that_comes_after_the_grant_goes_with_it() {
     let link = link();
-    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    let busy = link.open(at(0), 0, Size::Exact(100_000)).unwrap();
     link.ask(at(0), busy, 1000, || panic!());
-    let flow = link.open(at(1), Size::Exact(9_000)).unwrap();
+    let flow = link.open(at(1), 0, Size::Exact(9_000)).unwrap();
     let bell = must_wait(&link, at(1), flow, 2_000);
     link.tick(at(10_000));
     let (asked, _) = link.ask(at(10_001), flow, 4_000, || panic!("it is its turn"));
@@ -120,17 +121,17 @@ fn a_chunk_that_comes_after_the_grant_goes_with_it() {
 #[test]
 fn who_leaves_before_its_turn_gives_it_back() {
     let link = link();
-    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    let busy = link.open(at(0), 0, Size::Exact(100_000)).unwrap();
     link.ask(at(0), busy, 1000, || panic!());
     let before = link.wire_bytes();
-    let flow = link.open(at(1), Size::Exact(9_000)).unwrap();
+    let flow = link.open(at(1), 0, Size::Exact(9_000)).unwrap();
     let bell = must_wait(&link, at(1), flow, 2_000);
     link.tick(at(10_000));
     assert_eq!(bell.rung(), 1);
     link.close(at(10_001), flow);
     assert_eq!(link.wire_bytes(), before);
     // Its place is another's now, whom the old wake does not concern.
-    let next = link.open(at(10_001), Size::Exact(10)).unwrap();
+    let next = link.open(at(10_001), 0, Size::Exact(10)).unwrap();
     assert!(link.take_turn(at(10_002), flow, 2_000).is_none());
     assert_eq!(link.ask(at(20_000), next, 10, || panic!()).0, Asked::Go);
 }
@@ -138,7 +139,7 @@ fn who_leaves_before_its_turn_gives_it_back() {
 #[test]
 fn a_head_waits_two_milliseconds_for_its_body() {
     let link = link();
-    let flow = link.open(at(0), Size::Exact(1_000)).unwrap();
+    let flow = link.open(at(0), 0, Size::Exact(1_000)).unwrap();
     let bell = bell();
     let due = link.hold_head(at(0), flow, 200, waker(&bell));
     assert_eq!(due, Some(at(2_000)));
@@ -153,7 +154,7 @@ fn a_head_waits_two_milliseconds_for_its_body() {
 #[test]
 fn a_head_whose_body_comes_waits_no_more() {
     let link = link();
-    let flow = link.open(at(0), Size::Exact(1_000)).unwrap();
+    let flow = link.open(at(0), 0, Size::Exact(1_000)).unwrap();
     let bell = bell();
     link.hold_head(at(0), flow, 200, waker(&bell));
     let (asked, due) = link.ask(at(1), flow, 1_000, || panic!("it has a waker"));
@@ -187,20 +188,20 @@ fn connections_remembered_are_bounded() {
 #[test]
 fn no_more_flows_than_allowed() {
     let link = link();
-    let flows: Vec<_> = (0..4).map(|_| link.open(at(0), Size::Unknown)).collect();
+    let flows: Vec<_> = (0..4).map(|_| link.open(at(0), 0, Size::Unknown)).collect();
     assert!(flows.iter().all(Option::is_some));
-    assert_eq!(link.open(at(0), Size::Unknown), None);
+    assert_eq!(link.open(at(0), 0, Size::Unknown), None);
     link.close(at(1), flows[0].unwrap());
-    assert!(link.open(at(1), Size::Unknown).is_some());
+    assert!(link.open(at(1), 0, Size::Unknown).is_some());
 }
 
 #[test]
 fn settings_change_under_those_who_wait() {
     let link = link();
-    let busy = link.open(at(0), Size::Exact(100_000)).unwrap();
+    let busy = link.open(at(0), 0, Size::Exact(100_000)).unwrap();
     link.ask(at(0), busy, 1448, || panic!());
-    let large = link.open(at(1), Size::Exact(50_000)).unwrap();
-    let small = link.open(at(2), Size::Exact(500)).unwrap();
+    let large = link.open(at(1), 0, Size::Exact(50_000)).unwrap();
+    let small = link.open(at(2), 0, Size::Exact(500)).unwrap();
     let bells = [
         must_wait(&link, at(3), large, 4096),
         must_wait(&link, at(3), small, 500),

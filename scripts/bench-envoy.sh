@@ -94,10 +94,14 @@ done
 printf 'system,percent_of_a_core\n' >"$RESULTS/idle.csv"
 if [ "$IDLE_S" != 0 ]; then idle | tee -a "$RESULTS/idle.csv"; fi
 measurements=$RESULTS/measurements.csv
+read -r -a systems <<<"$SYSTEMS"
 printf 'round,system,bytes,requests_per_s,cpu_us_per_request\n' >"$measurements"
 for ((round = 1; round <= ROUNDS; round++)); do
     for bytes in $SIZES; do
-        for system in $SYSTEMS; do measure "$round" "$system" "$bytes" >>"$measurements"; done
+        # Another one begins each round.
+        for ((turn = 0; turn < ${#systems[@]}; turn++)); do
+            measure "$round" "${systems[(round + turn) % ${#systems[@]}]}" "$bytes" >>"$measurements"
+        done
     done
 done
 

@@ -5,29 +5,9 @@
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin};
-
-/// The filter, built once for the process by the script that users run.
-fn filter() -> &'static PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let directory = std::env::temp_dir().join(format!("sprat-e2e-{}", std::process::id()));
-        let out = directory.join("sprat-filter.wasm");
-        let built = Command::new(root.join("scripts/filter.sh"))
-            .arg(&out)
-            .output()
-            .unwrap();
-        let complaint = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "scripts/filter.sh: {complaint}");
-        out
-    })
-}
+use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin, wasm_filter};
 
 /// The filter with a configuration, as Envoy is told of it.
 fn wasm(configuration: &str) -> Value {
@@ -45,7 +25,7 @@ fn wasm(configuration: &str) -> Value {
                 "vm_config": {
                     "vm_id": "sprat",
                     "runtime": "envoy.wasm.runtime.v8",
-                    "code": {"local": {"filename": filter()}},
+                    "code": {"local": {"filename": wasm_filter().unwrap()}},
                 },
             },
         },

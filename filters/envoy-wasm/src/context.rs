@@ -140,6 +140,13 @@ impl Machine {
         self.roots.get_mut(&root)?.as_mut()
     }
 
+    /// The worker of a context, be it a configuration's or a stream's.
+    fn worker_of(&mut self, context: u32) -> Option<&mut Worker> {
+        let stream = self.streams.get(&context);
+        let root = stream.map_or(context, |stream| stream.root);
+        self.worker(root)
+    }
+
     /// The worker of a stream that its filter has been told of.
     fn told(&mut self, context: u32) -> Option<&mut Worker> {
         let stream = self.streams.get(&context).filter(|stream| stream.told)?;
@@ -272,14 +279,15 @@ pub(crate) fn response_trailers(context: u32) -> Action {
 }
 
 /// The answer to a request of the filter's own is there, if it has a head; or
-/// there is none.
+/// there is none. Envoy says that of the configuration's context, whichever
+/// stream has asked.
 pub(crate) fn call_answered(context: u32, token: u32, has_head: bool) {
     let head = HostFields(Head::CallResponse);
     let status: Option<u16> = has_head
         .then(|| head.text(":status").parse().ok())
         .flatten();
     with(|machine| {
-        let Some(worker) = machine.told(context) else {
+        let Some(worker) = machine.worker_of(context) else {
             return;
         };
         worker.tell(

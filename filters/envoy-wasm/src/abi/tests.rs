@@ -146,11 +146,11 @@ fn a_refused_request_is_answered_and_a_probe_is_sent() {
     assert_eq!(cluster, "small");
     assert_eq!(head[0], (":method".to_owned(), "HEAD".to_owned()));
     about(
-        2,
+        ROOT,
         Head::CallResponse,
         &[(":status", "200"), ("content-length", "7")],
     );
-    proxy_on_http_call_response(2, 1, 2, 0, 0);
+    proxy_on_http_call_response(ROOT, 1, 2, 0, 0);
     assert_eq!(
         host(|host| host.continued.clone()),
         [(2, Half::Request as u32)]

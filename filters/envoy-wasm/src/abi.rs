@@ -127,6 +127,7 @@ imports! {
     fn proxy_replace_header_map_value(
         map: u32, name: *const u8, name_length: usize, value: *const u8, value_length: usize,
     );
+    fn proxy_remove_header_map_value(map: u32, name: *const u8, name_length: usize);
     fn proxy_get_property(
         path: *const u8, path_length: usize, bytes: *mut *mut u8, length: *mut usize,
     );
@@ -234,6 +235,12 @@ pub(crate) fn set_field(head: Head, name: &str, value: &str) -> bool {
         )
     };
     status == OK
+}
+
+/// Takes all fields of a name off.
+pub(crate) fn remove_field(head: Head, name: &str) -> bool {
+    // SAFETY: the name outlives the call.
+    unsafe { proxy_remove_header_map_value(head as u32, name.as_ptr(), name.len()) == OK }
 }
 
 /// One of the host's attributes.

@@ -124,6 +124,14 @@ impl Host for Calls {
         self.about(id, || abi::set_field(Head::Request, name, value));
     }
 
+    fn remove_request_field(&mut self, id: StreamId, name: &str) {
+        self.about(id, || abi::remove_field(Head::Request, name));
+    }
+
+    fn set_pool_metadata(&mut self, _: StreamId, _: &str, _: &str) {
+        // Such a configuration is refused.
+    }
+
     fn set_response_field(&mut self, id: StreamId, name: &str, value: &str) {
         self.about(id, || abi::set_field(Head::Response, name, value));
     }

@@ -170,6 +170,15 @@ host_functions! {
         OK
     }
 
+    fn proxy_remove_header_map_value(map: u32, name: *const u8, name_length: usize) {
+        let name = text(name, name_length);
+        host(|host| {
+            let fields = host.heads.entry((host.effective, map)).or_default();
+            fields.retain(|(own, _)| *own != name);
+        });
+        OK
+    }
+
     fn proxy_get_property(
         path: *const u8, path_length: usize, bytes: *mut *mut u8, length: *mut usize,
     ) {

@@ -104,6 +104,7 @@ macro_rules! imports {
 
         /// No host.
         #[cfg(not(any(test, target_arch = "wasm32")))]
+        #[allow(clippy::too_many_arguments)]
         mod absent {
             const UNIMPLEMENTED: u32 = 12;
             $(pub(super) unsafe fn $name($(_: $type),*) -> u32 { UNIMPLEMENTED })*
@@ -409,11 +410,11 @@ fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
         at += length + 1;
         Some(part)
     };
-    let mut next = |index: usize| {
+    let next = |index: usize| {
         let (name, value) = (number(4 + index * 8)?, number(8 + index * 8)?);
         Some((part(name)?, part(value)?))
     };
-    let texts = (0..count).map_while(|index| next(index));
+    let texts = (0..count).map_while(next);
     let texts = texts.filter_map(|(name, value)| match String::from_utf8_lossy(value) {
         Cow::Borrowed(value) => Some((String::from_utf8_lossy(name).into_owned(), value.into())),
         Cow::Owned(_) => None,

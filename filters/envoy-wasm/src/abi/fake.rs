@@ -1,6 +1,9 @@
 //! A host that is made up: the functions that a filter calls, and what they
 //! have noted.
 
+// As many as the ABI has.
+#![allow(clippy::too_many_arguments)]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

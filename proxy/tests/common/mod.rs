@@ -265,6 +265,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 trusted: Vec::new(),
                 via: Some("sprat".to_owned()),
             },
+            tls: None,
         }],
         uplink: Uplink {
             rate: Rate::Unlimited,

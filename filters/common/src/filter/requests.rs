@@ -27,6 +27,7 @@ impl Filter {
         let asked = classify::Asked {
             client: head.client,
             dscp: None,
+            certificate: None,
             host: name,
             path,
             method: head.method,

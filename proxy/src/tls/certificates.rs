@@ -133,10 +133,7 @@ impl PeerNames {
         };
         // One that cannot be parsed has none.
         let alternatives = certificate.subject_alternative_name().ok().flatten();
-        for name in alternatives
-            .iter()
-            .flat_map(|own| &own.value.general_names)
-        {
+        for name in alternatives.iter().flat_map(|own| &own.value.general_names) {
             match name {
                 GeneralName::DNSName(name) => names.dns.push(name.to_ascii_lowercase()),
                 GeneralName::URI(uri) => names.uris.push((*uri).to_owned()),
@@ -162,7 +159,8 @@ impl PeerNames {
             path: path.to_owned(),
             span: 0..0,
         };
-        let of_first = |chain: Vec<CertificateDer<'_>>| Ok(Self::of(&pem::parsed(&file, &chain[0])?));
+        let of_first =
+            |chain: Vec<CertificateDer<'_>>| Ok(Self::of(&pem::parsed(&file, &chain[0])?));
         let names: Result<Self, Problem> = pem::certificates(&file).and_then(of_first);
         names.map_err(|problem| anyhow::anyhow!("{problem}"))
     }

@@ -59,7 +59,11 @@ impl Watched {
     }
 
     fn look(&mut self) {
-        let now: Vec<_> = self.files.iter().map(|seen| Seen::now(&seen.path)).collect();
+        let now: Vec<_> = self
+            .files
+            .iter()
+            .map(|seen| Seen::now(&seen.path))
+            .collect();
         if now == self.files {
             return;
         }

@@ -157,7 +157,10 @@ pub(crate) async fn accept(
         return None;
     };
     let socket = Socket::new(stream, Rc::clone(connection));
-    let work = timeout(tls.config.handshake_timeout, handshake(connection, tls, socket));
+    let work = timeout(
+        tls.config.handshake_timeout,
+        handshake(connection, tls, socket),
+    );
     let outcome = match unless_cut(connection, work).await {
         Err(_) => Outcome::Shutdown,
         Ok(Err(_)) => Outcome::Timeout,

@@ -159,9 +159,8 @@ impl Reloadable for ListenerTls {
         // the authorities may be others now.
         let resumption = match self.config.client_certificates {
             None => Resumption::of(&self.current().server),
-            Some(_) => Resumption::new(self.config.session_tickets).map_err(|error| {
-                vec![Problem::error(&self.config.certificates[0].key, error)]
-            })?,
+            Some(_) => Resumption::new(self.config.session_tickets)
+                .map_err(|error| vec![Problem::error(&self.config.certificates[0].key, error)])?,
         };
         let (current, warnings) = Current::read(&self.config, resumption)?;
         self.current.store(Arc::new(current));
@@ -231,8 +230,7 @@ fn verifying(
     roots: RootCertStore,
     asked: &config::ClientCertificates,
 ) -> Result<ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>, Vec<Problem>> {
-    let mut verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
     if asked.mode == ClientCertificateMode::Optional {
         verifier = verifier.allow_unauthenticated();
     }

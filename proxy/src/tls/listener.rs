@@ -132,7 +132,7 @@ impl ListenerTls {
         let taken = self
             .handshakes
             .fetch_update(Relaxed, Relaxed, |now| (now < bound).then_some(now + 1));
-        taken.is_ok().then_some(Handshaking(&self.handshakes))
+        taken.is_ok().then(|| Handshaking(&self.handshakes))
     }
 }
 

@@ -138,7 +138,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("[10.0.0.0/8]", "10.0.0.0/8"),
     ("[10.0.0.0/8]", "[everyone]"),
     ("via: sprat", "via: a b"),
-    ("{certificate_chain: a.pem, private_key: a.key}", "{certificate_chain: a.pem}"),
+    (
+        "{certificate_chain: a.pem, private_key: a.key}",
+        "{certificate_chain: a.pem}",
+    ),
     ("[{certificate_chain: a.pem, private_key: a.key}]", "[]"),
     ("TLSv1_3", "TLSv1_1"),
     ("TLSv1_3", "1.3"),

@@ -302,6 +302,7 @@ mod tests {
             text: &HeaderValue::from_str(ip).unwrap(),
             host: Some(&HeaderValue::from_str(host).unwrap()),
             version: Version::HTTP_11,
+            secure: host.starts_with("secure"),
         };
         Forwarder::new(forwarding).unwrap().add(headers, &client);
     }
@@ -353,6 +354,20 @@ mod tests {
                 "x-forwarded-host: a.example",
                 "x-forwarded-proto: https",
             ]
+        );
+    }
+
+    #[test]
+    fn tls_is_told_of() {
+        let mut headers = HeaderMap::new();
+        let forwarding = forwarding("192.0.2.1");
+        forward(&mut headers, &forwarding, "192.0.2.2", "secure.example");
+        let told = text(&headers);
+        let element = "forwarded: for=192.0.2.2;host=secure.example;proto=https";
+        assert!(told.contains(&element.to_owned()), "{told:?}");
+        assert!(
+            told.contains(&"x-forwarded-proto: https".to_owned()),
+            "{told:?}"
         );
     }
 

@@ -24,7 +24,7 @@ use crate::catalogue::Catalogue;
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
-use crate::tls::{self, ListenerTls, Reloadable};
+use crate::tls::{self, ListenerTls};
 use crate::uplink::kernel::KernelLink;
 use crate::uplink::{AutoRate, PacedLink, SharedUplink, Uplink};
 use crate::upstream::{SharedCluster, Upstream};
@@ -128,7 +128,7 @@ impl Server {
             parts.tls.iter().flatten().cloned().collect(),
         ));
         let mut background = parts.catalogue.start(&config.catalogue)?;
-        background.extend(tls::watch(parts.reloadable())?);
+        background.extend(tls::watch(&parts.tls)?);
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
@@ -305,7 +305,7 @@ impl Parts {
             tls: config
                 .listeners
                 .iter()
-                .map(listener_tls)
+                .map(ListenerTls::of)
                 .collect::<Result<_, _>>()?,
             catalogue: Arc::new(catalogue),
             classifier: Arc::new(classifier),
@@ -314,12 +314,6 @@ impl Parts {
             reclaim: Arc::default(),
             uplink,
         })
-    }
-
-    /// What is made of files that may change.
-    fn reloadable(&self) -> Vec<Arc<dyn Reloadable>> {
-        let listeners = self.tls.iter().flatten();
-        listeners.map(|own| Arc::clone(own) as _).collect()
     }
 
     fn stats(&self) -> Arc<WorkerStats> {
@@ -372,19 +366,6 @@ impl Parts {
             stats,
         })
     }
-}
-
-/// Reads a listener's certificates, if it has any.
-fn listener_tls(listener: &config::Listener) -> anyhow::Result<Option<Arc<ListenerTls>>> {
-    let Some(config) = &listener.tls else {
-        return Ok(None);
-    };
-    let (tls, _) = ListenerTls::new(&listener.name, config).map_err(|problems| {
-        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        let name = &listener.name;
-        anyhow::anyhow!("TLS of the listener `{name}`: {}", problems.join("; "))
-    })?;
-    Ok(Some(Arc::new(tls)))
 }
 
 /// The uplink that the workers share.

@@ -11,6 +11,7 @@ mod listener;
 mod metrics;
 mod pem;
 
+use std::io;
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, ring};
@@ -18,8 +19,8 @@ use rustls::{SupportedProtocolVersion, version};
 use sprat_config::resolved::{Config, TlsVersion};
 use sprat_config::{Errors, Severity};
 
+use crate::background::Background;
 pub(crate) use certificates::PeerNames;
-pub(crate) use files::{Reloadable, watch};
 pub(crate) use handshake::{HandshakeStats, Secured, accept};
 pub(crate) use listener::ListenerTls;
 pub(crate) use metrics::TlsView;
@@ -36,6 +37,17 @@ fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion]
         TlsVersion::V1_2 => &ALL,
         TlsVersion::V1_3 => &ALL[..1],
     }
+}
+
+/// A thread that looks at the files of all of these, and has them read again
+/// when they change; none if there are none.
+///
+/// # Errors
+///
+/// No thread can be had.
+pub(crate) fn watch(listeners: &[Option<Arc<ListenerTls>>]) -> io::Result<Option<Background>> {
+    let listeners = listeners.iter().flatten();
+    files::watch(listeners.map(|own| Arc::clone(own) as _).collect())
 }
 
 /// Reads every file of `config` that has to do with TLS, and adds what is

@@ -224,7 +224,8 @@ fn check_names_what_is_wrong_with_a_certificate() {
         path
     };
     let empty = file("empty.pem", "nothing\n");
-    let locked = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let locked =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     let locked = file("locked.key", locked);
     let missing = directory.join("missing.pem");
     let check = |chain: &Path, key: &Path| {
@@ -236,7 +237,9 @@ fn check_names_what_is_wrong_with_a_certificate() {
             key.display()
         );
         let configuration = file("sprat.yaml", &text);
-        let output = sprat(&["check", configuration.to_str().unwrap()]).output().unwrap();
+        let output = sprat(&["check", configuration.to_str().unwrap()])
+            .output()
+            .unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.success(), told)
     };
@@ -246,7 +249,12 @@ fn check_names_what_is_wrong_with_a_certificate() {
         (&good.key, &good.chain, "are the two files swapped?", 6),
         (&good.chain, &other.key, "the key is not that of", 7),
         (&good.chain, &locked, "the key has a pass phrase", 7),
-        (&good.chain, &empty, "there is no private key in PEM in it", 7),
+        (
+            &good.chain,
+            &empty,
+            "there is no private key in PEM in it",
+            7,
+        ),
     ] {
         let (fine, told) = check(chain, key);
         assert!(!fine && told.contains(said), "{told}");
@@ -254,5 +262,8 @@ fn check_names_what_is_wrong_with_a_certificate() {
     }
     assert_eq!(check(&good.chain, &good.key), (true, String::new()));
     let (fine, told) = check(&old.chain, &old.key);
-    assert!(fine && told.contains("the certificate has expired"), "{told}");
+    assert!(
+        fine && told.contains("the certificate has expired"),
+        "{told}"
+    );
 }

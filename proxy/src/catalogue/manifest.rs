@@ -281,6 +281,7 @@ fn json_cause(error: &serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;

@@ -13,7 +13,7 @@ use crate::stamp::Stamp;
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// What is made of files that may change.
-pub(crate) trait Reloadable: Send + Sync {
+pub(super) trait Reloadable: Send + Sync {
     /// What it is, for the log.
     fn title(&self) -> String;
 
@@ -30,7 +30,7 @@ pub(crate) trait Reloadable: Send + Sync {
 
 /// A file and what it was like when it was looked at last.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(super) struct Seen {
     path: PathBuf,
     /// None if it was not there.
     stamp: Option<Stamp>,
@@ -86,11 +86,7 @@ impl Watched {
 }
 
 /// A thread that looks at the files of all of these; none if there are none.
-///
-/// # Errors
-///
-/// No thread can be had.
-pub(crate) fn watch(all: Vec<Arc<dyn Reloadable>>) -> std::io::Result<Option<Background>> {
+pub(super) fn watch(all: Vec<Arc<dyn Reloadable>>) -> std::io::Result<Option<Background>> {
     if all.is_empty() {
         return Ok(None);
     }

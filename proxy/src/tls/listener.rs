@@ -80,6 +80,25 @@ impl fmt::Debug for ListenerTls {
 }
 
 impl ListenerTls {
+    /// A listener's, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub(crate) fn of(listener: &config::Listener) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(config) = &listener.tls else {
+            return Ok(None);
+        };
+        match Self::new(&listener.name, config) {
+            Ok((own, _)) => Ok(Some(Arc::new(own))),
+            Err(problems) => {
+                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                let name = &listener.name;
+                anyhow::bail!("TLS of the listener `{name}`: {}", problems.join("; "))
+            }
+        }
+    }
+
     /// Reads the files of the listener `name`; with what is doubtful.
     ///
     /// # Errors

@@ -133,7 +133,7 @@ fn show(file: &Path, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
 /// The same, with the files that it names for TLS.
 fn load_with_files(file: &Path) -> anyhow::Result<Config> {
     show(file, |loaded| {
-        tls::inspect(&loaded.config, &mut loaded.warnings)
+        tls::inspect(&loaded.config, &mut loaded.warnings);
     })
 }
 

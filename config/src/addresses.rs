@@ -107,7 +107,11 @@ impl Leaf for ServerName {
     }
 
     fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,253}$"})
+        json!({
+            "type": "string",
+            "maxLength": 253,
+            "pattern": r"^([A-Za-z0-9_-]{1,63}\.)*(?![0-9]+$)[A-Za-z0-9_-]{1,63}$",
+        })
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {

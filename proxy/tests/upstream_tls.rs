@@ -256,5 +256,7 @@ fn large_bodies_pass_both_ways() {
     assert!(peer.ask(head + &body).text() == body);
     drop(peer);
     outer.assert_no_leak();
+    // Which keeps connections to the other one.
+    outer.stop();
     inner.assert_no_leak();
 }

@@ -128,7 +128,7 @@ impl Server {
             parts.tls.iter().flatten().cloned().collect(),
         ));
         let mut background = parts.catalogue.start(&config.catalogue)?;
-        background.extend(parts.watch()?);
+        background.extend(tls::watch(&parts.tls, &parts.shared)?);
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
@@ -314,12 +314,6 @@ impl Parts {
             reclaim: Arc::default(),
             uplink,
         })
-    }
-
-    /// A thread that looks at certificates.
-    fn watch(&self) -> io::Result<Option<Background>> {
-        let clusters = self.shared.iter().filter_map(|shared| shared.tls.as_ref());
-        tls::watch(self.tls.iter().flatten(), clusters)
     }
 
     fn stats(&self) -> Arc<WorkerStats> {

@@ -21,6 +21,7 @@ use sprat_config::resolved::{Config, TlsVersion};
 use sprat_config::{Errors, Severity};
 
 use crate::background::Background;
+use crate::upstream::SharedCluster;
 pub(crate) use certificates::PeerNames;
 pub(crate) use cluster::ClusterTls;
 pub(crate) use handshake::{HandshakeStats, Secured, accept};
@@ -50,11 +51,13 @@ fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion]
 /// # Errors
 ///
 /// No thread can be had.
-pub(crate) fn watch<'a>(
-    listeners: impl Iterator<Item = &'a Arc<ListenerTls>>,
-    clusters: impl Iterator<Item = &'a Arc<ClusterTls>>,
+pub(crate) fn watch(
+    listeners: &[Option<Arc<ListenerTls>>],
+    clusters: &[SharedCluster],
 ) -> io::Result<Option<Background>> {
+    let listeners = listeners.iter().flatten();
     let listeners = listeners.map(|own| Arc::clone(own) as _);
+    let clusters = clusters.iter().filter_map(|own| own.tls.as_ref());
     let clusters = clusters.map(|own| Arc::clone(own) as _);
     files::watch(listeners.chain(clusters).collect())
 }

@@ -17,11 +17,13 @@
 
 #[allow(unsafe_code)]
 mod abi;
+mod desk;
 mod filter;
 mod head;
 mod host;
 mod link;
 mod module;
+mod orders;
 mod timer;
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn those_who_wait_go_by_class_and_are_told_on_their_own_worker() {
     assert_eq!(base.bell.rung(), 1);
     assert_eq!(second.on_woken(base, at(9_001)), Woken::Request);
     serve(&mut second, base, at(9_002));
-    assert_eq!(base.added("sprat.waiting"), 0);
+    assert_eq!(gold.added("sprat.waiting"), 0, "told by who ended last");
 }
 
 #[test]

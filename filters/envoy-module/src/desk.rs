@@ -197,7 +197,10 @@ impl Ticking<Desk> {
             &mut self.lock(),
             Some((id, host)),
             &mut Orders::default(),
-            |filter, calls| filter.response_body(now, id, bytes, true, calls),
+            |filter, calls| {
+                // It holds nothing here.
+                filter.response_body(now, id, bytes, true, calls);
+            },
         );
         self.arm(due);
     }

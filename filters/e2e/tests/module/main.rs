@@ -74,15 +74,7 @@ async fn ends_well(envoy: Envoy) {
 
 /// The same with a route that follows the filter to these pools, beside `farm`.
 fn pools(config: &Value, pools: &[(&str, SocketAddr)]) -> Bootstrap {
-    let mut bootstrap = bootstrap(config);
-    bootstrap.routes = vec![json!({
-        "match": {"prefix": "/"},
-        "route": {"cluster_header": "x-sprat-cluster", "timeout": "0s"},
-    })];
-    let own = pools.iter();
-    let own = own.map(|(name, at)| Bootstrap::cluster(name, &[*at]));
-    bootstrap.clusters.extend(own);
-    bootstrap
+    bootstrap(config).pools(pools)
 }
 
 async fn client(envoy: &Envoy, protocol: Protocol) -> Client {

@@ -24,6 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::Arc;
 
+use sprat_filter::Source;
 use sprat_filter::metrics::{Counter, Gauge};
 
 use crate::filter::{Filter, Woken};
@@ -180,10 +181,23 @@ impl Metrics {
         Self {
             own: Metric::ALL.map(|own| define(counter, own.name())),
             classes: classes.len(),
-            counters: all.map(|own| define(counter, &own.name(classes))).collect(),
-            gauges: Gauge::ALL.map(|own| define(gauge, own.name())),
+            counters: all
+                .map(|own| is_ours(own).then(|| define(counter, &own.name(classes)))?)
+                .collect(),
+            gauges: Gauge::ALL.map(|own| match own {
+                Gauge::Waiting => define(gauge, own.name()),
+                Gauge::HeldResponses => None,
+            }),
         }
     }
+}
+
+/// Whether a counter is of something that happens here: sizes are shared with
+/// nobody, and responses are the link's.
+fn is_ours(counter: Counter) -> bool {
+    use Counter::{Conflicts, Held, Shared, Size, Unscheduled};
+    let elsewhere = [Conflicts, Held, Shared, Unscheduled, Size(Source::Shared)];
+    !elsewhere.contains(&counter)
 }
 
 type Define = unsafe extern "C" fn(Envoy, Buffer, *mut Buffer, usize, *mut usize) -> u32;

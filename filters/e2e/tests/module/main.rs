@@ -45,8 +45,8 @@ fn filter(config: &Value) -> Value {
             "dynamic_module_config": {"name": NAME},
             "filter_name": "sprat",
             "filter_config": {
-                "@type": "type.googleapis.com/google.protobuf.Struct",
-                "value": config,
+                "@type": "type.googleapis.com/google.protobuf.StringValue",
+                "value": config.to_string(),
             },
         },
     })

@@ -253,6 +253,10 @@ pub(super) unsafe fn resume(envoy: Envoy) {
 pub(super) unsafe fn answer(envoy: Envoy, answer: &Answer) {
     let fields = answer.fields.iter();
     let mut fields: Vec<Field> = fields.map(|(n, v)| Field::of(n, v)).collect();
+    if answer.is_grpc {
+        // Envoy takes the module's word that all went well, unless told here.
+        fields.push(Field::of("grpc-status", Answer::GRPC_STATUS));
+    }
     let body = Buffer::of(answer.body.as_bytes());
     let details = format!("sprat_{}", answer.reason);
     let details = Buffer::of(details.as_bytes());

@@ -135,7 +135,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_head
     }
 }
 
-fn head_or_trailers(step: Result<Step, Woken>) -> u32 {
+fn head_or_trailers(step: &Result<Step, Woken>) -> u32 {
     match step {
         Ok(Step::Hold) => STOP_ITERATION,
         Ok(Step::Continue) | Err(_) => CONTINUE,
@@ -150,7 +150,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_hea
     end: bool,
 ) -> u32 {
     // SAFETY: as Envoy passes it.
-    head_or_trailers(unsafe {
+    head_or_trailers(&unsafe {
         hook(envoy, ours, |filter, stream| {
             filter.on_response_head(stream, timer::now(), end)
         })
@@ -183,7 +183,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_tra
     ours: Ours,
 ) -> u32 {
     // SAFETY: as Envoy passes it.
-    head_or_trailers(unsafe {
+    head_or_trailers(&unsafe {
         hook(envoy, ours, |filter, stream| {
             filter.on_response_trailers(stream, timer::now())
         })

@@ -4,6 +4,7 @@
 mod catalogue;
 mod classes;
 mod filter;
+mod limits;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 pub use filter::*;
+pub use limits::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +44,8 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
+    /// What to stop doing as memory runs short; none if switched off.
+    pub overload_manager: Option<OverloadManager>,
 }
 
 /// Threads and shutdown.
@@ -82,6 +86,8 @@ pub struct Listener {
     /// Without a byte of progress in either direction while a request is open
     /// and the client is the one that keeps it waiting.
     pub stream_idle_timeout: Duration,
+    /// What its clients may take.
+    pub limits: ListenerLimits,
     /// Forwarding headers.
     pub forwarding: Forwarding,
 }
@@ -282,6 +288,8 @@ pub struct Route {
     /// Between two chunks of the upstream's body (or of the request's, when it
     /// is the upstream that does not take it).
     pub idle_timeout: Duration,
+    /// Requests of each client over time.
+    pub rate_limit: Option<RateLimit>,
     /// Replaces the matched path prefix.
     pub prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.

@@ -8,12 +8,14 @@
 
 mod conclusion;
 mod deadlines;
+mod drain;
 mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -27,6 +29,7 @@ use tokio::time::sleep_until;
 
 use self::conclusion::conclude;
 use self::deadlines::rearm;
+use self::drain::{Drain, Look};
 pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
 use crate::error::Reason;
@@ -72,6 +75,8 @@ pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     /// The listener that accepted it.
     pub(crate) listener: Rc<ListenerState>,
+    /// When.
+    pub(crate) accepted: Instant,
     /// The other end.
     pub(crate) peer: SocketAddr,
     peer_text: OnceCell<HeaderValue>,
@@ -84,6 +89,8 @@ pub(crate) struct Connection {
     only: StreamState,
     watch: RefCell<RequestWatch>,
     write_blocked_since: Cell<Option<Instant>>,
+    /// How fast the client takes what it asked for, once its socket was full.
+    drain: RefCell<Option<Box<Drain>>>,
     /// A body waits for the socket to take what is written before it.
     holding_back: Cell<bool>,
     written: Cell<u64>,
@@ -109,6 +116,7 @@ impl Connection {
         Self {
             worker,
             listener,
+            accepted: now,
             peer,
             peer_text: OnceCell::new(),
             dscp,
@@ -122,6 +130,7 @@ impl Connection {
             ),
             watch: RefCell::default(),
             write_blocked_since: Cell::new(None),
+            drain: RefCell::new(None),
             holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
@@ -177,16 +186,42 @@ impl Connection {
     /// Of `offered` bytes so many have just been taken by the socket.
     pub(crate) fn on_written(&self, bytes: usize, offered: usize) {
         self.written.set(self.written.get() + bytes as u64);
-        self.write_blocked_since.set(None);
+        if self.write_blocked_since.take().is_some()
+            && let Some(drain) = &mut *self.drain.borrow_mut()
+        {
+            drain.resume(Instant::now());
+        }
         if bytes == offered && self.holding_back.take() {
             self.wake();
         }
     }
 
     /// The socket takes no more for now.
-    pub(crate) fn on_write_blocked(&self) {
-        if self.write_blocked_since.get().is_none() {
+    pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
+        let began = self.write_blocked_since.get().is_none();
+        let mut drain = self.drain.borrow_mut();
+        match &mut *drain {
+            Some(drain) if !began => self.judge(drain, socket),
+            Some(drain) => drain.wait(Instant::now()),
+            None => {
+                let rule = self.listener.config.limits.min_rates.response;
+                *drain = rule.map(|rule| Box::new(Drain::new(rule, Instant::now(), socket)));
+            }
+        }
+        if began {
             self.write_blocked_since.set(Some(Instant::now()));
+        }
+    }
+
+    /// Cuts a client that has taken too little of what it asked for.
+    fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
+        let now = Instant::now();
+        let queued_here = matches!(self.outlet, Outlet::Marked(_));
+        match drain.look(now, socket, queued_here) {
+            Look::NotDue => {}
+            // The socket's buffer hides it, but there is progress.
+            Look::Enough => self.write_blocked_since.set(Some(now)),
+            Look::TooSlow => self.cut(Reason::ResponseTooSlow),
         }
     }
 
@@ -214,6 +249,14 @@ impl Connection {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Whether a request is in progress.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(
+            self.only.phase.get(),
+            Phase::Waiting | Phase::Responding | Phase::Head { begun: true, .. }
+        ) || self.finishing.borrow().is_some()
     }
 
     /// Completes the response whose last byte the socket has taken.

@@ -17,6 +17,7 @@ mod explain;
 mod framing;
 mod handler;
 mod headers;
+mod limits;
 mod link;
 mod metrics;
 mod record;

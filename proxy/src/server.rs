@@ -20,6 +20,7 @@ use tokio::sync::{Notify, watch};
 use crate::access_log;
 use crate::admin;
 use crate::catalogue::{Background, Catalogue};
+use crate::limits::{ListenerLimits, Overload, RateLimiter};
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
@@ -268,6 +269,11 @@ struct Parts {
     shared: Vec<SharedCluster>,
     /// For each listener, its open connections.
     open: Vec<Arc<AtomicUsize>>,
+    /// For each listener, what its clients may take.
+    limits: Vec<Option<Arc<ListenerLimits>>>,
+    /// For each route, requests over time.
+    rates: Vec<Option<Arc<RateLimiter>>>,
+    overload: Option<Arc<Overload>>,
     catalogue: Arc<Catalogue>,
     classifier: Arc<Classifier>,
     /// How many.
@@ -296,6 +302,10 @@ impl Parts {
                 .map(shared)
                 .collect::<Result<_, _>>()?,
             open: config.listeners.iter().map(|_| Arc::default()).collect(),
+            limits: config.listeners.iter().map(ListenerLimits::new).collect(),
+            rates: config.routes.iter().map(rate_limiter).collect(),
+            overload: (config.overload_manager.as_ref())
+                .map(|config| Arc::new(Overload::new(config))),
             catalogue: Arc::new(catalogue),
             classifier: Arc::new(classifier),
             classes: classes.len(),
@@ -323,8 +333,10 @@ impl Parts {
             .build_local(LocalOptions::default())
             .context("cannot start an event loop")?;
         let mut listeners = Vec::new();
-        for ((listener, open), socket) in config.listeners.iter().zip(&self.open).zip(sockets) {
-            let state = ListenerState::new(listener, Arc::clone(open))?;
+        let shared = self.limits.iter().zip(&self.open);
+        for ((listener, (limits, open)), socket) in config.listeners.iter().zip(shared).zip(sockets)
+        {
+            let state = ListenerState::new(listener, limits.clone(), Arc::clone(open))?;
             listeners.push((Rc::new(state), socket));
         }
         runtime.block_on(async {
@@ -342,11 +354,12 @@ impl Parts {
             upstreams.push(Rc::new(upstream));
         }
         Ok(Worker {
-            routes: routing::routes(config)?,
+            routes: routing::routes(config, &self.rates)?,
             upstreams,
             uplink: Uplink::new(&self.uplink)?,
             catalogue: self.catalogue,
             classifier: self.classifier,
+            overload: self.overload,
             log: self.log,
             reclaim: self.reclaim,
             connections: Default::default(),
@@ -354,6 +367,12 @@ impl Parts {
             stats,
         })
     }
+}
+
+/// What a route bounds its requests with.
+fn rate_limiter(route: &config::Route) -> Option<Arc<RateLimiter>> {
+    let limit = route.rate_limit.as_ref()?;
+    Some(Arc::new(RateLimiter::new(limit)))
 }
 
 /// The uplink that the workers share.

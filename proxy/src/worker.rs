@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::TcpListener as StdListener;
+use std::net::{IpAddr, TcpListener as StdListener};
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use hyper::server::conn::http1;
 use slab::Slab;
 use sprat_config::classify::Classifier;
 use sprat_config::resolved::Listener;
+use sprat_scheduler::limits::HeapState;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_local;
@@ -24,6 +25,7 @@ use crate::catalogue::Catalogue;
 use crate::connection::{self, Connection};
 use crate::error::Reason;
 use crate::headers::Forwarder;
+use crate::limits::{self, ConnectionPlace, ListenerLimits, Overload};
 use crate::routing::Route;
 use crate::stats::WorkerStats;
 use crate::uplink::Uplink;
@@ -60,6 +62,8 @@ pub(crate) struct ListenerState {
     pub(crate) forwarder: Forwarder,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
+    /// None without bounds on clients.
+    pub(crate) limits: Option<Arc<ListenerLimits>>,
     /// Connections open over all workers.
     open: Arc<AtomicUsize>,
 }
@@ -70,7 +74,11 @@ impl ListenerState {
     /// # Errors
     ///
     /// A pseudonym for `Via` that no header field can hold.
-    pub(crate) fn new(config: &Listener, open: Arc<AtomicUsize>) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        config: &Listener,
+        limits: Option<Arc<ListenerLimits>>,
+        open: Arc<AtomicUsize>,
+    ) -> anyhow::Result<Self> {
         let mut http = http1::Builder::new();
         // The connection has a timer of its own.
         http.header_read_timeout(None);
@@ -82,6 +90,7 @@ impl ListenerState {
             forwarder: Forwarder::new(&config.forwarding)?,
             config: config.clone(),
             http,
+            limits,
             open,
         })
     }
@@ -101,6 +110,8 @@ pub(crate) struct Worker {
     pub(crate) uplink: Uplink,
     /// What is known of sizes.
     pub(crate) catalogue: Arc<Catalogue>,
+    /// None if nobody watches the memory.
+    pub(crate) overload: Option<Arc<Overload>>,
     /// None if there is no access log.
     pub(crate) log: Option<access_log::Sender>,
     /// Open connections.
@@ -129,6 +140,7 @@ pub(crate) async fn run(
         )));
     }
     let reaper = spawn_local(reap(Rc::clone(&worker)));
+    let watch = spawn_local(limits::watch(Rc::clone(&worker)));
     let uplink = worker.uplink.clone();
     let granting = spawn_local(async move { uplink.run().await });
     // An error means that the server is gone: the same as a cut.
@@ -148,6 +160,7 @@ pub(crate) async fn run(
         }
     }
     reaper.abort();
+    watch.abort();
     granting.abort();
     for upstream in &worker.upstreams {
         upstream.close_idle();
@@ -228,6 +241,27 @@ async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
+/// A place for a connection of this client, if its listener counts them.
+fn place(
+    worker: &Worker,
+    listener: &ListenerState,
+    ip: IpAddr,
+) -> Result<Option<ConnectionPlace>, ()> {
+    let overload = worker.overload.as_ref();
+    if overload.is_some_and(|overload| overload.state() >= HeapState::NoConnections) {
+        worker.stats.overload_connections.increment();
+        return Err(());
+    }
+    let Some(limits) = &listener.limits else {
+        return Ok(None);
+    };
+    let place = limits.connect(ip);
+    if place.is_none() {
+        worker.stats.client_connections.increment();
+    }
+    place.map(Some).ok_or(())
+}
+
 fn admit(
     worker: &Rc<Worker>,
     listener: &Rc<ListenerState>,
@@ -239,6 +273,10 @@ fn admit(
         worker.stats.refused_connections.increment();
         return;
     }
+    let Ok(place) = place(worker, listener, peer.ip()) else {
+        listener.open.fetch_sub(1, Relaxed);
+        return;
+    };
     if let Err(error) = stream.set_nodelay(true) {
         // The client has gone already.
         tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
@@ -265,6 +303,7 @@ fn admit(
     let (worker, listener) = (Rc::clone(worker), Rc::clone(listener));
     spawn_local(async move {
         connection::serve(connection, stream).await;
+        drop(place);
         worker.connections.borrow_mut().remove(key);
         worker.stats.open_connections.decrement();
         listener.open.fetch_sub(1, Relaxed);

@@ -25,6 +25,7 @@ impl Connection {
         let deadlines = [
             phase,
             blocked.map(|since| since + listener.stream_idle_timeout),
+            self.drain.borrow().as_ref().and_then(|drain| drain.due()),
             bounds.and_then(|bounds| bounds.deadline),
             bounds
                 .zip(self.only.upstream_silent_since.get())
@@ -37,6 +38,9 @@ impl Connection {
     pub(super) fn expired(&self, now: Instant) -> Option<End> {
         let listener = &self.listener.config;
         let past = |since: Instant, bound: Duration| now >= since + bound;
+        if let Some(drain) = &mut *self.drain.borrow_mut() {
+            drain.ask(now);
+        }
         if let Some(since) = self.write_blocked_since.get()
             && past(since, listener.stream_idle_timeout)
         {

@@ -43,7 +43,7 @@ impl Io {
                 }
             }
             Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.connection.on_write_blocked(),
+            Poll::Pending => self.connection.on_write_blocked(self.stream.as_fd()),
         }
         written
     }

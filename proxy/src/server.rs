@@ -303,9 +303,8 @@ impl Parts {
                 .collect::<Result<_, _>>()?,
             open: config.listeners.iter().map(|_| Arc::default()).collect(),
             limits: config.listeners.iter().map(ListenerLimits::new).collect(),
-            rates: config.routes.iter().map(rate_limiter).collect(),
-            overload: (config.overload_manager.as_ref())
-                .map(|config| Arc::new(Overload::new(config))),
+            rates: config.routes.iter().map(RateLimiter::of_route).collect(),
+            overload: Overload::of(config),
             catalogue: Arc::new(catalogue),
             classifier: Arc::new(classifier),
             classes: classes.len(),
@@ -367,12 +366,6 @@ impl Parts {
             stats,
         })
     }
-}
-
-/// What a route bounds its requests with.
-fn rate_limiter(route: &config::Route) -> Option<Arc<RateLimiter>> {
-    let limit = route.rate_limit.as_ref()?;
-    Some(Arc::new(RateLimiter::new(limit)))
 }
 
 /// The uplink that the workers share.

@@ -5,11 +5,11 @@
 //! sum of buffers would miss what lies between them, and cost every chunk.
 
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use sprat_config::resolved::OverloadManager;
+use sprat_config::resolved::{Config, OverloadManager};
 use sprat_scheduler::limits::{HeapGuard, HeapState};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -30,13 +30,14 @@ pub(crate) struct Overload {
 }
 
 impl Overload {
-    /// With memory to spare.
-    pub(crate) fn new(config: &OverloadManager) -> Self {
-        Self {
+    /// What the configuration asks for, with memory to spare.
+    pub(crate) fn of(config: &Config) -> Option<Arc<Self>> {
+        let config = config.overload_manager.as_ref()?;
+        Some(Arc::new(Self {
             config: config.clone(),
             state: AtomicU8::new(HeapState::Ample as u8),
             guard: Mutex::new((HeapGuard::new(config.heap), None)),
-        }
+        }))
     }
 
     /// How short memory is.

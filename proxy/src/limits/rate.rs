@@ -1,11 +1,11 @@
 //! Requests of each client over time.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sprat_config::resolved::{RateLimit, RateLimitKey};
+use sprat_config::resolved::{RateLimit, RateLimitKey, Route};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Bucket, Exceeded, RateTable};
 
@@ -62,6 +62,12 @@ impl RateLimiter {
             hasher: RandomState::new(),
             epoch: Instant::now(),
         }
+    }
+
+    /// What a route asks for.
+    pub(crate) fn of_route(route: &Route) -> Option<Arc<Self>> {
+        let limit = route.rate_limit.as_ref()?;
+        Some(Arc::new(Self::new(limit)))
     }
 
     /// Takes a token for a request, or has the client told when to come again.

@@ -7,6 +7,7 @@ mod classes;
 mod clusters;
 mod filter;
 mod limits;
+mod tls;
 
 use std::borrow::Cow;
 
@@ -29,6 +30,7 @@ pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
 pub(crate) use limits::*;
+pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -128,6 +130,8 @@ record! {
         default("off") rate_limit: Or<Off, RateLimit>,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Speak TLS.
+        default("off") tls: Or<Off, ListenerTls>,
     }
 
     /// What the backend is told about the client.

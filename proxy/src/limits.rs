@@ -143,7 +143,7 @@ pub(crate) fn admit(
     if overload.is_some_and(|overload| overload.state() >= HeapState::NoRequests) {
         return refuse(record, Reason::HeapFull);
     }
-    let Some(limits) = &connection.listener.limits else {
+    let Some(limits) = &connection.listener.shared.limits else {
         return Ok(());
     };
     let client = limits.prefixes.key(connection.peer.ip());

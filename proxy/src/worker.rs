@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hyper::server::conn::http1;
 use slab::Slab;
 use sprat_config::classify::Classifier;
-use sprat_config::resolved::Listener;
+use sprat_config::resolved::{Config, Listener};
 use sprat_scheduler::limits::HeapState;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -28,6 +28,7 @@ use crate::headers::Forwarder;
 use crate::limits::{self, ConnectionPlace, ListenerLimits, Overload};
 use crate::routing::Route;
 use crate::stats::WorkerStats;
+use crate::tls::ListenerTls;
 use crate::uplink::Uplink;
 use crate::upstream::Upstream;
 
@@ -62,37 +63,36 @@ pub(crate) struct ListenerState {
     pub(crate) forwarder: Forwarder,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
+    /// What all workers have of it.
+    pub(crate) shared: ListenerShared,
+}
+
+/// What all workers have of a listener.
+#[derive(Clone)]
+pub(crate) struct ListenerShared {
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ListenerTls>>,
     /// None without bounds on clients.
     pub(crate) limits: Option<Arc<ListenerLimits>>,
-    /// Connections open over all workers.
+    /// Open connections.
     open: Arc<AtomicUsize>,
 }
 
-impl ListenerState {
-    /// A listener whose connections are counted in `open`.
+impl ListenerShared {
+    /// Of each listener of a configuration.
     ///
     /// # Errors
     ///
-    /// A pseudonym for `Via` that no header field can hold.
-    pub(crate) fn new(
-        config: &Listener,
-        limits: Option<Arc<ListenerLimits>>,
-        open: Arc<AtomicUsize>,
-    ) -> anyhow::Result<Self> {
-        let mut http = http1::Builder::new();
-        // The connection has a timer of its own.
-        http.header_read_timeout(None);
-        http.max_header_size(config.max_header_bytes);
-        if config.max_header_fields != DEFAULT_MAX_HEADERS {
-            http.max_headers(config.max_header_fields);
-        }
-        Ok(Self {
-            forwarder: Forwarder::new(&config.forwarding)?,
-            config: config.clone(),
-            http,
-            limits,
-            open,
-        })
+    /// Certificates that cannot be used.
+    pub(crate) fn all(config: &Config) -> anyhow::Result<Vec<Self>> {
+        let shared = |config: &Listener| {
+            Ok(Self {
+                tls: ListenerTls::of(config)?,
+                limits: ListenerLimits::new(config),
+                open: Arc::default(),
+            })
+        };
+        config.listeners.iter().map(shared).collect()
     }
 }
 
@@ -252,7 +252,7 @@ fn place(
         worker.stats.overload_connections.increment();
         return Err(());
     }
-    let Some(limits) = &listener.limits else {
+    let Some(limits) = &listener.shared.limits else {
         return Ok(None);
     };
     let place = limits.connect(ip);
@@ -268,13 +268,13 @@ fn admit(
     stream: TcpStream,
     peer: std::net::SocketAddr,
 ) {
-    if listener.open.fetch_add(1, Relaxed) >= listener.config.max_connections {
-        listener.open.fetch_sub(1, Relaxed);
+    if listener.shared.open.fetch_add(1, Relaxed) >= listener.config.max_connections {
+        listener.shared.open.fetch_sub(1, Relaxed);
         worker.stats.refused_connections.increment();
         return;
     }
     let Ok(place) = place(worker, listener, peer.ip()) else {
-        listener.open.fetch_sub(1, Relaxed);
+        listener.shared.open.fetch_sub(1, Relaxed);
         return;
     };
     if let Err(error) = stream.set_nodelay(true) {
@@ -306,7 +306,7 @@ fn admit(
         drop(place);
         worker.connections.borrow_mut().remove(key);
         worker.stats.open_connections.decrement();
-        listener.open.fetch_sub(1, Relaxed);
+        listener.shared.open.fetch_sub(1, Relaxed);
         if worker.connections.borrow().is_empty() {
             worker.emptied.notify_one();
         }

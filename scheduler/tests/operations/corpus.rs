@@ -1,0 +1,17 @@
+//! The committed inputs of a fuzz target.
+
+use std::path::Path;
+
+/// Runs a target on each of its inputs.
+pub(crate) fn each(target: &str, run: impl Fn(&[u8])) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fuzz/corpus")
+        .join(target);
+    let entries = std::fs::read_dir(&directory).unwrap_or_else(|e| panic!("{directory:?}: {e}"));
+    let mut count = 0;
+    for entry in entries {
+        run(&std::fs::read(entry.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count > 0, "{directory:?} is empty");
+}

@@ -96,6 +96,29 @@ impl ListenerShared {
     }
 }
 
+impl ListenerState {
+    /// A worker's view of it.
+    ///
+    /// # Errors
+    ///
+    /// A pseudonym for `Via` that no header field can hold.
+    pub(crate) fn new(config: &Listener, shared: ListenerShared) -> anyhow::Result<Self> {
+        let mut http = http1::Builder::new();
+        // The connection has a timer of its own.
+        http.header_read_timeout(None);
+        http.max_header_size(config.max_header_bytes);
+        if config.max_header_fields != DEFAULT_MAX_HEADERS {
+            http.max_headers(config.max_header_fields);
+        }
+        Ok(Self {
+            forwarder: Forwarder::new(&config.forwarding)?,
+            config: config.clone(),
+            http,
+            shared,
+        })
+    }
+}
+
 /// One thread's part of the server.
 pub(crate) struct Worker {
     /// Its counters.

@@ -130,7 +130,7 @@ impl Server {
             tls.iter().flatten().cloned().collect(),
         ));
         let mut background = parts.catalogue.start(&config.catalogue)?;
-        background.extend(tls::watch(&tls)?);
+        background.extend(tls::watch(&tls, &parts.shared)?);
         drop(parts);
         let admin = (admin_socket.as_ref().map(TcpListener::local_addr)).transpose()?;
         let admin_thread = match admin_socket {

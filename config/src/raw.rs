@@ -6,6 +6,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod http2;
 
 use std::borrow::Cow;
 
@@ -27,6 +28,7 @@ pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
+pub(crate) use http2::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -114,6 +116,9 @@ record! {
         default("60s") stream_idle_timeout: Timeout,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Speak HTTP/2 with clients that begin with its preface, or choose it
+        /// in the TLS handshake.
+        default("{}") http2: Or<Off, Http2>,
     }
 
     /// What the backend is told about the client.

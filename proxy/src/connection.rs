@@ -8,6 +8,10 @@
 
 mod conclusion;
 mod deadlines;
+mod frames;
+mod http2;
+mod multiplexed;
+mod preface;
 mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -20,20 +24,24 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use hyper::service::service_fn;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::sleep_until;
 
 use self::conclusion::conclude;
 use self::deadlines::rearm;
+use self::http2::Http2;
+use self::preface::Prefaced;
 pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
 use crate::error::Reason;
 use crate::framing::RequestWatch;
 use crate::handler;
 use crate::record::Record;
-use crate::uplink::{Io, Outlet, SocketGauge};
+use crate::uplink::{Body, Io, Outlet, SocketGauge};
 use crate::worker::{ListenerState, Worker};
 
 /// What a connection is waiting for.
@@ -80,8 +88,10 @@ pub(crate) struct Connection {
     pub(crate) dscp: Option<u8>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
-    /// The request in progress.
+    /// The request in progress; with HTTP/2, whether there is any.
     only: StreamState,
+    /// What HTTP/2 needs, once it is spoken.
+    http2: OnceCell<Box<Http2>>,
     watch: RefCell<RequestWatch>,
     write_blocked_since: Cell<Option<Instant>>,
     /// A body waits for the socket to take what is written before it.
@@ -120,6 +130,7 @@ impl Connection {
                     begun: false,
                 },
             ),
+            http2: OnceCell::new(),
             watch: RefCell::default(),
             write_blocked_since: Cell::new(None),
             holding_back: Cell::new(false),
@@ -157,6 +168,9 @@ impl Connection {
 
     /// These bytes have just been read from the socket.
     pub(crate) fn on_read(&self, bytes: &[u8]) {
+        if let Some(http2) = self.http2.get() {
+            return self.on_frames(http2, bytes);
+        }
         let phase = &self.only.phase;
         match phase.get() {
             Phase::Idle { .. } => phase.set(Phase::Head {
@@ -172,6 +186,22 @@ impl Connection {
             _ => {}
         }
         self.watch.borrow_mut().read(bytes);
+    }
+
+    fn on_frames(&self, http2: &Http2, bytes: &[u8]) {
+        let mut watch = http2.watch.borrow_mut();
+        watch.read(Instant::now(), bytes, self.written.get());
+        if watch.is_flooded() {
+            self.cut(Reason::Http2Flood);
+        }
+    }
+
+    /// The client speaks HTTP/2, and has said so with these bytes.
+    fn speak_http2(&self, bytes: &[u8]) {
+        let now = Instant::now();
+        let http2 = self.http2.get_or_init(|| Http2::new(now));
+        self.only.phase.set(Phase::Idle { since: now });
+        self.on_frames(http2, bytes);
     }
 
     /// Of `offered` bytes so many have just been taken by the socket.
@@ -238,11 +268,23 @@ enum End {
     HeadTimeout,
     /// It must end in the middle.
     Cut(Reason),
+    /// The client turned out to speak HTTP/2.
+    Http2,
+}
+
+/// A connection as hyper drives it.
+trait Http: Future<Output = hyper::Result<()>> {
+    /// Whether the client may turn out to speak something else.
+    const IS_FIRST: bool;
+
+    /// No further request.
+    fn shut_down(self: Pin<&mut Self>);
 }
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
-    let io = TokioIo::new(Io::new(stream, Rc::clone(&connection)));
+    let io = Io::new(stream, Rc::clone(&connection));
+    let io = TokioIo::new(Prefaced::new(io, &connection));
     let service = service_fn({
         let connection = Rc::clone(&connection);
         move |request| {
@@ -252,24 +294,59 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
         }
     });
     let mut http = connection.listener.http.serve_connection(io, service);
+    let end = drive(&connection, Pin::new(&mut http)).await;
+    if let End::Cut(reason) = &end {
+        // Before hyper drops the response, whose record asks for it.
+        connection.cut.set(Some(*reason));
+    }
+    let mut io = http.into_parts().io;
+    // Boxed: an idle connection does not carry the room that its end needs.
+    if let End::Http2 = end {
+        io.inner_mut().rewind();
+        Box::pin(http2::serve(connection, io)).await;
+    } else {
+        let io = io.into_inner().into_inner();
+        Box::pin(conclude(&connection, end, io)).await;
+    }
+}
+
+impl<S> Http for http1::Connection<TokioIo<Prefaced>, S>
+where
+    S: HttpService<Incoming, ResBody = Body>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    const IS_FIRST: bool = true;
+
+    fn shut_down(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Has hyper do its work until it is through, or a deadline has passed.
+async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&mut H>) -> End {
     let first = connection.next_deadline().unwrap_or_else(Instant::now);
     let mut sleep = pin!(sleep_until(first.into()));
     let mut armed = false;
-    let end = poll_fn(|cx| {
-        register(&connection, cx);
+    poll_fn(|cx| {
+        register(connection, cx);
         loop {
             if let Some(reason) = connection.cut.get() {
                 return Poll::Ready(End::Cut(reason));
             }
             if connection.draining.get() {
-                Pin::new(&mut http).graceful_shutdown();
+                http.as_mut().shut_down();
             }
-            match Pin::new(&mut http).poll(cx) {
+            match http.as_mut().poll(cx) {
                 Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
                 Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
                 Poll::Pending => connection.settle(),
             }
-            if !rearm(&connection, sleep.as_mut(), &mut armed, cx) {
+            if H::IS_FIRST && connection.http2.get().is_some() {
+                return Poll::Ready(End::Http2);
+            }
+            let next = connection.next_deadline();
+            let later = connection.listener.config.stream_idle_timeout;
+            if !rearm(next, later, sleep.as_mut(), &mut armed, cx) {
                 return Poll::Pending;
             }
             if let Some(end) = connection.expired(Instant::now()) {
@@ -277,14 +354,7 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
             }
         }
     })
-    .await;
-    if let End::Cut(reason) = &end {
-        // Before hyper drops the response, whose record asks for it.
-        connection.cut.set(Some(*reason));
-    }
-    let parts = http.into_parts();
-    // Boxed: an idle connection does not carry the room that its end needs.
-    Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
+    .await
 }
 
 fn register(connection: &Connection, cx: &Context<'_>) {

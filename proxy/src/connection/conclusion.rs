@@ -26,7 +26,7 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
         End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
         // hyper has sent its answer to a bad head after what was before it.
         End::Failed(error) if error.is_parse() => connection.settle(),
-        End::Failed(_) | End::Cut(_) => {}
+        End::Failed(_) | End::Cut(_) | End::Http2 => {}
     }
     // A response that is still here was never taken by the socket as a whole.
     drop(connection.finishing.take());
@@ -34,7 +34,7 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
         End::Closed if connection.lingers.get() => linger(io).await,
         End::Failed(error) => failed(connection, &error, io).await,
         End::HeadTimeout => refuse(connection, Reason::HeadTimeout, io).await,
-        End::Closed | End::Idle | End::Cut(_) => {}
+        End::Closed | End::Idle | End::Cut(_) | End::Http2 => {}
     }
 }
 

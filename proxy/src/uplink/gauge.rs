@@ -41,6 +41,8 @@ pub(crate) struct SocketGauge {
     network: u64,
     /// Payload bytes that the socket has taken.
     written: Cell<u64>,
+    /// HTTP/2: chunks given that the socket does not have.
+    chunks: Cell<usize>,
     /// A response is to come that others wait for.
     announced: Cell<bool>,
 }
@@ -58,6 +60,7 @@ impl SocketGauge {
             socket: worker.next_socket(),
             network: network(stream),
             written: Cell::new(0),
+            chunks: Cell::new(0),
             announced: Cell::new(false),
         });
         // Whatever it is going to ask for: that is known in a moment.
@@ -119,9 +122,27 @@ impl SocketGauge {
         self.worker
             .on_write(self.socket, self.network, self.written.get(), socket);
         if written == offered as u64 {
-            // What is promised now was an over-estimate of a head's length.
-            self.promised.set(0);
+            self.forgive();
             self.gate.flushed();
+        }
+    }
+
+    /// A stream of HTTP/2 has given a chunk that was promised.
+    pub(crate) fn chunk_given(&self) {
+        self.chunks.set(self.chunks.get() + 1);
+    }
+
+    /// It is in the socket, or will never be.
+    pub(crate) fn chunk_gone(&self) {
+        self.chunks.set(self.chunks.get() - 1);
+        self.forgive();
+    }
+
+    /// With nothing on its way to the socket, what is promised was an
+    /// over-estimate of a head's length.
+    fn forgive(&self) {
+        if self.chunks.get() == 0 {
+            self.promised.set(0);
         }
     }
 

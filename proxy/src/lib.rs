@@ -19,6 +19,7 @@ mod handler;
 mod headers;
 mod link;
 mod metrics;
+mod precedence;
 mod record;
 mod routing;
 pub mod server;

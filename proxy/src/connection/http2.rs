@@ -14,6 +14,7 @@ use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
+use sprat_scheduler::Precedence;
 use tokio::task::spawn_local;
 use tokio::time::{sleep_until, timeout};
 
@@ -25,6 +26,7 @@ use super::stream::{StreamState, past};
 use super::{Connection, End, Http, Phase, Stream, drive};
 use crate::error::Reason;
 use crate::handler;
+use crate::precedence;
 use crate::record::Record;
 use crate::uplink::FlushGate;
 
@@ -75,6 +77,8 @@ impl Http2 {
 /// A request of an HTTP/2 connection and its response.
 pub(super) struct Http2Stream {
     pub(super) state: StreamState,
+    /// What the client said of it.
+    pub(super) precedence: Cell<Precedence>,
     /// Opens when what the body gave is in the socket.
     pub(super) gate: FlushGate,
     /// Chunks that the body gave and the socket does not have.
@@ -93,6 +97,7 @@ impl Http2Stream {
     fn new(now: Instant) -> Rc<Self> {
         Rc::new(Self {
             state: StreamState::new(now, Phase::Waiting),
+            precedence: Cell::default(),
             gate: FlushGate::default(),
             in_flight: Cell::new(0),
             moved_at: Cell::new(now),
@@ -250,6 +255,10 @@ fn begin(connection: &Rc<Connection>) -> Stream {
 
 async fn answer(stream: Stream, request: Request<Incoming>) -> Response<Multiplexed> {
     let bodiless = request.method() == Method::HEAD;
+    if let Some(own) = &stream.http2 {
+        let precedence = precedence::told(request.headers(), Precedence::default());
+        own.precedence.set(precedence);
+    }
     let response = handler::handle(stream.clone(), request).await;
     response.map(|body| Multiplexed::new(body, stream, bodiless))
 }

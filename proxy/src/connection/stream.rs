@@ -5,12 +5,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use http::HeaderMap;
 use sprat_config::resolved::Listener;
+use sprat_scheduler::Precedence;
 
 use super::http2::Http2Stream;
 use super::{Connection, Phase, ResponseBounds};
 use crate::error::Reason;
 use crate::framing::Slips;
+use crate::precedence;
 use crate::record::Record;
 use crate::uplink::FlushGate;
 
@@ -89,6 +92,13 @@ impl Stream {
     /// Whether there are others beside it.
     pub(crate) fn is_http2(&self) -> bool {
         self.http2.is_some()
+    }
+
+    /// Which of its connection's responses the client wants first: what it
+    /// said, unless the response says something else.
+    pub(crate) fn precedence(&self, response: &HeaderMap) -> Option<Precedence> {
+        let own = self.http2.as_ref()?;
+        Some(precedence::told(response, own.precedence.get()))
     }
 
     fn state(&self) -> &StreamState {

@@ -1,13 +1,13 @@
 //! What one client connection has put on the wire.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use socket2::SockRef;
-use sprat_scheduler::WireCost;
+use sprat_scheduler::{GroupId, WireCost};
 use tokio::net::TcpStream;
 
 use super::flush::FlushGate;
@@ -41,6 +41,8 @@ pub(crate) struct SocketGauge {
     network: u64,
     /// Payload bytes that the socket has taken.
     written: Cell<u64>,
+    /// HTTP/2: its streams' group on the uplink.
+    group: OnceCell<GroupId>,
     /// HTTP/2: chunks given that the socket does not have.
     chunks: Cell<usize>,
     /// A response is to come that others wait for.
@@ -60,6 +62,7 @@ impl SocketGauge {
             socket: worker.next_socket(),
             network: network(stream),
             written: Cell::new(0),
+            group: OnceCell::new(),
             chunks: Cell::new(0),
             announced: Cell::new(false),
         });
@@ -127,6 +130,11 @@ impl SocketGauge {
         }
     }
 
+    /// The group of its streams.
+    pub(crate) fn group(&self) -> GroupId {
+        *self.group.get_or_init(|| self.worker.open_group())
+    }
+
     /// A stream of HTTP/2 has given a chunk that was promised.
     pub(crate) fn chunk_given(&self) {
         self.chunks.set(self.chunks.get() + 1);
@@ -180,6 +188,9 @@ impl SocketGauge {
 impl Drop for SocketGauge {
     fn drop(&mut self) {
         self.retract();
+        if let Some(group) = self.group.get() {
+            self.worker.close_group(*group);
+        }
     }
 }
 

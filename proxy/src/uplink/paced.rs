@@ -89,7 +89,10 @@ where
         },
         Size::Unknown => Size::Unknown,
     };
-    let flow = match Flow::open(gauge.worker(), class, whole, gauge.cost()) {
+    let place = stream
+        .precedence(response.headers())
+        .map(|precedence| (gauge.group(), precedence));
+    let flow = match Flow::open(gauge.worker(), class, whole, gauge.cost(), place) {
         Ok(flow) => flow,
         Err(full) => return Err((full, response)),
     };
@@ -121,7 +124,13 @@ where
 /// fast path's guard says so.
 pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
-        let flow = Flow::open(gauge.worker(), class, Size::Exact(bytes), gauge.cost());
+        let flow = Flow::open(
+            gauge.worker(),
+            class,
+            Size::Exact(bytes),
+            gauge.cost(),
+            None,
+        );
         // With no room for another flow, what is small goes at once.
         if let Ok(mut flow) = flow {
             let mut granted = 0;

@@ -4,6 +4,7 @@
 mod classes;
 mod driver;
 mod flows;
+mod groups;
 mod link;
 mod orders;
 mod properties;

@@ -7,6 +7,7 @@ mod classes;
 mod clusters;
 mod filter;
 mod http2;
+mod tls;
 
 use std::borrow::Cow;
 
@@ -29,6 +30,7 @@ pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
 pub(crate) use http2::*;
+pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -119,6 +121,8 @@ record! {
         /// Speak HTTP/2 with clients that begin with its preface, or choose it
         /// in the TLS handshake.
         default("{}") http2: Or<Off, Http2>,
+        /// Speak TLS.
+        default("off") tls: Or<Off, ListenerTls>,
     }
 
     /// What the backend is told about the client.

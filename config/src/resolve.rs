@@ -5,6 +5,7 @@ mod classes;
 mod clusters;
 mod filter;
 mod routes;
+mod tls;
 
 pub(crate) use filter::filter;
 
@@ -147,6 +148,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             None => None,
             Some(http2) => Some(self::http2(http2)?),
         },
+        tls: tls::listener(&raw.tls, raw.http2.get()?.value().is_some())?,
     })
 }
 

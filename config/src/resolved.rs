@@ -5,6 +5,7 @@ mod catalogue;
 mod classes;
 mod filter;
 mod http2;
+mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 pub use classes::*;
 pub use filter::*;
 pub use http2::*;
+pub use tls::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +90,8 @@ pub struct Listener {
     pub forwarding: Forwarding,
     /// None if it is switched off.
     pub http2: Option<Http2>,
+    /// None for plain text.
+    pub tls: Option<ListenerTls>,
 }
 
 /// What is said to the backend about the client (RFC 7239).

@@ -95,6 +95,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 stream_window_bytes: 64 << 10,
                 connection_window_bytes: 1 << 20,
             }),
+            tls: None,
         }],
         uplink: Uplink {
             rate: Rate::Fixed(10_000_000),

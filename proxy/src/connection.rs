@@ -1,5 +1,5 @@
 //! A client's connection: what its request, its socket and its deadlines
-//! share, and the loop that drives it.
+//! share.
 //!
 //! Nothing here arms a timer for each request. The connection has one, armed
 //! for the earliest deadline it has seen; when it fires, the deadline is
@@ -12,36 +12,27 @@ mod frames;
 mod http2;
 mod multiplexed;
 mod preface;
+mod serve;
 mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::convert::Infallible;
-use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{HttpService, service_fn};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::time::sleep_until;
+use sprat_config::classify::Certificate;
 
-use self::conclusion::conclude;
-use self::deadlines::rearm;
 use self::http2::Http2;
-use self::preface::Prefaced;
+pub(crate) use self::serve::serve;
 pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
 use crate::error::Reason;
 use crate::framing::RequestWatch;
-use crate::handler;
 use crate::record::Record;
-use crate::uplink::{Body, Io, Outlet, SocketGauge};
+use crate::tls::Secured;
+use crate::uplink::{Outlet, SocketGauge};
 use crate::worker::{ListenerState, Worker};
 
 /// What a connection is waiting for.
@@ -88,6 +79,8 @@ pub(crate) struct Connection {
     pub(crate) dscp: Option<u8>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
+    /// What the TLS handshake came to.
+    secured: OnceCell<Box<Secured>>,
     /// The request in progress; with HTTP/2, whether there is any.
     only: StreamState,
     /// What HTTP/2 needs, once it is spoken.
@@ -123,6 +116,7 @@ impl Connection {
             peer_text: OnceCell::new(),
             dscp,
             outlet,
+            secured: OnceCell::new(),
             only: StreamState::new(
                 now,
                 Phase::Head {
@@ -154,6 +148,27 @@ impl Connection {
     /// How its bytes get onto the uplink.
     pub(crate) fn outlet(&self) -> &Outlet {
         &self.outlet
+    }
+
+    /// What its TLS handshake came to; none in plain text.
+    pub(crate) fn secured(&self) -> Option<&Secured> {
+        self.secured.get().map(|secured| &**secured)
+    }
+
+    /// The certificate that the client has shown, for rules about classes.
+    pub(crate) fn certificate(&self) -> Option<Certificate<'_>> {
+        let peer = self.secured()?.peer.as_ref()?;
+        Some(peer.as_certificate())
+    }
+
+    /// The TLS handshake is through; HTTP begins.
+    pub(crate) fn secure(&self, secured: Secured) {
+        // There is one handshake.
+        let _ = self.secured.set(Box::new(secured));
+        self.only.phase.set(Phase::Head {
+            since: Instant::now(),
+            begun: false,
+        });
     }
 
     /// What it puts on the uplink, if that is paced.
@@ -204,11 +219,20 @@ impl Connection {
         self.on_frames(http2, bytes);
     }
 
-    /// Of `offered` bytes so many have just been taken by the socket.
-    pub(crate) fn on_written(&self, bytes: usize, offered: usize) {
+    /// So many bytes have just been taken by the socket.
+    pub(crate) fn on_written(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
         self.write_blocked_since.set(None);
-        if bytes == offered && self.holding_back.take() {
+    }
+
+    /// The socket has taken all that was offered.
+    pub(crate) fn on_flushed(&self) {
+        match &self.outlet {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => gauge.flushed(),
+            Outlet::Marked(mark) => mark.flushed(),
+        }
+        if self.holding_back.take() {
             self.wake();
         }
     }
@@ -239,10 +263,26 @@ impl Connection {
         self.wake();
     }
 
+    /// Why it is being cut, if it is.
+    pub(crate) fn cut_reason(&self) -> Option<Reason> {
+        self.cut.get()
+    }
+
     /// Has the connection's task look at it again.
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
+        }
+    }
+
+    /// Has [`Connection::wake`] wake this task.
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
         }
     }
 
@@ -253,116 +293,5 @@ impl Connection {
         {
             record.complete();
         }
-    }
-}
-
-/// Why a connection's loop ended.
-enum End {
-    /// hyper is done with it.
-    Closed,
-    /// hyper gave it up.
-    Failed(hyper::Error),
-    /// A kept connection was not used again.
-    Idle,
-    /// The head did not arrive.
-    HeadTimeout,
-    /// It must end in the middle.
-    Cut(Reason),
-    /// The client turned out to speak HTTP/2.
-    Http2,
-}
-
-/// A connection as hyper drives it.
-trait Http: Future<Output = hyper::Result<()>> {
-    /// Whether the client may turn out to speak something else.
-    const IS_FIRST: bool;
-
-    /// No further request.
-    fn shut_down(self: Pin<&mut Self>);
-}
-
-/// Serves a connection to its end.
-pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
-    let io = Io::new(stream, Rc::clone(&connection));
-    let io = TokioIo::new(Prefaced::new(io, &connection));
-    let service = service_fn({
-        let connection = Rc::clone(&connection);
-        move |request| {
-            let stream = Stream::only(&connection);
-            // Boxed: an idle connection does not carry a request's room.
-            Box::pin(async move { Ok::<_, Infallible>(handler::handle(stream, request).await) })
-        }
-    });
-    let mut http = connection.listener.http.serve_connection(io, service);
-    let end = drive(&connection, Pin::new(&mut http)).await;
-    if let End::Cut(reason) = &end {
-        // Before hyper drops the response, whose record asks for it.
-        connection.cut.set(Some(*reason));
-    }
-    let mut io = http.into_parts().io;
-    // Boxed: an idle connection does not carry the room that its end needs.
-    if let End::Http2 = end {
-        io.inner_mut().rewind();
-        Box::pin(http2::serve(connection, io)).await;
-    } else {
-        let io = io.into_inner().into_inner();
-        Box::pin(conclude(&connection, end, io)).await;
-    }
-}
-
-impl<S> Http for http1::Connection<TokioIo<Prefaced>, S>
-where
-    S: HttpService<Incoming, ResBody = Body>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    const IS_FIRST: bool = true;
-
-    fn shut_down(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-/// Has hyper do its work until it is through, or a deadline has passed.
-async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&mut H>) -> End {
-    let first = connection.next_deadline().unwrap_or_else(Instant::now);
-    let mut sleep = pin!(sleep_until(first.into()));
-    let mut armed = false;
-    poll_fn(|cx| {
-        register(connection, cx);
-        loop {
-            if let Some(reason) = connection.cut.get() {
-                return Poll::Ready(End::Cut(reason));
-            }
-            if connection.draining.get() {
-                http.as_mut().shut_down();
-            }
-            match http.as_mut().poll(cx) {
-                Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
-                Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
-                Poll::Pending => connection.settle(),
-            }
-            if H::IS_FIRST && connection.http2.get().is_some() {
-                return Poll::Ready(End::Http2);
-            }
-            let next = connection.next_deadline();
-            let later = connection.listener.config.stream_idle_timeout;
-            if !rearm(next, later, sleep.as_mut(), &mut armed, cx) {
-                return Poll::Pending;
-            }
-            if let Some(end) = connection.expired(Instant::now()) {
-                return Poll::Ready(end);
-            }
-        }
-    })
-    .await
-}
-
-fn register(connection: &Connection, cx: &Context<'_>) {
-    let mut waker = connection.waker.borrow_mut();
-    if !waker
-        .as_ref()
-        .is_some_and(|waker| waker.will_wake(cx.waker()))
-    {
-        *waker = Some(cx.waker().clone());
     }
 }

@@ -9,6 +9,7 @@
 
 mod access_log;
 mod admin;
+mod background;
 mod catalogue;
 pub mod cli;
 mod connection;
@@ -23,8 +24,10 @@ mod precedence;
 mod record;
 mod routing;
 pub mod server;
+mod stamp;
 mod stats;
 mod sys;
+mod tls;
 mod uplink;
 mod upload;
 mod upstream;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
+use super::serve::End;
 use super::stream::past;
-use super::{Connection, End, Phase};
+use super::{Connection, Phase};
 use crate::error::Reason;
 
 impl Connection {

@@ -22,8 +22,9 @@ use super::deadlines::rearm;
 use super::frames::FrameWatch;
 use super::multiplexed::Multiplexed;
 use super::preface::Prefaced;
+use super::serve::{End, Http, drive};
 use super::stream::{StreamState, past};
-use super::{Connection, End, Http, Phase, Stream, drive};
+use super::{Connection, Phase, Stream};
 use crate::error::Reason;
 use crate::handler;
 use crate::precedence;
@@ -189,7 +190,7 @@ impl Stream {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(connection: Rc<Connection>, io: TokioIo<Prefaced>) {
+pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
     let listener = &connection.listener.config;
     let Some(config) = &listener.http2 else {
         return;
@@ -207,7 +208,7 @@ pub(super) async fn serve(connection: Rc<Connection>, io: TokioIo<Prefaced>) {
         .initial_connection_window_size(config.connection_window_bytes)
         .max_header_list_size(u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX))
         .max_send_buf_size(SEND_BUFFER_BYTES)
-        .serve_connection(io, service);
+        .serve_connection(TokioIo::new(io), service);
     let mut http = pin!(http);
     match drive(&connection, http.as_mut()).await {
         End::Idle => {

@@ -28,16 +28,27 @@ enum Look {
     /// What has been read and not yet given, if anything.
     Over(Option<Box<Bytes>>),
     /// The preface has come; with it, this. Nothing more is given before
-    /// [`Prefaced::rewind`].
+    /// [`Prefaced::rewound`].
     Found(Box<Bytes>),
 }
 
 impl Prefaced {
+    /// A connection that is known to speak HTTP/2.
+    pub(super) fn known(io: Io, connection: &Rc<Connection>) -> Self {
+        Self {
+            io,
+            connection: Rc::clone(connection),
+            look: Look::Over(None),
+        }
+    }
+
     /// A connection that nothing has been read from.
     pub(super) fn new(io: Io, connection: &Rc<Connection>) -> Self {
-        let look = match connection.listener.config.http2 {
-            Some(_) => Look::Matching(0),
-            None => Look::Over(None),
+        // Under TLS the handshake has decided.
+        let open = connection.secured().is_none() && connection.listener.config.http2.is_some();
+        let look = match open {
+            true => Look::Matching(0),
+            false => Look::Over(None),
         };
         let connection = Rc::clone(connection);
         Self {
@@ -48,10 +59,11 @@ impl Prefaced {
     }
 
     /// After the preface was found, begins again with what was read so far.
-    pub(super) fn rewind(&mut self) {
-        if let Look::Found(read) = &mut self.look {
-            self.look = Look::Over(Some(std::mem::take(read)));
+    pub(super) fn rewound(mut self) -> Self {
+        if let Look::Found(read) = self.look {
+            self.look = Look::Over(Some(read));
         }
+        self
     }
 
     /// The connection itself.

@@ -78,7 +78,7 @@ where
         0
     };
     let whole = |bytes: u64| {
-        let frames = bytes.div_ceil(u64::from(gauge.cost().mss));
+        let frames = bytes.div_ceil(gauge.cost().payload_in(1));
         bytes + head + frames * framing
     };
     let whole = match size {
@@ -120,9 +120,15 @@ where
     Ok(Response::from_parts(parts, paced))
 }
 
+/// Has a response of `bytes` go ahead of everything.
+pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+    go_ahead(gauge, class, bytes).await;
+    gauge.retract();
+}
+
 /// Has `bytes` go ahead of everything, or in the ordinary order while the
 /// fast path's guard says so.
-pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
         let flow = Flow::open(
             gauge.worker(),
@@ -139,7 +145,6 @@ pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64
             }
         }
     }
-    gauge.retract();
     gauge.promise(bytes);
 }
 

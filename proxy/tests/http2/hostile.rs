@@ -226,7 +226,10 @@ fn a_client_that_stops_in_the_middle_is_closed() {
     }
     while begun.read().is_some() {}
     proxy.assert_no_leak();
-    assert_eq!(proxy.metric(&["sprat_bad_requests_total", "head_timeout"]), 1.0);
+    assert_eq!(
+        proxy.metric(&["sprat_bad_requests_total", "head_timeout"]),
+        1.0
+    );
     proxy.stop();
 }
 

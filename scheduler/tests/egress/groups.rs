@@ -133,11 +133,13 @@ fn a_group_that_ends_leaves_its_flows_by_themselves() {
     assert_eq!(driver.serve_all(), "DCC");
 }
 
-fn rated(spec: ClassSpec) -> ClassSpec {
-    ClassSpec {
-        rate_bits_per_s: Some(8_000_000),
-        ..spec
+/// As `levels`, with rates of their own.
+fn rated(count: u8) -> Vec<ClassSpec> {
+    let mut classes = levels(count);
+    for class in &mut classes {
+        class.rate_bits_per_s = Some(8_000_000);
     }
+    classes
 }
 
 proptest! {
@@ -147,7 +149,7 @@ proptest! {
     fn unsaid_is_ungrouped(flows in prop::collection::vec((1u64..9, 0usize..3, 0usize..2), 1..20)) {
         for (discipline, arbited) in disciplines().into_iter().zip([false, true].repeat(4)) {
             let classes = || match arbited {
-                true => levels(2).into_iter().map(rated).collect(),
+                true => rated(2),
                 false => levels(2),
             };
             let mut grouped = Driver::with_classes(discipline.clone(), UNIT, classes());

@@ -14,8 +14,9 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::HTTP_2;
 use super::certificates::PeerNames;
-use super::listener::{HTTP_2, ListenerTls};
+use super::listener::ListenerTls;
 use crate::connection::Connection;
 use crate::error::Reason;
 use crate::stats::Counter;

@@ -6,6 +6,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod http2;
 mod limits;
 mod tls;
 
@@ -29,6 +30,7 @@ pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
+pub(crate) use http2::*;
 pub(crate) use limits::*;
 pub(crate) use tls::*;
 
@@ -130,6 +132,9 @@ record! {
         default("off") rate_limit: Or<Off, RateLimit>,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Speak HTTP/2 with clients that begin with its preface, or choose it
+        /// in the TLS handshake.
+        default("{}") http2: Or<Off, Http2>,
         /// Speak TLS.
         default("off") tls: Or<Off, ListenerTls>,
     }

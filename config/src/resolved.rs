@@ -4,6 +4,7 @@
 mod catalogue;
 mod classes;
 mod filter;
+mod http2;
 mod limits;
 mod network;
 mod tls;
@@ -21,6 +22,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 pub use filter::*;
+pub use http2::*;
 pub use limits::*;
 pub use network::*;
 pub use tls::*;
@@ -94,6 +96,8 @@ pub struct Listener {
     pub limits: ListenerLimits,
     /// Forwarding headers.
     pub forwarding: Forwarding,
+    /// None if it is switched off.
+    pub http2: Option<Http2>,
     /// None for plain text.
     pub tls: Option<ListenerTls>,
 }

@@ -3,11 +3,12 @@
 
 mod check;
 mod exchange;
+mod http2;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, EXPECT, HOST, TE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
@@ -40,7 +41,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let mut record = Record::open(&stream, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&Head(&parts.headers));
     let uplink = &stream.connection.worker.uplink;
-    let checked = check(&stream.connection, &parts, slips);
+    let checked = match check(&stream.connection, &parts, slips) {
+        Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
+        checked => checked,
+    };
     let admitted =
         checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
     let plan = admitted.and_then(|()| Plan::make(&stream, &mut parts, &mut record));
@@ -323,6 +327,9 @@ fn plan_head(
     } else if let (Some(host), Some(_)) = (asked, parts.uri.authority()) {
         parts.headers.insert(HOST, host);
     }
+    // A body of HTTP/2 needs no length.
+    let lengthless = !parts.headers.contains_key(CONTENT_LENGTH);
+    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless);
     parts.version = Version::HTTP_11;
-    Ok(hop.chunked)
+    Ok(chunked)
 }

@@ -21,6 +21,7 @@ mod headers;
 mod limits;
 mod link;
 mod metrics;
+mod precedence;
 mod record;
 mod routing;
 pub mod server;

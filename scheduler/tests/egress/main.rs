@@ -9,6 +9,7 @@ mod corpus;
 mod driver;
 mod flows;
 mod from_bytes;
+mod groups;
 mod link;
 mod orders;
 mod properties;

@@ -10,7 +10,8 @@ pub(crate) fn each(target: &str, run: impl Fn(&[u8])) {
     let entries = std::fs::read_dir(&directory).unwrap_or_else(|e| panic!("{directory:?}: {e}"));
     let mut count = 0;
     for entry in entries {
-        run(&std::fs::read(entry.unwrap().path()).unwrap());
+        let path = entry.expect("a directory lists its files").path();
+        run(&std::fs::read(path).expect("a corpus is files"));
         count += 1;
     }
     assert!(count > 0, "{directory:?} is empty");

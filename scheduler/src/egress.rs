@@ -7,6 +7,7 @@
 //! backend is slow, is not ready, and is passed over rather than waited for.
 
 mod coarse;
+mod peers;
 mod ready;
 mod types;
 
@@ -17,6 +18,7 @@ use crate::discipline::{FlowView, Ranker};
 use crate::guard::Guard;
 use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
+pub use peers::Urgency;
 use ready::{Next, Ready};
 pub use types::{AtCapacity, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
 

@@ -57,6 +57,21 @@ pub trait Host {
         (Duration::ZERO, Duration::ZERO)
     }
 
+    /// The client's connection that a stream at hand is on, by a number that
+    /// never comes again; none if the host does not tell.
+    fn connection(&mut self, _id: StreamId) -> Option<u64> {
+        None
+    }
+
+    /// By which other workers may have this one called, for
+    /// [`Filter::tick`](crate::Filter::tick); none if they cannot.
+    fn bell(&self) -> Option<u32> {
+        None
+    }
+
+    /// Has another worker called as soon as it has time.
+    fn ring(&mut self, _bell: u32) {}
+
     /// Adds to a counter.
     fn count(&mut self, counter: Counter, by: u64);
 

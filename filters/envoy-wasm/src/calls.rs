@@ -68,6 +68,13 @@ impl Calls {
         }
     }
 
+    /// What was held of a stream's response has gone with what came after it:
+    /// there is nothing to let go.
+    pub(crate) fn has_gone(&mut self, id: StreamId) {
+        let own = |(other, go): &(StreamId, Go)| *other == id && matches!(go, Go::Response);
+        self.pending.retain(|pending| !own(pending));
+    }
+
     /// Whether somebody is still to be let go.
     pub(crate) fn owes(&self) -> bool {
         !self.pending.is_empty()
@@ -156,6 +163,19 @@ impl Host for Calls {
 
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32> {
         abi::http_call(cluster, head, timeout)
+    }
+
+    fn connection(&mut self, id: StreamId) -> Option<u64> {
+        let bytes = self.about(id, || abi::property(&["connection", "id"]))??;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    fn bell(&self) -> Option<u32> {
+        self.queue
+    }
+
+    fn ring(&mut self, bell: u32) {
+        abi::ring(bell);
     }
 
     fn count(&mut self, counter: Counter, by: u64) {

@@ -40,6 +40,11 @@ pub trait Host {
     /// Lets a held response go on; its client may have gone meanwhile.
     fn resume_response(&mut self, id: StreamId);
 
+    /// Whether [`Host::resume_response`] was called and has not taken effect yet.
+    fn resumes(&self, _id: StreamId) -> bool {
+        false
+    }
+
     /// Answers a held request in the backend's place.
     fn answer(&mut self, id: StreamId, answer: &Answer);
 

@@ -181,7 +181,7 @@ impl Pacing {
         if !response.is_held {
             let prepaid = bytes.min(response.prepaid);
             response.prepaid -= prepaid;
-            if prepaid > 0 || bytes == 0 {
+            if prepaid > 0 || bytes == 0 || host.resumes(id) {
                 // It is this response's turn still.
                 let flow = response.flow;
                 self.extend(now, flow, bytes - prepaid, host);
@@ -231,6 +231,8 @@ impl Pacing {
         let mut found = false;
         if self.order.waiting_flows() > 0 && self.link.may_be_free(now) {
             self.link.look(now, host);
+            // When, is for the link to say; also if time has been set back.
+            self.order.resume_at(Time::ZERO);
             while let Some(id) = self.next(now, host) {
                 match own == Some(id) {
                     true => found = true,

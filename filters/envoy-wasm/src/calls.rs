@@ -71,8 +71,7 @@ impl Calls {
     /// What was held of a stream's response has gone with what came after it:
     /// there is nothing to let go.
     pub(crate) fn has_gone(&mut self, id: StreamId) {
-        let own = |(other, go): &(StreamId, Go)| *other == id && matches!(go, Go::Response);
-        self.pending.retain(|pending| !own(pending));
+        self.pending.retain(|pending| !is_response(pending, id));
     }
 
     /// Whether somebody is still to be let go.
@@ -102,6 +101,10 @@ impl Calls {
         }
         Some(done)
     }
+}
+
+fn is_response((of, go): &(StreamId, Go), id: StreamId) -> bool {
+    *of == id && matches!(go, Go::Response)
 }
 
 /// Answers the stream that is the context's; false if the host does not.
@@ -149,6 +152,10 @@ impl Host for Calls {
 
     fn resume_response(&mut self, id: StreamId) {
         self.pending.push_back((id, Go::Response));
+    }
+
+    fn resumes(&self, id: StreamId) -> bool {
+        self.pending.iter().any(|pending| is_response(pending, id))
     }
 
     fn answer(&mut self, id: StreamId, answer: &Answer) {

@@ -18,6 +18,12 @@ pub struct Urgency {
 }
 
 impl Egress {
+    /// When all that is debited will have left, as somebody else has it who
+    /// debits the same link.
+    pub fn resume_at(&mut self, free_at: Time) {
+        self.pacer.resume_at(free_at);
+    }
+
     /// Payload bytes that the open flows have left, as far as known.
     pub fn unsent_bytes(&self) -> u64 {
         let bytes: u128 = self.unsent_bytes.iter().sum();

@@ -80,24 +80,30 @@ impl Link {
     }
 
     /// Whether something may go, as far as this worker knows: what it does not
-    /// know are the others' debits, which only make it later.
+    /// know are the others' debits, which only make it later. If the clock has
+    /// been set back, it knows nothing.
     pub(super) fn may_be_free(&self, now: Time) -> bool {
-        self.clock.next_grant_at() <= now
+        self.clock.next_grant_at() <= now || self.clock.free_at() > self.latest(now)
+    }
+
+    /// The link is debited no further than that.
+    fn latest(&self, now: Time) -> Time {
+        now + self.clock.time_for(AHEAD_BYTES)
     }
 
     /// Reads what the others have said.
     pub(super) fn look(&mut self, now: Time, host: &mut dyn Host) -> u32 {
         let (record, version) = host.shared(KEY);
         self.read(&record.unwrap_or_default());
-        let latest = now + self.clock.time_for(AHEAD_BYTES);
-        self.clock.resume_at(self.clock.free_at().min(latest));
+        let free_at = self.clock.free_at().min(self.latest(now));
+        self.clock.resume_at(free_at);
         version
     }
 
     /// Whether somebody more urgent waits in another worker, who is woken if
     /// the link is free.
     pub(super) fn yields(&mut self, now: Time, own: Urgency, host: &mut dyn Host) -> bool {
-        let believed = |peer: &&Peer| now.since(peer.since) < BELIEVED;
+        let believed = |peer: &&Peer| is_recent(now, peer.since, BELIEVED);
         let first = self
             .peers
             .iter()
@@ -140,7 +146,7 @@ impl Link {
     pub(super) fn tell(&mut self, now: Time, first: Option<Urgency>, host: &mut dyn Host) {
         let known = match (first, self.said) {
             (None, None) => true,
-            (Some(first), Some((said, at))) => first == said && now.since(at) < REPEATED,
+            (Some(first), Some((said, at))) => first == said && is_recent(now, at, REPEATED),
             _ => false,
         };
         if !known {
@@ -175,7 +181,7 @@ impl Link {
             urgency,
             since: now,
         });
-        let believed = |peer: &&Peer| now.since(peer.since) < BELIEVED;
+        let believed = |peer: &&Peer| is_recent(now, peer.since, BELIEVED);
         let peers = self.peers.iter().filter(believed).copied();
         for peer in own.into_iter().chain(peers).take(WORKERS) {
             record.extend(peer.worker.to_le_bytes());
@@ -186,6 +192,12 @@ impl Link {
         }
         record
     }
+}
+
+/// Whether that was no longer ago; nor is yet to come, by a clock that has been
+/// set back.
+fn is_recent(now: Time, at: Time, within: Duration) -> bool {
+    now.since(at) < within && at <= now + within
 }
 
 /// What is left of a record.

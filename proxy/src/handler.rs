@@ -271,6 +271,7 @@ fn classify(connection: &Connection, parts: &Parts, host: &str, record: &mut Rec
     let asked = Asked {
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,
+        certificate: connection.certificate(),
         host,
         path: parts.uri.path(),
         method: parts.method.as_str(),
@@ -306,6 +307,7 @@ fn plan_head(
         text: connection.peer_text(),
         host: asked.as_ref(),
         version: parts.version,
+        secure: connection.secured().is_some(),
     };
     let forwarder = &connection.listener.forwarder;
     forwarder.add(&mut parts.headers, &client);

@@ -21,6 +21,7 @@ use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
     SLOWDOWN_BOUNDS, WorkerStats,
 };
+use crate::tls::{ListenerTls, TlsView};
 use crate::uplink::{SharedUplink, UplinkView};
 use crate::upstream::{Shared, SharedCluster, SharedStation};
 
@@ -41,6 +42,7 @@ impl Metrics {
         shared: &[SharedCluster],
         catalogue: &Arc<Catalogue>,
         uplink: &SharedUplink,
+        tls: Vec<Arc<ListenerTls>>,
     ) -> Self {
         let clusters = config.clusters.iter().zip(shared).map(|(cluster, shared)| {
             let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
@@ -56,6 +58,9 @@ impl Metrics {
         let names: Vec<String> = names.collect();
         let mut registry = Registry::with_prefix("sprat");
         let catalogue = Arc::new(CatalogueView::new(catalogue, &workers));
+        if !tls.is_empty() {
+            registry.register_collector(Box::new(TlsView::new(&workers, tls)));
+        }
         registry.register_collector(Box::new(View {
             clusters: clusters.collect(),
             classes: names.clone(),

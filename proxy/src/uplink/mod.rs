@@ -33,10 +33,11 @@ use crate::record::Record;
 
 pub(crate) use auto::AutoRate;
 pub(crate) use gauge::SocketGauge;
-pub(crate) use io::Io;
+pub(crate) use io::{Io, Socket};
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
 pub(crate) use link::{PacedLink, WorkerLink};
 pub(crate) use metrics::UplinkView;
+pub(crate) use paced::go_ahead;
 use paced::{Paced, head_bytes, pace, send_ahead};
 
 /// The uplink that all workers share.

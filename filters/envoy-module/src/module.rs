@@ -71,6 +71,11 @@ fn refuse_what_is_missing(name: &str, filter: &resolved::Filter) -> Result<(), S
     let nothing = sprat_config::parse_filter("{}", name, &|_| None)
         .map_err(|errors| errors.to_string())?
         .config;
+    if filter.uplink.hold == Some(resolved::Hold::Heads) {
+        return Err(format!(
+            "{name}: uplink.hold: the dynamic module holds bodies: remove it, or use the wasm filter"
+        ));
+    }
     let missing = [
         (filter.catalogue != nothing.catalogue, "catalogue"),
         (filter.admission != nothing.admission, "admission"),
@@ -180,6 +185,8 @@ mod tests {
 
     #[test]
     fn what_this_filter_does_not_do_is_refused() {
+        let text = error(r#"{"uplink": {"hold": "heads"}}"#);
+        assert!(text.contains("holds bodies"), "{text}");
         for (key, value) in [
             ("catalogue", r#""off""#),
             ("response_header", r#""x-sprat""#),

@@ -128,7 +128,7 @@ impl Server {
             parts.tls.iter().flatten().cloned().collect(),
         ));
         let mut background = parts.catalogue.start(&config.catalogue)?;
-        background.extend(tls::watch(&parts.tls)?);
+        background.extend(tls::watch(&parts.tls, &parts.shared)?);
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;

@@ -16,7 +16,7 @@ pub(crate) enum Uplink {
     /// Heads are held, and bodies pass.
     Heads(Release),
     /// Bodies are held too.
-    Bodies(Pacing),
+    Bodies(Box<Pacing>),
 }
 
 impl Uplink {
@@ -30,9 +30,12 @@ impl Uplink {
         let rate = config.rate_bits_per_s?;
         Some(match config.hold {
             None | Some(Hold::Heads) => Self::Heads(Release::new((config, rate), classes, worker)),
-            Some(Hold::Bodies) => {
-                Self::Bodies(Pacing::new((config, rate), classes, worker, host.bell()))
-            }
+            Some(Hold::Bodies) => Self::Bodies(Box::new(Pacing::new(
+                (config, rate),
+                classes,
+                worker,
+                host.bell(),
+            ))),
         })
     }
 

@@ -41,8 +41,16 @@ fn conforms(tls: bool) {
     }
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let whole = "146 tests, 146 passed, 0 skipped, 0 failed";
-    assert!(output.status.success() && text.contains(whole), "{text}");
+    let passed = match tls {
+        true => "146 tests, 146 passed, 0 skipped, 0 failed",
+        // What is not the preface is a bad request of HTTP/1.1 there, and
+        // answered as such; h2spec would have it closed without a word.
+        false => "146 tests, 145 passed, 0 skipped, 1 failed",
+    };
+    assert!(text.contains(passed), "{text}");
+    let other = text.lines().filter(|line| line.contains('\u{d7}'));
+    let mut other = other.filter(|line| !line.contains("Sends invalid connection preface"));
+    assert_eq!(other.next(), None, "{text}");
     proxy.assert_no_leak();
     proxy.stop();
 }

@@ -151,7 +151,7 @@ fn http_1_is_translated_both_ways() {
         "{text}"
     );
     assert!(text.contains("via: 1.1 sprat\n"), "{text}");
-    for gone in ["host:", "connection", "keep-alive", "x-gone"] {
+    for gone in ["\nhost:", "connection", "keep-alive", "x-gone"] {
         assert!(!text.contains(gone), "{text}");
     }
     assert_eq!(
@@ -414,7 +414,7 @@ fn interim_responses_are_passed_over() {
 
 #[test]
 fn a_reset_or_a_client_that_goes_concerns_one_stream() {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let origin = raw_origin(move |_, mut raw| {
         let first = raw.find(is_request).unwrap();
         raw.frame(HEADERS, END_HEADERS, first.stream, OK);
@@ -443,7 +443,7 @@ fn a_reset_or_a_client_that_goes_concerns_one_stream() {
         );
         drop(body);
         const CANCEL: u32 = 8;
-        assert_eq!(told.recv_timeout(PATIENCE).unwrap(), (true, CANCEL));
+        assert_eq!(told.recv().await.unwrap(), (true, CANCEL));
         assert_eq!(ask(&client, request("/3")).await.status, 200);
     });
     assert_eq!(origin.connections(), 1);

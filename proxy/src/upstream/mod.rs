@@ -6,6 +6,7 @@ mod probe;
 mod shared;
 mod sizes;
 mod station;
+mod transport;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use tokio::sync::Notify;
 
 use crate::error::Reason;
 use crate::stats::{EndpointStats, WorkerStats};
+use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 
 pub(crate) use shared::SharedCluster;
@@ -88,6 +90,8 @@ pub(crate) struct Upstream {
     station: Arc<SharedStation>,
     /// What browsers get with a 503.
     pub(crate) overload_page: Option<Bytes>,
+    /// None for plain text.
+    tls: Option<Arc<ClusterTls>>,
     http: http1::Builder,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
@@ -120,6 +124,7 @@ impl Upstream {
                 .collect::<Result<_, _>>()?,
             station: Arc::clone(&shared.station),
             overload_page: shared.overload_page.clone(),
+            tls: shared.tls.clone(),
             config: Arc::clone(config),
             index,
             stats,

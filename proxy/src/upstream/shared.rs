@@ -7,6 +7,8 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use sprat_config::resolved::{Admission, Class, Cluster};
 
+use crate::tls::ClusterTls;
+
 use super::{Shared, SharedStation};
 
 /// What all workers know of a cluster.
@@ -17,6 +19,8 @@ pub(crate) struct SharedCluster {
     /// Who is served, who waits.
     pub(crate) station: Arc<SharedStation>,
     pub(super) overload_page: Option<Bytes>,
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ClusterTls>>,
 }
 
 /// Bytes of a page for browsers at most.
@@ -27,7 +31,7 @@ impl SharedCluster {
     ///
     /// # Errors
     ///
-    /// The page for browsers cannot be read.
+    /// The page for browsers cannot be read, or a certificate.
     pub(crate) fn new(
         cluster: &Cluster,
         classes: &[Class],
@@ -48,6 +52,7 @@ impl SharedCluster {
             endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
             station: SharedStation::new(cluster, classes, admission, epoch),
             overload_page,
+            tls: ClusterTls::of(cluster)?,
         })
     }
 }

@@ -18,6 +18,7 @@ mod explain;
 mod framing;
 mod handler;
 mod headers;
+mod limits;
 mod link;
 mod metrics;
 mod precedence;

@@ -13,6 +13,7 @@ use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
+use crate::limits::RequestPlace;
 use crate::upload::Upload;
 use crate::upstream::Lease;
 
@@ -46,6 +47,8 @@ pub(crate) struct Record {
     pub(crate) endpoint: Option<usize>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
+    /// Its place among those in progress, where they are counted.
+    pub(crate) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
     pub(crate) upload: Option<Rc<Upload>>,
     /// What the response teaches when it has gone out, if its size was not
@@ -113,6 +116,7 @@ impl Record {
             cluster: None,
             endpoint: None,
             lease: None,
+            place: None,
             upload: None,
             lesson: None,
             layer: None,

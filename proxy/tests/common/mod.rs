@@ -268,6 +268,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             stream_idle_timeout: Duration::from_secs(60),
+            limits: ListenerLimits::default(),
             forwarding: Forwarding {
                 x_forwarded: true,
                 forwarded: false,
@@ -302,6 +303,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             shared: None,
             estimator: None,
         },
+        overload_manager: None,
     }
 }
 
@@ -312,6 +314,7 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         timeout: None,
         response_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(30),
+        rate_limit: None,
         prefix_rewrite: None,
         host_rewrite: None,
         document_root: None,

@@ -132,7 +132,11 @@ fn a_head_is_held_and_let_go_by_a_tick() {
         host(|host| host.continued.clone()),
         [(3, Half::Response as u32)]
     );
-    assert_eq!(host(|host| host.effective), ROOT, "the callback's own again");
+    assert_eq!(
+        host(|host| host.effective),
+        ROOT,
+        "the callback's own again"
+    );
     // A stream that has gone meanwhile is let be.
     assert_eq!(request(4, "/c"), CONTINUE);
     assert_eq!(response(4, 2 << 20), PAUSE);

@@ -6,6 +6,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod proxy_protocol;
 mod tls;
 
 use std::borrow::Cow;
@@ -28,6 +29,7 @@ pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
+pub(crate) use proxy_protocol::*;
 pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
@@ -118,6 +120,8 @@ record! {
         default("{}") forwarding: Forwarding,
         /// Speak TLS.
         default("off") tls: Or<Off, ListenerTls>,
+        /// Be told by a load balancer in front whose connection each is.
+        default("off") proxy_protocol: Or<Off, ProxyProtocol>,
     }
 
     /// What the backend is told about the client.

@@ -145,7 +145,21 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
         },
         tls: tls::listener(&raw.tls)?,
+        proxy_protocol: proxy_protocol(&raw.proxy_protocol)?,
     })
+}
+
+/// `Some(None)` if it is off.
+fn proxy_protocol<W>(raw: &Field<Or<W, raw::ProxyProtocol>>) -> Option<Option<ProxyProtocol>> {
+    let Some(raw) = raw.get()?.value() else {
+        return Some(None);
+    };
+    Some(Some(ProxyProtocol {
+        trusted: each(&raw.trusted, |cidr| Some(cidr.0))?,
+        others_direct: raw.others.copied()? == raw::Others::Direct,
+        timeout: time(&raw.timeout)?,
+        max_bytes: bytes(&raw.max_size)?,
+    }))
 }
 
 fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {

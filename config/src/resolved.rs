@@ -4,6 +4,7 @@
 mod catalogue;
 mod classes;
 mod filter;
+mod proxy_protocol;
 mod tls;
 
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +20,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 pub use filter::*;
+pub use proxy_protocol::*;
 pub use tls::*;
 
 /// A whole configuration, checked.
@@ -88,6 +90,8 @@ pub struct Listener {
     pub forwarding: Forwarding,
     /// None for plain text.
     pub tls: Option<ListenerTls>,
+    /// None if connections are their clients' own.
+    pub proxy_protocol: Option<ProxyProtocol>,
 }
 
 /// What is said to the backend about the client (RFC 7239).
@@ -213,6 +217,8 @@ pub struct Cluster {
     pub max_header_bytes: usize,
     /// None for plain text.
     pub tls: Option<ClusterTls>,
+    /// Connections begin with a header of this version.
+    pub proxy_protocol: Option<ProxyVersion>,
 }
 
 /// One backend.

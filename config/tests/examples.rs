@@ -66,6 +66,7 @@ fn the_design_file_resolves_to_the_defaults() {
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 65_536,
         tls: None,
+        proxy_protocol: None,
     });
     let expected = Config {
         runtime: Runtime {
@@ -92,6 +93,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 via: Some("sprat".to_owned()),
             },
             tls: None,
+            proxy_protocol: None,
         }],
         uplink: Uplink {
             rate: Rate::Fixed(10_000_000),

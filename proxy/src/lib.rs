@@ -20,6 +20,7 @@ mod handler;
 mod headers;
 mod link;
 mod metrics;
+mod proxy_protocol;
 mod record;
 mod routing;
 pub mod server;

@@ -1,7 +1,7 @@
 //! One thread's part of the server: its event loop, its listening sockets and
 //! the connections that it accepts.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::os::fd::AsFd as _;
@@ -24,6 +24,7 @@ use crate::catalogue::Catalogue;
 use crate::connection::{self, Connection};
 use crate::error::Reason;
 use crate::headers::Forwarder;
+use crate::proxy_protocol;
 use crate::routing::Route;
 use crate::stats::WorkerStats;
 use crate::tls::ListenerTls;
@@ -65,6 +66,8 @@ pub(crate) struct ListenerState {
     pub(crate) http: http1::Builder,
     /// Connections open over all workers.
     open: Arc<AtomicUsize>,
+    /// Connections that have not told yet whose they are.
+    announced: Cell<usize>,
 }
 
 impl ListenerState {
@@ -91,6 +94,7 @@ impl ListenerState {
             tls,
             http,
             open,
+            announced: Cell::new(0),
         })
     }
 }
@@ -208,7 +212,7 @@ async fn accept(
             None => break,
             Some(Ok((stream, peer))) => {
                 complained = false;
-                admit(&worker, &listener, stream, peer);
+                arrive(&worker, &listener, stream, peer, &stage);
             }
             Some(Err(error)) => {
                 worker.stats.accept_errors.increment();
@@ -223,8 +227,42 @@ async fn accept(
     }
     // What the kernel has accepted for this socket would be reset otherwise.
     while let Some(Ok((stream, peer))) = now_or_never(socket.accept()).await {
-        admit(&worker, &listener, stream, peer);
+        arrive(&worker, &listener, stream, peer, &stage);
     }
+}
+
+/// Admits a connection once it has told whose it is, if it has to.
+fn arrive(
+    worker: &Rc<Worker>,
+    listener: &Rc<ListenerState>,
+    mut stream: TcpStream,
+    peer: std::net::SocketAddr,
+    stage: &watch::Receiver<Stage>,
+) {
+    if listener.config.proxy_protocol.is_none() {
+        return admit(worker, listener, stream, peer);
+    }
+    let waiting = listener.announced.get();
+    if waiting >= listener.config.max_connections {
+        worker.stats.refused_connections.increment();
+        return;
+    }
+    listener.announced.set(waiting + 1);
+    let (worker, listener, stage) = (Rc::clone(worker), Rc::clone(listener), stage.clone());
+    spawn_local(async move {
+        let client = match &listener.config.proxy_protocol {
+            Some(config) => {
+                let stats = &worker.stats.proxy_headers;
+                proxy_protocol::receive(config, stats, &mut stream, peer).await
+            }
+            None => Some(peer),
+        };
+        listener.announced.set(listener.announced.get() - 1);
+        // One whose header comes later has not got as far as to be drained.
+        if let Some(client) = client.filter(|_| *stage.borrow() == Stage::Serving) {
+            admit(&worker, &listener, stream, client);
+        }
+    });
 }
 
 /// The future's output if it has one at once.
@@ -255,7 +293,11 @@ fn admit(
     worker.stats.open_connections.increment();
     // Not to be had: the client has gone already.
     let dscp = (worker.classifier.wants_dscp())
-        .then(|| crate::sys::received_tos(stream.as_fd(), peer.is_ipv6()).ok())
+        .then(|| {
+            // Of the socket: the client may be elsewhere.
+            let is_ipv6 = stream.local_addr().ok()?.is_ipv6();
+            crate::sys::received_tos(stream.as_fd(), is_ipv6).ok()
+        })
         .flatten()
         .map(|tos| tos >> 2);
     let outlet = worker.uplink.accept(&stream);

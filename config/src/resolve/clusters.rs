@@ -63,6 +63,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         idle_timeout: time(&raw.idle_timeout)?,
         max_header_bytes: bytes(&raw.max_response_headers)?,
         tls: tls::cluster(&raw.tls, reporter)?,
+        proxy_protocol: raw.proxy_protocol.get()?.value().copied(),
     })
 }
 

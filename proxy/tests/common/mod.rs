@@ -250,6 +250,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 64 << 10,
         tls: None,
+        proxy_protocol: None,
     });
     Config {
         runtime: Runtime {
@@ -274,6 +275,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 via: Some("sprat".to_owned()),
             },
             tls: None,
+            proxy_protocol: None,
         }],
         uplink: Uplink {
             rate: Rate::Unlimited,

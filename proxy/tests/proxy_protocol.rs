@@ -130,18 +130,16 @@ fn both_versions_tell_whose_connection_it_is() {
 fn what_is_no_header_is_not_served() {
     let origin = echo();
     let proxy = Proxy::start(&announced(&origin));
-    let long = format!("PROXY TCP4 192.0.2.1 {}\r\n", "1".repeat(100));
-    let too_long = v2(1, 0x11, &[0; 1009]);
-    let cases: [&[u8]; 9] = [
-        get("/").as_bytes(),
-        b"PROXY TCP4 192.0.2.1 127.0.0.1 5000\r\nGET / HTTP/1.1\r\n\r\n",
-        b"PROXY TCP4 192.0.2.300 127.0.0.1 5000 80\r\n\r\n",
-        b"PROXY TCP4 192.0.2.1 127.0.0.1 5000 80\nGET / HTTP/1.1\r\n\r\n",
-        b"PROXY SCTP 192.0.2.1 127.0.0.1 5000 80\r\n\r\n",
-        long.as_bytes(),
-        &too_long,
-        &v2(2, 0x11, &[0; 12]),
-        &v2(1, 0x11, &[0; 4]),
+    let cases: [Vec<u8>; 9] = [
+        get("/").into(),
+        b"PROXY TCP4 192.0.2.1 127.0.0.1 5000\r\nGET / HTTP/1.1\r\n\r\n".to_vec(),
+        b"PROXY TCP4 192.0.2.300 127.0.0.1 5000 80\r\n\r\n".to_vec(),
+        b"PROXY TCP4 192.0.2.1 127.0.0.1 5000 80\nGET / HTTP/1.1\r\n\r\n".to_vec(),
+        b"PROXY SCTP 192.0.2.1 127.0.0.1 5000 80\r\n\r\n".to_vec(),
+        format!("PROXY TCP4 192.0.2.1 {}\r\n", "1".repeat(100)).into(),
+        v2(1, 0x11, &[0; 1009]),
+        v2(2, 0x11, &[0; 12]),
+        v2(1, 0x11, &[0; 4]),
     ];
     for (index, header) in cases.iter().enumerate() {
         let mut peer = proxy.connect();

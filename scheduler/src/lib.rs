@@ -16,6 +16,7 @@ pub mod dispatch;
 pub mod egress;
 mod guard;
 mod histogram;
+pub mod limits;
 mod pacer;
 mod queue;
 pub mod rate_control;
@@ -29,6 +30,7 @@ pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
     AtCapacity, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
+    GroupId, Precedence,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

@@ -268,12 +268,18 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             stream_idle_timeout: Duration::from_secs(60),
+            limits: ListenerLimits::default(),
             forwarding: Forwarding {
                 x_forwarded: true,
                 forwarded: false,
                 trusted: Vec::new(),
                 via: Some("sprat".to_owned()),
             },
+            http2: Some(Http2 {
+                max_streams: 100,
+                stream_window_bytes: 64 << 10,
+                connection_window_bytes: 1 << 20,
+            }),
             tls: None,
             proxy_protocol: None,
         }],
@@ -298,6 +304,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             shared: None,
             estimator: None,
         },
+        overload_manager: None,
     }
 }
 
@@ -308,6 +315,7 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         timeout: None,
         response_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(30),
+        rate_limit: None,
         prefix_rewrite: None,
         host_rewrite: None,
         document_root: None,

@@ -353,11 +353,14 @@ fn admit(
         })
         .flatten()
         .map(|tos| tos >> 2);
+    let told = worker.upstreams.iter().any(|own| own.tells_clients());
+    let local = told.then(|| stream.local_addr().ok()).flatten();
     let outlet = worker.uplink.accept(&stream);
     let connection = Rc::new(Connection::new(
         Rc::clone(worker),
         Rc::clone(listener),
         peer,
+        local,
         dscp,
         outlet,
     ));

@@ -4,7 +4,11 @@
 
 mod common;
 
-use std::net::SocketAddr;
+use std::io::{BufRead as _, Read as _};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use common::tls::*;
@@ -217,4 +221,84 @@ fn it_comes_before_tls() {
             .unwrap();
         assert_eq!(peer.ask(get("/")).text(), "192.0.2.9");
     }
+}
+
+/// Says what each connection began with; answers every request with the number
+/// of its connection.
+fn told() -> (Origin, Receiver<Vec<u8>>) {
+    let (tell, told) = channel();
+    let (tell, number) = (Mutex::new(tell), AtomicUsize::new(0));
+    let origin = Origin::start(move |mut peer| {
+        let own = number.fetch_add(1, SeqCst);
+        let mut header = Vec::new();
+        if peer.reader.fill_buf().unwrap().starts_with(b"PROXY") {
+            peer.reader.read_until(b'\n', &mut header).unwrap();
+        } else {
+            header.resize(16, 0);
+            peer.reader.read_exact(&mut header).unwrap();
+            let rest = u16::from_be_bytes([header[14], header[15]]);
+            header.resize(16 + usize::from(rest), 0);
+            peer.reader.read_exact(&mut header[16..]).unwrap();
+        }
+        tell.lock().unwrap().send(header).unwrap();
+        while peer.try_message(true).is_some() {
+            peer.send(ok(&own.to_string()));
+        }
+    });
+    (origin, told)
+}
+
+#[test]
+fn backends_are_told_and_no_two_clients_share_a_connection() {
+    for version in [ProxyVersion::V1, ProxyVersion::V2] {
+        let (origin, told) = told();
+        let mut config = config(&[origin.address]);
+        with_cluster(&mut config, |c| c.proxy_protocol = Some(version));
+        let proxy = Proxy::start(&config);
+        let mut clients = [proxy.connect(), proxy.connect()];
+        for (number, client) in clients.iter_mut().enumerate() {
+            let own = client.stream().local_addr().unwrap();
+            assert_eq!(client.ask(get("/")).text(), number.to_string());
+            let header = told.recv_timeout(PATIENCE).unwrap();
+            let to = proxy.address;
+            let expected = match version {
+                ProxyVersion::V1 => {
+                    let (from, port) = (own.port(), to.port());
+                    format!("PROXY TCP4 127.0.0.1 127.0.0.1 {from} {port}\r\n").into_bytes()
+                }
+                ProxyVersion::V2 => {
+                    let ports = [own.port().to_be_bytes(), to.port().to_be_bytes()];
+                    let ends = [127, 0, 0, 1, 127, 0, 0, 1];
+                    v2(1, 0x11, &[&ends[..], &ports.concat()].concat())
+                }
+            };
+            assert_eq!(header, expected);
+        }
+        // Each goes on with its own.
+        for (number, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.ask(get("/")).text(), number.to_string());
+        }
+        assert_eq!(origin.connections(), 2);
+        drop(clients);
+        proxy.assert_no_leak();
+    }
+}
+
+#[test]
+fn what_is_kept_for_clients_that_have_gone_makes_way() {
+    let (origin, _told) = told();
+    let mut config = config(&[origin.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.proxy_protocol = Some(ProxyVersion::V1);
+        cluster.max_idle_connections = 1;
+    });
+    let proxy = Proxy::start(&config);
+    for number in 0..3 {
+        let mut client = proxy.connect();
+        for _ in 0..2 {
+            assert_eq!(client.ask(get("/")).text(), number.to_string());
+        }
+    }
+    proxy.assert_no_leak();
+    proxy.wait_metric(&["sprat_upstream_idle_connections"], 1.0);
 }

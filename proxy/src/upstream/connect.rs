@@ -8,12 +8,14 @@ use std::time::Duration;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::EndpointAddress;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::transport::Transport;
 use super::{Shared, Upstream, take_one};
 use crate::error::Reason;
+use crate::proxy_protocol::{self, Ends};
 use crate::upload::RequestBody;
 
 /// How often idle connections are asked for.
@@ -78,6 +80,7 @@ impl Drop for Wanted<'_> {
 pub(super) async fn connect(
     upstream: &Upstream,
     endpoint: usize,
+    ends: Option<&Ends>,
 ) -> Result<SendRequest<RequestBody>, Reason> {
     let shared = &upstream.endpoints[endpoint].shared;
     let bound = upstream.config.connect_timeout;
@@ -89,7 +92,7 @@ pub(super) async fn connect(
             .ok_or(Reason::ConnectionLimit)?,
     };
     let address = &upstream.config.endpoints[endpoint].address;
-    let stream = timeout(bound, transport(upstream, address))
+    let stream = timeout(bound, transport(upstream, address, ends))
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     upstream.stats(endpoint).connects.increment();
@@ -105,9 +108,18 @@ pub(super) async fn connect(
     Ok(sender)
 }
 
-/// A connection over which HTTP can be spoken.
-async fn transport(upstream: &Upstream, address: &EndpointAddress) -> Result<Transport, Reason> {
-    let stream = open(address).await?;
+/// A connection over which HTTP can be spoken, for requests of `ends`.
+async fn transport(
+    upstream: &Upstream,
+    address: &EndpointAddress,
+    ends: Option<&Ends>,
+) -> Result<Transport, Reason> {
+    let mut stream = open(address).await?;
+    if let Some(version) = upstream.config.proxy_protocol {
+        let header = proxy_protocol::header(version, ends.copied());
+        let written = stream.write_all(&header).await;
+        written.map_err(|error| reason(&error))?;
+    }
     match &upstream.tls {
         None => Ok(Transport::Plain(stream)),
         // Boxed: a connection in plain text does not carry a handshake's room.

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background idle-memory bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -52,10 +52,6 @@ compare-farm: ## What order and dispatch are worth where the backends are the bo
 compare: ## Replay one trace through nginx and Sprat in the lab, and report (root)
 	@scripts/setup-run.sh
 	@scripts/compare.sh
-
-idle-memory: ## Memory of an idle connection: 10,000 of them, in plain text and under TLS
-	@scripts/setup-run.sh
-	@scripts/idle-memory.sh
 
 background: ## What background traffic costs the foreground, in the lab (root)
 	@scripts/setup-run.sh

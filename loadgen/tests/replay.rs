@@ -19,7 +19,10 @@ fn serve(origin: &Origin) -> SocketAddr {
 
 fn plan(address: SocketAddr) -> Replay {
     Replay {
-        target: Target::plain(address),
+        target: Target {
+            address,
+            authority: address.to_string(),
+        },
         connection: Connection::New,
         http2: None,
         fields: String::new(),
@@ -317,7 +320,10 @@ fn http2_has_the_same_bodies_and_faults_on_the_same_port() {
         assert_eq!(outcome.error, Some(*failure), "{path} {outcome:?}");
     }
     let refused = Replay {
-        target: Target::plain("127.0.0.1:1".parse().unwrap()),
+        target: Target {
+            address: "127.0.0.1:1".parse().unwrap(),
+            authority: "x".to_owned(),
+        },
         ..plan
     };
     assert_eq!(

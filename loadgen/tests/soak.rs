@@ -13,7 +13,10 @@ use sprat_loadgen::soak::{Failing, Mix, Soak, Tally, soak_with};
 
 fn soak(address: SocketAddr, requests: u64) -> Tally {
     let soak = Soak {
-        target: Target::plain(address),
+        target: Target {
+            address,
+            authority: address.to_string(),
+        },
         requests,
         clients: 16,
         http2: 2,

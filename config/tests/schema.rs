@@ -151,7 +151,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("trusted: [10.1.0.0/16], ", ""),
     ("trusted: [10.1.0.0/16]", "trusted: []"),
     ("others: direct", "others: trust"),
-    ("others: direct", "max_size: 100B"),
+    ("others: direct", "max_size: 100"),
     ("sni: a.example", "sni: a b"),
     ("sni: a.example", "insecure_skip_verify: maybe"),
     ("TLSv1_3", "TLSv1_1"),

@@ -208,6 +208,8 @@ pub struct Cluster {
     pub tls: Option<ClusterTls>,
     /// Connections begin with a header of this version.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// Speak HTTP/2 with the endpoints.
+    pub http2: Option<UpstreamHttp2>,
 }
 
 /// One backend.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use super::{ClusterTls, HeadBytes, Limit, NoParameters, SomeBytes, Timeout};
+use super::{ClusterTls, HeadBytes, Limit, NoParameters, SomeBytes, Timeout, UpstreamHttp2};
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
 use crate::decode::{Context, Decode, Field, Of};
@@ -48,6 +48,9 @@ record! {
         /// Tell the backends by the PROXY protocol whose connection each is. A
         /// kept one then serves the requests of one client's connection alone.
         default("off") proxy_protocol: Or<Off, ProxyVersion>,
+        /// Speak HTTP/2 with the endpoints, with prior knowledge or chosen in
+        /// the TLS handshake; `{}` with the defaults.
+        default("off") http2: Or<Off, UpstreamHttp2>,
     }
 
     /// A backend with parameters.

@@ -2,7 +2,9 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod multiplexed;
 mod probe;
+mod sender;
 mod shared;
 mod sizes;
 mod station;
@@ -17,7 +19,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::{http1, http2};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 use sprat_scheduler::Size;
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
@@ -29,7 +31,10 @@ use crate::proxy_protocol::Ends;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
+use connect::Local;
 
+use multiplexed::Pool;
+pub(crate) use sender::{Sender, was_refused};
 pub(crate) use shared::SharedCluster;
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
@@ -70,7 +75,7 @@ fn take_one(count: &AtomicUsize, bound: usize) -> bool {
 
 /// A kept connection.
 struct Idle {
-    sender: SendRequest<RequestBody>,
+    sender: http1::SendRequest<RequestBody>,
     since: Instant,
     /// Whose requests it carries, if the endpoint was told.
     ends: Option<Box<Ends>>,
@@ -82,6 +87,8 @@ struct Endpoint {
     authority: HeaderValue,
     /// The most recently used at the back.
     idle: RefCell<VecDeque<Idle>>,
+    /// With HTTP/2, all.
+    pool: Pool,
 }
 
 /// A cluster as one worker sees it.
@@ -96,6 +103,8 @@ pub(crate) struct Upstream {
     /// None for plain text.
     tls: Option<Arc<ClusterTls>>,
     http: http1::Builder,
+    /// If HTTP/2 is spoken.
+    http2: Option<http2::Builder<Local>>,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
 }
@@ -114,6 +123,7 @@ impl Upstream {
                 shared: Arc::clone(shared),
                 authority: HeaderValue::try_from(endpoint.address.to_string())?,
                 idle: RefCell::default(),
+                pool: Pool::default(),
             })
         };
         let mut http = http1::Builder::new();
@@ -132,6 +142,10 @@ impl Upstream {
             index,
             stats,
             http,
+            http2: config
+                .http2
+                .as_ref()
+                .map(|http2| connect::http2(config, http2)),
             reclaim,
         })
     }
@@ -154,6 +168,11 @@ impl Upstream {
     /// This worker's counters of an endpoint.
     pub(crate) fn stats(&self, endpoint: usize) -> &EndpointStats {
         &self.stats.clusters[self.index].endpoints[endpoint]
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.http2.is_some()
     }
 
     /// What a request's hash is made of, if it matters.
@@ -198,20 +217,28 @@ impl Upstream {
     }
 
     /// The most recently used connection that still lives, of those for `ends`.
-    fn take_idle(&self, endpoint: usize, ends: Option<&Ends>) -> Option<SendRequest<RequestBody>> {
+    fn take_idle(&self, endpoint: usize, ends: Option<&Ends>) -> Option<Sender> {
         let endpoint = &self.endpoints[endpoint];
+        if let Some(http2) = &self.config.http2 {
+            let stream = endpoint.pool.take(http2.max_streams)?;
+            return Some(Sender::Http2(Box::new(stream)));
+        }
         let mut idle = endpoint.idle.borrow_mut();
         while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
             let kept = idle.remove(at)?;
             endpoint.shared.idle.fetch_sub(1, Relaxed);
             if kept.sender.is_ready() && kept.since.elapsed() < self.config.idle_timeout {
-                return Some(kept.sender);
+                return Some(Sender::Http1(kept.sender));
             }
         }
         None
     }
 
-    fn keep(&self, endpoint: usize, sender: SendRequest<RequestBody>, ends: Option<Box<Ends>>) {
+    fn keep(&self, endpoint: usize, sender: Sender, ends: Option<Box<Ends>>) {
+        let Sender::Http1(sender) = sender else {
+            // Dropped, it makes room for another request.
+            return;
+        };
         // Not ready: the request's body is not through, though the answer is.
         if !sender.is_ready() {
             return;
@@ -234,6 +261,7 @@ impl Upstream {
     /// Closes connections that were idle for too long or are dead.
     pub(crate) fn reap(&self, now: Instant) {
         for endpoint in &self.endpoints {
+            endpoint.pool.reap(now, self.config.idle_timeout);
             let mut idle = endpoint.idle.borrow_mut();
             let before = idle.len();
             idle.retain(|kept| {
@@ -248,6 +276,7 @@ impl Upstream {
     pub(crate) fn give_way(&self) {
         for endpoint in &self.endpoints {
             if endpoint.shared.wanted.load(Relaxed) > 0
+                && !endpoint.pool.close_one()
                 && endpoint.idle.borrow_mut().pop_front().is_some()
             {
                 endpoint.shared.idle.fetch_sub(1, Relaxed);
@@ -260,6 +289,7 @@ impl Upstream {
         for endpoint in &self.endpoints {
             let closed = std::mem::take(&mut *endpoint.idle.borrow_mut());
             endpoint.shared.idle.fetch_sub(closed.len(), Relaxed);
+            endpoint.pool.close();
         }
     }
 }
@@ -274,7 +304,7 @@ pub(crate) struct Lease {
     class: usize,
     /// None once it has been given back.
     ticket: Option<Ticket>,
-    sender: Option<SendRequest<RequestBody>>,
+    sender: Option<Sender>,
     /// Whose request it is, if the endpoint is told.
     ends: Option<Box<Ends>>,
 }
@@ -332,7 +362,7 @@ impl Lease {
     }
 
     /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
-    pub(crate) fn sender(&mut self) -> Option<&mut SendRequest<RequestBody>> {
+    pub(crate) fn sender(&mut self) -> Option<&mut Sender> {
         self.sender.as_mut()
     }
 

@@ -251,6 +251,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         max_header_bytes: 64 << 10,
         tls: None,
         proxy_protocol: None,
+        http2: None,
     });
     Config {
         runtime: Runtime {

@@ -27,6 +27,7 @@ use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
 use crate::error::Reason;
+use crate::proxy_protocol::Ends;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
@@ -76,6 +77,8 @@ fn take_one(count: &AtomicUsize, bound: usize) -> bool {
 struct Idle {
     sender: http1::SendRequest<RequestBody>,
     since: Instant,
+    /// Whose requests it carries, if the endpoint was told.
+    ends: Option<Box<Ends>>,
 }
 
 struct Endpoint {
@@ -204,18 +207,25 @@ impl Upstream {
             class,
             ticket: Some(ticket),
             sender: None,
+            ends: None,
         })
     }
 
-    /// The most recently used connection that still lives.
-    fn take_idle(&self, endpoint: usize) -> Option<Sender> {
+    /// Whether endpoints are told whose each connection is.
+    pub(crate) fn tells_clients(&self) -> bool {
+        self.config.proxy_protocol.is_some()
+    }
+
+    /// The most recently used connection that still lives, of those for `ends`.
+    fn take_idle(&self, endpoint: usize, ends: Option<&Ends>) -> Option<Sender> {
         let endpoint = &self.endpoints[endpoint];
         if let Some(http2) = &self.config.http2 {
             let stream = endpoint.pool.take(http2.max_streams)?;
             return Some(Sender::Http2(Box::new(stream)));
         }
         let mut idle = endpoint.idle.borrow_mut();
-        while let Some(kept) = idle.pop_back() {
+        while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
+            let kept = idle.remove(at)?;
             endpoint.shared.idle.fetch_sub(1, Relaxed);
             if kept.sender.is_ready() && kept.since.elapsed() < self.config.idle_timeout {
                 return Some(Sender::Http1(kept.sender));
@@ -224,20 +234,28 @@ impl Upstream {
         None
     }
 
-    fn keep(&self, endpoint: usize, sender: Sender) {
+    fn keep(&self, endpoint: usize, sender: Sender, ends: Option<Box<Ends>>) {
         let Sender::Http1(sender) = sender else {
             // Dropped, it makes room for another request.
             return;
         };
-        let endpoint = &self.endpoints[endpoint];
-        let bound = self.config.max_idle_connections;
         // Not ready: the request's body is not through, though the answer is.
-        if sender.is_ready() && take_one(&endpoint.shared.idle, bound) {
-            endpoint.idle.borrow_mut().push_back(Idle {
-                sender,
-                since: Instant::now(),
-            });
+        if !sender.is_ready() {
+            return;
         }
+        let endpoint = &self.endpoints[endpoint];
+        let mut idle = endpoint.idle.borrow_mut();
+        if !take_one(&endpoint.shared.idle, self.config.max_idle_connections) {
+            // Those of clients that have gone make way for those that are here.
+            if ends.is_none() || idle.pop_front().is_none() {
+                return;
+            }
+        }
+        idle.push_back(Idle {
+            sender,
+            since: Instant::now(),
+            ends,
+        });
     }
 
     /// Closes connections that were idle for too long or are dead.
@@ -287,6 +305,8 @@ pub(crate) struct Lease {
     /// None once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<Sender>,
+    /// Whose request it is, if the endpoint is told.
+    ends: Option<Box<Ends>>,
 }
 
 impl Lease {
@@ -295,16 +315,21 @@ impl Lease {
         self.endpoint
     }
 
+    /// The endpoint is told that the request is of this client.
+    pub(crate) fn tell(&mut self, ends: Ends) {
+        self.ends = Some(Box::new(ends));
+    }
+
     /// Takes a kept connection; false if there is none.
     pub(crate) fn reuse(&mut self) -> bool {
-        self.sender = self.upstream.take_idle(self.endpoint);
+        self.sender = (self.upstream).take_idle(self.endpoint, self.ends.as_deref());
         self.sender.is_some()
     }
 
     /// Opens a connection.
     pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
         self.sender = None;
-        let sender = connect::connect(&self.upstream, self.endpoint).await?;
+        let sender = connect::connect(&self.upstream, self.endpoint, self.ends.as_deref()).await?;
         self.sender = Some(sender);
         if let Some(ticket) = self.ticket {
             self.upstream.station.reached(ticket);
@@ -346,7 +371,7 @@ impl Lease {
     pub(crate) fn release(mut self, bytes: u64) {
         // First, for it may serve whom the station starts now.
         if let Some(sender) = self.sender.take() {
-            self.upstream.keep(self.endpoint, sender);
+            self.upstream.keep(self.endpoint, sender, self.ends.take());
         }
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.finish(ticket, bytes);

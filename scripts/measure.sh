@@ -8,19 +8,14 @@ READY_WITHIN_S=${READY_WITHIN_S:-20}
 within=() from=()
 
 # measure_begin PACKAGE...: builds the packages optimised ($target has their
-# binaries; SPRAT_BUILT names a directory with built ones instead) and makes a
-# scratch directory ($work). Whatever happens, the end stops
+# binaries) and makes a scratch directory ($work). Whatever happens, the end stops
 # what was started, last first, then runs what stands in `at_end`, last first.
 measure_begin() {
     local package packages=()
     need curl curl
     for package in "$@"; do packages+=(-p "$package"); done
-    if [ -n "${SPRAT_BUILT:-}" ]; then
-        target=$(realpath "$SPRAT_BUILT")
-    else
-        cargo build --release --locked --quiet "${packages[@]}"
-        target=${CARGO_TARGET_DIR:-$ROOT/target}/release
-    fi
+    cargo build --release --locked --quiet "${packages[@]}"
+    target=${CARGO_TARGET_DIR:-$ROOT/target}/release
     # As many open connections as this machine allows, in every system alike.
     ulimit -n "$(ulimit -H -n)"
     work=$(mktemp -d)
@@ -59,7 +54,7 @@ stop_process() {
 }
 
 # answers URL: whether a GET succeeds, where what is measured runs.
-answers() { "${within[@]}" curl -fsS --max-time 5 -o /dev/null "$1" 2>/dev/null; }
+answers() { "${within[@]}" curl -fsSk --max-time 5 -o /dev/null "$1" 2>/dev/null; }
 
 # wait_for NAME URL: until the process of that name answers there.
 wait_for() {

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,10 @@ compare-http2: ## The same over a few HTTP/2 connections that carry all (root)
 http2-memory: ## What HTTP/2 connections and streams cost in memory
 	@scripts/setup-run.sh
 	@scripts/http2-memory.sh
+
+idle-memory: ## Memory of an idle connection: 10,000 of them, in plain text and under TLS
+	@scripts/setup-run.sh
+	@scripts/idle-memory.sh
 
 background: ## What background traffic costs the foreground, in the lab (root)
 	@scripts/setup-run.sh

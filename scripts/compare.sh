@@ -5,6 +5,7 @@
 #
 #   UPLINK=10mbit LOADS="0.5 0.7 0.9" REQUESTS=18338 SEED=7 RESULTS=results/compare
 #   SYSTEMS="nginx haproxy sprat-fair sprat-srpt ..."
+#   TLS=1: over TLS 1.3, a handshake for each request, no tickets
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
@@ -14,7 +15,8 @@ UPLINK=${UPLINK:-10mbit}
 LOADS=${LOADS:-0.9}
 REQUESTS=${REQUESTS:-18338}
 SEED=${SEED:-7}
-RESULTS=${RESULTS:-results/compare}
+TLS=${TLS:-}
+RESULTS=${RESULTS:-results/compare${TLS:+-tls}}
 SYSTEMS=${SYSTEMS:-nginx haproxy sprat-fair sprat-srpt sprat-bands sprat-two-class sprat-auto sprat-kernel}
 
 cd "$ROOT"
@@ -24,6 +26,17 @@ if ! has haproxy; then
     SYSTEMS=${SYSTEMS/haproxy/}
 fi
 lab_begin sprat-compare compare sprat sprat-loadgen
+
+url=http://$FARM:8080 connection=new
+if [ -n "$TLS" ]; then
+    need openssl openssl
+    url=https://$FARM:8080 connection=new-tls
+    # nginx gives up root before it reads them again.
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 \
+        -subj /CN=farm.example -addext "subjectAltName=DNS:farm.example" \
+        -keyout "$work/key.pem" -out "$work/chain.pem" 2>/dev/null
+    cat "$work/chain.pem" "$work/key.pem" >"$work/both.pem"
+fi
 
 linked=''
 remove_link() {
@@ -39,6 +52,13 @@ sprat_config() {
 version: 1
 listeners:
   - address: $FARM:8080
+$([ -z "$TLS" ] || cat <<LISTENER
+    tls:
+      certificates: [{certificate_chain: $work/chain.pem, private_key: $work/key.pem}]
+      minimum_version: TLSv1_3
+      session_tickets: 0
+LISTENER
+)
 uplink:
   rate: $1
   policy: $2
@@ -72,7 +92,15 @@ http {
         keepalive 64;
     }
     server {
-        listen $FARM:8080 backlog=4096;
+        listen $FARM:8080 ${TLS:+ssl} backlog=4096;
+$([ -z "$TLS" ] || cat <<SERVER
+        ssl_certificate $work/chain.pem;
+        ssl_certificate_key $work/key.pem;
+        ssl_protocols TLSv1.3;
+        ssl_session_tickets off;
+        ssl_session_cache off;
+SERVER
+)
         location / {
             proxy_pass http://farm;
             proxy_http_version 1.1;
@@ -94,7 +122,7 @@ defaults
     timeout client 300s
     timeout server 300s
 frontend in
-    bind $FARM:8080 backlog 4096
+    bind $FARM:8080 backlog 4096 ${TLS:+ssl crt $work/both.pem ssl-min-ver TLSv1.3 no-tls-tickets}
     default_backend farm
 backend farm
     balance roundrobin
@@ -108,7 +136,7 @@ CONF
 # start SYSTEM: in the farm's namespace.
 start() {
     local file=$work/$1.conf
-    ! answers "http://$FARM:8080/size/10/probe" || die "something answers at $FARM:8080 before $1 is started"
+    ! answers "$url/size/10/probe" || die "something answers at $FARM:8080 before $1 is started"
     case $1 in
         nginx) nginx_config >"$file" ;;
         haproxy) haproxy_config >"$file" ;;
@@ -130,7 +158,7 @@ start() {
             ;;
         *) start_process "$1" "$target/sprat" run -c "$file" ;;
     esac
-    wait_for "$1" "http://$FARM:8080/size/10/probe"
+    wait_for "$1" "$url/size/10/probe"
 }
 
 lab_up "$UPLINK"
@@ -141,18 +169,20 @@ at() {
     local load=$1 directory=$RESULTS/load-$1 system
     local trace=$directory/trace.csv.gz
     mkdir -p "$directory"
-    "$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" --load "$load" -o "$trace"
+    "$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" --load "$load" \
+        --connection "$connection" -o "$trace"
     for system in $SYSTEMS; do
         lab_up "$UPLINK"
         start "$system"
         say "== $system at $load"
-        "${from[@]}" "$target/sprat-loadgen" replay --trace "$trace" --target "http://$FARM:8080" \
+        "${from[@]}" "$target/sprat-loadgen" replay --trace "$trace" --target "$url" \
             --name "$system" --seed "$SEED" --load "$load" --uplink "$UPLINK" -o "$directory/$system.csv.gz"
         stop_process "$system"
         remove_link
         results+=("$directory/$system.csv.gz")
     done
-    "$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" -o "$directory"
+    "$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" \
+        --connection "$connection" -o "$directory"
     results+=("$directory/ideal-ps.csv" "$directory/ideal-srpt.csv")
 }
 
@@ -161,5 +191,5 @@ for load in $LOADS; do
     at "$load"
 done
 "$target/sprat-loadgen" report "${results[@]}" -o "$RESULTS" \
-    --title "Response times on a $UPLINK link"
+    --title "Response times on a $UPLINK link${TLS:+, a TLS handshake for each}"
 say "The report: $RESULTS/index.html"

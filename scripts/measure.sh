@@ -59,7 +59,7 @@ stop_process() {
 }
 
 # answers URL: whether a GET succeeds, where what is measured runs.
-answers() { "${within[@]}" curl -fsS --max-time 5 -o /dev/null "$1" 2>/dev/null; }
+answers() { "${within[@]}" curl -fsSk --max-time 5 -o /dev/null "$1" 2>/dev/null; }
 
 # wait_for NAME URL: until the process of that name answers there.
 wait_for() {

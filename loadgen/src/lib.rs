@@ -6,6 +6,7 @@
 mod cli;
 pub mod content;
 pub mod generate;
+pub mod hold;
 pub mod ideal;
 pub mod lab;
 pub mod origin;
@@ -16,6 +17,7 @@ pub mod results;
 pub mod simulate;
 pub mod soak;
 pub mod table;
+mod tls;
 pub mod trace;
 pub mod wire;
 pub mod workload;

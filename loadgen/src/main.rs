@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::{generate, ideal, lab, origin, replay, report, simulate, soak};
+use sprat_loadgen::{generate, hold, ideal, lab, origin, replay, report, simulate, soak};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Debug, Parser)]
@@ -28,6 +28,7 @@ enum Command {
     Lab(lab::LabArgs),
     Simulate(simulate::SimulateArgs),
     Soak(soak::SoakArgs),
+    Hold(hold::HoldArgs),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::Hold(args) => hold::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,6 +14,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::cli;
 use crate::results::{self, ClientInfo, Mode, Outcome, RunInfo};
+use crate::tls::Tls;
 use crate::trace::Trace;
 use crate::wire::{self, Connection};
 
@@ -45,7 +46,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
     /// Server to ask
-    #[arg(long, value_name = "http://HOST:PORT", value_parser = target)]
+    #[arg(long, value_name = "http[s]://HOST:PORT", value_parser = target)]
     target: Target,
     /// A header field of every request; may be given several times
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
@@ -53,7 +54,8 @@ pub struct ReplayArgs {
     /// N clients back to back; the trace's arrival times are ignored
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     closed: Option<u32>,
-    /// A new connection for each request, or kept ones
+    /// A new connection for each request, or kept ones; over https a new one
+    /// is `new-tls`
     #[arg(long, value_enum, default_value_t)]
     connection: Connection,
     /// HTTP/2 with prior knowledge: each request is a stream of one of N
@@ -95,20 +97,34 @@ pub struct ReplayArgs {
 impl ReplayArgs {
     /// Streams have no connection of their own.
     fn connection(&self) -> Connection {
-        match self.http2 {
-            Some(_) => Connection::Keep,
-            None => self.connection,
+        match (self.http2, &self.target.tls) {
+            (Some(_), _) => Connection::Keep,
+            (None, Some(_)) if self.connection.is_new() => Connection::NewTls,
+            (None, _) => self.connection,
         }
     }
 }
 
 /// A server to ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Target {
     /// Where it is.
     pub address: SocketAddr,
     /// What the Host header says.
     pub authority: String,
+    /// None over plain text.
+    pub(crate) tls: Option<Tls>,
+}
+
+impl Target {
+    /// A server that is asked in plain text.
+    pub fn plain(address: SocketAddr) -> Self {
+        Self {
+            address,
+            authority: address.to_string(),
+            tls: None,
+        }
+    }
 }
 
 /// Descriptors that the process needs beside its connections.
@@ -127,6 +143,14 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
             .truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let warmup = usize::try_from(args.warmup).unwrap_or(usize::MAX);
+    ensure!(
+        args.http2.is_none() || args.target.tls.is_none(),
+        "--http2 is with prior knowledge, over http"
+    );
+    ensure!(
+        args.connection != Connection::NewTls || args.target.tls.is_some(),
+        "--connection new-tls takes an https target"
+    );
     ensure!(
         warmup < trace.requests.len(),
         "--warmup {warmup} leaves none of {} requests",
@@ -289,16 +313,17 @@ fn percentile(times: &[f64], p: f64) -> f64 {
     times.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// Parses `http://host:port` and resolves the host.
+/// Parses `http://host:port`, or https, and resolves the host.
 pub fn target(text: &str) -> Result<Target, String> {
     parse_target(text).map_err(|error| format!("{error:#}"))
 }
 
 fn parse_target(text: &str) -> anyhow::Result<Target> {
     let uri: http::Uri = text.parse().context("not a URL")?;
-    if uri.scheme_str() != Some("http") || !matches!(uri.path(), "" | "/") || uri.query().is_some()
-    {
-        bail!("a target is written http://host:port, without a path");
+    let secure = uri.scheme_str() == Some("https");
+    let scheme = secure || uri.scheme_str() == Some("http");
+    if !scheme || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+        bail!("a target is written http://host:port or https://host:port, without a path");
     }
     let authority = uri.authority().context("the host is missing")?;
     ensure!(
@@ -306,7 +331,8 @@ fn parse_target(text: &str) -> anyhow::Result<Target> {
         "a target has no user name"
     );
     let host = authority.host().trim_matches(['[', ']']);
-    let address = (host, authority.port_u16().unwrap_or(80))
+    let port = if secure { 443 } else { 80 };
+    let address = (host, authority.port_u16().unwrap_or(port))
         .to_socket_addrs()
         .with_context(|| format!("cannot resolve `{host}`"))?
         .next()
@@ -314,6 +340,7 @@ fn parse_target(text: &str) -> anyhow::Result<Target> {
     Ok(Target {
         address,
         authority: authority.to_string(),
+        tls: secure.then(|| Tls::new(host, address, &[b"http/1.1"])),
     })
 }
 
@@ -330,10 +357,13 @@ mod tests {
             target("http://[::1]/").unwrap().address,
             "[::1]:80".parse().unwrap()
         );
+        let secure = target("https://127.0.0.1").unwrap();
+        assert_eq!(secure.address, "127.0.0.1:443".parse().unwrap());
+        assert!(secure.tls.is_some() && found.tls.is_none());
         for text in [
             "",
             "127.0.0.1:1",
-            "https://127.0.0.1",
+            "ftp://127.0.0.1",
             "http://127.0.0.1/a",
             "http://a@127.0.0.1",
         ] {

@@ -6,26 +6,54 @@ use sprat_scheduler::WireCost;
 /// Bytes of a response's head, as common servers send it.
 pub const RESPONSE_HEAD_BYTES: u64 = 220;
 
+/// Bytes that a server sends in a full handshake of TLS 1.3 with one ECDSA
+/// certificate, before the client is through with it: what `openssl s_client` reads
+/// from Sprat with the certificate of `scripts/compare.sh` (720 or 721).
+pub const TLS_FLIGHT_BYTES: u64 = 720;
+
+/// Bytes that TLS 1.3 adds to each record (RFC 8446 5.2).
+pub const TLS_RECORD_BYTES: u32 = 22;
+
 /// Whether each request opens a connection of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Connection {
     /// A new connection for each request, closed after the response.
     #[default]
     New,
     /// Connections are kept and used again.
     Keep,
+    /// As `new`, under TLS, each with a handshake of its own; without tickets,
+    /// which such clients have no use for.
+    NewTls,
+}
+
+impl Connection {
+    /// Whether each request has one of its own.
+    pub fn is_new(self) -> bool {
+        self != Self::Keep
+    }
 }
 
 /// Bytes on the link for a response with a body of `payload` bytes: head,
 /// body, the headers of each segment, and the packets of the connection if it
-/// has one of its own.
+/// has one of its own. Under TLS also the handshake, and one record for each full
+/// segment, or fewer: whoever is served a grant at a time needs a record for each.
 pub fn response_bytes(payload: u64, connection: Connection) -> u64 {
     let cost = WireCost::ETHERNET_IPV4;
-    let exchange = cost.bytes(payload.saturating_add(RESPONSE_HEAD_BYTES));
+    let exchange = payload.saturating_add(RESPONSE_HEAD_BYTES);
     match connection {
-        Connection::New => exchange.saturating_add(cost.connection_overhead.into()),
-        Connection::Keep => exchange,
+        Connection::Keep => cost.bytes(exchange),
+        Connection::New => (cost.bytes(exchange)).saturating_add(cost.connection_overhead.into()),
+        Connection::NewTls => {
+            let flight = cost.bytes(TLS_FLIGHT_BYTES);
+            let sealed = WireCost {
+                record_overhead: TLS_RECORD_BYTES,
+                ..cost
+            };
+            let set_up = flight.saturating_add(cost.connection_overhead.into());
+            sealed.bytes(exchange).saturating_add(set_up)
+        }
     }
 }
 
@@ -44,5 +72,10 @@ mod tests {
         assert_eq!(response_bytes(100, Connection::New), 100 + 220 + 66 + 330);
         assert_eq!(response_bytes(100, Connection::Keep), 100 + 220 + 66);
         assert_eq!(alone_ms(100, Connection::New, 10_000_000), 0.5728);
+        let set_up = 330 + TLS_FLIGHT_BYTES + 66;
+        assert_eq!(
+            response_bytes(100, Connection::NewTls),
+            set_up + 320 + 22 + 66
+        );
     }
 }

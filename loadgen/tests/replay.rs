@@ -19,10 +19,7 @@ fn serve(origin: &Origin) -> SocketAddr {
 
 fn plan(address: SocketAddr) -> Replay {
     Replay {
-        target: Target {
-            address,
-            authority: address.to_string(),
-        },
+        target: Target::plain(address),
         connection: Connection::New,
         http2: None,
         fields: String::new(),
@@ -320,10 +317,7 @@ fn http2_has_the_same_bodies_and_faults_on_the_same_port() {
         assert_eq!(outcome.error, Some(*failure), "{path} {outcome:?}");
     }
     let refused = Replay {
-        target: Target {
-            address: "127.0.0.1:1".parse().unwrap(),
-            authority: "x".to_owned(),
-        },
+        target: Target::plain("127.0.0.1:1".parse().unwrap()),
         ..plan
     };
     assert_eq!(

@@ -13,10 +13,7 @@ use sprat_loadgen::soak::{Failing, Mix, Soak, Tally, soak_with};
 
 fn soak(address: SocketAddr, requests: u64) -> Tally {
     let soak = Soak {
-        target: Target {
-            address,
-            authority: address.to_string(),
-        },
+        target: Target::plain(address),
         requests,
         clients: 16,
         http2: 2,

@@ -1,11 +1,15 @@
 //! One request over one connection, as cheaply as it can be done.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead as _, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use super::http2::Http2;
 use super::received::Received;
@@ -18,6 +22,12 @@ use crate::wire::Connection;
 /// All connections read into the same buffer, one at a time.
 const BUFFER_BYTES: usize = 256 * 1024;
 
+/// A connection to the server.
+enum Link {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
 /// Asks for responses and times them.
 pub(super) struct Client {
     target: Target,
@@ -26,7 +36,7 @@ pub(super) struct Client {
     timeout: Duration,
     begun: Instant,
     http2: Option<Http2>,
-    idle: RefCell<Vec<TcpStream>>,
+    idle: RefCell<Vec<Link>>,
     buffer: RefCell<Box<[u8]>>,
 }
 
@@ -119,8 +129,8 @@ impl Client {
         // The server may close an idle connection just as it is used again:
         // that is no failure of the request, which goes on a new one.
         let idle = self.idle.borrow_mut().pop();
-        if let Some(stream) = idle {
-            match self.exchange(stream, &head, reader).await {
+        if let Some(link) = idle {
+            match self.exchange(link, &head, reader).await {
                 Err(Failure::Reset) if !reader.has_begun() => {}
                 result => return result,
             }
@@ -131,12 +141,19 @@ impl Client {
         // Without it a request in two writes would wait for an ACK; ours is
         // one write, so that a failure here is harmless.
         let _ = stream.set_nodelay(true);
-        self.exchange(stream, &head, reader).await
+        let link = match &self.target.tls {
+            None => Link::Plain(stream),
+            Some(tls) => {
+                let secured = tls.connect(stream).await;
+                Link::Tls(Box::new(secured.map_err(|_| Failure::Connect)?))
+            }
+        };
+        self.exchange(link, &head, reader).await
     }
 
     fn head(&self, path: &str) -> Vec<u8> {
         let close = match self.connection {
-            Connection::New => "Connection: close\r\n",
+            Connection::New | Connection::NewTls => "Connection: close\r\n",
             Connection::Keep => "",
         };
         let authority = &self.target.authority;
@@ -145,25 +162,57 @@ impl Client {
             .into_bytes()
     }
 
-    /// Sends `head` and reads the response. Dropping the stream closes it.
+    /// Sends `head` and reads the response. Dropping the link closes it.
     async fn exchange(
         &self,
-        mut stream: TcpStream,
+        mut link: Link,
         head: &[u8],
         reader: &mut ResponseReader,
     ) -> Result<(), Failure> {
-        stream.write_all(head).await.map_err(|_| Failure::Reset)?;
-        let end = loop {
-            stream.readable().await.map_err(|_| Failure::Reset)?;
-            if let Some(end) = self.read_some(&stream, reader)? {
-                break end;
+        let end = match &mut link {
+            Link::Plain(stream) => {
+                stream.write_all(head).await.map_err(|_| Failure::Reset)?;
+                loop {
+                    stream.readable().await.map_err(|_| Failure::Reset)?;
+                    if let Some(end) = self.read_some(stream, reader)? {
+                        break end;
+                    }
+                }
+            }
+            Link::Tls(stream) => {
+                stream.write_all(head).await.map_err(|_| Failure::Reset)?;
+                stream.flush().await.map_err(|_| Failure::Reset)?;
+                loop {
+                    if let Some(end) = poll_fn(|cx| self.poll_sealed(stream, reader, cx)).await? {
+                        break end;
+                    }
+                }
             }
         };
         if end.keep && self.connection == Connection::Keep {
             // No more than were ever open at once, which is bounded.
-            self.idle.borrow_mut().push(stream);
+            self.idle.borrow_mut().push(link);
         }
         Ok(())
+    }
+
+    /// One read of what came in TLS records.
+    fn poll_sealed(
+        &self,
+        stream: &mut TlsStream<TcpStream>,
+        reader: &mut ResponseReader,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<End>, Failure>> {
+        let mut buffer = self.buffer.borrow_mut();
+        let mut part = ReadBuf::new(&mut buffer);
+        let read = ready!(Pin::new(stream).poll_read(cx, &mut part));
+        Poll::Ready(match read {
+            Ok(()) if part.filled().is_empty() => reader.closed().map(Some),
+            Ok(()) => reader.feed(part.filled()),
+            // An end that was not said: whoever knows the length has it all.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => reader.closed().map(Some),
+            Err(_) => Err(Failure::Reset),
+        })
     }
 
     /// One read, without waiting.

@@ -189,6 +189,7 @@ fn client_text(run: &Run) -> String {
     let connection = match client.connection {
         Connection::New => "new connections",
         Connection::Keep => "kept connections",
+        Connection::NewTls => "new TLS connections",
     };
     let clients = client
         .clients

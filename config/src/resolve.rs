@@ -66,6 +66,7 @@ fn runtime(raw: &raw::Runtime) -> Option<Runtime> {
     Some(Runtime {
         workers,
         drain_timeout: raw.drain_timeout.copied()?.0,
+        reload_interval: raw.reload_interval.get()?.value().map(|time| time.0),
     })
 }
 

@@ -51,6 +51,8 @@ pub struct Runtime {
     pub workers: usize,
     /// How long open requests may go on after SIGTERM.
     pub drain_timeout: Duration,
+    /// How often to look whether the file has changed; none: never.
+    pub reload_interval: Option<Duration>,
 }
 
 /// The admin listener.

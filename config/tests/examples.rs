@@ -70,6 +70,7 @@ fn the_design_file_resolves_to_the_defaults() {
         runtime: Runtime {
             workers: std::thread::available_parallelism().unwrap().get(),
             drain_timeout: Duration::from_secs(30),
+            reload_interval: None,
         },
         admin: Some(Admin {
             address: "127.0.0.1:9900".parse().unwrap(),

@@ -5,17 +5,14 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sprat_config::Config;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::link;
-use crate::server::{Control, Server};
+use crate::operate::Operator;
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
@@ -31,8 +28,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve. SIGTERM and SIGINT drain (a second one cuts), SIGUSR1 reopens
-    /// the access log.
+    /// Serve. SIGTERM and SIGINT drain (a second one cuts), SIGHUP reads the
+    /// configuration anew, SIGUSR1 reopens the access log.
     Run {
         /// The configuration.
         #[arg(short, long, value_name = "FILE")]
@@ -92,7 +89,7 @@ pub fn main() -> ExitCode {
         .with_max_level(arguments.log_level)
         .init();
     let done = match arguments.command {
-        Command::Run { config, workers } => run(&config, workers),
+        Command::Run { config, workers } => Operator::new(config, workers).run(),
         Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
         Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
@@ -110,7 +107,11 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    let colour = std::io::stderr().is_terminal();
+    load_for(file, std::io::stderr().is_terminal())
+}
+
+/// The same, for readers who see colours or who do not.
+pub(crate) fn load_for(file: &Path, colour: bool) -> anyhow::Result<Config> {
     let loaded = sprat_config::load(file, &sprat_config::process_env)
         .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
     if !loaded.warnings.is_empty() {
@@ -145,74 +146,6 @@ fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()
 fn schema() -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(&sprat_config::schema())?);
     Ok(())
-}
-
-fn run(file: &Path, workers: Option<u16>) -> anyhow::Result<()> {
-    let mut config = load(file)?;
-    if let Some(workers) = workers {
-        config.runtime.workers = usize::from(workers);
-    }
-    serve(&config)
-}
-
-/// Serves until a signal says otherwise.
-fn serve(config: &Config) -> anyhow::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
-    // Before anything else: no signal may kill a server that is starting.
-    let signals = runtime.block_on(async { Signals::install() });
-    let signals = signals.context("cannot install signal handlers")?;
-    let server = Server::start(config)?;
-    for (listener, address) in config.listeners.iter().zip(server.addresses()) {
-        tracing::info!(%address, listener = listener.name, "listening");
-    }
-    if let Some(address) = server.admin_address() {
-        tracing::info!(%address, "admin");
-    }
-    let control = server.control();
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || runtime.block_on(signals.obey(&control)))
-        .context("cannot start the signal thread")?;
-    server.join()?;
-    tracing::info!("stopped");
-    Ok(())
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    reopen: Signal,
-}
-
-impl Signals {
-    fn install() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            reopen: signal(SignalKind::user_defined1())?,
-        })
-    }
-
-    async fn obey(mut self, control: &Control) {
-        let mut draining = false;
-        loop {
-            tokio::select! {
-                _ = self.reopen.recv() => {
-                    control.reopen_log();
-                    continue;
-                }
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
-            if std::mem::replace(&mut draining, true) {
-                tracing::info!("cutting what is open");
-                control.cut();
-            } else {
-                tracing::info!("draining; a second signal cuts what is open");
-                control.drain();
-            }
-        }
-    }
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]

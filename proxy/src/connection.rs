@@ -15,6 +15,7 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -29,9 +30,10 @@ use self::deadlines::rearm;
 use crate::error::Reason;
 use crate::framing::{RequestWatch, Slips};
 use crate::handler;
+use crate::listener::ListenerState;
 use crate::record::Record;
 use crate::uplink::{Io, Outlet, SocketGauge};
-use crate::worker::{ListenerState, Worker};
+use crate::worker::Worker;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +70,7 @@ pub(crate) struct Connection {
     /// The worker that owns it.
     pub(crate) worker: Rc<Worker>,
     /// The listener that accepted it.
-    pub(crate) listener: Rc<ListenerState>,
+    pub(crate) listener: Arc<ListenerState>,
     /// The other end.
     pub(crate) peer: SocketAddr,
     peer_text: OnceCell<HeaderValue>,
@@ -100,7 +102,7 @@ impl Connection {
     /// A connection that has just been accepted.
     pub(crate) fn new(
         worker: Rc<Worker>,
-        listener: Rc<ListenerState>,
+        listener: Arc<ListenerState>,
         peer: SocketAddr,
         dscp: Option<u8>,
         outlet: Outlet,

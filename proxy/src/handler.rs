@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use sprat_config::classify::Asked;
+use sprat_config::classify::{Asked, Classifier};
 use sprat_config::fields::accepts_json;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
@@ -22,6 +22,7 @@ use self::exchange::Exchange;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::Connection;
 use crate::error::Reason;
+use crate::generation::Generation;
 use crate::headers::{self, Client, Head};
 use crate::record::Record;
 use crate::routing::{self, Route};
@@ -41,9 +42,10 @@ pub(crate) async fn handle(
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&connection, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&Head(&parts.headers));
-    let uplink = &connection.worker.uplink;
+    let generation = Rc::clone(record.generation());
+    let uplink = &generation.uplink;
     let checked = check(&connection, &parts, slips);
-    let plan = checked.and_then(|()| Plan::make(&connection, &mut parts, &mut record));
+    let plan = checked.and_then(|()| Plan::make(&connection, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
         Err(reason) => return uplink.refuse(&connection, reason, json, record).await,
@@ -74,6 +76,7 @@ struct Plan<'a> {
     /// Index of its priority class.
     class: usize,
     connection: &'a Connection,
+    generation: &'a Generation,
     route: &'a Route,
     upstream: &'a Rc<Upstream>,
     head_only: bool,
@@ -90,10 +93,10 @@ impl<'a> Plan<'a> {
     /// Routes the request, and makes its head that of the upstream request.
     fn make(
         connection: &'a Connection,
+        generation: &'a Generation,
         parts: &mut Parts,
         record: &mut Record,
     ) -> Result<Self, Reason> {
-        let worker = &connection.worker;
         let asked = requested_host(parts)?;
         let host = match &asked {
             Some(host) => {
@@ -107,8 +110,8 @@ impl<'a> Plan<'a> {
         if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
-        classify(connection, parts, host, record);
-        let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
+        classify(connection, &generation.classifier, parts, host, record);
+        let route = routing::find(&generation.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
@@ -121,11 +124,11 @@ impl<'a> Plan<'a> {
                     target: path,
                     upstream: target.path_and_query(),
                 };
-                worker.catalogue.asked(&to, &parts.headers)
+                generation.catalogue.asked(&to, &parts.headers)
             }
             _ => None,
         };
-        let upstream = &worker.upstreams[route.cluster];
+        let upstream = &generation.upstreams[route.cluster];
         let client = connection.peer_text().as_bytes();
         let hash = upstream
             .hash_key()
@@ -134,6 +137,7 @@ impl<'a> Plan<'a> {
             class: record.class,
             hash,
             connection,
+            generation,
             route,
             upstream,
             head_only: parts.method == Method::HEAD,
@@ -188,7 +192,6 @@ impl<'a> Plan<'a> {
 
     /// What the cluster is told of the request.
     async fn arrival(&self, record: &mut Record, request: &Request<RequestBody>) -> Arrival {
-        let worker = &self.connection.worker;
         let size = match &self.asked {
             _ if !self.upstream.wants_size() => Size::Unknown,
             _ if self.head_only => Size::Exact(0),
@@ -199,7 +202,8 @@ impl<'a> Plan<'a> {
                     // It can start at once, whatever its size.
                     false => Patience::None,
                 };
-                let (catalogue, stats) = (&worker.catalogue, &worker.stats.catalogue);
+                let catalogue = &self.generation.catalogue;
+                let stats = &self.connection.worker.stats.catalogue;
                 let looking = catalogue.lookup_with_source(asked, patience, stats);
                 self.ask(record, looking).await
             }
@@ -207,7 +211,7 @@ impl<'a> Plan<'a> {
         };
         record.expected = size;
         let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
-            true => self.connection.worker.uplink.backlog(self.class),
+            true => self.generation.uplink.backlog(self.class),
             false => Default::default(),
         };
         Arrival {
@@ -234,8 +238,8 @@ impl<'a> Plan<'a> {
     /// What is known of the size of the response's body; has the catalogue
     /// learn what can be learnt.
     async fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
-        let worker = &self.connection.worker;
-        let catalogue = &worker.catalogue;
+        let catalogue = &self.generation.catalogue;
+        let stats = &self.connection.worker.stats.catalogue;
         let asked = self.asked.as_ref();
         let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
         let teaches = response.status() == StatusCode::OK;
@@ -260,7 +264,7 @@ impl<'a> Plan<'a> {
         };
         let size = match record.expected {
             Size::Unknown => {
-                let looking = catalogue.lookup_of_response(&lesson, &worker.stats.catalogue);
+                let looking = catalogue.lookup_of_response(&lesson, stats);
                 self.ask(record, looking).await
             }
             expected => expected,
@@ -272,8 +276,13 @@ impl<'a> Plan<'a> {
 }
 
 /// Gives the request its class, which the uplink is told to expect.
-fn classify(connection: &Connection, parts: &Parts, host: &str, record: &mut Record) {
-    let classifier = &connection.worker.classifier;
+fn classify(
+    connection: &Connection,
+    classifier: &Classifier,
+    parts: &Parts,
+    host: &str,
+    record: &mut Record,
+) {
     let asked = Asked {
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,

@@ -7,21 +7,28 @@
 
 #![deny(unsafe_code)]
 
+mod accept;
 mod access_log;
 mod admin;
+mod assembly;
 mod catalogue;
 pub mod cli;
 mod connection;
 mod error;
 mod explain;
 mod framing;
+mod generation;
 mod handler;
 mod headers;
 mod link;
+mod listener;
 mod metrics;
+mod operate;
 mod record;
+mod reload;
 mod routing;
 pub mod server;
+mod stamp;
 mod stats;
 mod sys;
 mod uplink;

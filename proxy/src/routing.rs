@@ -7,6 +7,8 @@ use http::{HeaderValue, Uri};
 pub(crate) use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{Config, PathPattern, RouteMatch};
 
+use crate::upstream::stable_hash;
+
 /// A route as a worker uses it.
 #[derive(Debug)]
 pub(crate) struct Route {
@@ -50,6 +52,13 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
         })
     };
     config.routes.iter().enumerate().map(route).collect()
+}
+
+/// What a route goes by when another configuration comes: the same for one
+/// with the same requests and cluster, wherever it stands.
+pub(crate) fn kind(route: &sprat_config::resolved::Route) -> usize {
+    let requests = format!("{:?}", route.matches);
+    stable_hash(&[requests.as_bytes(), route.cluster.name.as_bytes()]) as usize
 }
 
 /// The first route that matches; `host` is without port, empty if there is

@@ -2,41 +2,30 @@
 //! the connections that it accepts.
 
 use std::cell::RefCell;
-use std::io;
 use std::net::TcpListener as StdListener;
-use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use hyper::server::conn::http1;
+use anyhow::Context as _;
 use slab::Slab;
-use sprat_config::classify::Classifier;
-use sprat_config::resolved::Listener;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::spawn_local;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, timeout};
 
-use crate::access_log;
-use crate::catalogue::Catalogue;
-use crate::connection::{self, Connection};
+use crate::accept::Acceptor;
+use crate::assembly::Assembly;
+use crate::connection::Connection;
 use crate::error::Reason;
-use crate::headers::Forwarder;
-use crate::routing::Route;
+use crate::generation::Generation;
+use crate::listener::ListenerState;
 use crate::stats::WorkerStats;
-use crate::uplink::Uplink;
-use crate::upstream::Upstream;
-
-/// Header fields that hyper parses without an allocation.
-const DEFAULT_MAX_HEADERS: usize = 100;
+use crate::uplink::{Granting, Uplink};
 
 /// How often idle upstream connections are looked at.
 const REAP_INTERVAL: Duration = Duration::from_secs(1);
-
-/// After an accept that failed for want of descriptors or memory.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long connections that are cut get to end.
 const CUT_BOUND: Duration = Duration::from_secs(2);
@@ -52,118 +41,217 @@ pub(crate) enum Stage {
     Cut,
 }
 
-/// A listener as a worker sees it.
-pub(crate) struct ListenerState {
-    /// Its configuration.
-    pub(crate) config: Listener,
-    /// Tells backends about its clients.
-    pub(crate) forwarder: Forwarder,
-    /// Serves its connections.
-    pub(crate) http: http1::Builder,
-    /// Connections open over all workers.
-    open: Arc<AtomicUsize>,
+/// What a worker is told to serve from now on.
+pub(crate) struct Order {
+    /// What all workers share.
+    assembly: Arc<Assembly>,
+    /// Sockets of listeners that are new, by [`ListenerState::id`].
+    sockets: Vec<(u64, StdListener)>,
+    /// Gone: it is done.
+    done: Sender<()>,
 }
 
-impl ListenerState {
-    /// A listener whose connections are counted in `open`.
-    ///
-    /// # Errors
-    ///
-    /// A pseudonym for `Via` that no header field can hold.
-    pub(crate) fn new(config: &Listener, open: Arc<AtomicUsize>) -> anyhow::Result<Self> {
-        let mut http = http1::Builder::new();
-        // The connection has a timer of its own.
-        http.header_read_timeout(None);
-        http.max_header_size(config.max_header_bytes);
-        if config.max_header_fields != DEFAULT_MAX_HEADERS {
-            http.max_headers(config.max_header_fields);
+impl Order {
+    /// With sockets for these listeners; `done` is gone when it is done.
+    pub(crate) fn new(
+        assembly: &Arc<Assembly>,
+        fresh: &[Arc<ListenerState>],
+        sockets: Vec<StdListener>,
+        done: &Sender<()>,
+    ) -> Self {
+        let ids = fresh.iter().map(|listener| listener.id);
+        Self {
+            assembly: Arc::clone(assembly),
+            sockets: ids.zip(sockets).collect(),
+            done: done.clone(),
         }
-        Ok(Self {
-            forwarder: Forwarder::new(&config.forwarding)?,
-            config: config.clone(),
-            http,
-            open,
-        })
     }
 }
 
 /// One thread's part of the server.
 pub(crate) struct Worker {
+    index: usize,
     /// Its counters.
     pub(crate) stats: Arc<WorkerStats>,
-    /// In order.
-    pub(crate) routes: Vec<Route>,
-    /// From requests to classes.
-    pub(crate) classifier: Arc<Classifier>,
-    /// In the order of the configuration's clusters.
-    pub(crate) upstreams: Vec<Rc<Upstream>>,
-    /// What responses go out through.
-    pub(crate) uplink: Uplink,
-    /// What is known of sizes.
-    pub(crate) catalogue: Arc<Catalogue>,
-    /// None if there is no access log.
-    pub(crate) log: Option<access_log::Sender>,
+    generation: RefCell<Rc<Generation>>,
+    /// For the present uplink, and those before that are still sent through.
+    granting: RefCell<Vec<Granting>>,
     /// Open connections.
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
     /// Told when a worker wants a connection that another keeps idle.
-    pub(crate) reclaim: Arc<Notify>,
+    reclaim: Arc<Notify>,
     /// Told when the last connection ends.
     pub(crate) emptied: Notify,
 }
 
-/// Accepts and serves until the stage says otherwise and all is over.
-pub(crate) async fn run(
-    worker: Rc<Worker>,
-    listeners: Vec<(Rc<ListenerState>, StdListener)>,
-    mut stage: watch::Receiver<Stage>,
-) -> io::Result<()> {
-    let mut accepting = Vec::new();
-    for (state, socket) in listeners {
-        let socket = TcpListener::from_std(socket)?;
-        worker.uplink.listen(&socket);
-        accepting.push(spawn_local(accept(
-            Rc::clone(&worker),
-            state,
-            socket,
-            stage.clone(),
-        )));
+/// What a worker's thread begins with.
+pub(crate) struct Seed {
+    /// Its number.
+    pub(crate) index: usize,
+    /// Its counters.
+    pub(crate) stats: Arc<WorkerStats>,
+    /// Shared by all workers.
+    pub(crate) reclaim: Arc<Notify>,
+    /// What it serves first.
+    pub(crate) order: Order,
+    /// What it is told later.
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    /// When it ends.
+    pub(crate) stage: watch::Receiver<Stage>,
+}
+
+impl Seed {
+    /// A worker's thread: accepts and serves until the stage says otherwise
+    /// and all is over.
+    ///
+    /// # Errors
+    ///
+    /// No event loop or timer can be had.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .context("cannot start an event loop")?;
+        runtime.block_on(self.serve())
     }
-    let reaper = spawn_local(reap(Rc::clone(&worker)));
-    let uplink = worker.uplink.clone();
-    let granting = spawn_local(async move { uplink.run().await });
-    // An error means that the server is gone: the same as a cut.
-    let _ = stage.wait_for(|stage| *stage >= Stage::Draining).await;
-    for task in accepting {
-        // An accept loop ends by itself; it does not panic.
-        let _ = task.await;
+
+    async fn serve(mut self) -> anyhow::Result<()> {
+        // On the event loop, which the uplink's timer joins.
+        let uplink = Uplink::new(&self.order.assembly.uplink)?;
+        let assembly = &self.order.assembly;
+        let generation = Generation::new(assembly, self.index, uplink, &self.reclaim, None);
+        let worker = Rc::new(Worker {
+            index: self.index,
+            stats: self.stats,
+            generation: RefCell::new(Rc::new(generation)),
+            granting: RefCell::default(),
+            connections: RefCell::default(),
+            reclaim: self.reclaim,
+            emptied: Notify::new(),
+        });
+        let granting = worker.generation().uplink.start();
+        worker.granting.borrow_mut().push(granting);
+        let mut acceptors = Vec::new();
+        worker.listen(&mut acceptors, self.order).await?;
+        let reaper = spawn_local(reap(Rc::clone(&worker)));
+        loop {
+            tokio::select! {
+                biased;
+                // An error means that the server is gone: the same as a cut.
+                _ = self.stage.wait_for(|stage| *stage >= Stage::Draining) => break,
+                Some(order) = self.orders.recv() => worker.obey(&mut acceptors, order).await,
+            }
+        }
+        for acceptor in acceptors {
+            acceptor.stop().await;
+        }
+        worker.end(self.stage).await;
+        reaper.abort();
+        for upstream in &worker.generation().upstreams {
+            upstream.close_idle();
+        }
+        Ok(())
     }
-    each(&worker, Connection::drain);
-    tokio::select! {
-        () = emptied(&worker) => {}
-        _ = stage.wait_for(|stage| *stage == Stage::Cut) => {
-            each(&worker, |connection| connection.cut(Reason::Shutdown));
-            if timeout(CUT_BOUND, emptied(&worker)).await.is_err() {
-                tracing::warn!("some connections did not end in time");
+}
+
+impl Worker {
+    /// What a request that begins now is served by.
+    pub(crate) fn generation(&self) -> Rc<Generation> {
+        Rc::clone(&self.generation.borrow())
+    }
+
+    /// Serves by another configuration from now on.
+    async fn obey(self: &Rc<Self>, acceptors: &mut Vec<Acceptor>, order: Order) {
+        let before = self.generation();
+        let uplink = self.uplink(&order.assembly, &before.uplink);
+        let (index, reclaim) = (self.index, &self.reclaim);
+        let next = Generation::new(&order.assembly, index, uplink, reclaim, Some(&before));
+        before.give_way_to(&next);
+        next.uplink.look();
+        self.generation.replace(Rc::new(next));
+        if let Err(error) = self.listen(acceptors, order).await {
+            tracing::error!("a new listener's socket is not served: {error:#}");
+        }
+    }
+
+    /// A hold on the uplink. If it is another, what came by the one before
+    /// ends with its present request, so that soon nothing goes past it.
+    fn uplink(self: &Rc<Self>, assembly: &Assembly, before: &Uplink) -> Uplink {
+        if before.is_of(&assembly.uplink) {
+            return before.clone();
+        }
+        match Uplink::new(&assembly.uplink) {
+            Ok(uplink) => {
+                self.each(Connection::drain);
+                self.granting.borrow_mut().push(uplink.start());
+                uplink
+            }
+            Err(error) => {
+                tracing::error!(%error, "the uplink stays as it is: the kernel has no timer");
+                before.clone()
             }
         }
     }
-    reaper.abort();
-    granting.abort();
-    for upstream in &worker.upstreams {
-        upstream.close_idle();
-    }
-    Ok(())
-}
 
-fn each(worker: &Worker, act: impl Fn(&Connection)) {
-    for (_, connection) in &*worker.connections.borrow() {
-        act(connection);
+    /// Listens where the configuration says, and nowhere else.
+    async fn listen(
+        self: &Rc<Self>,
+        acceptors: &mut Vec<Acceptor>,
+        order: Order,
+    ) -> anyhow::Result<()> {
+        let _done = order.done;
+        let listeners = &order.assembly.listeners;
+        let mut kept = Vec::new();
+        for acceptor in std::mem::take(acceptors) {
+            let id = acceptor.id();
+            match listeners.iter().find(|listener| listener.id == id) {
+                Some(listener) => {
+                    acceptor.change(self, listener);
+                    kept.push(acceptor);
+                }
+                None => {
+                    acceptor.stop().await;
+                    self.each(|connection| {
+                        if connection.listener.id == id {
+                            connection.drain();
+                        }
+                    });
+                }
+            }
+        }
+        *acceptors = kept;
+        for (id, socket) in order.sockets {
+            if let Some(listener) = listeners.iter().find(|listener| listener.id == id) {
+                acceptors.push(Acceptor::start(self, listener, socket)?);
+            }
+        }
+        Ok(())
     }
-}
 
-async fn emptied(worker: &Worker) {
-    while !worker.connections.borrow().is_empty() {
-        worker.emptied.notified().await;
+    fn each(&self, act: impl Fn(&Connection)) {
+        for (_, connection) in &*self.connections.borrow() {
+            act(connection);
+        }
+    }
+
+    /// Drains what is open, or cuts it when the time has come.
+    async fn end(&self, mut stage: watch::Receiver<Stage>) {
+        self.each(Connection::drain);
+        tokio::select! {
+            () = self.is_empty() => {}
+            _ = stage.wait_for(|stage| *stage == Stage::Cut) => {
+                self.each(|connection| connection.cut(Reason::Shutdown));
+                if timeout(CUT_BOUND, self.is_empty()).await.is_err() {
+                    tracing::warn!("some connections did not end in time");
+                }
+            }
+        }
+    }
+
+    async fn is_empty(&self) {
+        while !self.connections.borrow().is_empty() {
+            self.emptied.notified().await;
+        }
     }
 }
 
@@ -173,103 +261,14 @@ async fn reap(worker: Rc<Worker>) {
         tokio::select! {
             _ = ticks.tick() => {
                 let now = Instant::now();
-                worker.upstreams.iter().for_each(|upstream| upstream.reap(now));
+                let generation = worker.generation();
+                generation.upstreams.iter().for_each(|upstream| upstream.reap(now));
+                worker.granting.borrow_mut().retain(|granting| !granting.is_unused());
             }
             () = worker.reclaim.notified() => {
-                worker.upstreams.iter().for_each(|upstream| upstream.give_way());
+                let generation = worker.generation();
+                generation.upstreams.iter().for_each(|upstream| upstream.give_way());
             }
         }
     }
-}
-
-async fn accept(
-    worker: Rc<Worker>,
-    listener: Rc<ListenerState>,
-    socket: TcpListener,
-    mut stage: watch::Receiver<Stage>,
-) {
-    let mut complained = false;
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            // An error means that the server is gone.
-            _ = stage.wait_for(|stage| *stage >= Stage::Draining) => None,
-            accepted = socket.accept() => Some(accepted),
-        };
-        match accepted {
-            None => break,
-            Some(Ok((stream, peer))) => {
-                complained = false;
-                admit(&worker, &listener, stream, peer);
-            }
-            Some(Err(error)) => {
-                worker.stats.accept_errors.increment();
-                if !std::mem::replace(&mut complained, true) {
-                    let listener = &listener.config.name;
-                    tracing::error!(%error, listener, "a connection cannot be accepted");
-                }
-                // Without descriptors the next accept would fail at once.
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    // What the kernel has accepted for this socket would be reset otherwise.
-    while let Some(Ok((stream, peer))) = now_or_never(socket.accept()).await {
-        admit(&worker, &listener, stream, peer);
-    }
-}
-
-/// The future's output if it has one at once.
-async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = std::future::ready(()) => None,
-    }
-}
-
-fn admit(
-    worker: &Rc<Worker>,
-    listener: &Rc<ListenerState>,
-    stream: TcpStream,
-    peer: std::net::SocketAddr,
-) {
-    if listener.open.fetch_add(1, Relaxed) >= listener.config.max_connections {
-        listener.open.fetch_sub(1, Relaxed);
-        worker.stats.refused_connections.increment();
-        return;
-    }
-    if let Err(error) = stream.set_nodelay(true) {
-        // The client has gone already.
-        tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
-    }
-    worker.stats.connections.increment();
-    worker.stats.open_connections.increment();
-    // Not to be had: the client has gone already.
-    let dscp = (worker.classifier.wants_dscp())
-        .then(|| crate::sys::received_tos(stream.as_fd(), peer.is_ipv6()).ok())
-        .flatten()
-        .map(|tos| tos >> 2);
-    let outlet = worker.uplink.accept(&stream);
-    let connection = Rc::new(Connection::new(
-        Rc::clone(worker),
-        Rc::clone(listener),
-        peer,
-        dscp,
-        outlet,
-    ));
-    let key = worker
-        .connections
-        .borrow_mut()
-        .insert(Rc::clone(&connection));
-    let (worker, listener) = (Rc::clone(worker), Rc::clone(listener));
-    spawn_local(async move {
-        connection::serve(connection, stream).await;
-        worker.connections.borrow_mut().remove(key);
-        worker.stats.open_connections.decrement();
-        listener.open.fetch_sub(1, Relaxed);
-        if worker.connections.borrow().is_empty() {
-            worker.emptied.notify_one();
-        }
-    });
 }

@@ -70,6 +70,11 @@ impl Ranker {
         }
     }
 
+    /// Whether it is of this discipline.
+    pub(crate) fn is(&self, discipline: &Discipline) -> bool {
+        self.discipline == *discipline
+    }
+
     /// Whether [`FlowView::turn`] takes part in the rank.
     pub(crate) fn takes_turns(&self) -> bool {
         matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))

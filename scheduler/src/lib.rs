@@ -24,11 +24,12 @@ pub mod station;
 mod time;
 mod wire;
 
-pub use classes::ClassSpec;
+pub use classes::{ClassSpec, MAX_CLASSES};
 pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
-    AtCapacity, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
+    AtCapacity, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId,
+    FlowSpec, Grant,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

@@ -5,8 +5,6 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,26 +14,18 @@ use serde::Deserialize;
 use sprat_config::resolved::{Manifest as Config, ManifestFormat};
 use sprat_scheduler::catalogue::{Key, KeyHasher};
 
+use crate::stamp::Stamp;
+
 /// Errors of a file that are told at most.
 const MAX_ERRORS: usize = 10;
 
 /// Bytes of a line in JSON at most.
 const MAX_LINE: u64 = 64 << 10;
 
-/// What changes when a file does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Stamp {
-    modified_ns: i128,
-    len: u64,
-    inode: u64,
-}
-
 /// A manifest in use.
 #[derive(Debug)]
 pub(super) struct Manifest {
     config: Config,
-    /// Index of the cluster; none for every one.
-    cluster: Option<usize>,
     hasher: KeyHasher,
     sizes: ArcSwap<Sizes>,
     /// Of the file that was looked at last, whether it was good or not; none
@@ -62,10 +52,9 @@ struct Line {
 impl Manifest {
     /// Reads the file; if it is not there, or has errors, the log says so and
     /// it is tried again.
-    pub(super) fn new(config: &Config, cluster: Option<usize>, hasher: KeyHasher) -> Self {
+    pub(super) fn new(config: &Config, hasher: KeyHasher) -> Self {
         let manifest = Self {
             config: config.clone(),
-            cluster,
             hasher,
             sizes: ArcSwap::default(),
             seen: Mutex::new(None),
@@ -81,9 +70,9 @@ impl Manifest {
         &self.config
     }
 
-    /// Whether it lists responses of this cluster.
-    pub(super) fn covers(&self, cluster: usize) -> bool {
-        self.cluster.is_none_or(|own| own == cluster)
+    /// Whether it is what this configuration wants, by keys of this hasher.
+    pub(super) fn is(&self, config: &Config, hasher: &KeyHasher) -> bool {
+        self.config == *config && self.hasher == *hasher
     }
 
     /// How many sizes it holds.
@@ -107,7 +96,7 @@ impl Manifest {
     /// first time.
     pub(super) fn reload(&self, first: bool) {
         let path = &self.config.path;
-        let stamp = stamp(path);
+        let stamp = Stamp::of(path);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = stamp.as_ref().ok().copied();
         if *seen == now && !first {
@@ -132,15 +121,6 @@ impl Manifest {
             }
         }
     }
-}
-
-fn stamp(path: &Path) -> io::Result<Stamp> {
-    let data = path.metadata()?;
-    Ok(Stamp {
-        modified_ns: i128::from(data.mtime()) * 1_000_000_000 + i128::from(data.mtime_nsec()),
-        len: data.len(),
-        inode: data.ino(),
-    })
 }
 
 /// The sizes of a whole file, or its errors, each with its line.
@@ -298,6 +278,7 @@ fn json_cause(error: &serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;
@@ -400,7 +381,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sizes.jsonl");
         let config = config(&path, ManifestFormat::JsonLines);
-        let manifest = Manifest::new(&config, None, HASHER);
+        let manifest = Manifest::new(&config, HASHER);
         let say = |text: &str| {
             std::fs::write(&path, text).unwrap();
             manifest.reload(false);

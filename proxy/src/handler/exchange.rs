@@ -122,8 +122,8 @@ impl Exchange<'_> {
             .set(began + bound + Duration::from_secs(1));
         let outcome = tokio::time::timeout(bound, dispatched).await;
         record.queue_wait += began.elapsed();
-        let stats = &self.plan.connection.worker.stats;
-        stats.waited(self.plan.route.cluster, began.elapsed());
+        let stats = self.plan.upstream.counters();
+        stats.waited(began.elapsed());
         outcome.map_err(|_| Reason::RouteTimeout)
     }
 

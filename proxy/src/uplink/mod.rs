@@ -8,6 +8,7 @@ pub(crate) mod kernel;
 mod link;
 mod metrics;
 mod paced;
+mod shared;
 mod timer;
 
 use std::convert::Infallible;
@@ -25,30 +26,20 @@ use hyper::body::Incoming;
 use socket2::SockRef;
 use sprat_scheduler::Size;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, spawn_local};
 
 use crate::connection::Connection;
 use crate::error::Reason;
 use crate::headers::Head;
 use crate::record::Record;
 
-pub(crate) use auto::AutoRate;
 pub(crate) use gauge::SocketGauge;
 pub(crate) use io::Io;
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
-pub(crate) use link::{PacedLink, WorkerLink};
+use link::WorkerLink;
 pub(crate) use metrics::UplinkView;
 use paced::{Paced, head_bytes, pace, send_ahead};
-
-/// The uplink that all workers share.
-#[derive(Clone)]
-pub(crate) enum SharedUplink {
-    /// Everything at once.
-    Unlimited,
-    /// In the scheduler's order, at the link's pace.
-    Paced(Arc<PacedLink>),
-    /// In the order of the kernel's queueing discipline.
-    Kernel(Arc<KernelLink>),
-}
+pub(crate) use shared::SharedUplink;
 
 /// How a connection's bytes get onto the uplink.
 pub(crate) enum Outlet {
@@ -71,6 +62,33 @@ pub(crate) enum Uplink {
     Kernel(Arc<KernelLink>),
 }
 
+/// The task that grants what is due; it ends when this is dropped.
+pub(crate) struct Granting {
+    uplink: Uplink,
+    task: Option<AbortHandle>,
+}
+
+impl Granting {
+    /// Holds on a worker's link: this one's, and its task's.
+    const OWN_HOLDS: usize = 2;
+
+    /// Whether no connection sends through it.
+    pub(crate) fn is_unused(&self) -> bool {
+        match &self.uplink {
+            Uplink::Unlimited | Uplink::Kernel(_) => true,
+            Uplink::Paced(worker) => worker.is_unused(Self::OWN_HOLDS),
+        }
+    }
+}
+
+impl Drop for Granting {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
 impl Uplink {
     /// A worker's hold on the uplink; to be called on the worker's runtime.
     ///
@@ -85,11 +103,32 @@ impl Uplink {
         })
     }
 
-    /// Grants whenever the link gets free; runs as long as the worker.
-    pub(crate) async fn run(&self) {
-        match self {
-            Self::Unlimited | Self::Kernel(_) => {}
-            Self::Paced(worker) => Rc::clone(worker).run().await,
+    /// Whether it is a hold on this one.
+    pub(crate) fn is_of(&self, shared: &SharedUplink) -> bool {
+        match (self, shared) {
+            (Self::Unlimited, SharedUplink::Unlimited) => true,
+            (Self::Paced(own), SharedUplink::Paced(link)) => own.is_of(link),
+            (Self::Kernel(own), SharedUplink::Kernel(link)) => Arc::ptr_eq(own, link),
+            _ => false,
+        }
+    }
+
+    /// Makes the grants that are due, for the order is another.
+    pub(crate) fn look(&self) {
+        if let Self::Paced(worker) = self {
+            worker.look();
+        }
+    }
+
+    /// Grants whenever the link gets free, in a task of its own.
+    pub(crate) fn start(&self) -> Granting {
+        let task = match self {
+            Self::Unlimited | Self::Kernel(_) => None,
+            Self::Paced(worker) => Some(spawn_local(Rc::clone(worker).run()).abort_handle()),
+        };
+        Granting {
+            uplink: self.clone(),
+            task,
         }
     }
 
@@ -149,7 +188,7 @@ impl Uplink {
     ) -> Response<Body> {
         record.known = known;
         if let Some(later) = record.later.take() {
-            let classifier = &connection.worker.classifier;
+            let classifier = &record.generation().classifier;
             record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
         }
         record.respond(response.status());

@@ -7,7 +7,7 @@ mod shared;
 mod sizes;
 mod station;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
 use crate::error::Reason;
-use crate::stats::{EndpointStats, WorkerStats};
+use crate::stats::{ClusterStats, EndpointStats};
 use crate::upload::RequestBody;
 
-pub(crate) use shared::SharedCluster;
+pub(crate) use shared::{SharedCluster, SharedEndpoint};
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
 
@@ -82,8 +82,10 @@ struct Endpoint {
 /// A cluster as one worker sees it.
 pub(crate) struct Upstream {
     config: Arc<Cluster>,
-    index: usize,
-    stats: Arc<WorkerStats>,
+    /// What the other workers know, too.
+    shared: Arc<SharedCluster>,
+    /// This worker's counters.
+    stats: ClusterStats,
     endpoints: Vec<Endpoint>,
     station: Arc<SharedStation>,
     /// What browsers get with a 503.
@@ -91,41 +93,47 @@ pub(crate) struct Upstream {
     http: http1::Builder,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
+    /// A configuration without it has come.
+    retired: Cell<bool>,
 }
 
 impl Upstream {
-    /// The cluster at `index`.
+    /// A worker's part in a cluster.
     pub(crate) fn new(
-        config: &Arc<Cluster>,
-        index: usize,
-        shared: &SharedCluster,
-        stats: Arc<WorkerStats>,
+        shared: &Arc<SharedCluster>,
+        stats: ClusterStats,
         reclaim: Arc<Notify>,
-    ) -> anyhow::Result<Self> {
-        let endpoint = |(endpoint, shared): (&sprat_config::resolved::Endpoint, &Arc<Shared>)| {
-            anyhow::Ok(Endpoint {
-                shared: Arc::clone(shared),
-                authority: HeaderValue::try_from(endpoint.address.to_string())?,
-                idle: RefCell::default(),
-            })
+    ) -> Self {
+        let endpoint = |endpoint: &SharedEndpoint| Endpoint {
+            shared: Arc::clone(&endpoint.counts),
+            authority: endpoint.authority.clone(),
+            idle: RefCell::default(),
         };
+        let config = Arc::clone(&shared.config);
         let mut http = http1::Builder::new();
         http.max_header_size(config.max_header_bytes);
-        Ok(Self {
-            endpoints: config
-                .endpoints
-                .iter()
-                .zip(&shared.endpoints)
-                .map(endpoint)
-                .collect::<Result<_, _>>()?,
+        Self {
+            endpoints: shared.endpoints.iter().map(endpoint).collect(),
             station: Arc::clone(&shared.station),
             overload_page: shared.overload_page.clone(),
-            config: Arc::clone(config),
-            index,
+            config,
+            shared: Arc::clone(shared),
             stats,
             http,
             reclaim,
-        })
+            retired: Cell::new(false),
+        }
+    }
+
+    /// Whether it is a part in this cluster.
+    pub(crate) fn is_of(&self, shared: &Arc<SharedCluster>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
+    }
+
+    /// No further request comes: keeps no connection for one.
+    pub(crate) fn retire(&self) {
+        self.retired.set(true);
+        self.close_idle();
     }
 
     /// Its configuration.
@@ -145,7 +153,12 @@ impl Upstream {
 
     /// This worker's counters of an endpoint.
     pub(crate) fn stats(&self, endpoint: usize) -> &EndpointStats {
-        &self.stats.clusters[self.index].endpoints[endpoint]
+        &self.stats.endpoints[endpoint]
+    }
+
+    /// This worker's counters of the cluster.
+    pub(crate) fn counters(&self) -> &ClusterStats {
+        &self.stats
     }
 
     /// What a request's hash is made of, if it matters.
@@ -200,7 +213,7 @@ impl Upstream {
         let endpoint = &self.endpoints[endpoint];
         let bound = self.config.max_idle_connections;
         // Not ready: the request's body is not through, though the answer is.
-        if sender.is_ready() && take_one(&endpoint.shared.idle, bound) {
+        if !self.retired.get() && sender.is_ready() && take_one(&endpoint.shared.idle, bound) {
             endpoint.idle.borrow_mut().push_back(Idle {
                 sender,
                 since: Instant::now(),

@@ -247,6 +247,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         runtime: Runtime {
             workers: 1,
             drain_timeout: Duration::from_secs(30),
+            reload_interval: None,
         },
         admin: None,
         listeners: vec![Listener {

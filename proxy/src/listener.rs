@@ -1,0 +1,133 @@
+//! A listener: what it takes from a client, and how its socket is opened.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use anyhow::Context as _;
+use hyper::server::conn::http1;
+use socket2::{Domain, Protocol, Socket, Type};
+use sprat_config::resolved::Listener;
+
+use crate::headers::Forwarder;
+
+/// Connections that the kernel holds for a worker that has not accepted them.
+const BACKLOG: i32 = 4096;
+
+/// Header fields that hyper parses without an allocation.
+const DEFAULT_MAX_HEADERS: usize = 100;
+
+/// A listener as the workers see it.
+pub(crate) struct ListenerState {
+    /// What its sockets go by: the same while its address stays.
+    pub(crate) id: u64,
+    /// Its configuration.
+    pub(crate) config: Listener,
+    /// Tells backends about its clients.
+    pub(crate) forwarder: Forwarder,
+    /// Serves its connections.
+    pub(crate) http: http1::Builder,
+    /// Connections open over all workers.
+    open: Arc<AtomicUsize>,
+}
+
+impl ListenerState {
+    /// A listener whose connections are counted in `open`.
+    ///
+    /// # Errors
+    ///
+    /// A pseudonym for `Via` that no header field can hold.
+    pub(crate) fn new(
+        config: &Listener,
+        id: u64,
+        open: Arc<AtomicUsize>,
+    ) -> anyhow::Result<Arc<Self>> {
+        let mut http = http1::Builder::new();
+        // The connection has a timer of its own.
+        http.header_read_timeout(None);
+        http.max_header_size(config.max_header_bytes);
+        if config.max_header_fields != DEFAULT_MAX_HEADERS {
+            http.max_headers(config.max_header_fields);
+        }
+        Ok(Arc::new(Self {
+            id,
+            forwarder: Forwarder::new(&config.forwarding)?,
+            config: config.clone(),
+            http,
+            open,
+        }))
+    }
+
+    /// The same with other bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`ListenerState::new`].
+    pub(crate) fn changed(&self, config: &Listener) -> anyhow::Result<Arc<Self>> {
+        Self::new(config, self.id, Arc::clone(&self.open))
+    }
+
+    /// Room for one more connection; none if there are as many as may be.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.open));
+        (self.open.fetch_add(1, Relaxed) < self.config.max_connections).then_some(place)
+    }
+}
+
+/// A connection's place among those of its listener; given back when dropped.
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// For each of so many workers, a socket for each of these listeners.
+///
+/// # Errors
+///
+/// An address that cannot be listened on.
+pub(crate) fn bind_all(
+    listeners: &[Arc<ListenerState>],
+    workers: usize,
+) -> anyhow::Result<Vec<Vec<TcpListener>>> {
+    let mut sockets: Vec<Vec<TcpListener>> = Vec::new();
+    let mut addresses: Vec<SocketAddr> = listeners.iter().map(|l| l.config.address).collect();
+    for _ in 0..workers {
+        let mut row = Vec::new();
+        for (address, listener) in addresses.iter_mut().zip(listeners) {
+            let socket = bind(*address, true).with_context(|| {
+                let name = &listener.config.name;
+                format!("cannot listen on {address} (listener `{name}`)")
+            })?;
+            // Port 0: the other workers share the one that the kernel chose.
+            *address = socket.local_addr()?;
+            row.push(socket);
+        }
+        sockets.push(row);
+    }
+    Ok(sockets)
+}
+
+/// A socket that listens; `shared` with others on the same address.
+///
+/// # Errors
+///
+/// The address cannot be had.
+pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}

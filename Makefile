@@ -4,10 +4,10 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter module schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter filter-reproducible module schema clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 run: ## Build and start Sprat with a demo farm, and say what to try
 	@scripts/setup-run.sh
@@ -28,11 +28,16 @@ module: ## Build the dynamic module for Envoy, and check that it loads
 filter: ## Build the proxy-wasm filter for Envoy, into target/sprat-filter.wasm
 	@scripts/filter.sh
 
+filter-reproducible: ## Build the proxy-wasm filter twice, and compare the bytes
+	@scripts/setup-run.sh
+	@scripts/filter-reproducible.sh
+
 fmt: ## Format the code
 	cargo fmt --all
 
 lint: ## Check formatting, lints and dependencies
 	@scripts/setup-test.sh
+	shellcheck --severity=warning scripts/*.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/deny.sh

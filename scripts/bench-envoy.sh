@@ -8,6 +8,7 @@
 #   SYSTEMS="none module-off wasm-off module-on wasm-on"
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/measure.sh"
 . "$ROOT/scripts/envoy.sh"
 
 SIZES=${SIZES:-1000}
@@ -21,41 +22,12 @@ RATE=100gbit
 LISTEN=127.0.0.1:9608
 ADMIN=127.0.0.1:9609
 ORIGIN=127.0.0.1:9601
-READY_WITHIN_S=20
 
 cd "$ROOT"
-need curl curl
-cargo build --release --locked --quiet -p sprat-loadgen
+measure_begin sprat-loadgen
 # shellcheck disable=SC2086  # systems are words
 envoy_prepare $SYSTEMS
-work=$(mktemp -d)
 mkdir -p "$RESULTS"
-ticks_per_s=$(getconf CLK_TCK)
-origin_pid='' envoy_pid=''
-finish() {
-    local status=$?
-    trap - EXIT
-    [ -z "$envoy_pid" ] || stop_pid "$envoy_pid" 5
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    rm -rf "$work"
-    exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# wait_for ADDRESS WHAT PID
-wait_for() {
-    local tenths=$((READY_WITHIN_S * 10))
-    until curl -fsS --max-time 1 -o /dev/null "http://$1/size/0/probe" 2>/dev/null; do
-        if [ "$tenths" = 0 ] || ! kill -0 "$3" 2>/dev/null; then
-            cat "$work/$2.log" >&2
-            die "$2 does not answer at $1"
-        fi
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
-}
 
 # start SYSTEM
 start() {
@@ -63,15 +35,11 @@ start() {
     [ "${1##*-}" != on ] || config="{\"uplink\": {\"rate\": \"$RATE\"}}"
     envoy_config "$LISTEN" "$ADMIN" 'cluster: farm' "$(envoy_filter "${1%-*}" "$config")" \
         "$(envoy_cluster farm "$ORIGIN")" >"$work/envoy.yaml"
-    "$envoy" -c "$work/envoy.yaml" --concurrency 1 --disable-hot-restart --log-level warn \
-        >"$work/envoy.log" 2>&1 &
-    envoy_pid=$!
-    wait_for "$LISTEN" envoy "$envoy_pid"
+    envoy_start 1
+    wait_for envoy "http://$LISTEN/size/0/probe"
 }
 
-"$target/sprat-loadgen" origin --listen "$ORIGIN" >"$work/origin.log" 2>&1 &
-origin_pid=$!
-wait_for "$ORIGIN" origin "$origin_pid"
+start_origin "$ORIGIN"
 
 measurements=$RESULTS/measurements.csv
 printf 'round,system,bytes,requests_per_s,cpu_us_per_request\n' >"$measurements"
@@ -84,28 +52,26 @@ for ((round = 1; round <= ROUNDS; round++)); do
                 print "t_s,bytes,path"
                 for (i = 0; i < n; i++) printf "%.6f,%d,/size/%d/%d\n", i / 1e6, bytes, bytes, i % 100
             }' >"$work/trace.csv"
-            before=$(cpu_ticks "$envoy_pid")
-            "$target/sprat-loadgen" replay --trace "$work/trace.csv" --closed "$CLIENTS" --connection keep \
-                --target "http://$LISTEN" -o "$work/bench.csv" >"$work/replay.log" 2>&1 ||
-                { cat "$work/replay.log" >&2; die "the replay through $system failed"; }
-            after=$(cpu_ticks "$envoy_pid")
-            grep -q ' 0 failed' "$work/replay.log" || { cat "$work/replay.log" >&2; die "requests failed"; }
+            before=$(cpu_ms "${pid_of[envoy]}")
+            replay "$system" --trace "$work/trace.csv" --closed "$CLIENTS" --connection keep \
+                --target "http://$LISTEN" -o "$work/bench.csv"
+            after=$(cpu_ms "${pid_of[envoy]}")
+            none_failed "$work/bench.csv" || { cat "$work/replay-$system.log" >&2; die "requests through $system failed"; }
             wall_s=$(awk -F '[:,]' '/"wall_s"/ { print $2 + 0 }' "$work/bench.json")
             awk -v round="$round" -v system="$system" -v bytes="$bytes" -v n="$REQUESTS" -v s="$wall_s" \
-                -v ticks=$((after - before)) -v per_s="$ticks_per_s" \
-                'BEGIN { printf "%s,%s,%s,%.0f,%.2f\n", round, system, bytes, n / s, ticks * 1e6 / per_s / n }' |
+                -v ms=$((after - before)) \
+                'BEGIN { printf "%s,%s,%s,%.0f,%.2f\n", round, system, bytes, n / s, ms * 1000 / n }' |
                 tee -a "$measurements"
         done
         if [ "$round" = 1 ] && [ "$IDLE_S" != 0 ]; then
             sleep 1
-            before=$(cpu_ticks "$envoy_pid")
+            before=$(cpu_ms "${pid_of[envoy]}")
             sleep "$IDLE_S"
-            after=$(cpu_ticks "$envoy_pid")
-            awk -v system="$system" -v ticks=$((after - before)) -v per_s="$ticks_per_s" -v s="$IDLE_S" \
-                'BEGIN { printf "%s,%.2f\n", system, ticks * 100 / per_s / s }' | tee -a "$RESULTS/idle.csv"
+            after=$(cpu_ms "${pid_of[envoy]}")
+            awk -v system="$system" -v ms=$((after - before)) -v s="$IDLE_S" \
+                'BEGIN { printf "%s,%.2f\n", system, ms / 10 / s }' | tee -a "$RESULTS/idle.csv"
         fi
-        stop_pid "$envoy_pid" 5
-        envoy_pid=''
+        stop_process envoy
     done
 done
 

@@ -9,6 +9,7 @@ CARGO_DENY=0.20.2
 # The lab's own test makes network namespaces; without these it is skipped.
 need ip iproute2
 need ethtool ethtool
+need shellcheck shellcheck
 # The shared store of sizes is tested against a real one.
 need redis-server redis-server
 # The filters are tested inside a real Envoy.

@@ -273,11 +273,15 @@ const PARTS: &[(&str, &[&str])] = &[
     ),
     (
         "runtime: []",
-        &["3:10 expected a mapping with `workers`, `drain_timeout` and `reload_interval`, found a list"],
+        &[
+            "3:10 expected a mapping with `workers`, `drain_timeout` and `reload_interval`, found a list",
+        ],
     ),
     (
         "runtime: fast",
-        &["3:10 expected a mapping with `workers`, `drain_timeout` and `reload_interval`, found `fast`"],
+        &[
+            "3:10 expected a mapping with `workers`, `drain_timeout` and `reload_interval`, found `fast`",
+        ],
     ),
     (
         "runtime: {}\nruntime: {}",

@@ -8,6 +8,7 @@
 
 mod conclusion;
 mod deadlines;
+mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
@@ -27,8 +28,10 @@ use tokio::time::sleep_until;
 
 use self::conclusion::conclude;
 use self::deadlines::rearm;
+pub(crate) use self::stream::Stream;
+use self::stream::StreamState;
 use crate::error::Reason;
-use crate::framing::{RequestWatch, Slips};
+use crate::framing::RequestWatch;
 use crate::handler;
 use crate::listener::ListenerState;
 use crate::record::Record;
@@ -45,7 +48,7 @@ pub(crate) enum Phase {
         /// Whether any byte came.
         begun: bool,
     },
-    /// -> the head was read; the handler keeps [`Connection::wake_at`].
+    /// -> the head was read; the handler keeps [`Stream::wake_at`].
     Waiting,
     /// -> the response's head went out.
     Responding,
@@ -79,12 +82,9 @@ pub(crate) struct Connection {
     pub(crate) dscp: Option<u8>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
-    /// When the handler wants to be polled again.
-    pub(crate) wake_at: Cell<Instant>,
-    phase: Cell<Phase>,
-    bounds: Cell<Option<ResponseBounds>>,
+    /// The request in progress.
+    only: StreamState,
     watch: RefCell<RequestWatch>,
-    upstream_silent_since: Cell<Option<Instant>>,
     write_blocked_since: Cell<Option<Instant>>,
     /// A body waits for the socket to take what is written before it.
     holding_back: Cell<bool>,
@@ -115,14 +115,14 @@ impl Connection {
             peer_text: OnceCell::new(),
             dscp,
             outlet,
-            wake_at: Cell::new(now),
-            phase: Cell::new(Phase::Head {
-                since: now,
-                begun: false,
-            }),
-            bounds: Cell::new(None),
+            only: StreamState::new(
+                now,
+                Phase::Head {
+                    since: now,
+                    begun: false,
+                },
+            ),
             watch: RefCell::default(),
-            upstream_silent_since: Cell::new(None),
             write_blocked_since: Cell::new(None),
             holding_back: Cell::new(false),
             written: Cell::new(0),
@@ -155,17 +155,13 @@ impl Connection {
         }
     }
 
-    /// Whether a response is on its way.
-    pub(crate) fn is_responding(&self) -> bool {
-        self.phase.get() == Phase::Responding
-    }
-
     // What the socket reports (`uplink::Io`).
 
     /// These bytes have just been read from the socket.
     pub(crate) fn on_read(&self, bytes: &[u8]) {
-        match self.phase.get() {
-            Phase::Idle { .. } => self.phase.set(Phase::Head {
+        let phase = &self.only.phase;
+        match phase.get() {
+            Phase::Idle { .. } => phase.set(Phase::Head {
                 since: Instant::now(),
                 begun: true,
             }),
@@ -173,7 +169,7 @@ impl Connection {
                 since,
                 begun: false,
             } => {
-                self.phase.set(Phase::Head { since, begun: true });
+                phase.set(Phase::Head { since, begun: true });
             }
             _ => {}
         }
@@ -196,72 +192,9 @@ impl Connection {
         }
     }
 
-    /// Whether a body should give no more for now, for the socket takes none:
-    /// what is read from upstream meanwhile would come in more and smaller
-    /// pieces, and lie here. The connection is woken when that changes.
-    pub(crate) fn hold_back(&self) -> bool {
-        let blocked = self.write_blocked_since.get().is_some();
-        self.holding_back.set(blocked);
-        blocked
-    }
-
     /// Bytes that the socket has taken since the connection was accepted.
     pub(crate) fn written(&self) -> u64 {
         self.written.get()
-    }
-
-    // What the request reports (`handler`, `uplink::Body`).
-
-    /// A request's head has been read; what was wrong with it.
-    pub(crate) fn begin_request(&self) -> Slips {
-        self.phase.set(Phase::Waiting);
-        self.watch.borrow_mut().next_head()
-    }
-
-    /// The response's head goes out; its body follows.
-    pub(crate) fn begin_response(&self, bounds: Option<ResponseBounds>) {
-        self.phase.set(Phase::Responding);
-        self.bounds.set(bounds);
-        self.upstream_silent_since.set(None);
-    }
-
-    /// The upstream has sent a chunk.
-    pub(crate) fn upstream_sent(&self) {
-        self.upstream_silent_since.set(None);
-    }
-
-    /// The client could take more than the upstream has sent.
-    pub(crate) fn upstream_silent(&self) {
-        if self.upstream_silent_since.get().is_none() {
-            self.upstream_silent_since.set(Some(Instant::now()));
-        }
-    }
-
-    /// The response is complete up to what hyper and the socket still hold;
-    /// the record is completed when the socket has taken it all.
-    pub(crate) fn finish(&self, record: Box<Record>) {
-        self.bounds.set(None);
-        self.upstream_silent_since.set(None);
-        if let Some(earlier) = self.finishing.replace(Some(record)) {
-            // Pipelined: the earlier response went out before this one began.
-            earlier.complete();
-        }
-        if self.phase.get() == Phase::Responding {
-            self.phase.set(Phase::Idle {
-                since: Instant::now(),
-            });
-        }
-    }
-
-    /// The connection ends with the present answer, while the client may still
-    /// be sending: it is read for a while, so that the answer arrives.
-    pub(crate) fn close_lingering(&self) {
-        self.lingers.set(true);
-    }
-
-    /// Why the connection is being cut, if it is.
-    pub(crate) fn cut_reason(&self) -> Option<Reason> {
-        self.cut.get()
     }
 
     // What the worker asks for.
@@ -315,9 +248,9 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
     let service = service_fn({
         let connection = Rc::clone(&connection);
         move |request| {
-            let connection = Rc::clone(&connection);
+            let stream = Stream::only(&connection);
             // Boxed: an idle connection does not carry a request's room.
-            Box::pin(async move { Ok::<_, Infallible>(handler::handle(connection, request).await) })
+            Box::pin(async move { Ok::<_, Infallible>(handler::handle(stream, request).await) })
         }
     });
     let mut http = connection.listener.http.serve_connection(io, service);

@@ -20,7 +20,7 @@ use sprat_scheduler::station::Arrival;
 use self::check::{check, content_length, requested_host};
 use self::exchange::Exchange;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
-use crate::connection::Connection;
+use crate::connection::{Connection, Stream};
 use crate::error::Reason;
 use crate::generation::Generation;
 use crate::headers::{self, Client, Head};
@@ -34,21 +34,18 @@ use crate::upstream::{Upstream, affinity_hash};
 const LOOK_UP_BOUND: Duration = Duration::from_secs(60);
 
 /// Answers a request.
-pub(crate) async fn handle(
-    connection: Rc<Connection>,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let slips = connection.begin_request();
+pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
+    let slips = stream.begin_request();
     let (mut parts, body) = request.into_parts();
-    let mut record = Record::open(&connection, &parts.method, &parts.uri, &parts.headers);
+    let mut record = Record::open(&stream, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
     let uplink = &generation.uplink;
-    let checked = check(&connection, &parts, slips);
-    let plan = checked.and_then(|()| Plan::make(&connection, &generation, &mut parts, &mut record));
+    let checked = check(&stream.connection, &parts, slips);
+    let plan = checked.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
-        Err(reason) => return uplink.refuse(&connection, reason, json, record).await,
+        Err(reason) => return uplink.refuse(&stream, reason, json, record).await,
     };
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);
@@ -59,14 +56,12 @@ pub(crate) async fn handle(
                 lease.resize(known);
             }
             let bounds = exchange.plan.bounds(&record);
-            connection.begin_response(Some(bounds));
-            uplink
-                .respond(&connection, response, known, json, record)
-                .await
+            stream.begin_response(Some(bounds));
+            uplink.respond(&stream, response, known, json, record).await
         }
         Err(reason) => {
             record.lease = None;
-            uplink.refuse(&connection, reason, json, record).await
+            uplink.refuse(&stream, reason, json, record).await
         }
     }
 }
@@ -75,6 +70,7 @@ pub(crate) async fn handle(
 struct Plan<'a> {
     /// Index of its priority class.
     class: usize,
+    stream: &'a Stream,
     connection: &'a Connection,
     generation: &'a Generation,
     route: &'a Route,
@@ -92,11 +88,12 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Routes the request, and makes its head that of the upstream request.
     fn make(
-        connection: &'a Connection,
+        stream: &'a Stream,
         generation: &'a Generation,
         parts: &mut Parts,
         record: &mut Record,
     ) -> Result<Self, Reason> {
+        let connection = &*stream.connection;
         let asked = requested_host(parts)?;
         let host = match &asked {
             Some(host) => {
@@ -136,6 +133,7 @@ impl<'a> Plan<'a> {
         let plan = Self {
             class: record.class,
             hash,
+            stream,
             connection,
             generation,
             route,
@@ -184,7 +182,7 @@ impl<'a> Plan<'a> {
     async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
         // What is waited for has timers of its own.
         let patience = Instant::now() + LOOK_UP_BOUND;
-        self.connection.wake_at.set(patience);
+        self.stream.wake_at(patience);
         let found = looking.await;
         record.layer = found.map(|found| found.layer);
         found.map_or(Size::Unknown, |found| found.size)

@@ -11,7 +11,7 @@ use sprat_scheduler::{Size, WireCost};
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
-use crate::connection::Connection;
+use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
 use crate::generation::Generation;
 use crate::upload::Upload;
@@ -20,7 +20,7 @@ use crate::upstream::Lease;
 /// A request on its way. It counts as open while this lives; dropped before
 /// [`Record::complete`], it counts as aborted.
 pub(crate) struct Record {
-    connection: Rc<Connection>,
+    stream: Stream,
     /// What it is served by, whatever the configuration becomes meanwhile.
     generation: Rc<Generation>,
     started: Instant,
@@ -71,12 +71,12 @@ impl Record {
     /// A request whose head has just been read. Boxed, for it is handed on
     /// many times.
     pub(crate) fn open(
-        connection: &Rc<Connection>,
+        stream: &Stream,
         method: &Method,
         target: &Uri,
         headers: &HeaderMap,
     ) -> Box<Self> {
-        let generation = connection.worker.generation();
+        let generation = stream.connection.worker.generation();
         let request = generation.log.is_some().then(|| {
             Box::new(RequestLine {
                 method: method.clone(),
@@ -84,23 +84,24 @@ impl Record {
                 host: headers.get(HOST).cloned(),
             })
         });
-        Self::new(connection, generation, request)
+        Self::new(stream, generation, request)
     }
 
     /// A request whose head could not be read.
-    pub(crate) fn unreadable(connection: &Rc<Connection>) -> Box<Self> {
-        Self::new(connection, connection.worker.generation(), None)
+    pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
+        Self::new(stream, stream.connection.worker.generation(), None)
     }
 
     fn new(
-        connection: &Rc<Connection>,
+        stream: &Stream,
         generation: Rc<Generation>,
         request: Option<Box<RequestLine>>,
     ) -> Box<Self> {
-        connection.worker.stats.open_requests.increment();
+        let worker = &stream.connection.worker;
+        worker.stats.open_requests.increment();
         let class = generation.classifier.default_class();
         Box::new(Self {
-            connection: Rc::clone(connection),
+            stream: stream.clone(),
             generation,
             started: Instant::now(),
             request,
@@ -149,7 +150,7 @@ impl Record {
     /// The response's body has so many bytes: how right was the catalogue?
     pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
         if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
-            let stats = &self.connection.worker.stats;
+            let stats = &self.stream.connection.worker.stats;
             stats.catalogue.compare(layer, said, bytes);
             if layer == Layer::HeadProbe && said != bytes {
                 self.generation.catalogue.probe_lied(lesson);
@@ -179,7 +180,7 @@ impl Record {
         }
         let duration = self.started.elapsed();
         let generation = &self.generation;
-        let stats = &self.connection.worker.stats;
+        let stats = &self.stream.connection.worker.stats;
         let counters = &generation.classes[self.class];
         stats.open_requests.decrement();
         stats.response_bytes.add(self.bytes);
@@ -227,7 +228,7 @@ impl Record {
         let line = Line {
             ended: std::time::SystemTime::now(),
             duration,
-            client: self.connection.peer,
+            client: self.stream.connection.peer,
             method,
             target,
             host,
@@ -246,7 +247,12 @@ impl Record {
             aborted,
         };
         if !log.send(line) {
-            self.connection.worker.stats.log_lines_dropped.increment();
+            self.stream
+                .connection
+                .worker
+                .stats
+                .log_lines_dropped
+                .increment();
         }
     }
 }
@@ -254,7 +260,7 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         if !self.done {
-            let why = self.connection.cut_reason().unwrap_or(Reason::ClientClosed);
+            let why = self.stream.cut_reason().unwrap_or(Reason::ClientClosed);
             self.fail(why);
             self.finish(true);
         }

@@ -116,6 +116,16 @@ impl Host for Calls {
         });
     }
 
+    fn remove_request_field(&mut self, id: StreamId, name: &str) {
+        self.about(id, || {
+            hostcalls::set_map_value(MapType::HttpRequestHeaders, name, None).ok()
+        });
+    }
+
+    fn set_pool_metadata(&mut self, _: StreamId, _: &str, _: &str) {
+        // Such a configuration is refused.
+    }
+
     fn set_response_field(&mut self, id: StreamId, name: &str, value: &str) {
         self.about(id, || {
             hostcalls::set_map_value(MapType::HttpResponseHeaders, name, Some(value)).ok()

@@ -111,6 +111,14 @@ impl Root {
             .map_err(|_| "the filter's configuration is not UTF-8".to_owned())?;
         let loaded = sprat_config::parse_filter(&text, "configuration", &|_| None)
             .map_err(|errors| errors.to_string())?;
+        let mut clusters = loaded.config.clusters.iter();
+        if let Some(own) = clusters.find(|own| own.metadata_key.is_some()) {
+            return Err(format!(
+                "clusters.{}.metadata_key: proxy-wasm has no dynamic metadata: remove it, and \
+                 make metadata of the field `{}` by Envoy's header_to_metadata",
+                own.name, own.header
+            ));
+        }
         if !loaded.warnings.is_empty() {
             warn(&loaded.warnings.to_string());
         }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::{Connection, End, Phase};
+use super::{Connection, End, Phase, Stream};
 use crate::error::Reason;
 use crate::record::Record;
 use crate::uplink::Io;
@@ -43,13 +43,13 @@ async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
         Reason::HeadTooLarge
     } else if error.is_parse() {
         Reason::MalformedHead
-    } else if matches!(connection.phase.get(), Phase::Head { begun: true, .. }) {
+    } else if matches!(connection.only.phase.get(), Phase::Head { begun: true, .. }) {
         Reason::TruncatedHead
     } else {
         // In the middle of a request: its record says what happened.
         return;
     };
-    let mut record = Record::unreadable(connection);
+    let mut record = Record::unreadable(&Stream::only(connection));
     let status = reason.facts().status;
     record.fail(reason);
     if error.is_parse() {
@@ -62,7 +62,7 @@ async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
 
 /// Answers a request whose head never came, and closes.
 async fn refuse(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
-    let mut record = Record::unreadable(connection);
+    let mut record = Record::unreadable(&Stream::only(connection));
     record.fail(reason);
     let status = reason.facts().status;
     let response = bare_response(status, reason);

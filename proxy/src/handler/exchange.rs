@@ -116,10 +116,8 @@ impl Exchange<'_> {
         let deadline = self.plan.deadline(record);
         // The timers below wake this task, not the connection's own.
         let bound = deadline.map_or(FAR_OFF, |at| at.saturating_duration_since(began));
-        self.plan
-            .connection
-            .wake_at
-            .set(began + bound + Duration::from_secs(1));
+        let stream = self.plan.stream;
+        stream.wake_at(began + bound + Duration::from_secs(1));
         let outcome = tokio::time::timeout(bound, dispatched).await;
         record.queue_wait += began.elapsed();
         let stats = self.plan.upstream.counters();
@@ -139,10 +137,10 @@ impl Exchange<'_> {
 
     async fn connect(&self, lease: &mut Lease, record: &Record) -> Result<(), Reason> {
         let bound = self.plan.upstream.cluster().connect_timeout;
-        let wake_at = &self.plan.connection.wake_at;
         let now = Instant::now();
         // The timer below wakes this task, not the connection's own.
-        wake_at.set(now + bound + Duration::from_secs(1));
+        let stream = self.plan.stream;
+        stream.wake_at(now + bound + Duration::from_secs(1));
         let left = self.plan.deadline(record).map(|at| at - now.min(at));
         match left {
             Some(left) if left < bound => tokio::time::timeout(left, lease.connect())
@@ -188,7 +186,7 @@ impl Exchange<'_> {
             if now >= at {
                 return Poll::Ready(Err(reason));
             }
-            self.plan.connection.wake_at.set(at);
+            self.plan.stream.wake_at(at);
             Poll::Pending
         })
         .await

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::gauge::SocketGauge;
 use super::link::Flow;
-use crate::connection::Connection;
+use crate::connection::Stream;
 
 /// How long a head waits for the first bytes of its body, so that both go out
 /// in one segment. A backend that writes them separately does so within this.
@@ -33,7 +33,7 @@ pub(crate) struct Paced<B> {
     inner: B,
     flow: Flow,
     gauge: Rc<SocketGauge>,
-    connection: Rc<Connection>,
+    stream: Stream,
     /// Read from upstream and not yet granted.
     chunks: [Bytes; CHUNKS_HELD],
     trailers: Option<HeaderMap>,
@@ -56,7 +56,7 @@ impl<B> Paced<B> {
 ///
 /// `size` is what is known of the body's, `class` the response's.
 pub(crate) async fn pace<B>(
-    connection: &Rc<Connection>,
+    stream: &Stream,
     gauge: &Rc<SocketGauge>,
     size: Size,
     class: usize,
@@ -90,7 +90,7 @@ where
         inner,
         flow,
         gauge: Rc::clone(gauge),
-        connection: Rc::clone(connection),
+        stream: stream.clone(),
         chunks: [Bytes::new(), Bytes::new()],
         trailers: None,
         ended: false,
@@ -167,10 +167,10 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
                 if self.held() > 0 {
                     break;
                 }
-                self.connection.upstream_silent();
+                self.stream.upstream_silent();
                 return Poll::Pending;
             };
-            self.connection.upstream_sent();
+            self.stream.upstream_sent();
             match frame {
                 Some(Ok(frame)) => self.take(frame),
                 Some(Err(error)) => return Poll::Ready(Err(error)),

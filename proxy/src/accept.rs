@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +65,15 @@ impl Acceptor {
     pub(crate) fn change(&self, worker: &Worker, listener: &Arc<ListenerState>) {
         self.listener.replace(Arc::clone(listener));
         worker.generation().uplink.listen(&self.socket);
+    }
+
+    /// A second hold on the socket, for whoever is to replace this process.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor can be had.
+    pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned()
     }
 
     /// Accepts what the kernel has, and closes the socket.

@@ -36,7 +36,7 @@ const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the proces
                      /catalogue/dump  its entries as JSON lines\n\
                      /config   when it was read, and what was wrong with the last that was not\n";
 
-/// Serves until the server is cut, on the calling thread.
+/// Serves until the server is cut, or replaced, on the calling thread.
 pub(crate) fn run(socket: StdListener, metrics: &Arc<Metrics>, stage: watch::Receiver<Stage>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -46,7 +46,7 @@ pub(crate) fn run(socket: StdListener, metrics: &Arc<Metrics>, stage: watch::Rec
     runtime.block_on(async {
         tokio::select! {
             // An error means that the server is gone.
-            _ = end.wait_for(|stage| *stage == Stage::Cut) => {}
+            _ = end.wait_for(|stage| *stage >= Stage::Replaced) => {}
             () = accept(socket, metrics, stage) => {}
         }
     });

@@ -29,7 +29,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Serve. SIGTERM and SIGINT drain (a second one cuts), SIGHUP reads the
-    /// configuration anew, SIGUSR1 reopens the access log.
+    /// configuration anew, SIGUSR1 reopens the access log, SIGUSR2 starts the
+    /// program anew and hands over to it.
     Run {
         /// The configuration.
         #[arg(short, long, value_name = "FILE")]
@@ -37,6 +38,9 @@ enum Command {
         /// Worker threads, instead of what the configuration says.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         workers: Option<u16>,
+        /// Write the process's number there.
+        #[arg(long, value_name = "FILE")]
+        pid_file: Option<PathBuf>,
     },
     /// Print every error in a configuration; exit with 1 if there is one.
     Check {
@@ -89,7 +93,11 @@ pub fn main() -> ExitCode {
         .with_max_level(arguments.log_level)
         .init();
     let done = match arguments.command {
-        Command::Run { config, workers } => Operator::new(config, workers).run(),
+        Command::Run {
+            config,
+            workers,
+            pid_file,
+        } => Operator::new(config, workers, pid_file).run(),
         Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
         Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),

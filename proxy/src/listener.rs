@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use socket2::{Domain, Protocol, Socket, Type};
 use sprat_config::resolved::Listener;
 
+use crate::handover::Inherited;
 use crate::headers::Forwarder;
 
 /// Connections that the kernel holds for a worker that has not accepted them.
@@ -84,7 +85,11 @@ impl Drop for Place {
     }
 }
 
-/// For each of so many workers, a socket for each of these listeners.
+/// A listening socket, and the [`ListenerState::id`] of its listener.
+pub(crate) type Bound = (u64, TcpListener);
+
+/// For each of so many workers, a socket or more for each of these listeners:
+/// those that are there already, or new ones.
 ///
 /// # Errors
 ///
@@ -92,21 +97,43 @@ impl Drop for Place {
 pub(crate) fn bind_all(
     listeners: &[Arc<ListenerState>],
     workers: usize,
-) -> anyhow::Result<Vec<Vec<TcpListener>>> {
-    let mut sockets: Vec<Vec<TcpListener>> = Vec::new();
-    let mut addresses: Vec<SocketAddr> = listeners.iter().map(|l| l.config.address).collect();
-    for _ in 0..workers {
-        let mut row = Vec::new();
-        for (address, listener) in addresses.iter_mut().zip(listeners) {
-            let socket = bind(*address, true).with_context(|| {
-                let name = &listener.config.name;
-                format!("cannot listen on {address} (listener `{name}`)")
-            })?;
-            // Port 0: the other workers share the one that the kernel chose.
-            *address = socket.local_addr()?;
-            row.push(socket);
+    inherited: &mut Inherited,
+) -> anyhow::Result<Vec<Vec<Bound>>> {
+    let mut rows: Vec<Vec<Bound>> = (0..workers).map(|_| Vec::new()).collect();
+    for listener in listeners {
+        let (name, address) = (&listener.config.name, listener.config.address);
+        let there = inherited.take(name, address);
+        let sockets = match there.is_empty() {
+            true => bind_shared(address, workers),
+            false => share(there, workers),
+        };
+        let sockets =
+            sockets.with_context(|| format!("cannot listen on {address} (listener `{name}`)"))?;
+        for (index, socket) in sockets.into_iter().enumerate() {
+            rows[index % workers].push((listener.id, socket));
         }
-        sockets.push(row);
+    }
+    Ok(rows)
+}
+
+/// A socket for each worker on one address.
+fn bind_shared(mut address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+    let mut sockets = Vec::new();
+    for _ in 0..workers {
+        let socket = bind(address, true)?;
+        // Port 0: the other workers share the one that the kernel chose.
+        address = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+/// What is there, for all workers: each socket is somebody's, or connections
+/// that the kernel gives to it would wait for ever. Where there are fewer than
+/// workers, some are shared.
+fn share(mut sockets: Vec<TcpListener>, workers: usize) -> io::Result<Vec<TcpListener>> {
+    for index in 0..workers.saturating_sub(sockets.len()) {
+        sockets.push(sockets[index].try_clone()?);
     }
     Ok(sockets)
 }

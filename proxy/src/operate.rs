@@ -1,6 +1,9 @@
 //! `sprat run`: a server from its start to its end, as signals and the
 //! configuration's file say.
 
+mod pid_file;
+mod upgrade;
+
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,11 +14,15 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
+use self::pid_file::PidFile;
+use self::upgrade::Upgrade;
 use crate::cli;
+use crate::handover::{Inherited, Launch};
+use crate::notify;
 use crate::server::{Control, Server};
 use crate::stamp::Stamp;
 
-/// Longer than anybody looks at a file that is not watched.
+/// Longer than anybody waits for what is switched off.
 const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
 
 /// Runs a server, and has it follow its file.
@@ -23,16 +30,18 @@ pub(crate) struct Operator {
     file: PathBuf,
     /// Instead of what the configuration says.
     workers: Option<u16>,
+    pid_file: Option<PathBuf>,
     /// Of the file that was read last.
     seen: Option<Stamp>,
 }
 
 impl Operator {
     /// For this configuration.
-    pub(crate) fn new(file: PathBuf, workers: Option<u16>) -> Self {
+    pub(crate) fn new(file: PathBuf, workers: Option<u16>, pid_file: Option<PathBuf>) -> Self {
         Self {
             file,
             workers,
+            pid_file,
             seen: None,
         }
     }
@@ -44,23 +53,33 @@ impl Operator {
     /// Everything that is wrong with the configuration, or that it names and
     /// cannot be had.
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        let launch = Launch::of_this().context("cannot tell which program this is")?;
+        let mut inherited = Inherited::from_environment()?;
         let config = self.read(io::stderr().is_terminal())?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         // Before anything else: no signal may kill a server that is starting.
         let signals = runtime.block_on(async { Signals::install() });
         let signals = signals.context("cannot install signal handlers")?;
-        let server = Server::start(&config)?;
+        let server = Server::start_with(&config, &mut inherited)?;
+        let _pid_file = self.pid_file.take().map(PidFile::write).transpose()?;
         for (listener, address) in config.listeners.iter().zip(server.addresses()) {
             tracing::info!(%address, listener = listener.name, "listening");
         }
         if let Some(address) = server.admin_address() {
             tracing::info!(%address, "admin");
         }
-        let control = server.control();
-        let interval = config.runtime.reload_interval;
+        inherited.settle();
+        notify::ready();
+        let watch = Watch {
+            control: server.control(),
+            launch,
+            reload_interval: config.runtime.reload_interval,
+            upgrade: None,
+            draining: false,
+        };
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || runtime.block_on(self.obey(signals, &control, interval)))
+            .spawn(move || runtime.block_on(watch.obey(self, signals)))
             .context("cannot start the signal thread")?;
         server.join()?;
         tracing::info!("stopped");
@@ -78,69 +97,119 @@ impl Operator {
         Ok(config)
     }
 
-    async fn obey(
-        mut self,
-        mut signals: Signals,
-        control: &Control,
-        mut interval: Option<Duration>,
-    ) {
-        let mut draining = false;
-        loop {
-            tokio::select! {
-                _ = signals.reopen.recv() => {
-                    control.reopen_log();
-                    continue;
-                }
-                _ = signals.reload.recv() => {
-                    self.reload(control, &mut interval);
-                    continue;
-                }
-                () = sleep(interval.unwrap_or(FAR_OFF)) => {
-                    if Stamp::of(&self.file).ok() != self.seen {
-                        self.reload(control, &mut interval);
-                    }
-                    continue;
-                }
-                _ = signals.terminate.recv() => {}
-                _ = signals.interrupt.recv() => {}
-            }
-            if std::mem::replace(&mut draining, true) {
-                tracing::info!("cutting what is open");
-                control.cut();
-            } else {
-                tracing::info!("draining; a second signal cuts what is open");
-                control.drain();
-            }
-        }
-    }
-
-    /// Reads the file, and serves by it if it is good.
-    fn reload(&mut self, control: &Control, interval: &mut Option<Duration>) {
+    /// Reads the file, and serves by it if it is good; says so in the log.
+    fn reload(&mut self, control: &Control) -> Option<Config> {
+        notify::reloading();
         let file = self.file.display().to_string();
-        let reloaded = match self.read(false) {
-            Ok(config) => {
-                let reloaded = control.reload(&config);
-                if reloaded.is_ok() {
-                    *interval = config.runtime.reload_interval;
-                }
-                reloaded
-            }
-            Err(error) => {
-                control.note_unreadable(&format!("{error:#}"));
-                Err(error)
-            }
-        };
+        let read = self.read(false).inspect_err(|error| {
+            control.note_unreadable(&format!("{error:#}"));
+        });
+        let reloaded = read.and_then(|config| Ok((control.reload(&config)?, config)));
+        notify::ready();
         match reloaded {
-            Ok(waiting) => {
+            Ok((waiting, config)) => {
                 tracing::info!(file, "serving by the configuration as it is now");
                 for note in waiting {
                     tracing::warn!(file, "until a restart, {note}");
                 }
+                Some(config)
             }
-            Err(error) => tracing::error!(
-                file,
-                "the configuration is refused; the one before goes on:\n{error:#}"
-            ),
+            Err(error) => {
+                tracing::error!(
+                    file,
+                    "the configuration is refused; the one before goes on:\n{error:#}"
+                );
+                None
+            }
+        }
+    }
+}
+
+/// A server that is watched over.
+struct Watch {
+    control: Control,
+    launch: Launch,
+    reload_interval: Option<Duration>,
+    /// One under way.
+    upgrade: Option<Upgrade>,
+    draining: bool,
+}
+
+impl Watch {
+    async fn obey(mut self, mut operator: Operator, mut signals: Signals) {
+        // Twice as often as somebody wants to hear of it.
+        let watchdog = notify::watchdog().map(|interval| interval / 2);
+        let mut heartbeat = self.control.heartbeat();
+        loop {
+            tokio::select! {
+                _ = signals.reopen.recv() => self.control.reopen_log(),
+                _ = signals.reload.recv() => self.reload(&mut operator),
+                _ = signals.upgrade.recv() => self.begin_upgrade(),
+                _ = signals.terminate.recv() => self.stop(),
+                _ = signals.interrupt.recv() => self.stop(),
+                serves = Upgrade::outcome(&mut self.upgrade) => self.end_upgrade(serves),
+                () = sleep(self.reload_interval.unwrap_or(FAR_OFF)) => {
+                    if operator.seen != Stamp::of(&operator.file).ok() {
+                        self.reload(&mut operator);
+                    }
+                }
+                () = sleep(watchdog.unwrap_or(FAR_OFF)) => {
+                    if heartbeat.goes_on() {
+                        notify::alive();
+                    }
+                }
+            }
+        }
+    }
+
+    fn reload(&mut self, operator: &mut Operator) {
+        if let Some(config) = operator.reload(&self.control) {
+            self.reload_interval = config.runtime.reload_interval;
+        }
+    }
+
+    fn stop(&mut self) {
+        notify::stopping();
+        if std::mem::replace(&mut self.draining, true) {
+            tracing::info!("cutting what is open");
+            self.control.cut();
+        } else {
+            tracing::info!("draining; a second signal cuts what is open");
+            self.control.drain();
+        }
+    }
+
+    fn begin_upgrade(&mut self) {
+        if self.draining || self.upgrade.is_some() {
+            return tracing::warn!("no upgrade: one is under way, or the server is stopping");
+        }
+        match Upgrade::begin(&self.launch, &self.control) {
+            Ok(upgrade) => {
+                tracing::info!(
+                    pid = upgrade.pid(),
+                    "upgrading: waiting for the new process"
+                );
+                self.upgrade = Some(upgrade);
+            }
+            Err(error) => tracing::error!("no upgrade; this process goes on: {error:#}"),
+        }
+    }
+
+    fn end_upgrade(&mut self, serves: bool) {
+        let Some(upgrade) = self.upgrade.take() else {
+            return;
+        };
+        let pid = upgrade.pid();
+        if serves {
+            tracing::info!(pid, "the new process serves; draining");
+            self.draining = true;
+            self.control.replaced();
+        } else {
+            let ended = upgrade.end();
+            tracing::error!(
+                pid,
+                "no upgrade; this process goes on: the new one failed: {ended}"
+            );
         }
     }
 }
@@ -150,6 +219,7 @@ struct Signals {
     interrupt: Signal,
     reload: Signal,
     reopen: Signal,
+    upgrade: Signal,
 }
 
 impl Signals {
@@ -159,6 +229,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             reload: signal(SignalKind::hangup())?,
             reopen: signal(SignalKind::user_defined1())?,
+            upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 }

@@ -6,6 +6,8 @@
 
 mod status;
 
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,9 +19,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::access_log;
 use crate::assembly::Assembly;
 use crate::catalogue::Keeper;
+use crate::handover::Inherited;
 use crate::listener;
 use crate::metrics::Metrics;
-use crate::worker::Order;
+use crate::worker::{Order, Serve};
 
 pub(crate) use status::Reloads;
 
@@ -30,12 +33,21 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// What a server is made of at present, and how it becomes another.
 pub(crate) struct Reloader(Mutex<Option<Present>>);
 
+/// Sockets for a process that is to replace this one.
+pub(crate) struct Lent {
+    /// Each with its listener's name.
+    pub(crate) listeners: Vec<(String, OwnedFd)>,
+    pub(crate) admin: Option<OwnedFd>,
+}
+
 /// What has to be kept while a configuration is served by.
 pub(crate) struct Present {
     pub(crate) assembly: Arc<Assembly>,
     pub(crate) workers: Vec<UnboundedSender<Order>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) keeper: Keeper,
+    /// A second hold on the admin listener's socket.
+    pub(crate) admin: Option<TcpListener>,
     /// The log's writers, the present one last: the others end with the last
     /// request that they log.
     pub(crate) logs: Vec<access_log::Writer>,
@@ -78,6 +90,45 @@ impl Reloader {
         present.as_ref().map_or(Duration::ZERO, bound)
     }
 
+    /// All listening sockets, each with its listener's name, and the admin
+    /// listener's: for a process that is to replace this one. What was learnt
+    /// is saved for it.
+    ///
+    /// # Errors
+    ///
+    /// No descriptors can be had, or the server is stopping.
+    pub(crate) fn lend(&self) -> anyhow::Result<Lent> {
+        let present = self.lock();
+        let present = present.as_ref().context("the server is stopping")?;
+        present.keeper.save();
+        let (to, lent) = channel();
+        for worker in &present.workers {
+            let order = Order::Lend(to.clone());
+            worker.send(order).ok().context("a worker is gone")?;
+        }
+        drop(to);
+        let mut listeners = Vec::new();
+        while let Ok(socket) = lent.recv_timeout(TAKEN_WITHIN) {
+            let (id, socket) = socket.context("a listening socket")?;
+            let mut known = present.assembly.listeners.iter();
+            let listener = known.find(|listener| listener.id == id);
+            listeners.extend(listener.map(|own| (own.config.name.clone(), socket)));
+        }
+        let admin = present
+            .admin
+            .as_ref()
+            .map(|socket| socket.as_fd().try_clone_to_owned());
+        let admin = admin.transpose().context("the admin listener's socket")?;
+        Ok(Lent { listeners, admin })
+    }
+
+    /// Another process has taken over; it saves what is learnt from now on.
+    pub(crate) fn leave_saving(&self) {
+        if let Some(present) = self.lock().as_ref() {
+            present.keeper.leave_saving();
+        }
+    }
+
     /// Has the access log's file opened anew before the next line.
     pub(crate) fn reopen_log(&self) {
         if let Some(log) = self.lock().as_ref().and_then(|present| present.logs.last()) {
@@ -114,7 +165,8 @@ impl Present {
             .filter(|listener| !known(listener.id))
             .cloned()
             .collect();
-        let sockets = listener::bind_all(&fresh, self.workers.len())?;
+        let mut inherited = Inherited::default();
+        let sockets = listener::bind_all(&fresh, self.workers.len(), &mut inherited)?;
         self.keeper
             .follow(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.
@@ -123,7 +175,11 @@ impl Present {
             .commit(&assembly.config.uplink, &assembly.config.classes);
         let (done, taken) = channel();
         for (worker, sockets) in self.workers.iter().zip(sockets) {
-            let order = Order::new(&assembly, &fresh, sockets, &done);
+            let order = Order::Serve(Serve {
+                assembly: Arc::clone(&assembly),
+                sockets,
+                done: done.clone(),
+            });
             if worker.send(order).is_err() {
                 tracing::error!("a worker is gone");
             }

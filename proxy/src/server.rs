@@ -14,11 +14,12 @@ use crate::access_log;
 use crate::admin;
 use crate::assembly::Assembly;
 use crate::catalogue::Keeper;
-use crate::listener::{self, bind};
+use crate::handover::Inherited;
+use crate::listener::{self, ListenerState, bind};
 use crate::metrics::Metrics;
-use crate::reload::{Present, Reloader, Reloads};
-use crate::stats::WorkerStats;
-use crate::worker::{Order, Seed, Stage};
+use crate::reload::{Lent, Present, Reloader, Reloads};
+use crate::stats::{Heartbeat, WorkerStats};
+use crate::worker::{Seed, Serve, Stage};
 
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
 /// end, which [`Control::drain`] or [`Control::cut`] brings about.
@@ -37,6 +38,7 @@ pub struct Control {
     stage: Arc<watch::Sender<Stage>>,
     reloader: Arc<Reloader>,
     reloads: Arc<Reloads>,
+    workers: Arc<[Arc<WorkerStats>]>,
 }
 
 impl Control {
@@ -46,6 +48,23 @@ impl Control {
             let begins = *stage == Stage::Serving;
             if begins {
                 *stage = Stage::Draining;
+            }
+            begins
+        });
+    }
+
+    /// The listening sockets, for a process that is to replace this one.
+    pub(crate) fn lend(&self) -> anyhow::Result<Lent> {
+        self.reloader.lend()
+    }
+
+    /// Another process has taken over: drains.
+    pub(crate) fn replaced(&self) {
+        self.reloader.leave_saving();
+        self.stage.send_if_modified(|stage| {
+            let begins = *stage < Stage::Replaced;
+            if begins {
+                *stage = Stage::Replaced;
             }
             begins
         });
@@ -75,6 +94,11 @@ impl Control {
         outcome
     }
 
+    /// Whether the workers are alive, for whoever asks again and again.
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
+        Heartbeat::new(Arc::clone(&self.workers))
+    }
+
     /// A configuration was to be served by and could not be read: for the
     /// metrics and the admin listener.
     pub fn note_unreadable(&self, error: &str) {
@@ -90,6 +114,15 @@ impl Server {
     /// A socket that cannot be bound, a log that cannot be opened, a thread
     /// that cannot be started: with the address or path concerned.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
+        Self::start_with(config, &mut Inherited::default())
+    }
+
+    /// The same, on sockets that are there already as far as they are wanted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`].
+    pub fn start_with(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
         let stage = Arc::new(watch::channel(Stage::Serving).0);
         let (log, writer) = config
             .access_log
@@ -98,14 +131,27 @@ impl Server {
             .transpose()?
             .unzip();
         let assembly = Arc::new(Assembly::new(config, log)?);
-        let sockets = listener::bind_all(&assembly.listeners, assembly.stats.len())?;
-        let addresses = sockets[0].iter().map(TcpListener::local_addr);
+        let count = assembly.stats.len();
+        let sockets = listener::bind_all(&assembly.listeners, count, inherited)?;
+        let address = |listener: &Arc<ListenerState>| {
+            let mut bound = sockets.iter().flatten();
+            let own = bound.find(|(id, _)| *id == listener.id);
+            own.context("a listener has a socket")?
+                .1
+                .local_addr()
+                .context("its address")
+        };
+        let addresses = assembly.listeners.iter().map(address);
         let addresses = addresses.collect::<Result<_, _>>()?;
-        let admin_socket = config.admin.as_ref().map(|admin| {
-            bind(admin.address, false)
-                .with_context(|| format!("cannot listen on {} (admin)", admin.address))
-        });
-        let admin_socket = admin_socket.transpose()?;
+        let admin_socket = match (&config.admin, inherited.take_admin()) {
+            (None, _) => None,
+            (Some(_), Some(socket)) => Some(socket),
+            (Some(admin), None) => {
+                let bound = bind(admin.address, false);
+                let address = admin.address;
+                Some(bound.with_context(|| format!("cannot listen on {address} (admin)"))?)
+            }
+        };
         let reclaim = Arc::default();
         let (mut workers, mut stats, mut orders) = (Vec::new(), Vec::new(), Vec::new());
         for (index, sockets) in sockets.into_iter().enumerate() {
@@ -117,7 +163,11 @@ impl Server {
                 index,
                 stats: counters,
                 reclaim: Arc::clone(&reclaim),
-                order: Order::new(&assembly, &assembly.listeners, sockets, &channel().0),
+                first: Serve {
+                    assembly: Arc::clone(&assembly),
+                    sockets,
+                    done: channel().0,
+                },
                 orders: receiver,
                 stage: stage.subscribe(),
             };
@@ -129,12 +179,17 @@ impl Server {
             );
         }
         let reloads = Arc::new(Reloads::default());
+        let counters = Arc::from(stats.as_slice());
         let metrics = Arc::new(Metrics::new(stats, &reloads, &assembly));
         let reloader = Reloader::new(Present {
             keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
             assembly,
             workers: orders,
             metrics: Arc::clone(&metrics),
+            admin: admin_socket
+                .as_ref()
+                .map(TcpListener::try_clone)
+                .transpose()?,
             logs: writer.into_iter().collect(),
         });
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
@@ -154,6 +209,7 @@ impl Server {
                 stage,
                 reloader,
                 reloads,
+                workers: counters,
             },
             workers,
             admin_thread,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sprat_config::resolved::{Class, Cluster, Config, EndpointAddress};
 
@@ -234,6 +234,45 @@ pub(crate) struct WorkerStats {
     pub(crate) slowdowns: [Histogram; 5],
     /// Look-ups of sizes.
     pub(crate) catalogue: LayerStats,
+    /// Rounds of its housekeeping, one a second.
+    pub(crate) rounds: Counter,
+}
+
+/// Whether the workers' event loops go on.
+pub(crate) struct Heartbeat {
+    workers: Arc<[Arc<WorkerStats>]>,
+    /// By worker: its rounds when they last went on, and since when they have
+    /// not.
+    seen: Vec<(u64, Instant)>,
+}
+
+impl Heartbeat {
+    /// A worker that is busy is late; one that is as late as this is stuck.
+    const LATEST: Duration = Duration::from_secs(3);
+
+    pub(crate) fn new(workers: Arc<[Arc<WorkerStats>]>) -> Self {
+        let now = Instant::now();
+        let seen = workers.iter().map(|worker| (worker.rounds.get(), now));
+        Self {
+            seen: seen.collect(),
+            workers,
+        }
+    }
+
+    /// Whether every worker has gone on lately.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let now = Instant::now();
+        let each = self.workers.iter().zip(&mut self.seen);
+        let mut all = true;
+        for (worker, (rounds, at)) in each {
+            let present = worker.rounds.get();
+            if std::mem::replace(rounds, present) != present {
+                *at = now;
+            }
+            all &= now.duration_since(*at) < Self::LATEST;
+        }
+        all
+    }
 }
 
 impl WorkerStats {

@@ -2,7 +2,8 @@
 //! the connections that it accepts.
 
 use std::cell::RefCell;
-use std::net::TcpListener as StdListener;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -20,7 +21,7 @@ use crate::assembly::Assembly;
 use crate::connection::Connection;
 use crate::error::Reason;
 use crate::generation::Generation;
-use crate::listener::ListenerState;
+use crate::listener::Bound;
 use crate::stats::WorkerStats;
 use crate::uplink::{Granting, Uplink};
 
@@ -37,35 +38,30 @@ pub(crate) enum Stage {
     Serving,
     /// -> asked to stop: no new connections, open requests go on.
     Draining,
+    /// -> another process has taken over: the same, and the admin listener is
+    /// the other's.
+    Replaced,
     /// -> asked again, or the bound passed: everything ends now.
     Cut,
 }
 
-/// What a worker is told to serve from now on.
-pub(crate) struct Order {
-    /// What all workers share.
-    assembly: Arc<Assembly>,
-    /// Sockets of listeners that are new, by [`ListenerState::id`].
-    sockets: Vec<(u64, StdListener)>,
-    /// Gone: it is done.
-    done: Sender<()>,
+/// What a worker is told.
+pub(crate) enum Order {
+    /// To serve by this from now on.
+    Serve(Serve),
+    /// To hand its listening sockets over, each with its
+    /// [`ListenerState::id`](crate::listener::ListenerState::id).
+    Lend(Sender<io::Result<(u64, OwnedFd)>>),
 }
 
-impl Order {
-    /// With sockets for these listeners; `done` is gone when it is done.
-    pub(crate) fn new(
-        assembly: &Arc<Assembly>,
-        fresh: &[Arc<ListenerState>],
-        sockets: Vec<StdListener>,
-        done: &Sender<()>,
-    ) -> Self {
-        let ids = fresh.iter().map(|listener| listener.id);
-        Self {
-            assembly: Arc::clone(assembly),
-            sockets: ids.zip(sockets).collect(),
-            done: done.clone(),
-        }
-    }
+/// What a worker is to serve.
+pub(crate) struct Serve {
+    /// What all workers share.
+    pub(crate) assembly: Arc<Assembly>,
+    /// Sockets of listeners that are new.
+    pub(crate) sockets: Vec<Bound>,
+    /// Gone: it is done.
+    pub(crate) done: Sender<()>,
 }
 
 /// One thread's part of the server.
@@ -93,7 +89,7 @@ pub(crate) struct Seed {
     /// Shared by all workers.
     pub(crate) reclaim: Arc<Notify>,
     /// What it serves first.
-    pub(crate) order: Order,
+    pub(crate) first: Serve,
     /// What it is told later.
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     /// When it ends.
@@ -117,8 +113,8 @@ impl Seed {
 
     async fn serve(mut self) -> anyhow::Result<()> {
         // On the event loop, which the uplink's timer joins.
-        let uplink = Uplink::new(&self.order.assembly.uplink)?;
-        let assembly = &self.order.assembly;
+        let uplink = Uplink::new(&self.first.assembly.uplink)?;
+        let assembly = &self.first.assembly;
         let generation = Generation::new(assembly, self.index, uplink, &self.reclaim, None);
         let worker = Rc::new(Worker {
             index: self.index,
@@ -132,14 +128,17 @@ impl Seed {
         let granting = worker.generation().uplink.start();
         worker.granting.borrow_mut().push(granting);
         let mut acceptors = Vec::new();
-        worker.listen(&mut acceptors, self.order).await?;
+        worker.listen(&mut acceptors, self.first).await?;
         let reaper = spawn_local(reap(Rc::clone(&worker)));
         loop {
             tokio::select! {
                 biased;
                 // An error means that the server is gone: the same as a cut.
                 _ = self.stage.wait_for(|stage| *stage >= Stage::Draining) => break,
-                Some(order) = self.orders.recv() => worker.obey(&mut acceptors, order).await,
+                Some(order) = self.orders.recv() => match order {
+                    Order::Serve(serve) => worker.obey(&mut acceptors, serve).await,
+                    Order::Lend(to) => lend(&acceptors, &to),
+                },
             }
         }
         for acceptor in acceptors {
@@ -161,7 +160,7 @@ impl Worker {
     }
 
     /// Serves by another configuration from now on.
-    async fn obey(self: &Rc<Self>, acceptors: &mut Vec<Acceptor>, order: Order) {
+    async fn obey(self: &Rc<Self>, acceptors: &mut Vec<Acceptor>, order: Serve) {
         let before = self.generation();
         let uplink = self.uplink(&order.assembly, &before.uplink);
         let (index, reclaim) = (self.index, &self.reclaim);
@@ -197,7 +196,7 @@ impl Worker {
     async fn listen(
         self: &Rc<Self>,
         acceptors: &mut Vec<Acceptor>,
-        order: Order,
+        order: Serve,
     ) -> anyhow::Result<()> {
         let _done = order.done;
         let listeners = &order.assembly.listeners;
@@ -255,11 +254,19 @@ impl Worker {
     }
 }
 
+/// Hands the sockets over; a receiver that is gone has given up.
+fn lend(acceptors: &[Acceptor], to: &Sender<io::Result<(u64, OwnedFd)>>) {
+    for acceptor in acceptors {
+        let _ = to.send(acceptor.lend().map(|socket| (acceptor.id(), socket)));
+    }
+}
+
 async fn reap(worker: Rc<Worker>) {
     let mut ticks = interval(REAP_INTERVAL);
     loop {
         tokio::select! {
             _ = ticks.tick() => {
+                worker.stats.rounds.increment();
                 let now = Instant::now();
                 let generation = worker.generation();
                 generation.upstreams.iter().for_each(|upstream| upstream.reap(now));

@@ -2,6 +2,7 @@
 //! changes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -16,6 +17,8 @@ use super::{Catalogue, lock};
 pub(crate) struct Keeper {
     /// What is saved.
     present: Arc<ArcSwap<Catalogue>>,
+    /// Whether it is.
+    saves: Arc<AtomicBool>,
     tasks: Vec<(What, Background)>,
 }
 
@@ -53,6 +56,7 @@ impl Keeper {
     ) -> anyhow::Result<Self> {
         let mut keeper = Self {
             present: Arc::new(ArcSwap::new(Arc::clone(catalogue))),
+            saves: Arc::new(AtomicBool::new(true)),
             tasks: Vec::new(),
         };
         keeper.follow(catalogue, config)?;
@@ -102,17 +106,35 @@ impl Keeper {
                 Some(Background::start(interval, look, || {}))
             }
             What::Snapshot(config::Snapshot { path, interval }) => {
-                let (present, last) = (Arc::clone(&self.present), Arc::clone(&self.present));
-                let (path, last_path) = (path.clone(), path.clone());
-                let save = move || present.load().save_or_complain(&path);
-                let end = move || last.load().save_or_complain(&last_path);
-                Some(Background::start(*interval, save, end))
+                let (present, saves) = (Arc::clone(&self.present), Arc::clone(&self.saves));
+                let path = path.clone();
+                let save = Arc::new(move || {
+                    if saves.load(Relaxed) {
+                        present.load().save_or_complain(&path);
+                    }
+                });
+                let last = Arc::clone(&save);
+                Some(Background::start(*interval, move || save(), move || last()))
             }
             What::Store(_) => lock(&catalogue.store_thread).take().map(Ok),
         };
         let begun = begun.transpose();
         let thread = begun.context("cannot start a thread of the catalogue")?;
         Ok(thread.map(|thread| (what.clone(), thread)))
+    }
+
+    /// Saves what was learnt, if it is to be.
+    pub(crate) fn save(&self) {
+        for (what, _) in &self.tasks {
+            if let What::Snapshot(snapshot) = what {
+                self.present.load().save_or_complain(&snapshot.path);
+            }
+        }
+    }
+
+    /// Another process saves from now on, to the same file.
+    pub(crate) fn leave_saving(&self) {
+        self.saves.store(false, Relaxed);
     }
 
     /// Ends them all; what was learnt is saved.

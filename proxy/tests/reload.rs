@@ -41,9 +41,11 @@ fn free_address() -> std::net::SocketAddr {
 #[test]
 fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own() {
     let (go, gone) = channel::<()>();
+    let (enter, entered) = channel::<()>();
     let gone = std::sync::Mutex::new(gone);
     let slow = Origin::http(move |request| {
         if request.start.contains("/slow") {
+            enter.send(()).unwrap();
             gone.lock().unwrap().recv().unwrap();
         }
         ok("old")
@@ -55,7 +57,7 @@ fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own
     assert_eq!(kept.ask(get("/")).text(), "old");
     let mut busy = proxy.connect();
     busy.send(get("/slow"));
-    proxy.wait_metric(&["sprat_open_requests"], 1.0);
+    entered.recv_timeout(PATIENCE).unwrap();
     let mut after = before.clone();
     with_cluster(&mut after, |cluster| {
         cluster.endpoints = vec![endpoint(fast.address)];

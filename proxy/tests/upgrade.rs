@@ -52,9 +52,11 @@ impl Drop for Successor {
 #[test]
 fn another_process_takes_over_without_a_connection_refused() {
     let (go, gone) = channel::<()>();
+    let (enter, entered) = channel::<()>();
     let gone = Mutex::new(gone);
     let origin = Origin::http(move |request| {
         if request.start.contains("/slow") {
+            enter.send(()).unwrap();
             gone.lock().unwrap().recv().unwrap();
         }
         ok("fine")
@@ -70,6 +72,7 @@ fn another_process_takes_over_without_a_connection_refused() {
     assert_eq!(process_in(&pid_file), first);
     let mut busy = Peer::connect(running.address);
     busy.send(get("/slow"));
+    entered.recv_timeout(PATIENCE).unwrap();
     // One that cannot start leaves all as it is.
     let good = std::fs::read_to_string(&configuration).unwrap();
     std::fs::write(&configuration, "version: 2\n").unwrap();

@@ -263,13 +263,17 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
             if let Some(reason) = connection.cut.get() {
                 return Poll::Ready(End::Cut(reason));
             }
-            if connection.draining.get() {
+            let shuts_down = connection.may_shut_down();
+            if shuts_down {
                 Pin::new(&mut http).graceful_shutdown();
             }
             match Pin::new(&mut http).poll(cx) {
                 Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
                 Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
                 Poll::Pending => connection.settle(),
+            }
+            if connection.may_shut_down() != shuts_down {
+                continue;
             }
             if !rearm(&connection, sleep.as_mut(), &mut armed, cx) {
                 return Poll::Pending;

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,9 @@ bench-envoy: ## What the filters cost Envoy: throughput, CPU time, idle
 soak-envoy: ## Half a million requests of every kind through each filter
 	@scripts/setup-run.sh
 	@scripts/soak-envoy.sh
+
+check-kubernetes: ## Hold config/kubernetes against the published schemas (Go, pip)
+	@scripts/check-kubernetes.sh
 
 schema: ## Write the configuration's JSON Schema
 	UPDATE=1 cargo test --locked -p sprat-config --test schema

@@ -19,7 +19,7 @@ file=config/envoy/$CONFIG.yaml
 need curl curl
 kind=wasm
 if grep -q dynamic_modules "$file"; then kind=module; fi
-port=$(sed -n 's/.*0\.0\.0\.0, port_value: \([0-9]*\).*/\1/p' "$file")
+port=$(sed -n '/0\.0\.0\.0, port_value: [1-9]/ { s/.*port_value: \([0-9]*\).*/\1/p; q; }' "$file")
 origin_pid='' envoy_pid='' work=$(mktemp -d)
 
 stop_all() {

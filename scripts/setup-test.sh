@@ -32,7 +32,7 @@ done
 
 # The core is built for wasm32 too; scripts/wasm.sh has another way where this
 # one is closed.
-if has rustup && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
+if has rustup && ! rustup target list --installed | grep -x wasm32-unknown-unknown >/dev/null; then
     retry rustup target add wasm32-unknown-unknown >/dev/null 2>&1 || true
 fi
 

@@ -6,7 +6,7 @@
 # environment changes it:
 #
 #   REQUESTS=500000 FILTERS="module wasm" WORKERS=2 LIMITS="1048576 65536" SEED=7
-#   UPSTREAM=http1 (or http2) RATE=2gbit CLIENTS=64 RESULTS=results/soak-envoy
+#   UPSTREAM=http1 (or http2) RATE=2gbit CLIENTS=64 DEADLINE=60s RESULTS=results/soak-envoy
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
@@ -20,6 +20,8 @@ SEED=${SEED:-7}
 UPSTREAM=${UPSTREAM:-http1}
 RATE=${RATE:-2gbit}
 CLIENTS=${CLIENTS:-64}
+# A request without an end after this long is stuck.
+DEADLINE=${DEADLINE:-60s}
 RESULTS=${RESULTS:-results/soak-envoy}
 LISTEN=127.0.0.1:9408
 ADMIN=127.0.0.1:9409
@@ -38,7 +40,7 @@ mkdir -p "$RESULTS"
 filter_config() {
     case $1 in
         module) printf '{"uplink": {"rate": "%s"}}' "$RATE" ;;
-        wasm) printf '{"uplink": {"rate": "%s"}, "clusters": {"farm": {"pools": ["farm"], "max_requests": 48, "wait_queue": {"max_requests": 10000, "timeout": "60s"}}}}' "$RATE" ;;
+        wasm) printf '{"uplink": {"rate": "%s"}, "clusters": {"farm": {"pools": ["farm"], "max_requests": 48, "wait_queue": {"max_requests": 10000, "timeout": "%s"}}}}' "$RATE" "$DEADLINE" ;;
     esac
 }
 
@@ -89,7 +91,7 @@ for filter in $FILTERS; do
         start_process sampler sample "$RESULTS/$name-memory.csv"
         result=ok
         "$target/sprat-loadgen" soak --target "http://$LISTEN" --requests "$REQUESTS" --seed "$SEED" \
-            --clients "$CLIENTS" --retries 2>&1 | tee "$RESULTS/$name.txt" || result=wrong
+            --clients "$CLIENTS" --deadline "$DEADLINE" --retries 2>&1 | tee "$RESULTS/$name.txt" || result=wrong
         kill -0 "${pid_of[envoy]}" 2>/dev/null || { result=crashed; cat "$work/envoy.log" >&2; }
         left=unknown
         if [ "$result" != crashed ]; then

@@ -6,6 +6,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod tls;
 
 use std::borrow::Cow;
 
@@ -27,6 +28,7 @@ pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
+pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -117,6 +119,8 @@ record! {
         default("60s") stream_idle_timeout: Timeout,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Speak TLS.
+        default("off") tls: Or<Off, ListenerTls>,
     }
 
     /// What the backend is told about the client.

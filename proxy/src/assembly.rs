@@ -15,6 +15,7 @@ use crate::catalogue::Catalogue;
 use crate::listener::ListenerState;
 use crate::routing::{self, Route};
 use crate::stats::NamedStats;
+use crate::tls::ListenerTls;
 use crate::uplink::SharedUplink;
 use crate::upstream::SharedCluster;
 
@@ -103,6 +104,14 @@ impl Assembly {
     }
 }
 
+impl Assembly {
+    /// Of those listeners that have it.
+    pub(crate) fn tls(&self) -> Vec<Arc<ListenerTls>> {
+        let all = self.listeners.iter();
+        all.filter_map(|listener| listener.tls.clone()).collect()
+    }
+}
+
 /// What a configuration's listeners become. One on the same address keeps its
 /// sockets and the count of its connections.
 fn listeners(
@@ -116,7 +125,7 @@ fn listeners(
             Some(own) => own.changed(listener),
             None => {
                 let id = NEXT_LISTENER.fetch_add(1, Relaxed);
-                ListenerState::new(listener, id, Arc::default())
+                ListenerState::new(listener, id, ListenerTls::of(listener)?, Arc::default())
             }
         }
     };

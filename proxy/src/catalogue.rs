@@ -5,7 +5,6 @@
 //! files and the sockets.
 
 mod asked;
-mod background;
 pub(crate) mod command;
 mod document_root;
 mod dump;
@@ -28,7 +27,6 @@ use sprat_config::resolved as config;
 use sprat_scheduler::catalogue::{Estimator, KeyHasher};
 
 pub(crate) use asked::{Asked, Destination, Lesson};
-use background::Background;
 use document_root::DocumentRoot;
 pub(crate) use dump::Dump;
 pub(crate) use keeper::Keeper;
@@ -41,6 +39,8 @@ pub(crate) use probe::Prober;
 use probe::RouteProbes;
 use renew::{hasher, new_estimator, start_store};
 use store::Store;
+
+use crate::background::Background;
 
 /// What is known of sizes, shared by all workers.
 #[derive(Debug)]

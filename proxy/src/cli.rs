@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sprat_config::Config;
+use sprat_config::{Config, Loaded};
 use tracing::level_filters::LevelFilter;
 
 use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::link;
 use crate::operate::Operator;
+use crate::tls;
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
@@ -115,21 +116,33 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    load_for(file, std::io::stderr().is_terminal())
+    show(file, std::io::stderr().is_terminal(), |_| ())
 }
 
-/// The same, for readers who see colours or who do not.
-pub(crate) fn load_for(file: &Path, colour: bool) -> anyhow::Result<Config> {
-    let loaded = sprat_config::load(file, &sprat_config::process_env)
+/// Reads a configuration, looks closer at it with `look`, and shows what is
+/// doubtful.
+fn show(file: &Path, colour: bool, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
+    let mut loaded = sprat_config::load(file, &sprat_config::process_env)
         .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
+    look(&mut loaded);
+    if loaded.warnings.has_errors() {
+        anyhow::bail!(loaded.warnings.render(colour));
+    }
     if !loaded.warnings.is_empty() {
         complain(&loaded.warnings.render(colour));
     }
     Ok(loaded.config)
 }
 
+/// The same, with the files that it names for TLS.
+pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<Config> {
+    show(file, colour, |loaded| {
+        tls::inspect(&loaded.config, &mut loaded.warnings);
+    })
+}
+
 fn check(file: &Path) -> anyhow::Result<()> {
-    load(file)?;
+    load_with_files(file, std::io::stderr().is_terminal())?;
     print(&format!("{}: ok", file.display()));
     Ok(())
 }

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use sprat_config::classify::Certificate;
 use tokio::net::TcpStream;
 use tokio::time::sleep_until;
 
@@ -35,7 +36,8 @@ use crate::framing::RequestWatch;
 use crate::handler;
 use crate::listener::ListenerState;
 use crate::record::Record;
-use crate::uplink::{Io, Outlet, SocketGauge};
+use crate::tls::{self, Secured};
+use crate::uplink::{Io, Outlet, Socket, SocketGauge};
 use crate::worker::Worker;
 
 /// What a connection is waiting for.
@@ -82,6 +84,8 @@ pub(crate) struct Connection {
     pub(crate) dscp: Option<u8>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
+    /// What the TLS handshake came to.
+    secured: OnceCell<Box<Secured>>,
     /// The request in progress.
     only: StreamState,
     watch: RefCell<RequestWatch>,
@@ -115,6 +119,7 @@ impl Connection {
             peer_text: OnceCell::new(),
             dscp,
             outlet,
+            secured: OnceCell::new(),
             only: StreamState::new(
                 now,
                 Phase::Head {
@@ -147,6 +152,27 @@ impl Connection {
         &self.outlet
     }
 
+    /// What its TLS handshake came to; none in plain text.
+    pub(crate) fn secured(&self) -> Option<&Secured> {
+        self.secured.get().map(|secured| &**secured)
+    }
+
+    /// The certificate that the client has shown, for rules about classes.
+    pub(crate) fn certificate(&self) -> Option<Certificate<'_>> {
+        let peer = self.secured()?.peer.as_ref()?;
+        Some(peer.as_certificate())
+    }
+
+    /// The TLS handshake is through; HTTP begins.
+    pub(crate) fn secure(&self, secured: Secured) {
+        // There is one handshake.
+        let _ = self.secured.set(Box::new(secured));
+        self.only.phase.set(Phase::Head {
+            since: Instant::now(),
+            begun: false,
+        });
+    }
+
     /// What it puts on the uplink, if that is paced.
     pub(crate) fn gauge(&self) -> Option<&Rc<SocketGauge>> {
         match &self.outlet {
@@ -176,11 +202,20 @@ impl Connection {
         self.watch.borrow_mut().read(bytes);
     }
 
-    /// Of `offered` bytes so many have just been taken by the socket.
-    pub(crate) fn on_written(&self, bytes: usize, offered: usize) {
+    /// So many bytes have just been taken by the socket.
+    pub(crate) fn on_written(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
         self.write_blocked_since.set(None);
-        if bytes == offered && self.holding_back.take() {
+    }
+
+    /// The socket has taken all that was offered.
+    pub(crate) fn on_flushed(&self) {
+        match &self.outlet {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => gauge.flushed(),
+            Outlet::Marked(mark) => mark.flushed(),
+        }
+        if self.holding_back.take() {
             self.wake();
         }
     }
@@ -211,11 +246,34 @@ impl Connection {
         self.wake();
     }
 
+    /// Why it is being cut, if it is.
+    pub(crate) fn cut_reason(&self) -> Option<Reason> {
+        self.cut.get()
+    }
+
     /// Has the connection's task look at it again.
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Has [`Connection::wake`] wake this task.
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Whether it drains, and does not owe its first request an answer: a
+    /// client that has just been accepted has not been told to go elsewhere.
+    fn may_shut_down(&self) -> bool {
+        let is_new = matches!(self.only.phase.get(), Phase::Head { .. });
+        self.draining.get() && !is_new
     }
 
     /// Completes the response whose last byte the socket has taken.
@@ -244,7 +302,15 @@ enum End {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
-    let io = TokioIo::new(Io::new(stream, Rc::clone(&connection)));
+    let io = match &connection.listener.tls {
+        None => Io::plain(Socket::new(stream, Rc::clone(&connection))),
+        // Boxed: a connection does not carry a handshake's room.
+        Some(tls) => match Box::pin(tls::accept(&connection, tls, stream)).await {
+            Some(io) => io,
+            None => return,
+        },
+    };
+    let io = TokioIo::new(io);
     let service = service_fn({
         let connection = Rc::clone(&connection);
         move |request| {
@@ -258,7 +324,7 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
     let mut sleep = pin!(sleep_until(first.into()));
     let mut armed = false;
     let end = poll_fn(|cx| {
-        register(&connection, cx);
+        connection.register(cx);
         loop {
             if let Some(reason) = connection.cut.get() {
                 return Poll::Ready(End::Cut(reason));
@@ -291,14 +357,4 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
     let parts = http.into_parts();
     // Boxed: an idle connection does not carry the room that its end needs.
     Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
-}
-
-fn register(connection: &Connection, cx: &Context<'_>) {
-    let mut waker = connection.waker.borrow_mut();
-    if !waker
-        .as_ref()
-        .is_some_and(|waker| waker.will_wake(cx.waker()))
-    {
-        *waker = Some(cx.waker().clone());
-    }
 }

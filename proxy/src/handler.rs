@@ -284,6 +284,7 @@ fn classify(
     let asked = Asked {
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,
+        certificate: connection.certificate(),
         host,
         path: parts.uri.path(),
         method: parts.method.as_str(),
@@ -319,6 +320,7 @@ fn plan_head(
         text: connection.peer_text(),
         host: asked.as_ref(),
         version: parts.version,
+        secure: connection.secured().is_some(),
     };
     let forwarder = &connection.listener.forwarder;
     forwarder.add(&mut parts.headers, &client);

@@ -12,6 +12,7 @@ use sprat_config::resolved::Listener;
 
 use crate::handover::Inherited;
 use crate::headers::Forwarder;
+use crate::tls::ListenerTls;
 
 /// Connections that the kernel holds for a worker that has not accepted them.
 const BACKLOG: i32 = 4096;
@@ -27,6 +28,8 @@ pub(crate) struct ListenerState {
     pub(crate) config: Listener,
     /// Tells backends about its clients.
     pub(crate) forwarder: Forwarder,
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ListenerTls>>,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
     /// Connections open over all workers.
@@ -42,6 +45,7 @@ impl ListenerState {
     pub(crate) fn new(
         config: &Listener,
         id: u64,
+        tls: Option<Arc<ListenerTls>>,
         open: Arc<AtomicUsize>,
     ) -> anyhow::Result<Arc<Self>> {
         let mut http = http1::Builder::new();
@@ -55,6 +59,7 @@ impl ListenerState {
             id,
             forwarder: Forwarder::new(&config.forwarding)?,
             config: config.clone(),
+            tls,
             http,
             open,
         }))
@@ -64,9 +69,14 @@ impl ListenerState {
     ///
     /// # Errors
     ///
-    /// As [`ListenerState::new`].
+    /// As [`ListenerState::new`], or a file for TLS that cannot be used.
     pub(crate) fn changed(&self, config: &Listener) -> anyhow::Result<Arc<Self>> {
-        Self::new(config, self.id, Arc::clone(&self.open))
+        let own = &self.config;
+        let tls = match own.tls == config.tls && own.name == config.name {
+            true => self.tls.clone(),
+            false => ListenerTls::of(config)?,
+        };
+        Self::new(config, self.id, tls, Arc::clone(&self.open))
     }
 
     /// Room for one more connection; none if there are as many as may be.

@@ -23,6 +23,7 @@ use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, NamedStats,
     SIZE_CLASSES, SLOWDOWN_BOUNDS, WorkerStats,
 };
+use crate::tls::TlsView;
 use crate::uplink::{SharedUplink, UplinkView};
 use crate::upstream::{Shared, SharedStation};
 
@@ -108,6 +109,10 @@ impl Present {
         let names: Vec<String> = names.collect();
         let mut registry = Registry::with_prefix("sprat");
         let catalogue = Arc::new(CatalogueView::new(catalogue, workers));
+        let tls = assembly.tls();
+        if !tls.is_empty() {
+            registry.register_collector(Box::new(TlsView::new(workers, tls)));
+        }
         registry.register_collector(Box::new(View {
             clusters: clusters.collect(),
             classes: names.clone(),

@@ -90,7 +90,7 @@ impl Operator {
     fn read(&mut self, colour: bool) -> anyhow::Result<Config> {
         // Before it is read: a change meanwhile is seen the next time.
         self.seen = Stamp::of(&self.file).ok();
-        let mut config = cli::load_for(&self.file, colour)?;
+        let mut config = cli::load_with_files(&self.file, colour)?;
         if let Some(workers) = self.workers {
             config.runtime.workers = usize::from(workers);
         }

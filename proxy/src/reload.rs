@@ -18,10 +18,12 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log;
 use crate::assembly::Assembly;
+use crate::background::Background;
 use crate::catalogue::Keeper;
 use crate::handover::Inherited;
 use crate::listener;
 use crate::metrics::Metrics;
+use crate::tls;
 use crate::worker::{Order, Serve};
 
 pub(crate) use status::Reloads;
@@ -46,6 +48,8 @@ pub(crate) struct Present {
     pub(crate) workers: Vec<UnboundedSender<Order>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) keeper: Keeper,
+    /// Looks at the files for TLS.
+    pub(crate) tls: Option<Background>,
     /// A second hold on the admin listener's socket.
     pub(crate) admin: Option<TcpListener>,
     /// The log's writers, the present one last: the others end with the last
@@ -145,6 +149,7 @@ impl Reloader {
         drop((present.assembly, present.workers));
         present.logs.into_iter().for_each(access_log::Writer::join);
         present.keeper.join();
+        present.tls.into_iter().for_each(Background::join);
     }
 }
 
@@ -167,6 +172,7 @@ impl Present {
             .collect();
         let mut inherited = Inherited::default();
         let sockets = listener::bind_all(&fresh, self.workers.len(), &mut inherited)?;
+        let tls = tls::watch(&assembly.tls()).context("cannot start a thread")?;
         self.keeper
             .follow(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.
@@ -185,6 +191,9 @@ impl Present {
             }
         }
         self.metrics.follow(&assembly);
+        if let Some(before) = std::mem::replace(&mut self.tls, tls) {
+            before.join();
+        }
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());
         self.logs.extend(writer);

@@ -19,6 +19,7 @@ use crate::listener::{self, ListenerState, bind};
 use crate::metrics::Metrics;
 use crate::reload::{Lent, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
+use crate::tls;
 use crate::worker::{Seed, Serve, Stage};
 
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
@@ -183,6 +184,7 @@ impl Server {
         let metrics = Arc::new(Metrics::new(stats, &reloads, &assembly));
         let reloader = Reloader::new(Present {
             keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
+            tls: tls::watch(&assembly.tls())?,
             assembly,
             workers: orders,
             metrics: Arc::clone(&metrics),

@@ -85,6 +85,7 @@ impl Reader {
         let asked = classify::Asked {
             client: head.client,
             dscp: None,
+            certificate: None,
             host: name,
             path,
             method: head.method,

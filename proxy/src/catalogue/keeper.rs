@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use sprat_config::resolved as config;
 
-use super::background::Background;
 use super::manifest::Manifest;
 use super::store::Store;
 use super::{Catalogue, lock};
+use crate::background::Background;
 
 /// The threads of the catalogue in use.
 pub(crate) struct Keeper {
@@ -103,7 +103,7 @@ impl Keeper {
             What::Manifest(manifest) => {
                 let (interval, watched) = (manifest.config().reload_interval, Arc::clone(manifest));
                 let look = move || watched.reload(false);
-                Some(Background::start(interval, look, || {}))
+                Some(Background::start("catalogue", interval, look, || {}))
             }
             What::Snapshot(config::Snapshot { path, interval }) => {
                 let (present, saves) = (Arc::clone(&self.present), Arc::clone(&self.saves));
@@ -114,7 +114,12 @@ impl Keeper {
                     }
                 });
                 let last = Arc::clone(&save);
-                Some(Background::start(*interval, move || save(), move || last()))
+                Some(Background::start(
+                    "catalogue",
+                    *interval,
+                    move || save(),
+                    move || last(),
+                ))
             }
             What::Store(_) => lock(&catalogue.store_thread).take().map(Ok),
         };

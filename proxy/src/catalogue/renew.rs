@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use sprat_config::resolved as config;
 use sprat_scheduler::catalogue::{Estimator, EstimatorConfig, KeyHasher};
 
-use super::background::Background;
 use super::document_root::DocumentRoot;
 use super::learnt::Learnt;
 use super::manifest::Manifest;
 use super::probe::RouteProbes;
 use super::store::Store;
 use super::{Catalogue, seconds};
+use crate::background::Background;
 use crate::routing;
 
 pub(super) type StartedStore = (Arc<Store>, Background);

@@ -10,12 +10,16 @@ use tokio::time::Sleep;
 use super::{Connection, End, Phase};
 use crate::error::Reason;
 
+/// How long a client that has just been accepted gets to begin, while the
+/// server drains.
+const NEW_WHILE_DRAINING: Duration = Duration::from_secs(1);
+
 impl Connection {
     /// None while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
         let phase = match self.only.phase.get() {
-            Phase::Head { since, .. } => Some(since + listener.header_timeout),
+            Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
             Phase::Idle { since } => Some(since + listener.idle_timeout),
             Phase::Waiting => Some(self.only.wake_at.get()),
             Phase::Responding => None,
@@ -31,6 +35,16 @@ impl Connection {
                 .map(|(bounds, since)| since + bounds.upstream_idle),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// How long a head may take; a client that is new when the server drains
+    /// is sending it already, or does not mean to.
+    fn head_bound(&self, begun: bool) -> Duration {
+        let bound = self.listener.config.header_timeout;
+        match self.draining.get() && !begun {
+            true => bound.min(NEW_WHILE_DRAINING),
+            false => bound,
+        }
     }
 
     /// What has taken too long, if anything has.
@@ -53,7 +67,7 @@ impl Connection {
             }
         }
         match self.only.phase.get() {
-            Phase::Head { since, begun } if past(since, listener.header_timeout) => {
+            Phase::Head { since, begun } if past(since, self.head_bound(begun)) => {
                 Some(if begun { End::HeadTimeout } else { End::Idle })
             }
             Phase::Idle { since } if past(since, listener.idle_timeout) => Some(End::Idle),

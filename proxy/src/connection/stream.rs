@@ -120,6 +120,6 @@ impl Stream {
 
     /// Why it is being cut, if it is.
     pub(crate) fn cut_reason(&self) -> Option<Reason> {
-        self.connection.cut.get()
+        self.connection.cut_reason()
     }
 }

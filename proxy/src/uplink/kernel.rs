@@ -147,11 +147,9 @@ impl SocketMark {
         }
     }
 
-    /// The kernel took `written` of `offered` bytes.
-    pub(crate) fn wrote(&self, written: usize, offered: usize) {
-        if written == offered {
-            self.gate.flushed();
-        }
+    /// The kernel has taken all that was offered.
+    pub(crate) fn flushed(&self) {
+        self.gate.flushed();
     }
 
     /// What comes next has no size yet.

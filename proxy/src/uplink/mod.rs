@@ -34,10 +34,11 @@ use crate::headers::Head;
 use crate::record::Record;
 
 pub(crate) use gauge::SocketGauge;
-pub(crate) use io::Io;
+pub(crate) use io::{Io, Socket};
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
 use link::WorkerLink;
 pub(crate) use metrics::UplinkView;
+pub(crate) use paced::go_ahead;
 use paced::{Paced, head_bytes, pace, send_ahead};
 pub(crate) use shared::SharedUplink;
 

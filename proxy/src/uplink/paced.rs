@@ -69,7 +69,7 @@ where
     let chunked = response.body().size_hint().exact().is_none();
     let framing = if chunked { CHUNK_FRAMING } else { 0 };
     let whole = |bytes: u64| {
-        let frames = bytes.div_ceil(u64::from(gauge.cost().mss));
+        let frames = bytes.div_ceil(gauge.cost().payload_in(1));
         bytes + head + frames * framing
     };
     let whole = match size {
@@ -108,9 +108,15 @@ where
     Ok(Response::from_parts(parts, paced))
 }
 
+/// Has a response of `bytes` go ahead of everything.
+pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+    go_ahead(gauge, class, bytes).await;
+    gauge.retract();
+}
+
 /// Has `bytes` go ahead of everything, or in the ordinary order while the
 /// fast path's guard says so.
-pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
         let flow = Flow::open(gauge.worker(), class, Size::Exact(bytes), gauge.cost());
         // With no room for another flow, what is small goes at once.
@@ -121,7 +127,6 @@ pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64
             }
         }
     }
-    gauge.retract();
     gauge.promise(bytes);
 }
 

@@ -120,7 +120,8 @@ impl Filter {
         }
     }
 
-    /// A part of a response's body has come; `end` if it is the last.
+    /// A part of a response's body has come; `end` if it is the last. True if it
+    /// is to be held, with what was held before.
     pub fn response_body(
         &mut self,
         now: Time,
@@ -128,7 +129,7 @@ impl Filter {
         bytes: u64,
         end: bool,
         host: &mut dyn Host,
-    ) {
+    ) -> bool {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.received += bytes;
         }
@@ -141,6 +142,13 @@ impl Filter {
             release.pump(now, None, host);
         }
         self.gauge_held(host);
+        false
+    }
+
+    /// The trailers of a response have come. True if they are to be held.
+    pub fn response_trailers(&mut self, now: Time, id: StreamId, host: &mut dyn Host) -> bool {
+        self.ended(now, id, host);
+        false
     }
 
     /// A response has come to its end, with trailers or without: its pool is

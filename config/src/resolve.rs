@@ -139,6 +139,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
         header_timeout: time(&raw.request_headers_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
         stream_idle_timeout: time(&raw.stream_idle_timeout)?,
+        max_tunnels: count(&raw.max_tunnels)?,
         forwarding: Forwarding {
             x_forwarded: forwarding.x_forwarded.copied()?.0,
             forwarded: forwarding.forwarded.copied()?.0,

@@ -86,6 +86,9 @@ pub struct Listener {
     /// Without a byte of progress in either direction while a request is open
     /// and the client is the one that keeps it waiting.
     pub stream_idle_timeout: Duration,
+    /// Connections that have switched to another protocol; one over it is
+    /// answered 503.
+    pub max_tunnels: usize,
     /// Forwarding headers.
     pub forwarding: Forwarding,
     /// None for plain text.
@@ -296,6 +299,20 @@ pub struct Route {
     pub document_root: Option<DocumentRoot>,
     /// HEAD requests that ask an endpoint for sizes.
     pub head_probe: Option<HeadProbe>,
+    /// Requests that switch to another protocol; none may, if none.
+    pub upgrade: Option<Upgrade>,
+}
+
+/// Requests that switch to another protocol (RFC 9110 7.8).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upgrade {
+    /// The protocols that may be switched to, in lower case, without a
+    /// version.
+    pub protocols: Vec<String>,
+    /// Without a byte in either direction.
+    pub idle_timeout: Duration,
+    /// Bytes that have been read and not yet written, in each direction.
+    pub buffer_bytes: usize,
 }
 
 /// What a request must look like to take a route.

@@ -121,7 +121,7 @@ async fn accept(
 }
 
 /// The future's output if it has one at once.
-async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         output = future => Some(output),

@@ -12,7 +12,7 @@ use sprat_config::resolved::{Cluster, Config, Listener};
 
 use crate::access_log;
 use crate::catalogue::Catalogue;
-use crate::listener::ListenerState;
+use crate::listener::{ListenerState, Open};
 use crate::routing::{self, Route};
 use crate::stats::NamedStats;
 use crate::tls::ListenerTls;
@@ -125,7 +125,7 @@ fn listeners(
             Some(own) => own.changed(listener),
             None => {
                 let id = NEXT_LISTENER.fetch_add(1, Relaxed);
-                ListenerState::new(listener, id, ListenerTls::of(listener)?, Arc::default())
+                ListenerState::new(listener, id, ListenerTls::of(listener)?, Open::default())
             }
         }
     };

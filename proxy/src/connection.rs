@@ -37,6 +37,7 @@ use crate::handler;
 use crate::listener::ListenerState;
 use crate::record::Record;
 use crate::tls::{self, Secured};
+use crate::tunnel::{self, Tunnel};
 use crate::uplink::{Io, Outlet, Socket, SocketGauge};
 use crate::worker::Worker;
 
@@ -96,6 +97,8 @@ pub(crate) struct Connection {
     /// Responses handed over to hyper whose bytes may not be in the socket
     /// yet.
     finishing: RefCell<Option<Box<Record>>>,
+    /// What the connection is going to be when HTTP ends on it.
+    tunnel: RefCell<Option<Box<Tunnel>>>,
     waker: RefCell<Option<Waker>>,
     draining: Cell<bool>,
     cut: Cell<Option<Reason>>,
@@ -132,6 +135,7 @@ impl Connection {
             holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
+            tunnel: RefCell::new(None),
             waker: RefCell::new(None),
             draining: Cell::new(false),
             cut: Cell::new(None),
@@ -276,6 +280,25 @@ impl Connection {
         self.draining.get() && !is_new
     }
 
+    /// The output of `work`, unless the connection is cut meanwhile.
+    pub(crate) async fn unless_cut<T>(&self, work: impl Future<Output = T>) -> Result<T, Reason> {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.register(cx);
+            match self.cut_reason() {
+                Some(reason) => Poll::Ready(Err(reason)),
+                None => work.as_mut().poll(cx).map(Ok),
+            }
+        })
+        .await
+    }
+
+    /// Switches to another protocol once the response's head is out.
+    pub(crate) fn switch(&self, tunnel: Box<Tunnel>) {
+        self.watch.borrow_mut().stop();
+        self.tunnel.replace(Some(tunnel));
+    }
+
     /// Completes the response whose last byte the socket has taken.
     fn settle(&self) {
         if self.write_blocked_since.get().is_none()
@@ -355,6 +378,11 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
         connection.cut.set(Some(*reason));
     }
     let parts = http.into_parts();
+    if let (End::Closed, Some(tunnel)) = (&end, connection.tunnel.take()) {
+        connection.settle();
+        let (client, early) = (parts.io.into_inner(), parts.read_buf);
+        return Box::pin(tunnel::run(&connection, client, early, *tunnel)).await;
+    }
     // Boxed: an idle connection does not carry the room that its end needs.
     Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
 }

@@ -3,6 +3,7 @@
 
 mod check;
 mod exchange;
+mod upgrade;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use sprat_scheduler::station::Arrival;
 
 use self::check::{check, content_length, requested_host};
 use self::exchange::Exchange;
+use self::upgrade::Offer;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
 use crate::error::Reason;
@@ -50,6 +52,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);
     match exchange.fetch(&mut record).await {
+        Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            // Boxed: other requests do not carry its room.
+            Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
+        }
         Ok(response) => {
             let known = exchange.plan.known(&response, &mut record).await;
             if let Some(lease) = &record.lease {
@@ -79,6 +85,8 @@ struct Plan<'a> {
     /// Whether the `Host` of the endpoint is to be sent.
     hostless: bool,
     chunked: bool,
+    /// To switch to another protocol.
+    offer: Option<Box<Offer>>,
     /// For the catalogue, if it could know the size.
     asked: Option<Box<catalogue::Asked>>,
     /// Of what affinity goes by.
@@ -130,6 +138,12 @@ impl<'a> Plan<'a> {
         let hash = upstream
             .hash_key()
             .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
+        let offer = Offer::of(stream, route, parts)?;
+        let hostless = asked.is_none() && route.host_rewrite.is_none();
+        let chunked = plan_head(connection, route, parts, asked)?;
+        if let Some(offer) = &offer {
+            offer.add(&mut parts.headers);
+        }
         let plan = Self {
             class: record.class,
             hash,
@@ -139,8 +153,9 @@ impl<'a> Plan<'a> {
             route,
             upstream,
             head_only: parts.method == Method::HEAD,
-            hostless: asked.is_none() && route.host_rewrite.is_none(),
-            chunked: plan_head(connection, route, parts, asked)?,
+            hostless,
+            chunked,
+            offer,
             asked: resource,
         };
         parts.uri = target;

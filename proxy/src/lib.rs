@@ -35,6 +35,7 @@ mod stamp;
 mod stats;
 mod sys;
 mod tls;
+mod tunnel;
 mod uplink;
 mod upload;
 mod upstream;

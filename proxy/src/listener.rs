@@ -32,8 +32,16 @@ pub(crate) struct ListenerState {
     pub(crate) tls: Option<Arc<ListenerTls>>,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
-    /// Connections open over all workers.
-    open: Arc<AtomicUsize>,
+    /// Over all workers.
+    open: Open,
+}
+
+/// What is open of a listener.
+#[derive(Clone, Default)]
+pub(crate) struct Open {
+    connections: Arc<AtomicUsize>,
+    /// Of these, those that have switched to another protocol.
+    tunnels: Arc<AtomicUsize>,
 }
 
 impl ListenerState {
@@ -46,7 +54,7 @@ impl ListenerState {
         config: &Listener,
         id: u64,
         tls: Option<Arc<ListenerTls>>,
-        open: Arc<AtomicUsize>,
+        open: Open,
     ) -> anyhow::Result<Arc<Self>> {
         let mut http = http1::Builder::new();
         // The connection has a timer of its own.
@@ -76,18 +84,29 @@ impl ListenerState {
             true => self.tls.clone(),
             false => ListenerTls::of(config)?,
         };
-        Self::new(config, self.id, tls, Arc::clone(&self.open))
+        Self::new(config, self.id, tls, self.open.clone())
     }
 
     /// Room for one more connection; none if there are as many as may be.
     pub(crate) fn take_place(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.open));
-        (self.open.fetch_add(1, Relaxed) < self.config.max_connections).then_some(place)
+        Place::take(&self.open.connections, self.config.max_connections)
+    }
+
+    /// The same for a connection that switches to another protocol.
+    pub(crate) fn take_tunnel(&self) -> Option<Place> {
+        Place::take(&self.open.tunnels, self.config.max_tunnels)
     }
 }
 
-/// A connection's place among those of its listener; given back when dropped.
+/// A place among those that a listener has; given back when dropped.
 pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(open: &Arc<AtomicUsize>, bound: usize) -> Option<Self> {
+        let place = Self(Arc::clone(open));
+        (open.fetch_add(1, Relaxed) < bound).then_some(place)
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {

@@ -4,6 +4,7 @@
 //! host or a client.
 
 mod classes;
+mod connections;
 
 use std::fmt;
 use std::sync::Arc;
@@ -206,24 +207,6 @@ impl View {
         self.counter(encoder, "response_bytes", help, |w| &w.response_bytes)?;
         let help = "Responses that ended before their end";
         self.counter(encoder, "aborted_responses", help, |w| &w.aborted)
-    }
-
-    fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Client connections accepted";
-        self.counter(encoder, "connections", help, |w| &w.connections)?;
-        let help = "Client connections open";
-        let open = self.sum(|worker| &worker.open_connections);
-        gauge(encoder, "open_connections", help, open)?;
-        let help = "Client connections closed at once because of the listener's bound";
-        self.counter(encoder, "refused_connections", help, |w| {
-            &w.refused_connections
-        })?;
-        let help = "Client connections that could not be accepted";
-        self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
-        let help = "Lines of the access log that found no room";
-        self.counter(encoder, "access_log_dropped_lines", help, |w| {
-            &w.log_lines_dropped
-        })
     }
 
     /// Bad requests, and every other reason why a request failed.

@@ -56,6 +56,9 @@ pub(crate) struct Record {
     pub(crate) lesson: Option<Box<Lesson>>,
     /// Who in the catalogue knew the size, if anyone was asked and did.
     pub(crate) layer: Option<Layer>,
+    /// The connection has switched to another protocol: what follows is no
+    /// response.
+    pub(crate) tunnelled: bool,
     reason: Option<Reason>,
     done: bool,
 }
@@ -120,6 +123,7 @@ impl Record {
             upload: None,
             lesson: None,
             layer: None,
+            tunnelled: false,
             reason: None,
             done: false,
         })
@@ -183,7 +187,9 @@ impl Record {
         let stats = &self.stream.connection.worker.stats;
         let counters = &generation.classes[self.class];
         stats.open_requests.decrement();
-        stats.response_bytes.add(self.bytes);
+        if !self.tunnelled {
+            stats.response_bytes.add(self.bytes);
+        }
         let class = self
             .status
             .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
@@ -199,13 +205,14 @@ impl Record {
                 cluster.endpoints[endpoint].errors[reason.index()].increment();
             }
         }
-        let slowdown = generation.uplink.rate_bits_per_s().map(|rate| {
+        let rate = (generation.uplink.rate_bits_per_s()).filter(|_| !self.tunnelled);
+        let slowdown = rate.map(|rate| {
             let ideal_s = WireCost::ETHERNET_IPV4.bytes(self.bytes) as f64 * 8.0 / rate;
             duration.as_secs_f64() / ideal_s.max(1e-9)
         });
         if aborted {
             stats.aborted.increment();
-        } else {
+        } else if !self.tunnelled {
             stats.observe(self.bytes, duration, slowdown);
             counters.observe(self.bytes, duration);
             if let Some(lesson) = self.lesson.take() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
 pub(crate) use sprat_config::fields::host_without_port;
-use sprat_config::resolved::{Config, PathPattern, RouteMatch};
+use sprat_config::resolved::{Config, PathPattern, RouteMatch, Upgrade};
 
 use crate::upstream::stable_hash;
 
@@ -26,6 +26,8 @@ pub(crate) struct Route {
     prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
+    /// See [`sprat_config::resolved::Route::upgrade`].
+    pub(crate) upgrade: Option<Upgrade>,
 }
 
 /// The routes of a configuration, in order.
@@ -49,6 +51,7 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
                 Some(host) => Some(HeaderValue::from_str(host)?),
                 None => None,
             },
+            upgrade: route.upgrade.clone(),
         })
     };
     config.routes.iter().enumerate().map(route).collect()
@@ -132,6 +135,7 @@ mod tests {
             idle_timeout: Duration::ZERO,
             prefix_rewrite: rewrite.map(str::to_owned),
             host_rewrite: None,
+            upgrade: None,
         }
     }
 

@@ -15,12 +15,12 @@ use crate::admin;
 use crate::assembly::Assembly;
 use crate::catalogue::Keeper;
 use crate::handover::Inherited;
-use crate::listener::{self, ListenerState, bind};
+use crate::listener::{self, Bound, ListenerState, bind};
 use crate::metrics::Metrics;
 use crate::reload::{Lent, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
 use crate::tls;
-use crate::worker::{Seed, Serve, Stage};
+use crate::worker::{Order, Seed, Serve, Stage};
 
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
 /// end, which [`Control::drain`] or [`Control::cut`] brings about.
@@ -134,51 +134,13 @@ impl Server {
         let assembly = Arc::new(Assembly::new(config, log)?);
         let count = assembly.stats.len();
         let sockets = listener::bind_all(&assembly.listeners, count, inherited)?;
-        let address = |listener: &Arc<ListenerState>| {
-            let mut bound = sockets.iter().flatten();
-            let own = bound.find(|(id, _)| *id == listener.id);
-            own.context("a listener has a socket")?
-                .1
-                .local_addr()
-                .context("its address")
-        };
-        let addresses = assembly.listeners.iter().map(address);
-        let addresses = addresses.collect::<Result<_, _>>()?;
-        let admin_socket = match (&config.admin, inherited.take_admin()) {
-            (None, _) => None,
-            (Some(_), Some(socket)) => Some(socket),
-            (Some(admin), None) => {
-                let bound = bind(admin.address, false);
-                let address = admin.address;
-                Some(bound.with_context(|| format!("cannot listen on {address} (admin)"))?)
-            }
-        };
-        let reclaim = Arc::default();
-        let (mut workers, mut stats, mut orders) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, sockets) in sockets.into_iter().enumerate() {
-            let counters = Arc::new(WorkerStats::default());
-            stats.push(Arc::clone(&counters));
-            let (sender, receiver) = mpsc::unbounded_channel();
-            orders.push(sender);
-            let seed = Seed {
-                index,
-                stats: counters,
-                reclaim: Arc::clone(&reclaim),
-                first: Serve {
-                    assembly: Arc::clone(&assembly),
-                    sockets,
-                    done: channel().0,
-                },
-                orders: receiver,
-                stage: stage.subscribe(),
-            };
-            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
-            workers.push(
-                thread
-                    .spawn(|| seed.run())
-                    .context("cannot start a worker")?,
-            );
-        }
+        let addresses = addresses(&assembly.listeners, &sockets)?;
+        let admin_socket = admin_socket(config, inherited)?;
+        let Crew {
+            workers,
+            stats,
+            orders,
+        } = Crew::start(&assembly, sockets, &stage)?;
         let reloads = Arc::new(Reloads::default());
         let counters = Arc::from(stats.as_slice());
         let metrics = Arc::new(Metrics::new(stats, &reloads, &assembly));
@@ -270,6 +232,83 @@ impl Server {
         }
         self.control.reloader.close();
         failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Where listeners stand.
+fn addresses(
+    listeners: &[Arc<ListenerState>],
+    sockets: &[Vec<Bound>],
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let address = |listener: &Arc<ListenerState>| {
+        let mut bound = sockets.iter().flatten();
+        let (_, socket) = bound
+            .find(|(id, _)| *id == listener.id)
+            .context("a listener has a socket")?;
+        Ok(socket.local_addr()?)
+    };
+    listeners.iter().map(address).collect()
+}
+
+/// The admin listener's socket, if there is to be one.
+fn admin_socket(
+    config: &Config,
+    inherited: &mut Inherited,
+) -> anyhow::Result<Option<TcpListener>> {
+    let there = inherited.take_admin();
+    let Some(admin) = &config.admin else {
+        return Ok(None);
+    };
+    if there.is_some() {
+        return Ok(there);
+    }
+    let bound = bind(admin.address, false);
+    let bound = bound.with_context(|| format!("cannot listen on {} (admin)", admin.address))?;
+    Ok(Some(bound))
+}
+
+/// The workers' threads.
+struct Crew {
+    workers: Vec<JoinHandle<anyhow::Result<()>>>,
+    stats: Vec<Arc<WorkerStats>>,
+    orders: Vec<mpsc::UnboundedSender<Order>>,
+}
+
+impl Crew {
+    /// One for each row of sockets.
+    fn start(
+        assembly: &Arc<Assembly>,
+        sockets: Vec<Vec<Bound>>,
+        stage: &watch::Sender<Stage>,
+    ) -> anyhow::Result<Self> {
+        let reclaim = Arc::default();
+        let (mut workers, mut stats, mut orders) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, sockets) in sockets.into_iter().enumerate() {
+            let counters = Arc::new(WorkerStats::default());
+            stats.push(Arc::clone(&counters));
+            let (sender, receiver) = mpsc::unbounded_channel();
+            orders.push(sender);
+            let seed = Seed {
+                index,
+                stats: counters,
+                reclaim: Arc::clone(&reclaim),
+                first: Serve {
+                    assembly: Arc::clone(assembly),
+                    sockets,
+                    done: channel().0,
+                },
+                orders: receiver,
+                stage: stage.subscribe(),
+            };
+            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
+            let started = thread.spawn(|| seed.run());
+            workers.push(started.context("cannot start a worker")?);
+        }
+        Ok(Self {
+            workers,
+            stats,
+            orders,
+        })
     }
 }
 

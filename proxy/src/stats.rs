@@ -237,6 +237,14 @@ pub(crate) struct WorkerStats {
     pub(crate) handshakes: HandshakeStats,
     /// Look-ups of sizes.
     pub(crate) catalogue: LayerStats,
+    /// Connections that have switched to another protocol so far.
+    pub(crate) tunnels: Counter,
+    /// Those that are open (gauge).
+    pub(crate) open_tunnels: Counter,
+    /// Bytes through them, to clients.
+    pub(crate) tunnel_bytes_down: Counter,
+    /// Bytes through them, from clients.
+    pub(crate) tunnel_bytes_up: Counter,
     /// Rounds of its housekeeping, one a second.
     pub(crate) rounds: Counter,
 }

@@ -82,7 +82,7 @@ impl Exchange<'_> {
             let sent = sender.try_send_request(request);
             record.lease = Some(lease);
             match self.wait(record, sent).await? {
-                Ok(response) => return accept(response),
+                Ok(response) => return self.accept(response),
                 Err(mut error) => {
                     let kept = record.lease.take();
                     let again = error.take_message().or(spare);
@@ -207,6 +207,21 @@ impl Exchange<'_> {
         }
     }
 
+    /// Makes the upstream's header fields those of the response, unless it
+    /// switches protocols.
+    fn accept(&self, mut response: Response<Incoming>) -> Result<Response<Incoming>, Reason> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let offer = self.plan.offer.as_ref();
+            let asked = offer.is_some_and(|offer| offer.has(response.headers()));
+            return asked.then_some(response).ok_or(Reason::ProtocolError);
+        }
+        let hop = headers::strip_hop_by_hop(response.headers_mut());
+        if hop.unknown_coding {
+            return Err(Reason::ProtocolError);
+        }
+        Ok(response)
+    }
+
     fn blame(&self, error: &hyper::Error) -> Reason {
         if let Some(reason) = self.upload.as_ref().and_then(|upload| upload.failure()) {
             return reason;
@@ -230,15 +245,3 @@ async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T
     .await
 }
 
-/// Makes the upstream's header fields those of the response.
-fn accept(mut response: Response<Incoming>) -> Result<Response<Incoming>, Reason> {
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // Nobody asked for it: `Upgrade` is not passed on.
-        return Err(Reason::ProtocolError);
-    }
-    let hop = headers::strip_hop_by_hop(response.headers_mut());
-    if hop.unknown_coding {
-        return Err(Reason::ProtocolError);
-    }
-    Ok(response)
-}

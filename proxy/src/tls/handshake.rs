@@ -161,7 +161,7 @@ pub(crate) async fn accept(
         tls.config.handshake_timeout,
         handshake(connection, tls, socket),
     );
-    let outcome = match unless_cut(connection, work).await {
+    let outcome = match connection.unless_cut(work).await {
         Err(_) => Outcome::Shutdown,
         Ok(Err(_)) => Outcome::Timeout,
         Ok(Ok(Err(error))) => {
@@ -217,22 +217,6 @@ async fn handshake(
         go_ahead(gauge, class, FLIGHT_BYTES).await;
     }
     hello.into_stream(tls.server()).await
-}
-
-/// The output of `work`, unless the connection is cut meanwhile.
-async fn unless_cut<T>(
-    connection: &Connection,
-    work: impl Future<Output = T>,
-) -> Result<T, Reason> {
-    let mut work = pin!(work);
-    poll_fn(|cx| {
-        connection.register(cx);
-        match connection.cut_reason() {
-            Some(reason) => Poll::Ready(Err(reason)),
-            None => work.as_mut().poll(cx).map(Ok),
-        }
-    })
-    .await
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use sprat_scheduler::{
-    AtCapacity, ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats,
-    FlowId, FlowSpec, Grant, Size, Time, WireCost, Write,
+    ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, Time,
+    Write,
 };
 
 use super::auto::AutoRate;
@@ -31,23 +31,23 @@ pub(crate) struct PacedLink {
     auto: AutoRate,
 }
 
-struct State {
-    egress: Egress,
-    /// By [`FlowId::index`].
-    waiters: Vec<Waiter>,
+pub(super) struct State {
+    pub(super) egress: Egress,
+    /// By [`FlowId::index`](sprat_scheduler::FlowId::index).
+    pub(super) waiters: Vec<Waiter>,
     /// When the earliest timer of any worker fires.
     timer_at: Option<Time>,
 }
 
 #[derive(Default)]
-struct Waiter {
-    waker: Option<Waker>,
+pub(super) struct Waiter {
+    pub(super) waker: Option<Waker>,
     /// Granted and not yet fetched.
-    granted: u64,
+    pub(super) granted: u64,
 }
 
 impl Waiter {
-    fn is_woken_by(&self, waker: &Waker) -> bool {
+    pub(super) fn is_woken_by(&self, waker: &Waker) -> bool {
         matches!(&self.waker, Some(own) if own.will_wake(waker))
     }
 }
@@ -139,7 +139,7 @@ impl PacedLink {
 
     /// No code panics while it holds the lock; if one did, the queue is still
     /// the best there is.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,7 +157,7 @@ fn awaited(classes: &[ClassSpec]) -> u32 {
 /// A worker's hold on the uplink: the shared scheduler and the worker's own
 /// timer.
 pub(crate) struct WorkerLink {
-    link: Arc<PacedLink>,
+    pub(super) link: Arc<PacedLink>,
     timer: Timer,
 }
 
@@ -301,7 +301,7 @@ impl WorkerLink {
     /// Makes all grants that are due and arms the timer for the next. Those
     /// who got one are to be woken once the lock is released.
     #[must_use]
-    fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
+    pub(super) fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
         let mut granted = Vec::new();
         loop {
             match state.egress.grant(now) {
@@ -327,90 +327,5 @@ impl Drop for WorkerLink {
     fn drop(&mut self) {
         // It may have been this worker's timer, which never fires now.
         self.link.lock().timer_at = None;
-    }
-}
-
-/// A response's place on the uplink, given up when dropped.
-pub(crate) struct Flow {
-    worker: Rc<WorkerLink>,
-    id: FlowId,
-    /// Bytes the flow is in the queue with.
-    asked: u64,
-    asked_at: Time,
-    waited: Duration,
-}
-
-impl Flow {
-    /// A new flow that has nothing to send yet.
-    pub(crate) fn open(
-        worker: &Rc<WorkerLink>,
-        class: usize,
-        size: Size,
-        cost: WireCost,
-    ) -> Result<Self, AtCapacity> {
-        let now = worker.link.now();
-        let mut state = worker.link.lock();
-        let id = state.egress.open(now, FlowSpec { class, size, cost })?;
-        if state.waiters.len() <= id.index() {
-            state.waiters.resize_with(id.index() + 1, Waiter::default);
-        }
-        Ok(Self {
-            worker: Rc::clone(worker),
-            id,
-            asked: 0,
-            asked_at: now,
-            waited: Duration::ZERO,
-        })
-    }
-
-    /// Asks for the link with `available` bytes to send; ready with how many
-    /// of them may be written now.
-    pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
-        let now = self.worker.link.now();
-        let mut state = self.worker.link.lock();
-        let mut woken = Vec::new();
-        if self.asked == 0 {
-            self.asked_at = now;
-        }
-        if state.waiters[self.id.index()].granted == 0 && self.asked != available {
-            state.egress.ready(now, self.id, available);
-            self.asked = available;
-            // Without a waker: a grant made here is fetched below.
-            state.waiters[self.id.index()].waker = None;
-            woken = self.worker.grant_due(&mut state, now);
-        }
-        let waiter = &mut state.waiters[self.id.index()];
-        let granted = std::mem::take(&mut waiter.granted);
-        if granted == 0 && !waiter.is_woken_by(cx.waker()) {
-            waiter.waker = Some(cx.waker().clone());
-        }
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
-        if granted == 0 {
-            return Poll::Pending;
-        }
-        self.asked = 0;
-        self.waited += now.since(self.asked_at);
-        Poll::Ready(granted)
-    }
-
-    /// How long its bytes have waited for the uplink.
-    pub(crate) fn waited(&self) -> Duration {
-        self.waited
-    }
-}
-
-impl Drop for Flow {
-    fn drop(&mut self) {
-        let now = self.worker.link.now();
-        let mut state = self.worker.link.lock();
-        let unused = std::mem::take(&mut state.waiters[self.id.index()]).granted;
-        if unused == 0 {
-            state.egress.sent(now, self.id, u64::MAX);
-        }
-        state.egress.close(now, self.id);
-        let woken = self.worker.grant_due(&mut state, now);
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
     }
 }

@@ -1,8 +1,11 @@
 //! The way out: responses go to clients in the scheduler's order.
 
 mod auto;
+mod bursts;
+mod flow;
 mod flush;
 mod gauge;
+mod granting;
 mod io;
 pub(crate) mod kernel;
 mod link;
@@ -26,14 +29,16 @@ use hyper::body::Incoming;
 use socket2::SockRef;
 use sprat_scheduler::Size;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, spawn_local};
 
 use crate::connection::Stream;
 use crate::error::Reason;
 use crate::headers::Head;
 use crate::record::Record;
+use crate::tunnel::Tunnel;
 
+pub(crate) use bursts::Bursts;
 pub(crate) use gauge::SocketGauge;
+pub(crate) use granting::Granting;
 pub(crate) use io::{Io, Socket};
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
 use link::WorkerLink;
@@ -61,33 +66,6 @@ pub(crate) enum Uplink {
     Paced(Rc<WorkerLink>),
     /// In the order of the kernel's queueing discipline.
     Kernel(Arc<KernelLink>),
-}
-
-/// The task that grants what is due; it ends when this is dropped.
-pub(crate) struct Granting {
-    uplink: Uplink,
-    task: Option<AbortHandle>,
-}
-
-impl Granting {
-    /// Holds on a worker's link: this one's, and its task's.
-    const OWN_HOLDS: usize = 2;
-
-    /// Whether no connection sends through it.
-    pub(crate) fn is_unused(&self) -> bool {
-        match &self.uplink {
-            Uplink::Unlimited | Uplink::Kernel(_) => true,
-            Uplink::Paced(worker) => worker.is_unused(Self::OWN_HOLDS),
-        }
-    }
-}
-
-impl Drop for Granting {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
-    }
 }
 
 impl Uplink {
@@ -118,18 +96,6 @@ impl Uplink {
     pub(crate) fn look(&self) {
         if let Self::Paced(worker) = self {
             worker.look();
-        }
-    }
-
-    /// Grants whenever the link gets free, in a task of its own.
-    pub(crate) fn start(&self) -> Granting {
-        let task = match self {
-            Self::Unlimited | Self::Kernel(_) => None,
-            Self::Paced(worker) => Some(spawn_local(Rc::clone(worker).run()).abort_handle()),
-        };
-        Granting {
-            uplink: self.clone(),
-            task,
         }
     }
 
@@ -217,6 +183,31 @@ impl Uplink {
             }
         };
         inner.map(|inner| Body::new(inner, stream, record))
+    }
+
+    /// Sends the head of an answer after which the connection is a tunnel.
+    pub(crate) async fn switch(
+        &self,
+        stream: &Stream,
+        response: Response<Incoming>,
+        mut tunnel: Tunnel,
+    ) -> Response<Body> {
+        stream.begin_response(None);
+        tunnel.record.tunnelled = true;
+        tunnel.record.respond(response.status());
+        match stream.connection.outlet() {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => {
+                send_ahead(gauge, tunnel.record.class, head_bytes(&response)).await;
+            }
+            Outlet::Marked(mark) => mark.unmark(),
+        }
+        stream.connection.switch(Box::new(tunnel));
+        response.map(|_| Body {
+            inner: Inner::Local(None),
+            stream: stream.clone(),
+            record: None,
+        })
     }
 
     /// Sends an answer of the proxy itself.

@@ -14,7 +14,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::gauge::SocketGauge;
-use super::link::Flow;
+use super::flow::Flow;
 use crate::connection::Stream;
 
 /// How long a head waits for the first bytes of its body, so that both go out

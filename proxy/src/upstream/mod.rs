@@ -27,6 +27,7 @@ use crate::error::Reason;
 use crate::stats::{ClusterStats, EndpointStats};
 use crate::upload::RequestBody;
 
+pub(crate) use connect::Slot as ConnectionPlace;
 pub(crate) use shared::{SharedCluster, SharedEndpoint};
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
@@ -317,6 +318,13 @@ impl Lease {
     /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
     pub(crate) fn sender(&mut self) -> Option<&mut SendRequest<RequestBody>> {
         self.sender.as_mut()
+    }
+
+    /// The connection has switched to another protocol: the request is over,
+    /// and the endpoint's place is for others. What is returned counts the
+    /// connection as open.
+    pub(crate) fn into_tunnel(self) -> ConnectionPlace {
+        ConnectionPlace::keep(&self.upstream.endpoints[self.endpoint].shared)
     }
 
     /// The exchange is complete, with a body of `bytes`: keeps the connection

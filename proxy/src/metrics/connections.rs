@@ -1,0 +1,48 @@
+//! What `/metrics` says of connections and tunnels.
+
+use std::fmt;
+
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+
+use super::{View, count, gauge};
+
+impl View {
+    /// Those of clients.
+    pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Client connections accepted";
+        self.counter(encoder, "connections", help, |w| &w.connections)?;
+        let help = "Client connections open";
+        let open = self.sum(|worker| &worker.open_connections);
+        gauge(encoder, "open_connections", help, open)?;
+        self.tunnels(encoder)?;
+        let help = "Client connections closed at once because of the listener's bound";
+        self.counter(encoder, "refused_connections", help, |w| {
+            &w.refused_connections
+        })?;
+        let help = "Client connections that could not be accepted";
+        self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
+        let help = "Lines of the access log that found no room";
+        self.counter(encoder, "access_log_dropped_lines", help, |w| {
+            &w.log_lines_dropped
+        })
+    }
+
+    /// Connections that have switched to another protocol.
+    fn tunnels(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Connections that have switched to another protocol";
+        self.counter(encoder, "tunnels", help, |w| &w.tunnels)?;
+        let help = "Connections open that have switched to another protocol";
+        let open = self.sum(|worker| &worker.open_tunnels);
+        gauge(encoder, "open_tunnels", help, open)?;
+        let help = "Bytes passed on after a switch to another protocol, by direction";
+        let kind = MetricType::Counter;
+        let mut metric = encoder.encode_descriptor("tunnel_bytes", help, None, kind)?;
+        let down = self.sum(|worker| &worker.tunnel_bytes_down);
+        let up = self.sum(|worker| &worker.tunnel_bytes_up);
+        for (direction, bytes) in [("downstream", down), ("upstream", up)] {
+            count(&mut metric.encode_family(&[("direction", direction)])?, bytes)?;
+        }
+        Ok(())
+    }
+}

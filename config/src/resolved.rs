@@ -216,6 +216,8 @@ pub struct Cluster {
     pub idle_timeout: Duration,
     /// Bytes of a response's head.
     pub max_header_bytes: usize,
+    /// None for plain text.
+    pub tls: Option<ClusterTls>,
 }
 
 /// One backend.

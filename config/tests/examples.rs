@@ -65,6 +65,7 @@ fn the_design_file_resolves_to_the_defaults() {
         max_idle_connections: 256,
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 65_536,
+        tls: None,
     });
     let expected = Config {
         runtime: Runtime {

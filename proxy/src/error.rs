@@ -87,6 +87,12 @@ pub(crate) enum Reason {
     NameNotFound,
     /// As many connections to the endpoint as are allowed are busy.
     ConnectionLimit,
+    /// The endpoint's certificate is not believed.
+    TlsCertificateError,
+    /// The endpoint ended the TLS handshake.
+    TlsAlertReceived,
+    /// The endpoint does not speak TLS as we do.
+    TlsProtocolError,
     // The upstream misbehaved.
     /// The upstream closed the connection before it answered.
     ConnectionTerminated,
@@ -176,7 +182,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 41] = [
+    pub(crate) const ALL: [Self; 44] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -198,6 +204,9 @@ impl Reason {
         Self::Unreachable,
         Self::NameNotFound,
         Self::ConnectionLimit,
+        Self::TlsCertificateError,
+        Self::TlsAlertReceived,
+        Self::TlsProtocolError,
         Self::ConnectionTerminated,
         Self::ProtocolError,
         Self::ResponseHeadTooLarge,
@@ -256,6 +265,9 @@ impl Reason {
             Self::Unreachable => facts!("unreachable", S::BAD_GATEWAY, Upstream, "destination_ip_unroutable", "the endpoint cannot be reached"),
             Self::NameNotFound => facts!("name_not_found", S::BAD_GATEWAY, Upstream, "dns_error", "the endpoint's name has no address"),
             Self::ConnectionLimit => facts!("connection_limit", S::SERVICE_UNAVAILABLE, Upstream, "connection_limit_reached", "every connection to the endpoint is busy"),
+            Self::TlsCertificateError => facts!("tls_certificate_error", S::BAD_GATEWAY, Upstream, "tls_certificate_error", "the endpoint's certificate is not believed"),
+            Self::TlsAlertReceived => facts!("tls_alert_received", S::BAD_GATEWAY, Upstream, "tls_alert_received", "the endpoint ended the TLS handshake"),
+            Self::TlsProtocolError => facts!("tls_protocol_error", S::BAD_GATEWAY, Upstream, "tls_protocol_error", "the endpoint does not speak TLS, or not a kind that is spoken here"),
             Self::ConnectionTerminated => facts!("connection_terminated", S::BAD_GATEWAY, Upstream, "connection_terminated", "the endpoint closed the connection before it answered"),
             Self::ProtocolError => facts!("protocol_error", S::BAD_GATEWAY, Upstream, "http_protocol_error", "the endpoint's answer is not valid HTTP/1.1"),
             Self::ResponseHeadTooLarge => facts!("response_head_too_large", S::BAD_GATEWAY, Upstream, "http_response_header_section_size", "the head of the endpoint's answer is too large"),

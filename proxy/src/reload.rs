@@ -172,7 +172,8 @@ impl Present {
             .collect();
         let mut inherited = Inherited::default();
         let sockets = listener::bind_all(&fresh, self.workers.len(), &mut inherited)?;
-        let tls = tls::watch(&assembly.tls()).context("cannot start a thread")?;
+        let tls =
+            tls::watch(&assembly.tls(), &assembly.clusters).context("cannot start a thread")?;
         self.keeper
             .follow(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.

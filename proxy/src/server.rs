@@ -146,7 +146,7 @@ impl Server {
         let metrics = Arc::new(Metrics::new(stats, &reloads, &assembly));
         let reloader = Reloader::new(Present {
             keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
-            tls: tls::watch(&assembly.tls())?,
+            tls: tls::watch(&assembly.tls(), &assembly.clusters)?,
             assembly,
             workers: orders,
             metrics: Arc::clone(&metrics),
@@ -251,10 +251,7 @@ fn addresses(
 }
 
 /// The admin listener's socket, if there is to be one.
-fn admin_socket(
-    config: &Config,
-    inherited: &mut Inherited,
-) -> anyhow::Result<Option<TcpListener>> {
+fn admin_socket(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Option<TcpListener>> {
     let there = inherited.take_admin();
     let Some(admin) = &config.admin else {
         return Ok(None);

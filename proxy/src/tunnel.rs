@@ -91,7 +91,13 @@ pub(crate) async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, t
     let (from_upstream, to_upstream) = split(upstream);
     let both = async {
         let up = up(from_client, to_upstream, early, buffer_bytes, &progress);
-        let down = down(from_upstream, to_client, &mut bursts, buffer_bytes, &progress);
+        let down = down(
+            from_upstream,
+            to_client,
+            &mut bursts,
+            buffer_bytes,
+            &progress,
+        );
         tokio::try_join!(up, down).map(drop)
     };
     let ended = connection.unless_cut(async {

@@ -79,7 +79,10 @@ fn configuration(number: u32, origin: SocketAddr, ports: [SocketAddr; 3]) -> Str
 }
 
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
 /// Asks at a steady rate until it is over, mostly on a kept connection; how
@@ -117,7 +120,9 @@ fn talk(mut sockets: Vec<WebSocket<TcpStream>>, over: &Arc<AtomicBool>) -> JoinH
             last = over.load(Ordering::SeqCst);
             for (number, socket) in sockets.iter_mut().enumerate() {
                 let message = tungstenite::Message::from(format!("{number} {rounds}"));
-                socket.send(message.clone()).expect("no WebSocket is dropped");
+                socket
+                    .send(message.clone())
+                    .expect("no WebSocket is dropped");
                 assert_eq!(socket.read().expect("no WebSocket is dropped"), message);
             }
             rounds += 1;
@@ -130,18 +135,29 @@ fn talk(mut sockets: Vec<WebSocket<TcpStream>>, over: &Arc<AtomicBool>) -> JoinH
 fn open(address: SocketAddr) -> WebSocket<TcpStream> {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    tungstenite::client("ws://test.example/socket", stream).unwrap().0
+    tungstenite::client("ws://test.example/socket", stream)
+        .unwrap()
+        .0
 }
 
 /// Bytes of memory that a process occupies.
 fn resident_bytes(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        << 10
 }
 
 fn metric_of(admin: SocketAddr, parts: &[&str]) -> f64 {
-    let answer = Peer::connect(admin).ask("GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let answer =
+        Peer::connect(admin).ask("GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     metric(&answer.text(), parts)
 }
 
@@ -163,7 +179,9 @@ fn endure(bar: &Bar) {
     let sockets: Vec<_> = (0..bar.websockets).map(|_| open(address)).collect();
     let over = Arc::default();
     let talking = talk(sockets, &over);
-    let loads: Vec<_> = (0..2).map(|_| load(address, bar.requests_per_s / 2, &over)).collect();
+    let loads: Vec<_> = (0..2)
+        .map(|_| load(address, bar.requests_per_s / 2, &over))
+        .collect();
     let warm = bar.reloads / 5;
     let mut before = 0;
     for number in 1..=bar.reloads {
@@ -174,7 +192,12 @@ fn endure(bar: &Bar) {
             metric_of(admin, &["sprat_config_reloads_total", "good"]) >= f64::from(number)
         });
         // It is what is served by: only its own route leads there.
-        assert_eq!(Peer::connect(address).ask(get(&format!("/n{number}"))).status(), 200);
+        assert_eq!(
+            Peer::connect(address)
+                .ask(get(&format!("/n{number}")))
+                .status(),
+            200
+        );
         let own = metric_of(admin, &["sprat_requests_total", "cluster=\"other\"", "2xx"]);
         assert!(own >= f64::from(number), "{own} of {number}");
         if number == warm {
@@ -197,7 +220,10 @@ fn endure(bar: &Bar) {
     assert!(metric_of(admin, &["sprat_requests_total", "5xx"]).abs() < 0.5);
     assert!(metric_of(admin, &["sprat_config_reloads_total", "bad"]).abs() < 0.5);
     let generous = before + before / 10 + (8 << 20);
-    assert!(after < generous, "memory has grown from {before} to {after} bytes");
+    assert!(
+        after < generous,
+        "memory has grown from {before} to {after} bytes"
+    );
 }
 
 #[test]

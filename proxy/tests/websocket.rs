@@ -99,7 +99,8 @@ const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
 #[test]
 fn bytes_pass_as_they_are_from_the_first_to_a_half_close() {
     // What would be requests, and such as are refused.
-    let odd = "GET /#a HTTP/1.1\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n".repeat(99);
+    let odd =
+        "GET /#a HTTP/1.1\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n".repeat(99);
     let expected = odd.clone();
     let origin = Origin::start(move |mut peer| {
         let head = peer.head().unwrap();
@@ -124,7 +125,10 @@ fn bytes_pass_as_they_are_from_the_first_to_a_half_close() {
     client.reader.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "firstlast");
     let line = &proxy.log_lines(1)[0];
-    assert_eq!((&line["bytes"], &line["aborted"]), (&9.into(), &false.into()));
+    assert_eq!(
+        (&line["bytes"], &line["aborted"]),
+        (&9.into(), &false.into())
+    );
     proxy.assert_no_leak();
 }
 
@@ -140,10 +144,22 @@ fn what_is_not_allowed_is_served_as_if_it_had_not_been_asked() {
     let proxy = Proxy::start(&config);
     let mut client = proxy.connect();
     for (request, asked) in [
-        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", "websocket"),
-        ("GET /off HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", "nothing"),
-        ("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", "nothing"),
-        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", "nothing"),
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "websocket",
+        ),
+        (
+            "GET /off HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "nothing",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n",
+            "nothing",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+            "nothing",
+        ),
         (
             "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c, WebSocket/13\r\n\
              Upgrade: irc\r\n\r\n",
@@ -154,7 +170,10 @@ fn what_is_not_allowed_is_served_as_if_it_had_not_been_asked() {
              Content-Length: 2\r\n\r\nab",
             "nothing",
         ),
-        ("GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive, upgrade\r\nUpgrade: websocket\r\n\r\n", "nothing"),
+        (
+            "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive, upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "nothing",
+        ),
     ] {
         // A refusal is an answer like any other: the connection goes on.
         assert_eq!(client.ask(request).text(), asked, "{request}");
@@ -192,7 +211,11 @@ fn tunnels_are_bounded_and_end_when_idle() {
     let mut socket = open(&proxy);
     let refused = proxy.connect().ask(ASK);
     assert_eq!(refused.status(), 503);
-    assert!(refused.text().contains("tunnel_limit"), "{}", refused.text());
+    assert!(
+        refused.text().contains("tunnel_limit"),
+        "{}",
+        refused.text()
+    );
     assert!(socket.read().is_err(), "nothing is said, and it ends");
     let lines = proxy.log_lines(2);
     assert_eq!(lines[1]["reason"], "tunnel_idle");

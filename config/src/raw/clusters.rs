@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use super::{HeadBytes, Limit, NoParameters, SomeBytes, Timeout};
+use super::{ClusterTls, HeadBytes, Limit, NoParameters, SomeBytes, Timeout};
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
 use crate::decode::{Context, Decode, Field, Of};
@@ -43,6 +43,8 @@ record! {
         default("60s") idle_timeout: Timeout,
         /// Bytes of a response's head. A larger one is answered 502.
         default("64KB") max_response_headers: HeadBytes,
+        /// Speak TLS with the backends.
+        default("off") tls: Or<Off, ClusterTls>,
     }
 
     /// A backend with parameters.

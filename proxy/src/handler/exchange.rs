@@ -244,4 +244,3 @@ async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T
     })
     .await
 }
-

@@ -99,7 +99,11 @@ pub(super) async fn switch(
     let chosen = response.headers().get(UPGRADE).cloned();
     // It is there as soon as the task that drives the connection has been on.
     stream.wake_at(Instant::now() + LOOK_UP_BOUND);
-    let upgraded = timeout(plan.route.response_timeout, hyper::upgrade::on(&mut response)).await;
+    let upgraded = timeout(
+        plan.route.response_timeout,
+        hyper::upgrade::on(&mut response),
+    )
+    .await;
     let (Ok(Ok(upgraded)), Some(offer), Some(allowed), Some(lease), Some(chosen)) = (
         upgraded,
         plan.offer,
@@ -107,7 +111,9 @@ pub(super) async fn switch(
         record.lease.take(),
         chosen,
     ) else {
-        return uplink.refuse(stream, Reason::ProtocolError, json, record).await;
+        return uplink
+            .refuse(stream, Reason::ProtocolError, json, record)
+            .await;
     };
     let headers = response.headers_mut();
     headers::strip_hop_by_hop(headers);

@@ -41,7 +41,10 @@ impl View {
         let down = self.sum(|worker| &worker.tunnel_bytes_down);
         let up = self.sum(|worker| &worker.tunnel_bytes_up);
         for (direction, bytes) in [("downstream", down), ("upstream", up)] {
-            count(&mut metric.encode_family(&[("direction", direction)])?, bytes)?;
+            count(
+                &mut metric.encode_family(&[("direction", direction)])?,
+                bytes,
+            )?;
         }
         Ok(())
     }

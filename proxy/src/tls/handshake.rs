@@ -1,11 +1,8 @@
 //! A client's handshake: bounded in time and number, ahead of responses on the
 //! uplink, counted.
 
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use rustls::server::Acceptor;
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConnection};
@@ -17,7 +14,6 @@ use tokio_rustls::server::TlsStream;
 use super::certificates::PeerNames;
 use super::listener::ListenerTls;
 use crate::connection::Connection;
-use crate::error::Reason;
 use crate::stats::Counter;
 use crate::uplink::{Io, Socket, go_ahead};
 

@@ -13,8 +13,8 @@ use sprat_scheduler::{AtCapacity, Size};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::gauge::SocketGauge;
 use super::flow::Flow;
+use super::gauge::SocketGauge;
 use crate::connection::Stream;
 
 /// How long a head waits for the first bytes of its body, so that both go out

@@ -11,6 +11,7 @@ use sprat_config::resolved::EndpointAddress;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::transport::Transport;
 use super::{Shared, Upstream, take_one};
 use crate::error::Reason;
 use crate::upload::RequestBody;
@@ -95,7 +96,7 @@ pub(super) async fn connect(
             .ok_or(Reason::ConnectionLimit)?,
     };
     let address = &upstream.config.endpoints[endpoint].address;
-    let stream = timeout(bound, open(address))
+    let stream = timeout(bound, transport(upstream, address))
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     upstream.stats(endpoint).connects.increment();
@@ -109,6 +110,19 @@ pub(super) async fn connect(
         }
     });
     Ok(sender)
+}
+
+/// A connection over which HTTP can be spoken.
+async fn transport(upstream: &Upstream, address: &EndpointAddress) -> Result<Transport, Reason> {
+    let stream = open(address).await?;
+    match &upstream.tls {
+        None => Ok(Transport::Plain(stream)),
+        // Boxed: a connection in plain text does not carry a handshake's room.
+        Some(tls) => {
+            let secured = Box::pin(tls.connect(address, stream)).await?;
+            Ok(Transport::Tls(Box::new(secured)))
+        }
+    }
 }
 
 async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {

@@ -6,6 +6,7 @@ mod probe;
 mod shared;
 mod sizes;
 mod station;
+mod transport;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use tokio::sync::Notify;
 
 use crate::error::Reason;
 use crate::stats::{ClusterStats, EndpointStats};
+use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 
 pub(crate) use connect::Slot as ConnectionPlace;
@@ -91,6 +93,8 @@ pub(crate) struct Upstream {
     station: Arc<SharedStation>,
     /// What browsers get with a 503.
     pub(crate) overload_page: Option<Bytes>,
+    /// None for plain text.
+    tls: Option<Arc<ClusterTls>>,
     http: http1::Builder,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
@@ -117,6 +121,7 @@ impl Upstream {
             endpoints: shared.endpoints.iter().map(endpoint).collect(),
             station: Arc::clone(&shared.station),
             overload_page: shared.overload_page.clone(),
+            tls: shared.tls.clone(),
             config,
             shared: Arc::clone(shared),
             stats,

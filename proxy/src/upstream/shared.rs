@@ -10,6 +10,7 @@ use sprat_config::resolved::{Cluster, Config, EndpointAddress};
 use sprat_scheduler::station::StationConfig;
 
 use super::{Shared, SharedStation, station_config};
+use crate::tls::ClusterTls;
 
 /// What all workers know of a cluster.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct SharedCluster {
     /// What the station goes by.
     decides: StationConfig,
     pub(super) overload_page: Option<Bytes>,
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ClusterTls>>,
 }
 
 /// What all workers know of an endpoint.
@@ -43,8 +46,8 @@ impl SharedCluster {
     ///
     /// # Errors
     ///
-    /// The page for browsers cannot be read, or an endpoint's address stands
-    /// in no header field.
+    /// The page for browsers cannot be read, or a certificate, or an
+    /// endpoint's address stands in no header field.
     pub(crate) fn new(
         cluster: &Arc<Cluster>,
         config: &Config,
@@ -77,12 +80,17 @@ impl SharedCluster {
             || SharedStation::new(cluster, classes, admission, Instant::now()),
             |before| Arc::clone(&before.station),
         );
+        let tls = match before {
+            Some(before) if before.config.tls == cluster.tls => before.tls.clone(),
+            _ => ClusterTls::of(cluster)?,
+        };
         Ok(Self {
             config: Arc::clone(cluster),
             endpoints,
             station,
             decides,
             overload_page,
+            tls,
         })
     }
 

@@ -249,6 +249,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         max_idle_connections: 64,
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 64 << 10,
+        tls: None,
     });
     Config {
         runtime: Runtime {

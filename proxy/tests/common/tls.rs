@@ -122,7 +122,7 @@ pub(crate) fn listener_tls(certificates: &[&Issued]) -> ListenerTls {
 pub(crate) fn file(path: &Path) -> FileAt {
     FileAt {
         path: path.to_owned(),
-        span: 0..0,
+        span: Span::default(),
     }
 }
 

@@ -6,6 +6,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod http2;
 mod tls;
 
 use std::borrow::Cow;
@@ -28,6 +29,7 @@ pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
+pub(crate) use http2::*;
 pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
@@ -122,6 +124,9 @@ record! {
         default("4096") max_tunnels: Limit,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Speak HTTP/2 with clients that begin with its preface, or choose it
+        /// in the TLS handshake.
+        default("{}") http2: Or<Off, Http2>,
         /// Speak TLS.
         default("off") tls: Or<Off, ListenerTls>,
     }

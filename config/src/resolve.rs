@@ -146,7 +146,24 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
         },
-        tls: tls::listener(&raw.tls)?,
+        http2: match raw.http2.get()?.value() {
+            None => None,
+            Some(http2) => Some(self::http2(http2)?),
+        },
+        tls: tls::listener(&raw.tls, raw.http2.get()?.value().is_some())?,
+    })
+}
+
+/// A number whose bound is below 2^32.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn http2(raw: &raw::Http2) -> Option<Http2> {
+    Some(Http2 {
+        max_streams: small(count(&raw.max_concurrent_streams)?),
+        stream_window_bytes: small(bytes(&raw.initial_stream_window_size)?),
+        connection_window_bytes: small(bytes(&raw.initial_connection_window_size)?),
     })
 }
 

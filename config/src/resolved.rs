@@ -4,6 +4,7 @@
 mod catalogue;
 mod classes;
 mod filter;
+mod http2;
 mod tls;
 
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +20,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 pub use filter::*;
+pub use http2::*;
 pub use tls::*;
 
 /// A whole configuration, checked.
@@ -91,6 +93,8 @@ pub struct Listener {
     pub max_tunnels: usize,
     /// Forwarding headers.
     pub forwarding: Forwarding,
+    /// None if it is switched off.
+    pub http2: Option<Http2>,
     /// None for plain text.
     pub tls: Option<ListenerTls>,
 }

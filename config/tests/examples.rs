@@ -92,6 +92,11 @@ fn the_design_file_resolves_to_the_defaults() {
                 trusted: vec![],
                 via: Some("sprat".to_owned()),
             },
+            http2: Some(Http2 {
+                max_streams: 100,
+                stream_window_bytes: 64 << 10,
+                connection_window_bytes: 1 << 20,
+            }),
             tls: None,
         }],
         uplink: Uplink {

@@ -1,5 +1,5 @@
 //! A client's connection: what its request, its socket and its deadlines
-//! share, and the loop that drives it.
+//! share.
 //!
 //! Nothing here arms a timer for each request. The connection has one, armed
 //! for the earliest deadline it has seen; when it fires, the deadline is
@@ -8,37 +8,36 @@
 
 mod conclusion;
 mod deadlines;
+mod frames;
+mod http2;
+mod multiplexed;
+mod preface;
+mod serve;
 mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use sprat_config::classify::Certificate;
-use tokio::net::TcpStream;
-use tokio::time::sleep_until;
 
-use self::conclusion::conclude;
-use self::deadlines::rearm;
+use self::http2::Http2;
+pub(crate) use self::serve::serve;
 pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
 use crate::error::Reason;
 use crate::framing::RequestWatch;
-use crate::handler;
 use crate::listener::ListenerState;
 use crate::record::Record;
-use crate::tls::{self, Secured};
-use crate::tunnel::{self, Tunnel};
-use crate::uplink::{Io, Outlet, Socket, SocketGauge};
+use crate::tls::Secured;
+use crate::tunnel::Tunnel;
+use crate::uplink::{Outlet, SocketGauge};
 use crate::worker::Worker;
 
 /// What a connection is waiting for.
@@ -87,8 +86,10 @@ pub(crate) struct Connection {
     outlet: Outlet,
     /// What the TLS handshake came to.
     secured: OnceCell<Box<Secured>>,
-    /// The request in progress.
+    /// The request in progress; with HTTP/2, whether there is any.
     only: StreamState,
+    /// What HTTP/2 needs, once it is spoken.
+    http2: OnceCell<Box<Http2>>,
     watch: RefCell<RequestWatch>,
     write_blocked_since: Cell<Option<Instant>>,
     /// A body waits for the socket to take what is written before it.
@@ -130,6 +131,7 @@ impl Connection {
                     begun: false,
                 },
             ),
+            http2: OnceCell::new(),
             watch: RefCell::default(),
             write_blocked_since: Cell::new(None),
             holding_back: Cell::new(false),
@@ -189,6 +191,9 @@ impl Connection {
 
     /// These bytes have just been read from the socket.
     pub(crate) fn on_read(&self, bytes: &[u8]) {
+        if let Some(http2) = self.http2.get() {
+            return self.on_frames(http2, bytes);
+        }
         let phase = &self.only.phase;
         match phase.get() {
             Phase::Idle { .. } => phase.set(Phase::Head {
@@ -204,6 +209,22 @@ impl Connection {
             _ => {}
         }
         self.watch.borrow_mut().read(bytes);
+    }
+
+    fn on_frames(&self, http2: &Http2, bytes: &[u8]) {
+        let mut watch = http2.watch.borrow_mut();
+        watch.read(Instant::now(), bytes, self.written.get());
+        if watch.is_flooded() {
+            self.cut(Reason::Http2Flood);
+        }
+    }
+
+    /// The client speaks HTTP/2, and has said so with these bytes.
+    fn speak_http2(&self, bytes: &[u8]) {
+        let now = Instant::now();
+        let http2 = self.http2.get_or_init(|| Http2::new(now));
+        self.only.phase.set(Phase::Idle { since: now });
+        self.on_frames(http2, bytes);
     }
 
     /// So many bytes have just been taken by the socket.
@@ -277,7 +298,8 @@ impl Connection {
     /// client that has just been accepted has not been told to go elsewhere.
     fn may_shut_down(&self) -> bool {
         let is_new = matches!(self.only.phase.get(), Phase::Head { .. });
-        self.draining.get() && !is_new
+        // HTTP/2 has a way to say which requests are still answered.
+        self.draining.get() && (!is_new || self.http2.get().is_some())
     }
 
     /// The output of `work`, unless the connection is cut meanwhile.
@@ -307,82 +329,4 @@ impl Connection {
             record.complete();
         }
     }
-}
-
-/// Why a connection's loop ended.
-enum End {
-    /// hyper is done with it.
-    Closed,
-    /// hyper gave it up.
-    Failed(hyper::Error),
-    /// A kept connection was not used again.
-    Idle,
-    /// The head did not arrive.
-    HeadTimeout,
-    /// It must end in the middle.
-    Cut(Reason),
-}
-
-/// Serves a connection to its end.
-pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
-    let io = match &connection.listener.tls {
-        None => Io::plain(Socket::new(stream, Rc::clone(&connection))),
-        // Boxed: a connection does not carry a handshake's room.
-        Some(tls) => match Box::pin(tls::accept(&connection, tls, stream)).await {
-            Some(io) => io,
-            None => return,
-        },
-    };
-    let io = TokioIo::new(io);
-    let service = service_fn({
-        let connection = Rc::clone(&connection);
-        move |request| {
-            let stream = Stream::only(&connection);
-            // Boxed: an idle connection does not carry a request's room.
-            Box::pin(async move { Ok::<_, Infallible>(handler::handle(stream, request).await) })
-        }
-    });
-    let mut http = connection.listener.http.serve_connection(io, service);
-    let first = connection.next_deadline().unwrap_or_else(Instant::now);
-    let mut sleep = pin!(sleep_until(first.into()));
-    let mut armed = false;
-    let end = poll_fn(|cx| {
-        connection.register(cx);
-        loop {
-            if let Some(reason) = connection.cut.get() {
-                return Poll::Ready(End::Cut(reason));
-            }
-            let shuts_down = connection.may_shut_down();
-            if shuts_down {
-                Pin::new(&mut http).graceful_shutdown();
-            }
-            match Pin::new(&mut http).poll(cx) {
-                Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
-                Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
-                Poll::Pending => connection.settle(),
-            }
-            if connection.may_shut_down() != shuts_down {
-                continue;
-            }
-            if !rearm(&connection, sleep.as_mut(), &mut armed, cx) {
-                return Poll::Pending;
-            }
-            if let Some(end) = connection.expired(Instant::now()) {
-                return Poll::Ready(end);
-            }
-        }
-    })
-    .await;
-    if let End::Cut(reason) = &end {
-        // Before hyper drops the response, whose record asks for it.
-        connection.cut.set(Some(*reason));
-    }
-    let parts = http.into_parts();
-    if let (End::Closed, Some(tunnel)) = (&end, connection.tunnel.take()) {
-        connection.settle();
-        let (client, early) = (parts.io.into_inner(), parts.read_buf);
-        return Box::pin(tunnel::run(&connection, client, early, *tunnel)).await;
-    }
-    // Boxed: an idle connection does not carry the room that its end needs.
-    Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
 }

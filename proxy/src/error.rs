@@ -73,6 +73,8 @@ pub(crate) enum Reason {
     UnknownTransferCoding,
     /// `CONNECT` or `TRACE`.
     MethodRefused,
+    /// Frames of HTTP/2 that cost work and bring nothing, too many of them.
+    Http2Flood,
     // Nothing is configured for it.
     /// No route matches.
     NoRoute,
@@ -182,7 +184,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 44] = [
+    pub(crate) const ALL: [Self; 45] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -198,6 +200,7 @@ impl Reason {
         Self::UnknownExpectation,
         Self::UnknownTransferCoding,
         Self::MethodRefused,
+        Self::Http2Flood,
         Self::NoRoute,
         Self::ConnectionRefused,
         Self::ConnectionTimeout,
@@ -259,6 +262,7 @@ impl Reason {
             Self::UnknownExpectation => facts!("unknown_expectation", S::EXPECTATION_FAILED, Client, "http_request_error", "the only expectation known is 100-continue"),
             Self::UnknownTransferCoding => facts!("unknown_transfer_coding", S::NOT_IMPLEMENTED, Client, "http_request_error", "the only transfer coding known is chunked"),
             Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),
+            Self::Http2Flood => facts!("http2_flood", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the connection has too many control frames, or cancelled requests"),
             Self::NoRoute => facts!("no_route", S::NOT_FOUND, Proxy, "destination_not_found", "no route matches the request"),
             Self::ConnectionRefused => facts!("connection_refused", S::BAD_GATEWAY, Upstream, "connection_refused", "the endpoint refused the connection"),
             Self::ConnectionTimeout => facts!("connection_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_timeout", "the endpoint did not accept the connection in time"),

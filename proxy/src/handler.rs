@@ -3,12 +3,13 @@
 
 mod check;
 mod exchange;
+mod http2;
 mod upgrade;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, EXPECT, HOST, TE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
@@ -43,7 +44,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
     let uplink = &generation.uplink;
-    let checked = check(&stream.connection, &parts, slips);
+    let checked = match check(&stream.connection, &parts, slips) {
+        Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
+        checked => checked,
+    };
     let plan = checked.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
@@ -344,6 +348,9 @@ fn plan_head(
     } else if let (Some(host), Some(_)) = (asked, parts.uri.authority()) {
         parts.headers.insert(HOST, host);
     }
+    // A body of HTTP/2 needs no length.
+    let lengthless = !parts.headers.contains_key(CONTENT_LENGTH);
+    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless);
     parts.version = Version::HTTP_11;
-    Ok(hop.chunked)
+    Ok(chunked)
 }

@@ -27,6 +27,7 @@ mod listener;
 mod metrics;
 mod notify;
 mod operate;
+mod precedence;
 mod record;
 mod reload;
 mod routing;

@@ -63,6 +63,11 @@ pub(crate) struct Record {
     done: bool,
 }
 
+/// HTTP/2's `Host`.
+fn authority(target: &Uri) -> Option<HeaderValue> {
+    HeaderValue::try_from(target.authority()?.as_str()).ok()
+}
+
 /// What the access log tells of the request.
 struct RequestLine {
     method: Method,
@@ -84,7 +89,7 @@ impl Record {
             Box::new(RequestLine {
                 method: method.clone(),
                 target: target.clone(),
-                host: headers.get(HOST).cloned(),
+                host: headers.get(HOST).cloned().or_else(|| authority(target)),
             })
         });
         Self::new(stream, generation, request)

@@ -30,6 +30,7 @@ pub(crate) use metrics::TlsView;
 
 /// What application protocols are called in a handshake (RFC 7301 6).
 const HTTP_1: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
 
 /// The algorithms.
 fn provider() -> Arc<CryptoProvider> {

@@ -8,6 +8,8 @@
 
 mod change;
 mod coarse;
+mod groups;
+mod order;
 mod ready;
 mod types;
 
@@ -18,6 +20,8 @@ use crate::discipline::{FlowView, Ranker};
 use crate::guard::Guard;
 use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
+pub use groups::{GroupId, Precedence};
+use groups::{Groups, Member};
 use ready::{Next, Ready};
 pub use types::{
     AtCapacity, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
@@ -37,6 +41,8 @@ pub struct Egress {
     /// Slots of closed flows, to be used again.
     vacant: Vec<u32>,
     ready: Ready,
+    /// Connections with several flows.
+    groups: Groups,
     /// By class: whether it takes what the others leave, and its level.
     orders: Vec<(bool, u8)>,
     class_stats: Vec<EgressClassStats>,
@@ -57,6 +63,8 @@ struct Flow {
     open: bool,
     cost: WireCost,
     class: usize,
+    /// Its place among those of its connection, if there are any.
+    member: Option<Member>,
     view: FlowView,
     /// Its part of its class's [`Egress::unsent_bytes`].
     unsent_bytes: u64,
@@ -79,6 +87,7 @@ impl Egress {
         Self {
             ranker: Ranker::new(config.discipline),
             ready: Ready::new(&classes, &config.pacer),
+            groups: Groups::default(),
             orders: classes.iter().map(|c| (c.idle_only, c.level)).collect(),
             class_stats: vec![EgressClassStats::default(); classes.len()],
             unsent_bytes: vec![0; classes.len()],
@@ -110,6 +119,7 @@ impl Egress {
             open: true,
             cost: spec.cost,
             class,
+            member: None,
             unsent_bytes: 0,
             view: FlowView {
                 level: self.orders[class].1,
@@ -150,10 +160,9 @@ impl Egress {
             return;
         };
         flow.ready_bytes = bytes;
-        let class = flow.class;
         self.recount(id.slot);
         if bytes == 0 {
-            self.ready.remove(class, id.slot);
+            self.dequeue(now, id.slot);
             return;
         }
         self.enqueue(now, id.slot);
@@ -167,6 +176,7 @@ impl Egress {
             Next::At(until) => return Grant::Wait { until },
             Next::Nobody => return Grant::Idle,
         };
+        self.leave_group(now, slot);
         let flow = &mut self.slots[slot as usize];
         let quantum = self.ready.quantum(&self.pacer, flow.class, flow.cost);
         let bytes = flow.ready_bytes.min(quantum);
@@ -243,7 +253,7 @@ impl Egress {
         flow.open = false;
         flow.ready_bytes = 0;
         let class = flow.class;
-        self.ready.remove(class, id.slot);
+        self.dequeue(now, id.slot);
         self.ready.close(class, id.slot);
         self.class_stats[class].open_flows -= 1;
         self.recount(id.slot);
@@ -337,7 +347,7 @@ impl Egress {
 
     /// Flows that wait for a grant.
     pub fn waiting_flows(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.groups.hidden()
     }
 
     /// The cutoffs between size classes, in bytes, ascending; empty for
@@ -354,24 +364,6 @@ impl Egress {
     /// What happened so far, by class.
     pub fn class_stats(&self) -> &[EgressClassStats] {
         &self.class_stats
-    }
-
-    /// Puts a flow with bytes to write in its place in the queue.
-    fn enqueue(&mut self, now: Time, slot: u32) {
-        let flow = &mut self.slots[slot as usize];
-        if self.ranker.takes_turns() {
-            let band = usize::from(self.ranker.band(&flow.view));
-            let lane = flow.class * MAX_BANDS + band;
-            let round = self.round[lane];
-            flow.view.turn = if flow.lane == lane {
-                flow.view.turn.max(round)
-            } else {
-                round
-            };
-            flow.lane = lane;
-        }
-        let rank = self.ranker.rank(&flow.view);
-        self.ready.insert(now, flow.class, slot, rank);
     }
 
     /// Takes what a flow has left into the sum.

@@ -29,7 +29,7 @@ pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
     AtCapacity, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId,
-    FlowSpec, Grant,
+    FlowSpec, Grant, GroupId, Precedence,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

@@ -8,8 +8,11 @@ use crate::names::FilePath;
 use crate::raw;
 use crate::resolved::*;
 
-/// A listener's; `Some(None)` if it is off.
-pub(super) fn listener<W>(raw: &Field<Or<W, raw::ListenerTls>>) -> Option<Option<ListenerTls>> {
+/// A listener's, with `http2` or without; `Some(None)` if it is off.
+pub(super) fn listener<W>(
+    raw: &Field<Or<W, raw::ListenerTls>>,
+    http2: bool,
+) -> Option<Option<ListenerTls>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
     };
@@ -26,6 +29,7 @@ pub(super) fn listener<W>(raw: &Field<Or<W, raw::ListenerTls>>) -> Option<Option
         handshake_timeout: time(&raw.handshake_timeout)?,
         max_handshakes: count(&raw.max_handshakes)?,
         session_tickets: count(&raw.session_tickets)?,
+        http2,
     }))
 }
 

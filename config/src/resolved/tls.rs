@@ -40,6 +40,8 @@ pub struct ListenerTls {
     pub max_handshakes: usize,
     /// Tickets for each new session under TLS 1.3; 0 is no resumption at all.
     pub session_tickets: usize,
+    /// Offer HTTP/2.
+    pub http2: bool,
 }
 
 /// A certificate and its key, in PEM.

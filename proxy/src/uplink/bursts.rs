@@ -47,7 +47,7 @@ impl Bursts {
             Outlet::Gauged(gauge) => {
                 if self.flow.is_none() {
                     let (class, cost) = (self.class, gauge.cost());
-                    self.flow = Flow::open(gauge.worker(), class, Size::Unknown, cost).ok();
+                    self.flow = Flow::open(gauge.worker(), class, Size::Unknown, cost, None).ok();
                 }
                 match &mut self.flow {
                     Some(flow) => {

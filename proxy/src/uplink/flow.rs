@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sprat_scheduler::{AtCapacity, FlowId, FlowSpec, Size, Time, WireCost};
+use sprat_scheduler::{AtCapacity, FlowId, FlowSpec, GroupId, Precedence, Size, Time, WireCost};
 
 use super::link::{Waiter, WorkerLink};
 
@@ -19,16 +19,22 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// A new flow that has nothing to send yet.
+    /// A new flow that has nothing to send yet; in HTTP/2, with its place
+    /// among those of its connection.
     pub(crate) fn open(
         worker: &Rc<WorkerLink>,
         class: usize,
         size: Size,
         cost: WireCost,
+        place: Option<(GroupId, Precedence)>,
     ) -> Result<Self, AtCapacity> {
         let now = worker.link.now();
         let mut state = worker.link.lock();
-        let id = state.egress.open(now, FlowSpec { class, size, cost })?;
+        let spec = FlowSpec { class, size, cost };
+        let id = match place {
+            None => state.egress.open(now, spec)?,
+            Some((group, precedence)) => state.egress.open_in(now, spec, group, precedence)?,
+        };
         if state.waiters.len() <= id.index() {
             state.waiters.resize_with(id.index() + 1, Waiter::default);
         }

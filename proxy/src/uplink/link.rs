@@ -10,8 +10,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use sprat_scheduler::{
-    ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, Time,
-    Write,
+    ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, GroupId,
+    Time, Write,
 };
 
 use super::auto::AutoRate;
@@ -117,7 +117,7 @@ impl PacedLink {
         self.awaited
             .store(awaited(&change.classes), Ordering::Relaxed);
         let now = self.now();
-        self.lock().egress.change(now, change);
+        self.lock().egress.reconfigure(now, change);
     }
 
     /// Whether flows wait for their turn.
@@ -271,6 +271,17 @@ impl WorkerLink {
         let granted = self.grant_due(&mut state, now);
         drop(state);
         granted.into_iter().for_each(Waker::wake);
+    }
+
+    /// See [`Egress::open_group`].
+    pub(crate) fn open_group(&self) -> GroupId {
+        self.link.lock().egress.open_group()
+    }
+
+    /// See [`Egress::close_group`].
+    pub(crate) fn close_group(&self, group: GroupId) {
+        let now = self.link.now();
+        self.link.lock().egress.close_group(now, group);
     }
 
     /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].

@@ -37,6 +37,7 @@ use crate::record::Record;
 use crate::tunnel::Tunnel;
 
 pub(crate) use bursts::Bursts;
+pub(crate) use flush::FlushGate;
 pub(crate) use gauge::SocketGauge;
 pub(crate) use granting::Granting;
 pub(crate) use io::{Io, Socket};
@@ -169,7 +170,7 @@ impl Uplink {
                 response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, known))))
             }
             Outlet::Gauged(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
-                send_ahead(gauge, record.class, head_bytes(&response)).await;
+                send_ahead(gauge, record.class, head_bytes(stream, &response)).await;
                 response.map(Inner::Upstream)
             }
             Outlet::Gauged(gauge) => {
@@ -198,7 +199,8 @@ impl Uplink {
         match stream.connection.outlet() {
             Outlet::Plain => {}
             Outlet::Gauged(gauge) => {
-                send_ahead(gauge, tunnel.record.class, head_bytes(&response)).await;
+                let head = head_bytes(stream, &response);
+                send_ahead(gauge, tunnel.record.class, head).await;
             }
             Outlet::Marked(mark) => mark.unmark(),
         }
@@ -233,7 +235,7 @@ impl Uplink {
         match stream.connection.outlet() {
             Outlet::Plain => {}
             Outlet::Gauged(gauge) => {
-                let bytes = head_bytes(&response) + bytes;
+                let bytes = head_bytes(stream, &response) + bytes;
                 send_ahead(gauge, record.class, bytes).await;
             }
             Outlet::Marked(mark) => mark.unmark(),

@@ -275,6 +275,11 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 trusted: Vec::new(),
                 via: Some("sprat".to_owned()),
             },
+            http2: Some(Http2 {
+                max_streams: 100,
+                stream_window_bytes: 64 << 10,
+                connection_window_bytes: 1 << 20,
+            }),
             tls: None,
         }],
         uplink: Uplink {

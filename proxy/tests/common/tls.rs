@@ -116,6 +116,7 @@ pub(crate) fn listener_tls(certificates: &[&Issued]) -> ListenerTls {
         handshake_timeout: PATIENCE,
         max_handshakes: 100,
         session_tickets: 2,
+        http2: true,
     }
 }
 

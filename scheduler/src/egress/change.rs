@@ -9,7 +9,7 @@ impl Egress {
     /// Orders by something else from now on. Open flows stay, each in the
     /// class of its number; those that wait get their place in the new order,
     /// and a round robin begins anew. Nothing that was debited is forgotten.
-    pub fn change(&mut self, now: Time, change: EgressChange) {
+    pub fn reconfigure(&mut self, now: Time, change: EgressChange) {
         let EgressChange {
             discipline,
             max_flows,
@@ -29,6 +29,7 @@ impl Egress {
         let mut unused = self.pacer.clone();
         unused.resume_at(Time::ZERO);
         self.ready = Ready::new(&classes, &unused);
+        self.groups.clear();
         self.orders = classes.iter().map(|c| (c.idle_only, c.level)).collect();
         self.class_stats.resize(count, EgressClassStats::default());
         self.unsent_bytes.resize(count, 0);
@@ -36,15 +37,24 @@ impl Egress {
         for _ in 0..self.announced {
             self.ready.announce(now);
         }
+        for flow in self.slots.iter_mut().filter(|flow| flow.open) {
+            self.ready.open(now, flow.class);
+            if self.ready.is_limited(flow.class) {
+                flow.member = None;
+            }
+        }
+        self.requeue(now);
+    }
+
+    /// Gives all that wait their place in the present order.
+    pub(super) fn requeue(&mut self, now: Time) {
+        self.round.fill(0);
         for slot in 0..self.slots.len() as u32 {
             let flow = &mut self.slots[slot as usize];
-            if !flow.open {
-                continue;
-            }
             flow.view.level = self.orders[flow.class].1;
             flow.lane = usize::MAX;
-            self.ready.open(now, flow.class);
-            if flow.ready_bytes > 0 {
+            if flow.open && flow.ready_bytes > 0 {
+                self.dequeue(now, slot);
                 self.enqueue(now, slot);
             }
         }

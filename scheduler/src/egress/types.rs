@@ -76,7 +76,7 @@ pub struct EgressConfig {
 }
 
 /// What may become of an uplink's order while it is in use; see
-/// [`Egress::change`].
+/// [`Egress::reconfigure`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressChange {
     /// Whom to serve first. What one has learnt is kept if it is the same.

@@ -62,7 +62,7 @@ impl Flows {
             guard_factor: 8.0,
             classes,
         };
-        self.egress.change(ms(self.now_ms), change);
+        self.egress.reconfigure(ms(self.now_ms), change);
     }
 }
 

@@ -5,6 +5,7 @@ mod change;
 mod classes;
 mod driver;
 mod flows;
+mod groups;
 mod link;
 mod orders;
 mod properties;

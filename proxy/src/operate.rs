@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use sprat_config::Config;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use self::pid_file::PidFile;
 use self::upgrade::Upgrade;
@@ -140,23 +140,30 @@ impl Watch {
         // Twice as often as somebody wants to hear of it.
         let watchdog = notify::watchdog().map(|interval| interval / 2);
         let mut heartbeat = self.control.heartbeat();
+        let after = |interval: Option<Duration>| Instant::now() + interval.unwrap_or(FAR_OFF);
+        let (mut look_at, mut alive_at) = (after(self.reload_interval), after(watchdog));
         loop {
             tokio::select! {
                 _ = signals.reopen.recv() => self.control.reopen_log(),
-                _ = signals.reload.recv() => self.reload(&mut operator),
+                _ = signals.reload.recv() => {
+                    self.reload(&mut operator);
+                    look_at = after(self.reload_interval);
+                }
                 _ = signals.upgrade.recv() => self.begin_upgrade(),
                 _ = signals.terminate.recv() => self.stop(),
                 _ = signals.interrupt.recv() => self.stop(),
                 serves = Upgrade::outcome(&mut self.upgrade) => self.end_upgrade(serves),
-                () = sleep(self.reload_interval.unwrap_or(FAR_OFF)) => {
+                () = sleep_until(look_at) => {
                     if operator.seen != Stamp::of(&operator.file).ok() {
                         self.reload(&mut operator);
                     }
+                    look_at = after(self.reload_interval);
                 }
-                () = sleep(watchdog.unwrap_or(FAR_OFF)) => {
+                () = sleep_until(alive_at) => {
                     if heartbeat.goes_on() {
                         notify::alive();
                     }
+                    alive_at = after(watchdog);
                 }
             }
         }

@@ -7,6 +7,7 @@ mod classes;
 mod clusters;
 mod filter;
 mod http2;
+mod limits;
 mod tls;
 
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
 pub(crate) use http2::*;
+pub(crate) use limits::*;
 pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
@@ -75,6 +77,8 @@ record! {
         default("off") access_log: Or<Off, AccessLog>,
         /// What is known of sizes before a response begins.
         default("{}") catalogue: Catalogue,
+        /// What to stop doing as memory runs short.
+        default("off") overload_manager: Or<Off, OverloadManager>,
     }
 
     /// Threads and shutdown.
@@ -122,6 +126,16 @@ record! {
         /// Connections that have switched to another protocol (WebSocket). A
         /// request for one more is answered 503.
         default("4096") max_tunnels: Limit,
+        /// Requests in progress, over all clients; one over it is answered
+        /// 503.
+        default("unlimited") max_requests: Or<Unlimited, Limit>,
+        /// Bounds on each client.
+        default("{}") per_client: PerClient,
+        /// The least that a client must move while it is the one that keeps
+        /// Sprat waiting.
+        default("{}") min_rates: Or<Off, MinRates>,
+        /// Requests of each client over time, wherever they go.
+        default("off") rate_limit: Or<Off, RateLimit>,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
         /// Speak HTTP/2 with clients that begin with its preface, or choose it
@@ -209,6 +223,8 @@ record! {
         /// Without a byte of progress, while a response is open and it is the
         /// backend that keeps it waiting.
         default("60s") idle_timeout: Timeout,
+        /// Requests of each client over time.
+        default("off") rate_limit: Or<Off, RateLimit>,
         /// Replaces the matched `prefix` (or `path`).
         optional prefix_rewrite: UrlPath,
         /// Replaces the `Host` that the backend sees.

@@ -4,6 +4,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod limits;
 mod routes;
 mod tls;
 
@@ -44,6 +45,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let access_log = access_log(&file.access_log);
     let catalogue = file.catalogue.get();
     let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
+    let overload_manager = limits::overload_manager(&file.overload_manager, reporter);
     file.version.get()?;
     Some(Config {
         runtime: runtime?,
@@ -56,6 +58,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         admission: admission?,
         access_log: access_log?,
         catalogue: catalogue?,
+        overload_manager: overload_manager?,
     })
 }
 
@@ -140,6 +143,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
         idle_timeout: time(&raw.idle_timeout)?,
         stream_idle_timeout: time(&raw.stream_idle_timeout)?,
         max_tunnels: count(&raw.max_tunnels)?,
+        limits: limits::listener(raw)?,
         forwarding: Forwarding {
             x_forwarded: forwarding.x_forwarded.copied()?.0,
             forwarded: forwarding.forwarded.copied()?.0,

@@ -5,10 +5,12 @@ mod catalogue;
 mod classes;
 mod filter;
 mod http2;
+mod limits;
+mod network;
 mod routes;
 mod tls;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,8 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 pub use classes::*;
 pub use filter::*;
 pub use http2::*;
+pub use limits::*;
+pub use network::*;
 pub use routes::*;
 pub use tls::*;
 
@@ -48,6 +52,8 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
+    /// What to stop doing as memory runs short; none if switched off.
+    pub overload_manager: Option<OverloadManager>,
 }
 
 /// Threads and shutdown.
@@ -93,6 +99,8 @@ pub struct Listener {
     /// Connections that have switched to another protocol; one over it is
     /// answered 503.
     pub max_tunnels: usize,
+    /// What its clients may take.
+    pub limits: ListenerLimits,
     /// Forwarding headers.
     pub forwarding: Forwarding,
     /// None if it is switched off.
@@ -113,29 +121,6 @@ pub struct Forwarding {
     pub trusted: Vec<Network>,
     /// The pseudonym in `Via` (RFC 9110 7.6.3); `None` sends no `Via`.
     pub via: Option<String>,
-}
-
-/// A block of addresses (`10.0.0.0/8`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// The first address.
-    pub address: IpAddr,
-    /// Leading bits that count.
-    pub prefix_len: u8,
-}
-
-impl Network {
-    /// Whether `ip` lies in the block (an IPv4-mapped IPv6 address counts as
-    /// the IPv4 one).
-    pub fn contains(&self, ip: IpAddr) -> bool {
-        let bits = |ip: IpAddr| match ip.to_canonical() {
-            IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, true),
-            IpAddr::V6(v6) => (v6.to_bits(), false),
-        };
-        let ((own, own_v4), (other, other_v4)) = (bits(self.address), bits(ip));
-        let shift = 128 - u32::from(self.prefix_len);
-        own_v4 == other_v4 && (shift == 128 || own >> shift == other >> shift)
-    }
 }
 
 /// The scarce link towards the clients.

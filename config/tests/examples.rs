@@ -67,6 +67,10 @@ fn the_design_file_resolves_to_the_defaults() {
         max_header_bytes: 65_536,
         tls: None,
     });
+    let rate = MinRate {
+        bytes_per_s: 240,
+        window: Duration::from_secs(20),
+    };
     let expected = Config {
         runtime: Runtime {
             workers: std::thread::available_parallelism().unwrap().get(),
@@ -86,6 +90,13 @@ fn the_design_file_resolves_to_the_defaults() {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             stream_idle_timeout: Duration::from_secs(60),
+            limits: ListenerLimits {
+                min_rates: MinRates {
+                    request_body: Some(rate),
+                    response: Some(rate),
+                },
+                ..ListenerLimits::default()
+            },
             forwarding: Forwarding {
                 x_forwarded: true,
                 forwarded: false,
@@ -113,6 +124,7 @@ fn the_design_file_resolves_to_the_defaults() {
             timeout: None,
             response_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
+            rate_limit: None,
             prefix_rewrite: None,
             host_rewrite: None,
             document_root: None,
@@ -134,6 +146,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 observations_min: 8,
             }),
         },
+        overload_manager: None,
     };
     assert_eq!(example("design.yaml"), expected);
 }

@@ -2,18 +2,20 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sprat_scheduler::limits::HeapState;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep;
 
 use crate::connection::{self, Connection};
+use crate::limits::ConnectionPlace;
 use crate::listener::ListenerState;
 use crate::worker::Worker;
 
@@ -129,9 +131,33 @@ pub(crate) async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T
     }
 }
 
+/// A place for a connection of this client, if its listener counts them.
+fn client_place(
+    worker: &Worker,
+    listener: &ListenerState,
+    ip: IpAddr,
+) -> Result<Option<ConnectionPlace>, ()> {
+    let overload = worker.overload.as_ref();
+    if overload.is_some_and(|overload| overload.state() >= HeapState::NoConnections) {
+        worker.stats.overload_connections.increment();
+        return Err(());
+    }
+    let Some(limits) = &listener.shared.limits else {
+        return Ok(None);
+    };
+    let place = limits.connect(ip);
+    if place.is_none() {
+        worker.stats.client_connections.increment();
+    }
+    place.map(Some).ok_or(())
+}
+
 fn admit(worker: &Rc<Worker>, listener: &Arc<ListenerState>, stream: TcpStream, peer: SocketAddr) {
     let Some(place) = listener.take_place() else {
         worker.stats.refused_connections.increment();
+        return;
+    };
+    let Ok(client_place) = client_place(worker, listener, peer.ip()) else {
         return;
     };
     if let Err(error) = stream.set_nodelay(true) {
@@ -163,7 +189,7 @@ fn admit(worker: &Rc<Worker>, listener: &Arc<ListenerState>, stream: TcpStream, 
         connection::serve(connection, stream).await;
         worker.connections.borrow_mut().remove(key);
         worker.stats.open_connections.decrement();
-        drop(place);
+        drop((place, client_place));
         if worker.connections.borrow().is_empty() {
             worker.emptied.notify_one();
         }

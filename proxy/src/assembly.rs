@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context as _;
 use sprat_config::classify::Classifier;
-use sprat_config::resolved::{Cluster, Config, Listener};
+use sprat_config::resolved::{Cluster, Config, Listener, Route};
 
 use crate::access_log;
 use crate::catalogue::Catalogue;
-use crate::listener::{ListenerState, Open};
-use crate::routing::{self, Route};
+use crate::limits::{Overload, RateLimiter};
+use crate::listener::{ListenerShared, ListenerState};
+use crate::routing;
 use crate::stats::NamedStats;
 use crate::tls::ListenerTls;
 use crate::uplink::SharedUplink;
@@ -25,7 +26,7 @@ static NEXT_LISTENER: AtomicU64 = AtomicU64::new(0);
 /// What a configuration has become.
 pub(crate) struct Assembly {
     pub(crate) config: Config,
-    pub(crate) routes: Arc<[Route]>,
+    pub(crate) routes: Arc<[routing::Route]>,
     /// In the order of the configuration's clusters.
     pub(crate) clusters: Vec<Arc<SharedCluster>>,
     /// In the order of the configuration's listeners.
@@ -34,6 +35,8 @@ pub(crate) struct Assembly {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) log: Option<access_log::Sender>,
     pub(crate) uplink: SharedUplink,
+    /// None if nobody watches the memory.
+    pub(crate) overload: Option<Arc<Overload>>,
     /// By worker.
     pub(crate) stats: Vec<NamedStats>,
 }
@@ -53,13 +56,14 @@ impl Assembly {
         let clusters = config.clusters.iter().map(cluster);
         let workers = 0..config.runtime.workers.max(1);
         Ok(Self {
-            routes: routing::routes(config)?.into(),
+            routes: routing::routes(config, &rates(config, None))?.into(),
             clusters: clusters.collect::<Result<_, _>>()?,
             listeners: listeners(config, &[])?,
             classifier: Arc::new(Classifier::new(&config.classes)),
             catalogue: Arc::new(catalogue),
             log,
             uplink,
+            overload: Overload::of(config),
             stats: workers.map(|_| NamedStats::new(config, None)).collect(),
             config: config.clone(),
         })
@@ -91,13 +95,14 @@ impl Assembly {
         let stats = self.stats.iter();
         let stats = stats.map(|stats| NamedStats::new(&config, Some((own, stats))));
         Ok(Self {
-            routes: routing::routes(&config)?.into(),
+            routes: routing::routes(&config, &rates(&config, Some(self)))?.into(),
             clusters: clusters.collect::<Result<_, _>>()?,
             listeners: listeners(&config, &self.listeners)?,
             classifier: Arc::new(Classifier::new(&config.classes)),
             catalogue: Arc::new(self.catalogue.renewed(own, &config)?),
             log,
             uplink,
+            overload: self.overload.clone(),
             stats: stats.collect(),
             config,
         })
@@ -108,8 +113,24 @@ impl Assembly {
     /// Of those listeners that have it.
     pub(crate) fn tls(&self) -> Vec<Arc<ListenerTls>> {
         let all = self.listeners.iter();
-        all.filter_map(|listener| listener.tls.clone()).collect()
+        all.filter_map(|listener| listener.shared.tls.clone())
+            .collect()
     }
+}
+
+/// For each route, requests over time; counted on where the same is wanted.
+fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimiter>>> {
+    let rate = |route: &Route| {
+        let known = before.and_then(|own| {
+            let mut all = own.config.routes.iter();
+            let at = all.position(|old| {
+                routing::kind(old) == routing::kind(route) && old.rate_limit == route.rate_limit
+            });
+            own.routes[at?].rate.clone()
+        });
+        known.or_else(|| RateLimiter::of_route(route))
+    };
+    config.routes.iter().map(rate).collect()
 }
 
 /// What a configuration's listeners become. One on the same address keeps its
@@ -125,7 +146,7 @@ fn listeners(
             Some(own) => own.changed(listener),
             None => {
                 let id = NEXT_LISTENER.fetch_add(1, Relaxed);
-                ListenerState::new(listener, id, ListenerTls::of(listener)?, Open::default())
+                ListenerState::new(listener, id, ListenerShared::new(listener)?)
             }
         }
     };

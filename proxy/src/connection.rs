@@ -8,6 +8,7 @@
 
 mod conclusion;
 mod deadlines;
+mod drain;
 mod frames;
 mod http2;
 mod multiplexed;
@@ -18,6 +19,7 @@ mod stream;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use sprat_config::classify::Certificate;
 
+use self::drain::{Drain, Look};
 use self::http2::Http2;
 pub(crate) use self::serve::serve;
 pub(crate) use self::stream::Stream;
@@ -76,6 +79,8 @@ pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     /// The listener that accepted it.
     pub(crate) listener: Arc<ListenerState>,
+    /// When.
+    pub(crate) accepted: Instant,
     /// The other end.
     pub(crate) peer: SocketAddr,
     peer_text: OnceCell<HeaderValue>,
@@ -92,6 +97,8 @@ pub(crate) struct Connection {
     http2: OnceCell<Box<Http2>>,
     watch: RefCell<RequestWatch>,
     write_blocked_since: Cell<Option<Instant>>,
+    /// How fast the client takes what it asked for, once its socket was full.
+    drain: RefCell<Option<Box<Drain>>>,
     /// A body waits for the socket to take what is written before it.
     holding_back: Cell<bool>,
     written: Cell<u64>,
@@ -119,6 +126,7 @@ impl Connection {
         Self {
             worker,
             listener,
+            accepted: now,
             peer,
             peer_text: OnceCell::new(),
             dscp,
@@ -134,6 +142,7 @@ impl Connection {
             http2: OnceCell::new(),
             watch: RefCell::default(),
             write_blocked_since: Cell::new(None),
+            drain: RefCell::new(None),
             holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
@@ -230,7 +239,11 @@ impl Connection {
     /// So many bytes have just been taken by the socket.
     pub(crate) fn on_written(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
-        self.write_blocked_since.set(None);
+        if self.write_blocked_since.take().is_some()
+            && let Some(drain) = &mut *self.drain.borrow_mut()
+        {
+            drain.resume(Instant::now());
+        }
     }
 
     /// The socket has taken all that was offered.
@@ -246,9 +259,31 @@ impl Connection {
     }
 
     /// The socket takes no more for now.
-    pub(crate) fn on_write_blocked(&self) {
-        if self.write_blocked_since.get().is_none() {
+    pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
+        let began = self.write_blocked_since.get().is_none();
+        let mut drain = self.drain.borrow_mut();
+        match &mut *drain {
+            Some(drain) if !began => self.judge(drain, socket),
+            Some(drain) => drain.wait(Instant::now()),
+            None => {
+                let rule = self.listener.config.limits.min_rates.response;
+                *drain = rule.map(|rule| Box::new(Drain::new(rule, Instant::now(), socket)));
+            }
+        }
+        if began {
             self.write_blocked_since.set(Some(Instant::now()));
+        }
+    }
+
+    /// Cuts a client that has taken too little of what it asked for.
+    fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
+        let now = Instant::now();
+        let queued_here = matches!(self.outlet, Outlet::Marked(_));
+        match drain.look(now, socket, queued_here) {
+            Look::NotDue => {}
+            // The socket's buffer hides it, but there is progress.
+            Look::Enough => self.write_blocked_since.set(Some(now)),
+            Look::TooSlow => self.cut(Reason::ResponseTooSlow),
         }
     }
 
@@ -281,6 +316,14 @@ impl Connection {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Whether a request is in progress.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(
+            self.only.phase.get(),
+            Phase::Waiting | Phase::Responding | Phase::Head { begun: true, .. }
+        ) || self.finishing.borrow().is_some()
     }
 
     /// Has [`Connection::wake`] wake this task.

@@ -9,6 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
 
+use crate::limits::RateStatus;
+
 /// What a refused client is told beside the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Advice {
@@ -16,13 +18,27 @@ pub(crate) struct Advice {
     pub(crate) retry_after_s: u64,
     /// A page for a browser.
     pub(crate) page: Option<Bytes>,
+    /// How often it may ask.
+    pub(crate) rate: Option<RateStatus>,
 }
 
 impl Advice {
+    /// Nothing but when to ask again, in seconds.
+    pub(crate) fn later(retry_after_s: u64) -> Self {
+        Self {
+            retry_after_s,
+            page: None,
+            rate: None,
+        }
+    }
+
     /// Adds it to an answer.
     pub(crate) fn add(self, response: &mut Response<Bytes>) {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
+        if let Some(rate) = self.rate {
+            rate.add(headers);
+        }
         if let Some(page) = self.page {
             let html = HeaderValue::from_static("text/html; charset=utf-8");
             headers.insert(CONTENT_TYPE, html);
@@ -137,6 +153,19 @@ pub(crate) enum Reason {
     ClientStalled,
     /// The bound on a graceful shutdown passed.
     Shutdown,
+    // Bounds on what one client may take.
+    /// The client sends its body too slowly.
+    BodyTooSlow,
+    /// The client takes the response too slowly.
+    ResponseTooSlow,
+    /// The client asks too often.
+    RateLimited,
+    /// The client has as many requests in progress as it may.
+    ClientFull,
+    /// The listener has as many requests in progress as it may.
+    ListenerFull,
+    /// The process has no memory to spare.
+    HeapFull,
 }
 
 /// Where the fault lies.
@@ -184,7 +213,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 45] = [
+    pub(crate) const ALL: [Self; 51] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -230,6 +259,12 @@ impl Reason {
         Self::ClientClosed,
         Self::ClientStalled,
         Self::Shutdown,
+        Self::BodyTooSlow,
+        Self::ResponseTooSlow,
+        Self::RateLimited,
+        Self::ClientFull,
+        Self::ListenerFull,
+        Self::HeapFull,
     ];
 
     /// Its place in [`Reason::ALL`].
@@ -292,6 +327,12 @@ impl Reason {
             Self::ClientClosed => facts!("client_closed", client_closed_request(), Client, "http_request_error", "the client closed the connection"),
             Self::ClientStalled => facts!("client_stalled", client_closed_request(), Client, "http_request_error", "the client stopped reading"),
             Self::Shutdown => facts!("shutdown", S::SERVICE_UNAVAILABLE, Proxy, "proxy_internal_response", "the proxy is shutting down"),
+            Self::BodyTooSlow => facts!("body_too_slow", S::REQUEST_TIMEOUT, Client, "http_request_error", "the request's body came too slowly"),
+            Self::ResponseTooSlow => facts!("response_too_slow", client_closed_request(), Client, "http_request_error", "the client took the response too slowly"),
+            Self::RateLimited => facts!("rate_limited", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the client asks too often"),
+            Self::ClientFull => facts!("client_full", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the client has as many requests in progress as it may"),
+            Self::ListenerFull => facts!("listener_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many requests are in progress"),
+            Self::HeapFull => facts!("heap_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the proxy has no memory to spare"),
         }
     }
 
@@ -311,7 +352,12 @@ impl Reason {
     /// Whether the rest of the connection can't be used: the request's end is
     /// unknown, or the client is still sending what nobody wants.
     pub(crate) fn ends_connection(self) -> bool {
-        self.facts().fault == Fault::Client && self != Self::MethodRefused
+        match self {
+            Self::MethodRefused | Self::RateLimited | Self::ClientFull => false,
+            // A connection takes memory.
+            Self::HeapFull => true,
+            _ => self.facts().fault == Fault::Client,
+        }
     }
 
     /// The answer to a request whose headers are (or were) `request`: problem
@@ -353,7 +399,7 @@ mod tests {
         for (index, reason) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(reason.index(), index);
         }
-        assert_eq!(Reason::Shutdown.index() + 1, Reason::ALL.len());
+        assert_eq!(Reason::HeapFull.index() + 1, Reason::ALL.len());
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::connection::{Connection, Stream};
 use crate::error::Reason;
 use crate::generation::Generation;
 use crate::headers::{self, Client, Head};
+use crate::limits;
 use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
@@ -48,7 +49,9 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
         checked => checked,
     };
-    let plan = checked.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
+    let admitted =
+        checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
+    let plan = admitted.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
         Err(reason) => return uplink.refuse(&stream, reason, json, record).await,
@@ -122,6 +125,9 @@ impl<'a> Plan<'a> {
         classify(connection, &generation.classifier, parts, host, record);
         let route = routing::find(&generation.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
+        if let Some(rate) = &route.rate {
+            limits::admit_by_route(connection, rate, &parts.headers, record)?;
+        }
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         let resource = match parts.uri.path_and_query() {
@@ -170,8 +176,9 @@ impl<'a> Plan<'a> {
         let mut request = Request::from_parts(parts, RequestBody::Empty);
         let mut upload = None;
         if !body.is_end_stream() {
-            let bound = self.connection.listener.config.max_body_bytes;
-            let (body, progress) = RequestBody::streaming(body, bound);
+            let config = &self.connection.listener.config;
+            let rule = config.limits.min_rates.request_body;
+            let (body, progress) = RequestBody::streaming(body, config.max_body_bytes, rule);
             *request.body_mut() = body;
             upload = Some(progress);
             if request.headers().contains_key(EXPECT)

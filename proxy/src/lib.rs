@@ -22,6 +22,7 @@ mod generation;
 mod handler;
 pub mod handover;
 mod headers;
+mod limits;
 mod link;
 mod listener;
 mod metrics;

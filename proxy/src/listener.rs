@@ -12,6 +12,7 @@ use sprat_config::resolved::Listener;
 
 use crate::handover::Inherited;
 use crate::headers::Forwarder;
+use crate::limits::ListenerLimits;
 use crate::tls::ListenerTls;
 
 /// Connections that the kernel holds for a worker that has not accepted them.
@@ -28,24 +29,43 @@ pub(crate) struct ListenerState {
     pub(crate) config: Listener,
     /// Tells backends about its clients.
     pub(crate) forwarder: Forwarder,
-    /// None for plain text.
-    pub(crate) tls: Option<Arc<ListenerTls>>,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
-    /// Over all workers.
-    open: Open,
+    /// What outlives its bounds.
+    pub(crate) shared: ListenerShared,
 }
 
-/// What is open of a listener.
-#[derive(Clone, Default)]
-pub(crate) struct Open {
+/// What stays of a listener when its bounds change.
+#[derive(Clone)]
+pub(crate) struct ListenerShared {
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ListenerTls>>,
+    /// None without bounds on clients.
+    pub(crate) limits: Option<Arc<ListenerLimits>>,
+    /// Open connections.
     connections: Arc<AtomicUsize>,
     /// Of these, those that have switched to another protocol.
     tunnels: Arc<AtomicUsize>,
 }
 
+impl ListenerShared {
+    /// Of a listener that is new.
+    ///
+    /// # Errors
+    ///
+    /// Certificates that cannot be used.
+    pub(crate) fn new(config: &Listener) -> anyhow::Result<Self> {
+        Ok(Self {
+            tls: ListenerTls::of(config)?,
+            limits: ListenerLimits::new(config),
+            connections: Arc::default(),
+            tunnels: Arc::default(),
+        })
+    }
+}
+
 impl ListenerState {
-    /// A listener whose connections are counted in `open`.
+    /// A listener with these bounds.
     ///
     /// # Errors
     ///
@@ -53,8 +73,7 @@ impl ListenerState {
     pub(crate) fn new(
         config: &Listener,
         id: u64,
-        tls: Option<Arc<ListenerTls>>,
-        open: Open,
+        shared: ListenerShared,
     ) -> anyhow::Result<Arc<Self>> {
         let mut http = http1::Builder::new();
         // The connection has a timer of its own.
@@ -67,9 +86,8 @@ impl ListenerState {
             id,
             forwarder: Forwarder::new(&config.forwarding)?,
             config: config.clone(),
-            tls,
             http,
-            open,
+            shared,
         }))
     }
 
@@ -80,21 +98,25 @@ impl ListenerState {
     /// As [`ListenerState::new`], or a file for TLS that cannot be used.
     pub(crate) fn changed(&self, config: &Listener) -> anyhow::Result<Arc<Self>> {
         let own = &self.config;
-        let tls = match own.tls == config.tls && own.name == config.name {
-            true => self.tls.clone(),
-            false => ListenerTls::of(config)?,
-        };
-        Self::new(config, self.id, tls, self.open.clone())
+        let mut shared = self.shared.clone();
+        if own.tls != config.tls || own.name != config.name {
+            shared.tls = ListenerTls::of(config)?;
+        }
+        if own.limits != config.limits {
+            // Who is counted already is not counted again.
+            shared.limits = ListenerLimits::new(config);
+        }
+        Self::new(config, self.id, shared)
     }
 
     /// Room for one more connection; none if there are as many as may be.
     pub(crate) fn take_place(&self) -> Option<Place> {
-        Place::take(&self.open.connections, self.config.max_connections)
+        Place::take(&self.shared.connections, self.config.max_connections)
     }
 
     /// The same for a connection that switches to another protocol.
     pub(crate) fn take_tunnel(&self) -> Option<Place> {
-        Place::take(&self.open.tunnels, self.config.max_tunnels)
+        Place::take(&self.shared.tunnels, self.config.max_tunnels)
     }
 }
 

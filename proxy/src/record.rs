@@ -14,6 +14,7 @@ use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
 use crate::generation::Generation;
+use crate::limits::RequestPlace;
 use crate::upload::Upload;
 use crate::upstream::Lease;
 
@@ -49,6 +50,8 @@ pub(crate) struct Record {
     pub(crate) endpoint: Option<usize>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
+    /// Its place among those in progress, where they are counted.
+    pub(crate) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
     pub(crate) upload: Option<Rc<Upload>>,
     /// What the response teaches when it has gone out, if its size was not
@@ -125,6 +128,7 @@ impl Record {
             cluster: None,
             endpoint: None,
             lease: None,
+            place: None,
             upload: None,
             lesson: None,
             layer: None,

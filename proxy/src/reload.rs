@@ -214,6 +214,10 @@ fn keep_what_stays(config: &mut Config, own: &Config) -> Vec<String> {
         notes.push("`admin` stays as it is".to_owned());
         config.admin.clone_from(&own.admin);
     }
+    if own.overload_manager != config.overload_manager {
+        notes.push("`overload_manager` stays as it is".to_owned());
+        config.overload_manager.clone_from(&own.overload_manager);
+    }
     config.classes.keep_numbers(&own.classes);
     notes
 }

@@ -1,5 +1,6 @@
 //! From a request's host and path to its route.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -8,6 +9,8 @@ pub(crate) use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{Config, PathPattern, RouteMatch, Upgrade};
 
 use crate::upstream::stable_hash;
+
+use crate::limits::RateLimiter;
 
 /// A route as a worker uses it.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Route {
     pub(crate) response_timeout: Duration,
     /// Between two chunks.
     pub(crate) idle_timeout: Duration,
+    /// Requests of each client over time.
+    pub(crate) rate: Option<Arc<RateLimiter>>,
     prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
@@ -30,8 +35,11 @@ pub(crate) struct Route {
     pub(crate) upgrade: Option<Upgrade>,
 }
 
-/// The routes of a configuration, in order.
-pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
+/// The routes of a configuration, in order, with their `rates`.
+pub(crate) fn routes(
+    config: &Config,
+    rates: &[Option<Arc<RateLimiter>>],
+) -> anyhow::Result<Vec<Route>> {
     let route = |(index, route): (usize, &sprat_config::resolved::Route)| {
         let cluster = config
             .clusters
@@ -46,6 +54,7 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
             timeout: route.timeout,
             response_timeout: route.response_timeout,
             idle_timeout: route.idle_timeout,
+            rate: rates.get(index).cloned().flatten(),
             prefix_rewrite: route.prefix_rewrite.clone(),
             host_rewrite: match &route.host_rewrite {
                 Some(host) => Some(HeaderValue::from_str(host)?),
@@ -133,6 +142,7 @@ mod tests {
             timeout: None,
             response_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
+            rate: None,
             prefix_rewrite: rewrite.map(str::to_owned),
             host_rewrite: None,
             upgrade: None,

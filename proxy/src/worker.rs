@@ -21,6 +21,7 @@ use crate::assembly::Assembly;
 use crate::connection::Connection;
 use crate::error::Reason;
 use crate::generation::Generation;
+use crate::limits::{self, Overload};
 use crate::listener::Bound;
 use crate::stats::WorkerStats;
 use crate::uplink::{Granting, Uplink};
@@ -69,6 +70,8 @@ pub(crate) struct Worker {
     index: usize,
     /// Its counters.
     pub(crate) stats: Arc<WorkerStats>,
+    /// None if nobody watches the memory.
+    pub(crate) overload: Option<Arc<Overload>>,
     generation: RefCell<Rc<Generation>>,
     /// For the present uplink, and those before that are still sent through.
     granting: RefCell<Vec<Granting>>,
@@ -119,6 +122,7 @@ impl Seed {
         let worker = Rc::new(Worker {
             index: self.index,
             stats: self.stats,
+            overload: self.first.assembly.overload.clone(),
             generation: RefCell::new(Rc::new(generation)),
             granting: RefCell::default(),
             connections: RefCell::default(),
@@ -130,6 +134,7 @@ impl Seed {
         let mut acceptors = Vec::new();
         worker.listen(&mut acceptors, self.first).await?;
         let reaper = spawn_local(reap(Rc::clone(&worker)));
+        let watch = spawn_local(limits::watch(Rc::clone(&worker)));
         loop {
             tokio::select! {
                 biased;
@@ -146,6 +151,7 @@ impl Seed {
         }
         worker.end(self.stage).await;
         reaper.abort();
+        watch.abort();
         for upstream in &worker.generation().upstreams {
             upstream.close_idle();
         }

@@ -16,6 +16,7 @@ pub mod dispatch;
 pub mod egress;
 mod guard;
 mod histogram;
+pub mod limits;
 mod pacer;
 mod queue;
 pub mod rate_control;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::catalogue::{document_root, head_probe};
+use super::limits::rate_limit;
 use super::{bytes, each, time};
 use crate::decode::similar;
 use crate::diagnostic::Reporter;
@@ -95,6 +96,7 @@ fn route(raw: &raw::Route, matches: RouteMatch, cluster: Arc<Cluster>) -> Option
         timeout: raw.timeout.get()?.value().map(|time| time.0),
         response_timeout: time(&raw.response_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
+        rate_limit: rate_limit(&raw.rate_limit)?,
         prefix_rewrite: raw.prefix_rewrite.optional()?.map(|path| path.0.clone()),
         host_rewrite: raw.host_rewrite.optional()?.map(|host| host.0.clone()),
         document_root: match raw.document_root.get()?.value() {

@@ -29,6 +29,7 @@ impl Connection {
             head,
             self.only.next_deadline(listener),
             blocked.map(|since| since + listener.stream_idle_timeout),
+            self.drain.borrow().as_ref().and_then(|drain| drain.due()),
             self.http2.get().and_then(|http2| http2.next_deadline(self)),
         ];
         deadlines.into_iter().flatten().min()
@@ -47,6 +48,9 @@ impl Connection {
     /// What has taken too long, if anything has.
     pub(super) fn expired(&self, now: Instant) -> Option<End> {
         let listener = &self.listener.config;
+        if let Some(drain) = &mut *self.drain.borrow_mut() {
+            drain.ask(now);
+        }
         if let Some(since) = self.write_blocked_since.get()
             && past(now, since, listener.stream_idle_timeout)
         {

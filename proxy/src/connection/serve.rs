@@ -51,7 +51,7 @@ pub(super) trait Http: Future<Output = hyper::Result<()>> {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
-    let io = match &connection.listener.tls {
+    let io = match &connection.listener.shared.tls {
         None => Io::plain(Socket::new(stream, Rc::clone(&connection))),
         // Boxed: a connection does not carry a handshake's room.
         Some(tls) => match Box::pin(tls::accept(&connection, tls, stream)).await {

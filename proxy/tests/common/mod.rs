@@ -269,6 +269,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             idle_timeout: Duration::from_secs(60),
             stream_idle_timeout: Duration::from_secs(60),
             max_tunnels: 1024,
+            limits: ListenerLimits::default(),
             forwarding: Forwarding {
                 x_forwarded: true,
                 forwarded: false,
@@ -303,6 +304,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             shared: None,
             estimator: None,
         },
+        overload_manager: None,
     }
 }
 
@@ -313,6 +315,7 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         timeout: None,
         response_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(30),
+        rate_limit: None,
         prefix_rewrite: None,
         host_rewrite: None,
         document_root: None,

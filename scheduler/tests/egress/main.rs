@@ -1,10 +1,15 @@
 //! The uplink's scheduler as its drivers see it: exact orders and shares,
 //! every small case, and properties over random operations.
 
+#[path = "../operations/bytes.rs"]
+mod bytes;
 mod change;
 mod classes;
+#[path = "../operations/corpus.rs"]
+mod corpus;
 mod driver;
 mod flows;
+mod from_bytes;
 mod groups;
 mod link;
 mod orders;
@@ -12,3 +17,8 @@ mod properties;
 mod random_operations;
 mod shares;
 mod small_cases;
+
+#[test]
+fn the_corpus_runs() {
+    corpus::each("egress", from_bytes::run);
+}

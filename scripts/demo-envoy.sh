@@ -3,7 +3,7 @@
 # Ctrl-C or SIGTERM. The environment changes it:
 #
 #   CONFIG=head-release   a file of config/envoy/, without its ending: head-release,
-#                         paced-egress, priority, sidecar or size-dispatch
+#                         held-bodies, paced-egress, priority, sidecar or size-dispatch
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/envoy.sh"

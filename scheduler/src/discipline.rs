@@ -70,9 +70,8 @@ impl Ranker {
         }
     }
 
-    /// Whether it is of this discipline.
-    pub(crate) fn is(&self, discipline: &Discipline) -> bool {
-        self.discipline == *discipline
+    pub(crate) fn discipline(&self) -> &Discipline {
+        &self.discipline
     }
 
     /// Whether [`FlowView::turn`] takes part in the rank.

@@ -10,6 +10,7 @@ mod change;
 mod coarse;
 mod groups;
 mod order;
+mod peers;
 mod ready;
 mod types;
 
@@ -22,6 +23,7 @@ use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
 pub use groups::{GroupId, Precedence};
 use groups::{Groups, Member};
+pub use peers::Urgency;
 use ready::{Next, Ready};
 pub use types::{
     AtCapacity, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,

@@ -30,7 +30,7 @@ pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
     AtCapacity, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId,
-    FlowSpec, Grant, GroupId, Precedence,
+    FlowSpec, Grant, GroupId, Precedence, Urgency,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

@@ -18,7 +18,7 @@ impl Egress {
         } = change;
         self.max_flows = max_flows.min(u32::MAX as usize - 1);
         self.guard.set_factor(guard_factor);
-        if !self.ranker.is(&discipline) {
+        if *self.ranker.discipline() != discipline {
             self.ranker = Ranker::new(discipline);
         }
         // A flow's class is never without a place.

@@ -148,7 +148,11 @@ impl<'a> Plan<'a> {
         let hash = upstream
             .hash_key()
             .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
-        let offer = Offer::of(stream, route, parts)?;
+        // With HTTP/2 there is no connection to leave to another protocol.
+        let offer = match upstream.is_http2() {
+            true => None,
+            false => Offer::of(stream, route, parts)?,
+        };
         let hostless = asked.is_none() && route.host_rewrite.is_none();
         let chunked = plan_head(connection, route, parts, asked)?;
         if let Some(offer) = &offer {

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use sprat_scheduler::limits::HeapState;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep;
 
-use crate::connection::{self, Connection};
+use crate::connection::{self, Connection, NEW_WHILE_DRAINING};
 use crate::limits::ConnectionPlace;
 use crate::listener::ListenerState;
+use crate::proxy_protocol;
 use crate::worker::Worker;
 
 /// After an accept that failed for want of descriptors or memory.
@@ -28,7 +29,7 @@ pub(crate) struct Acceptor {
     listener: Rc<RefCell<Arc<ListenerState>>>,
     socket: Rc<TcpListener>,
     /// Gone: the end.
-    end: oneshot::Sender<()>,
+    end: watch::Sender<()>,
     task: JoinHandle<()>,
 }
 
@@ -46,7 +47,7 @@ impl Acceptor {
         let socket = Rc::new(TcpListener::from_std(socket)?);
         worker.generation().uplink.listen(&socket);
         let listener = Rc::new(RefCell::new(Arc::clone(listener)));
-        let (end, ended) = oneshot::channel();
+        let (end, ended) = watch::channel(());
         let (of, from) = (Rc::clone(&listener), Rc::clone(&socket));
         let task = spawn_local(accept(Rc::clone(worker), of, from, ended));
         Ok(Self {
@@ -90,20 +91,21 @@ async fn accept(
     worker: Rc<Worker>,
     listener: Rc<RefCell<Arc<ListenerState>>>,
     socket: Rc<TcpListener>,
-    mut end: oneshot::Receiver<()>,
+    mut end: watch::Receiver<()>,
 ) {
     let mut complained = false;
     let present = || Arc::clone(&listener.borrow());
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = &mut end => break,
+            // Never anything else than an error.
+            _ = end.changed() => break,
             accepted = socket.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
                 complained = false;
-                admit(&worker, &present(), stream, peer);
+                arrive(&worker, &present(), stream, peer, &end);
             }
             Err(error) => {
                 worker.stats.accept_errors.increment();
@@ -118,8 +120,67 @@ async fn accept(
     }
     // What the kernel has accepted for this socket would be reset otherwise.
     while let Some(Ok((stream, peer))) = now_or_never(socket.accept()).await {
-        admit(&worker, &present(), stream, peer);
+        arrive(&worker, &present(), stream, peer, &end);
     }
+}
+
+/// Admits a connection once it has told whose it is, if it has to.
+fn arrive(
+    worker: &Rc<Worker>,
+    listener: &Arc<ListenerState>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    end: &watch::Receiver<()>,
+) {
+    if listener.config.proxy_protocol.is_none() {
+        admit(worker, listener, stream, peer);
+        return;
+    }
+    let Some(place) = listener.take_arrival() else {
+        worker.stats.refused_connections.increment();
+        return;
+    };
+    worker.arriving.set(worker.arriving.get() + 1);
+    let (worker, listener, mut end) = (Rc::clone(worker), Arc::clone(listener), end.clone());
+    spawn_local(async move {
+        let client = tokio::select! {
+            biased;
+            client = announced(&worker, &listener, &mut stream, peer) => client,
+            () = late(&mut end) => None,
+        };
+        drop(place);
+        if let Some(client) = client
+            && let Some(connection) = admit(&worker, &listener, stream, client)
+            && end.has_changed().is_err()
+        {
+            // It was not there yet when the others were told.
+            connection.drain();
+        }
+        worker.arriving.set(worker.arriving.get() - 1);
+        worker.left();
+    });
+}
+
+/// Whose connection it is; none if it is not to be served.
+async fn announced(
+    worker: &Worker,
+    listener: &ListenerState,
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+) -> Option<SocketAddr> {
+    match &listener.config.proxy_protocol {
+        None => Some(peer),
+        Some(config) => {
+            let stats = &worker.stats.proxy_headers;
+            proxy_protocol::receive(config, stats, stream, peer).await
+        }
+    }
+}
+
+/// Nobody accepts any more, and there was time to begin.
+async fn late(end: &mut watch::Receiver<()>) {
+    while end.changed().await.is_ok() {}
+    sleep(NEW_WHILE_DRAINING).await;
 }
 
 /// The future's output if it has one at once.
@@ -152,14 +213,17 @@ fn client_place(
     place.map(Some).ok_or(())
 }
 
-fn admit(worker: &Rc<Worker>, listener: &Arc<ListenerState>, stream: TcpStream, peer: SocketAddr) {
+fn admit(
+    worker: &Rc<Worker>,
+    listener: &Arc<ListenerState>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) -> Option<Rc<Connection>> {
     let Some(place) = listener.take_place() else {
         worker.stats.refused_connections.increment();
-        return;
+        return None;
     };
-    let Ok(client_place) = client_place(worker, listener, peer.ip()) else {
-        return;
-    };
+    let client_place = client_place(worker, listener, peer.ip()).ok()?;
     if let Err(error) = stream.set_nodelay(true) {
         // The client has gone already.
         tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
@@ -168,8 +232,10 @@ fn admit(worker: &Rc<Worker>, listener: &Arc<ListenerState>, stream: TcpStream, 
     worker.stats.open_connections.increment();
     let generation = worker.generation();
     // Not to be had: the client has gone already.
+    let local = stream.local_addr().ok();
     let dscp = (generation.classifier.wants_dscp())
-        .then(|| crate::sys::received_tos(stream.as_fd(), peer.is_ipv6()).ok())
+        // Of the socket: the client may be elsewhere.
+        .then(|| crate::sys::received_tos(stream.as_fd(), local?.is_ipv6()).ok())
         .flatten()
         .map(|tos| tos >> 2);
     let outlet = generation.uplink.accept(&stream);
@@ -177,6 +243,7 @@ fn admit(worker: &Rc<Worker>, listener: &Arc<ListenerState>, stream: TcpStream, 
         Rc::clone(worker),
         Arc::clone(listener),
         peer,
+        local,
         dscp,
         outlet,
     ));
@@ -184,14 +251,13 @@ fn admit(worker: &Rc<Worker>, listener: &Arc<ListenerState>, stream: TcpStream, 
         .connections
         .borrow_mut()
         .insert(Rc::clone(&connection));
-    let worker = Rc::clone(worker);
+    let (worker, served) = (Rc::clone(worker), Rc::clone(&connection));
     spawn_local(async move {
-        connection::serve(connection, stream).await;
+        connection::serve(served, stream).await;
         worker.connections.borrow_mut().remove(key);
         worker.stats.open_connections.decrement();
         drop((place, client_place));
-        if worker.connections.borrow().is_empty() {
-            worker.emptied.notify_one();
-        }
+        worker.left();
     });
+    Some(connection)
 }

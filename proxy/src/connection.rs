@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use sprat_config::classify::Certificate;
 
+pub(crate) use self::deadlines::NEW_WHILE_DRAINING;
 use self::drain::{Drain, Look};
 use self::http2::Http2;
 pub(crate) use self::serve::serve;
@@ -37,6 +38,7 @@ use self::stream::StreamState;
 use crate::error::Reason;
 use crate::framing::RequestWatch;
 use crate::listener::ListenerState;
+use crate::proxy_protocol::Ends;
 use crate::record::Record;
 use crate::tls::Secured;
 use crate::tunnel::Tunnel;
@@ -87,6 +89,8 @@ pub(crate) struct Connection {
     /// The code point that the client's packets are marked with, if a rule
     /// wants it.
     pub(crate) dscp: Option<u8>,
+    /// The address that the client is connected to; none if it has gone.
+    local: Option<SocketAddr>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
     /// What the TLS handshake came to.
@@ -119,6 +123,7 @@ impl Connection {
         worker: Rc<Worker>,
         listener: Arc<ListenerState>,
         peer: SocketAddr,
+        local: Option<SocketAddr>,
         dscp: Option<u8>,
         outlet: Outlet,
     ) -> Self {
@@ -131,6 +136,7 @@ impl Connection {
             peer_text: OnceCell::new(),
             dscp,
             outlet,
+            local,
             secured: OnceCell::new(),
             only: StreamState::new(
                 now,
@@ -160,6 +166,14 @@ impl Connection {
             let ip = self.peer.ip().to_canonical();
             HeaderValue::try_from(ip.to_string()).expect("an address is visible ASCII")
         })
+    }
+
+    /// The client, and what it is connected to, for backends that are told.
+    pub(crate) fn ends(&self) -> Ends {
+        Ends {
+            client: self.peer,
+            local: self.local.unwrap_or(self.listener.config.address),
+        }
     }
 
     /// How its bytes get onto the uplink.

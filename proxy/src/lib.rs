@@ -29,6 +29,7 @@ mod metrics;
 mod notify;
 mod operate;
 mod precedence;
+mod proxy_protocol;
 mod record;
 mod reload;
 mod routing;

@@ -46,6 +46,8 @@ pub(crate) struct ListenerShared {
     connections: Arc<AtomicUsize>,
     /// Of these, those that have switched to another protocol.
     tunnels: Arc<AtomicUsize>,
+    /// Connections that have not told yet whose they are.
+    arriving: Arc<AtomicUsize>,
 }
 
 impl ListenerShared {
@@ -60,6 +62,7 @@ impl ListenerShared {
             limits: ListenerLimits::new(config),
             connections: Arc::default(),
             tunnels: Arc::default(),
+            arriving: Arc::default(),
         })
     }
 }
@@ -112,6 +115,11 @@ impl ListenerState {
     /// Room for one more connection; none if there are as many as may be.
     pub(crate) fn take_place(&self) -> Option<Place> {
         Place::take(&self.shared.connections, self.config.max_connections)
+    }
+
+    /// The same for a connection that has to tell first whose it is.
+    pub(crate) fn take_arrival(&self) -> Option<Place> {
+        Place::take(&self.shared.arriving, self.config.max_connections)
     }
 
     /// The same for a connection that switches to another protocol.

@@ -120,6 +120,7 @@ impl Present {
             workers: workers.to_vec(),
             named: assembly.stats.clone(),
             catalogue: Arc::clone(&catalogue),
+            announced: (config.listeners.iter()).any(|own| own.proxy_protocol.is_some()),
         }));
         if let SharedUplink::Paced(link) = &assembly.uplink {
             registry.register_collector(Box::new(UplinkView::new(link, names)));
@@ -148,6 +149,8 @@ struct View {
     /// By worker.
     named: Vec<NamedStats>,
     catalogue: Arc<CatalogueView>,
+    /// Whether a listener is told whose its connections are.
+    announced: bool,
 }
 
 impl Collector for View {

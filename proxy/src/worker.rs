@@ -1,7 +1,7 @@
 //! One thread's part of the server: its event loop, its listening sockets and
 //! the connections that it accepts.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -79,8 +79,10 @@ pub(crate) struct Worker {
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
     /// Told when a worker wants a connection that another keeps idle.
     reclaim: Arc<Notify>,
+    /// Connections that have not told yet whose they are.
+    pub(crate) arriving: Cell<usize>,
     /// Told when the last connection ends.
-    pub(crate) emptied: Notify,
+    emptied: Notify,
 }
 
 /// What a worker's thread begins with.
@@ -126,6 +128,7 @@ impl Seed {
             generation: RefCell::new(Rc::new(generation)),
             granting: RefCell::default(),
             connections: RefCell::default(),
+            arriving: Cell::default(),
             reclaim: self.reclaim,
             emptied: Notify::new(),
         });
@@ -254,8 +257,19 @@ impl Worker {
     }
 
     async fn is_empty(&self) {
-        while !self.connections.borrow().is_empty() {
+        while !self.is_empty_now() {
             self.emptied.notified().await;
+        }
+    }
+
+    fn is_empty_now(&self) -> bool {
+        self.connections.borrow().is_empty() && self.arriving.get() == 0
+    }
+
+    /// A connection has ended.
+    pub(crate) fn left(&self) {
+        if self.is_empty_now() {
+            self.emptied.notify_one();
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Reason;
 
 /// How long a client that has just been accepted gets to begin, while the
 /// server drains.
-const NEW_WHILE_DRAINING: Duration = Duration::from_secs(1);
+pub(crate) const NEW_WHILE_DRAINING: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// None while nothing is being waited for.

@@ -52,6 +52,9 @@ impl Exchange<'_> {
         loop {
             let endpoint = lease.endpoint();
             record.endpoint = Some(endpoint);
+            if upstream.tells_clients() {
+                lease.tell(self.plan.stream.connection.ends());
+            }
             let stats = upstream.stats(endpoint);
             let reused = may_reuse && lease.reuse();
             if reused {

@@ -6,6 +6,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
 use super::{View, count, gauge};
+use crate::proxy_protocol::HEADER_RESULTS;
 
 impl View {
     /// Those of clients.
@@ -30,10 +31,25 @@ impl View {
         })?;
         let help = "Client connections that could not be accepted";
         self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
+        if self.announced {
+            self.proxy_headers(encoder)?;
+        }
         let help = "Lines of the access log that found no room";
         self.counter(encoder, "access_log_dropped_lines", help, |w| {
             &w.log_lines_dropped
         })
+    }
+
+    /// How connections told whose they are.
+    fn proxy_headers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Headers of the PROXY protocol, by result";
+        let kind = MetricType::Counter;
+        let mut metric = encoder.encode_descriptor("proxy_headers", help, None, kind)?;
+        for (index, result) in HEADER_RESULTS.into_iter().enumerate() {
+            let value = self.sum(|worker| worker.proxy_headers.of(index));
+            count(&mut metric.encode_family(&[("result", result)])?, value)?;
+        }
+        Ok(())
     }
 
     /// Connections that have switched to another protocol.

@@ -2,6 +2,7 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod lease;
 mod multiplexed;
 mod probe;
 mod sender;
@@ -21,18 +22,18 @@ use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::{http1, http2};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
-use sprat_scheduler::Size;
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
-use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
+use sprat_scheduler::station::{Arrival, Refusal, Verdict};
 use tokio::sync::Notify;
 
-use crate::error::Reason;
+use crate::proxy_protocol::Ends;
 use crate::stats::{ClusterStats, EndpointStats};
 use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 use connect::Local;
 
 pub(crate) use connect::Slot as ConnectionPlace;
+pub(crate) use lease::Lease;
 use multiplexed::Pool;
 pub(crate) use sender::{Sender, was_refused};
 pub(crate) use shared::{SharedCluster, SharedEndpoint};
@@ -77,6 +78,8 @@ fn take_one(count: &AtomicUsize, bound: usize) -> bool {
 struct Idle {
     sender: http1::SendRequest<RequestBody>,
     since: Instant,
+    /// Whose requests it carries, if the endpoint was told.
+    ends: Option<Box<Ends>>,
 }
 
 struct Endpoint {
@@ -208,28 +211,24 @@ impl Upstream {
             Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket, class).await?),
             Verdict::Refuse(refusal) => return Err(refusal),
         };
-        self.endpoints[endpoint]
-            .shared
-            .outstanding
-            .fetch_add(1, Relaxed);
-        Ok(Lease {
-            upstream: Rc::clone(self),
-            endpoint,
-            class,
-            ticket: Some(ticket),
-            sender: None,
-        })
+        Ok(Lease::new(self, ticket, endpoint, class))
     }
 
-    /// The most recently used connection that still lives.
-    fn take_idle(&self, endpoint: usize) -> Option<Sender> {
+    /// Whether endpoints are told whose each connection is.
+    pub(crate) fn tells_clients(&self) -> bool {
+        self.config.proxy_protocol.is_some()
+    }
+
+    /// The most recently used connection that still lives, of those for `ends`.
+    fn take_idle(&self, endpoint: usize, ends: Option<&Ends>) -> Option<Sender> {
         let endpoint = &self.endpoints[endpoint];
         if let Some(http2) = &self.config.http2 {
             let stream = endpoint.pool.take(http2.max_streams)?;
             return Some(Sender::Http2(Box::new(stream)));
         }
         let mut idle = endpoint.idle.borrow_mut();
-        while let Some(kept) = idle.pop_back() {
+        while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
+            let kept = idle.remove(at)?;
             endpoint.shared.idle.fetch_sub(1, Relaxed);
             if kept.sender.is_ready() && kept.since.elapsed() < self.config.idle_timeout {
                 return Some(Sender::Http1(kept.sender));
@@ -238,20 +237,28 @@ impl Upstream {
         None
     }
 
-    fn keep(&self, endpoint: usize, sender: Sender) {
+    fn keep(&self, endpoint: usize, sender: Sender, ends: Option<Box<Ends>>) {
         let Sender::Http1(sender) = sender else {
             // Dropped, it makes room for another request.
             return;
         };
-        let endpoint = &self.endpoints[endpoint];
-        let bound = self.config.max_idle_connections;
         // Not ready: the request's body is not through, though the answer is.
-        if !self.retired.get() && sender.is_ready() && take_one(&endpoint.shared.idle, bound) {
-            endpoint.idle.borrow_mut().push_back(Idle {
-                sender,
-                since: Instant::now(),
-            });
+        if self.retired.get() || !sender.is_ready() {
+            return;
         }
+        let endpoint = &self.endpoints[endpoint];
+        let mut idle = endpoint.idle.borrow_mut();
+        if !take_one(&endpoint.shared.idle, self.config.max_idle_connections) {
+            // Those of clients that have gone make way for those that are here.
+            if ends.is_none() || idle.pop_front().is_none() {
+                return;
+            }
+        }
+        idle.push_back(Idle {
+            sender,
+            since: Instant::now(),
+            ends,
+        });
     }
 
     /// Closes connections that were idle for too long or are dead.
@@ -286,101 +293,6 @@ impl Upstream {
             let closed = std::mem::take(&mut *endpoint.idle.borrow_mut());
             endpoint.shared.idle.fetch_sub(closed.len(), Relaxed);
             endpoint.pool.close();
-        }
-    }
-}
-
-/// A request's hold on an endpoint: it counts as outstanding while this
-/// lives. Dropped, it closes the connection under it, which cancels what the
-/// upstream is doing; [`Lease::release`] keeps the connection instead.
-pub(crate) struct Lease {
-    upstream: Rc<Upstream>,
-    endpoint: usize,
-    /// Of the request.
-    class: usize,
-    /// None once it has been given back.
-    ticket: Option<Ticket>,
-    sender: Option<Sender>,
-}
-
-impl Lease {
-    /// Index of the endpoint.
-    pub(crate) fn endpoint(&self) -> usize {
-        self.endpoint
-    }
-
-    /// Takes a kept connection; false if there is none.
-    pub(crate) fn reuse(&mut self) -> bool {
-        self.sender = self.upstream.take_idle(self.endpoint);
-        self.sender.is_some()
-    }
-
-    /// Opens a connection.
-    pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
-        self.sender = None;
-        let sender = connect::connect(&self.upstream, self.endpoint).await?;
-        self.sender = Some(sender);
-        if let Some(ticket) = self.ticket {
-            self.upstream.station.reached(ticket);
-        }
-        Ok(())
-    }
-
-    /// The endpoint could not be reached: a hold on another, perhaps after a
-    /// wait.
-    ///
-    /// # Errors
-    ///
-    /// There is no other.
-    pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
-        let ticket = self.ticket.take().ok_or(None)?;
-        let (upstream, class) = (Rc::clone(&self.upstream), self.class);
-        // No longer outstanding here.
-        drop(self);
-        let verdict = upstream.station.fail(ticket);
-        upstream.lease(verdict, class).await.map_err(Some)
-    }
-
-    /// The response's size is known now.
-    pub(crate) fn resize(&self, size: Size) {
-        if let Some(ticket) = self.ticket
-            && self.upstream.wants_size()
-        {
-            self.upstream.station.resize(ticket, size);
-        }
-    }
-
-    /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
-    pub(crate) fn sender(&mut self) -> Option<&mut Sender> {
-        self.sender.as_mut()
-    }
-
-    /// The connection has switched to another protocol: the request is over,
-    /// and the endpoint's place is for others. What is returned counts the
-    /// connection as open.
-    pub(crate) fn into_tunnel(self) -> ConnectionPlace {
-        ConnectionPlace::keep(&self.upstream.endpoints[self.endpoint].shared)
-    }
-
-    /// The exchange is complete, with a body of `bytes`: keeps the connection
-    /// for another.
-    pub(crate) fn release(mut self, bytes: u64) {
-        // First, for it may serve whom the station starts now.
-        if let Some(sender) = self.sender.take() {
-            self.upstream.keep(self.endpoint, sender);
-        }
-        if let Some(ticket) = self.ticket.take() {
-            self.upstream.station.finish(ticket, bytes);
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let shared = &self.upstream.endpoints[self.endpoint].shared;
-        shared.outstanding.fetch_sub(1, Relaxed);
-        if let Some(ticket) = self.ticket.take() {
-            self.upstream.station.cancel(ticket);
         }
     }
 }

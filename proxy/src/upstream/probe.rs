@@ -28,9 +28,10 @@ impl Upstream {
         mut request: Request<RequestBody>,
     ) -> Result<(StatusCode, HeaderMap), Reason> {
         let endpoint = (number % self.endpoints.len() as u64) as usize;
-        let mut sender = match self.take_idle(endpoint) {
+        // Where endpoints are told of clients, this is for none of them.
+        let mut sender = match self.take_idle(endpoint, None) {
             Some(sender) => sender,
-            None => connect::connect(self, endpoint).await?,
+            None => connect::connect(self, endpoint, None).await?,
         };
         if !request.headers().contains_key(HOST) {
             let host = self.authority(endpoint).clone();
@@ -43,7 +44,7 @@ impl Upstream {
             .into_parts();
         // A connection that is not soon ready is closed.
         if timeout(READY_BOUND, sender.ready()).await.is_ok() {
-            self.keep(endpoint, sender);
+            self.keep(endpoint, sender, None);
         }
         Ok((parts.status, parts.headers))
     }

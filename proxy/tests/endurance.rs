@@ -62,7 +62,7 @@ fn configuration(number: u32, origin: SocketAddr, ports: [SocketAddr; 3]) -> Str
     let classes = match number % 3 {
         0 => "classes: {gold: {level: 1}}",
         1 => "classes: {silver: {level: 2, weight: 3}, gold: {level: 2}}",
-        _ => "classes: {}",
+        _ => "",
     };
     let order = ["size", "fcfs"][number as usize % 2];
     let policy = ["srpt", "fair", "srpt-aged"][number as usize % 3];

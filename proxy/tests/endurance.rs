@@ -198,8 +198,10 @@ fn endure(bar: &Bar) {
                 .status(),
             200
         );
-        let own = metric_of(admin, &["sprat_requests_total", "cluster=\"other\"", "2xx"]);
-        assert!(own >= f64::from(number), "{own} of {number}");
+        wait_for("it to be counted", || {
+            let counted = &["sprat_requests_total", "cluster=\"other\"", "2xx"];
+            metric_of(admin, counted) >= f64::from(number)
+        });
         if number == warm {
             before = resident_bytes(running.child.id());
         }

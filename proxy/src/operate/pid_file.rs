@@ -15,7 +15,8 @@ impl PidFile {
     ///
     /// It cannot be written.
     pub(super) fn write(path: PathBuf) -> anyhow::Result<Self> {
-        let fresh = path.with_added_extension("new");
+        let mut fresh = path.as_os_str().to_owned();
+        fresh.push(".new");
         fs::write(&fresh, format!("{}\n", std::process::id()))
             .and_then(|()| fs::rename(&fresh, &path))
             .with_context(|| format!("cannot write the pid file {}", path.display()))?;

@@ -1,6 +1,8 @@
 //! Reloads, one after the other, under load: nothing is dropped, nothing fails,
 //! nothing grows. Short among the tests; `make soak-reload` runs it at length.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};

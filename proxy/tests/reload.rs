@@ -1,5 +1,7 @@
 //! Another configuration while requests go on.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use std::sync::Arc;

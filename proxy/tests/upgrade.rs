@@ -1,6 +1,8 @@
 //! Another process in the place of the one that serves; sockets from systemd,
 //! and what it is told.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};

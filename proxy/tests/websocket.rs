@@ -1,6 +1,8 @@
 //! Connections that switch to another protocol (RFC 9110 7.8): WebSocket by a
 //! real client and server, anything else over raw sockets.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use std::io::{ErrorKind, Read as _, Write as _};

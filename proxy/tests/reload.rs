@@ -60,7 +60,7 @@ fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own
     let mut busy = proxy.connect();
     busy.send(get("/slow"));
     entered.recv_timeout(PATIENCE).unwrap();
-    let mut after = before.clone();
+    let mut after = before;
     with_cluster(&mut after, |cluster| {
         cluster.endpoints = vec![endpoint(fast.address)];
     });

@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::net::TcpStream;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Another order for an uplink in use: exact orders before and after.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use sprat_scheduler::{ClassSpec, Discipline, Egress, EgressChange, FlowId, FlowSpec, Grant, Size};
 
 use crate::driver::{egress, egress_of, levels, ms, plain};

@@ -51,6 +51,35 @@ impl Leaf for Pseudonym {
     }
 }
 
+/// A protocol that a connection may switch to, in lower case: a token (RFC 9110
+/// 7.8), without a version.
+#[derive(Clone, Debug)]
+pub(crate) struct Protocol(pub(crate) String);
+
+impl Leaf for Protocol {
+    fn expected() -> Cow<'static, str> {
+        "the name of a protocol, such as websocket".into()
+    }
+
+    fn accepts() -> Value {
+        let mut token = Pseudonym::accepts();
+        token["not"] = json!({"pattern": "^[Hh]2[Cc]$"});
+        token
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        let Pseudonym(name) = Pseudonym::parse(text, class)?;
+        if name.eq_ignore_ascii_case("h2c") {
+            let help = "remove it: the requests inside would be past every route and rule";
+            return Err(Fault::new(
+                "HTTP/2 cannot be tunnelled".to_owned(),
+                help.to_owned(),
+            ));
+        }
+        Ok(Self(name.to_ascii_lowercase()))
+    }
+}
+
 /// A header field's name, in lower case: a token (RFC 9110 5.1).
 #[derive(Clone, Debug)]
 pub(crate) struct FieldName(pub(crate) String);

@@ -18,7 +18,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use crate::addresses::{Cidr, Host, HostHeader, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or, Word};
 use crate::decode::{Context, Decode, Found, Of};
-use crate::names::{Device, FilePath, Name, Pseudonym};
+use crate::names::{Device, FilePath, Name, Protocol, Pseudonym};
 use crate::numbers::Factor;
 use crate::record::{choices, record, variants};
 use crate::resolved::{LogFormat, Qdisc};
@@ -90,6 +90,9 @@ record! {
         default("auto") workers: Or<Auto, Count<1, 1024>>,
         /// How long open requests may go on after SIGTERM.
         default("30s") drain_timeout: Time<0>,
+        /// How often to look whether this file has changed, and take it anew;
+        /// `off` leaves that to SIGHUP.
+        default("off") reload_interval: Or<Off, Timeout>,
     }
 
     /// The admin listener.
@@ -122,6 +125,9 @@ record! {
         /// Without a byte of progress, while a request is open and it is the
         /// client that keeps it waiting.
         default("60s") stream_idle_timeout: Timeout,
+        /// Connections that have switched to another protocol (WebSocket). A
+        /// request for one more is answered 503.
+        default("4096") max_tunnels: Limit,
         /// Requests in progress, over all clients; one over it is answered
         /// 503.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
@@ -234,6 +240,22 @@ record! {
         /// requests or the choice of an endpoint depends on them. For
         /// backends that answer HEAD as they would GET, and cheaply.
         default("off") head_probe: Or<Off, HeadProbe>,
+        /// Requests that switch to another protocol (RFC 9110 7.8), after which
+        /// Sprat passes on bytes in both directions. `off` serves them as if
+        /// they had not asked.
+        default("{}") upgrade: Or<Off, Upgrade>,
+    }
+
+    /// Requests that switch to another protocol.
+    closed struct Upgrade {
+        /// The protocols that may be switched to. No rule, class or bound
+        /// holds for what is inside.
+        default("[websocket]") protocols: List<Protocol, 1>,
+        /// Without a byte in either direction.
+        default("5m") idle_timeout: Timeout,
+        /// Memory for what has been read and not yet written, in each
+        /// direction.
+        default("8KB") buffer_size: Bytes<1_024, 1_048_576>,
     }
 
     /// What a request must look like to take a route.

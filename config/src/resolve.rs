@@ -70,6 +70,7 @@ fn runtime(raw: &raw::Runtime) -> Option<Runtime> {
     Some(Runtime {
         workers,
         drain_timeout: raw.drain_timeout.copied()?.0,
+        reload_interval: raw.reload_interval.get()?.value().map(|time| time.0),
     })
 }
 
@@ -141,6 +142,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
         header_timeout: time(&raw.request_headers_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
         stream_idle_timeout: time(&raw.stream_idle_timeout)?,
+        max_tunnels: count(&raw.max_tunnels)?,
         limits: limits::listener(raw)?,
         forwarding: Forwarding {
             x_forwarded: forwarding.x_forwarded.copied()?.0,

@@ -8,6 +8,7 @@ mod http2;
 mod limits;
 mod network;
 mod proxy_protocol;
+mod routes;
 mod tls;
 
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ pub use http2::*;
 pub use limits::*;
 pub use network::*;
 pub use proxy_protocol::*;
+pub use routes::*;
 pub use tls::*;
 
 /// A whole configuration, checked.
@@ -63,6 +65,8 @@ pub struct Runtime {
     pub workers: usize,
     /// How long open requests may go on after SIGTERM.
     pub drain_timeout: Duration,
+    /// How often to look whether the file has changed; none: never.
+    pub reload_interval: Option<Duration>,
 }
 
 /// The admin listener.
@@ -94,6 +98,9 @@ pub struct Listener {
     /// Without a byte of progress in either direction while a request is open
     /// and the client is the one that keeps it waiting.
     pub stream_idle_timeout: Duration,
+    /// Connections that have switched to another protocol; one over it is
+    /// answered 503.
+    pub max_tunnels: usize,
     /// What its clients may take.
     pub limits: ListenerLimits,
     /// Forwarding headers.
@@ -268,103 +275,6 @@ pub struct WaitQueue {
     pub max_requests: usize,
     /// How long one may wait; `None` is without bound.
     pub timeout: Option<Duration>,
-}
-
-/// Which requests go where.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Route {
-    /// What a request must look like.
-    pub matches: RouteMatch,
-    /// Where it goes.
-    pub cluster: Arc<Cluster>,
-    /// From the end of the request's head to the end of the response; `None`
-    /// is without bound.
-    pub timeout: Option<Duration>,
-    /// From the end of the request to the response's head.
-    pub response_timeout: Duration,
-    /// Between two chunks of the upstream's body (or of the request's, when it
-    /// is the upstream that does not take it).
-    pub idle_timeout: Duration,
-    /// Requests of each client over time.
-    pub rate_limit: Option<RateLimit>,
-    /// Replaces the matched path prefix.
-    pub prefix_rewrite: Option<String>,
-    /// Replaces the `Host` that the upstream sees.
-    pub host_rewrite: Option<String>,
-    /// A directory that holds what the endpoints serve.
-    pub document_root: Option<DocumentRoot>,
-    /// HEAD requests that ask an endpoint for sizes.
-    pub head_probe: Option<HeadProbe>,
-}
-
-/// What a request must look like to take a route.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RouteMatch {
-    /// Any of these hosts (empty: every host), lower case, without port.
-    pub hosts: Vec<HostPattern>,
-    /// The path.
-    pub path: PathPattern,
-}
-
-/// A host in a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HostPattern {
-    /// `www.example.org`
-    Exact(String),
-    /// `*.example.org`, kept as `.example.org`: any name below it.
-    Suffix(String),
-}
-
-/// Whether a host is one of these; an empty list has them all.
-pub fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
-    patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host))
-}
-
-impl HostPattern {
-    /// Whether it has this host, without port; the case of letters does not
-    /// count.
-    pub fn matches(&self, host: &str) -> bool {
-        match self {
-            Self::Exact(name) => name.eq_ignore_ascii_case(host),
-            Self::Suffix(suffix) => {
-                host.len() > suffix.len()
-                    && host.as_bytes()[host.len() - suffix.len()..]
-                        .eq_ignore_ascii_case(suffix.as_bytes())
-            }
-        }
-    }
-}
-
-impl RouteMatch {
-    /// Whether it has this host (without port) and path.
-    pub fn matches(&self, host: &str, path: &str) -> bool {
-        host_matches(&self.hosts, host) && self.path.matches(path)
-    }
-}
-
-/// A path in a route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PathPattern {
-    /// Every path.
-    #[default]
-    Any,
-    /// This path alone.
-    Exact(String),
-    /// This path and all below it: `/a` matches `/a` and `/a/b`, not `/ab`.
-    Prefix(String),
-}
-
-impl PathPattern {
-    /// Whether a path is the pattern's.
-    pub fn matches(&self, path: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exact(exact) => path == exact,
-            Self::Prefix(prefix) => path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
-                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
-            }),
-        }
-    }
 }
 
 /// The access log.

@@ -291,16 +291,20 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "runtime:",
         &[
-            "3:8 expected a mapping with `workers` and `drain_timeout`, found nothing | give it a value, or remove the key",
+            "3:8 expected a mapping with `workers`, `drain_timeout` and `reload_interval`, found nothing | give it a value, or remove the key",
         ],
     ),
     (
         "runtime: []",
-        &["3:10 expected a mapping with `workers` and `drain_timeout`, found a list"],
+        &[
+            "3:10 expected a mapping with `workers`, `drain_timeout` and `reload_interval`, found a list",
+        ],
     ),
     (
         "runtime: fast",
-        &["3:10 expected a mapping with `workers` and `drain_timeout`, found `fast`"],
+        &[
+            "3:10 expected a mapping with `workers`, `drain_timeout` and `reload_interval`, found `fast`",
+        ],
     ),
     (
         "runtime: {}\nruntime: {}",

@@ -77,6 +77,7 @@ fn the_design_file_resolves_to_the_defaults() {
         runtime: Runtime {
             workers: std::thread::available_parallelism().unwrap().get(),
             drain_timeout: Duration::from_secs(30),
+            reload_interval: None,
         },
         admin: Some(Admin {
             address: "127.0.0.1:9900".parse().unwrap(),
@@ -91,6 +92,7 @@ fn the_design_file_resolves_to_the_defaults() {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             stream_idle_timeout: Duration::from_secs(60),
+            max_tunnels: 4096,
             limits: ListenerLimits {
                 min_rates: MinRates {
                     request_body: Some(rate),
@@ -131,6 +133,11 @@ fn the_design_file_resolves_to_the_defaults() {
             host_rewrite: None,
             document_root: None,
             head_probe: None,
+            upgrade: Some(Upgrade {
+                protocols: vec!["websocket".to_owned()],
+                idle_timeout: Duration::from_secs(300),
+                buffer_bytes: 8 << 10,
+            }),
         }],
         classes: Classes::default(),
         admission: Admission::default(),

@@ -3,6 +3,7 @@
 //! Workers never wait for the disk: a line that finds the queue full is
 //! dropped and counted.
 
+use anyhow::Context as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
@@ -183,6 +184,16 @@ impl Sender {
     }
 }
 
+/// Opens a log.
+///
+/// # Errors
+///
+/// Its file cannot be opened.
+pub(crate) fn start(config: &AccessLog) -> anyhow::Result<(Sender, Writer)> {
+    let opened = Writer::start(config);
+    opened.with_context(|| format!("cannot open the access log {:?}", config.target))
+}
+
 /// The writer's thread. It ends when every [`Sender`] is gone and the last
 /// line is written.
 pub(crate) struct Writer {
@@ -192,7 +203,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Opens the log and starts the thread.
-    pub(crate) fn start(config: &AccessLog) -> io::Result<(Sender, Self)> {
+    fn start(config: &AccessLog) -> io::Result<(Sender, Self)> {
         let out = open(&config.target)?;
         let (sender, lines) = sync_channel(QUEUE_LINES);
         let reopen = Arc::new(AtomicBool::new(false));
@@ -203,10 +214,15 @@ impl Writer {
         Ok((Sender(sender), Self { thread, reopen }))
     }
 
-    /// A handle that asks for the file to be opened anew, before the next
-    /// line, after it has been rotated away.
-    pub(crate) fn reopener(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.reopen)
+    /// Has the file opened anew before the next line, for it has been rotated
+    /// away.
+    pub(crate) fn reopen(&self) {
+        self.reopen.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether every sender is gone, and the last line written.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Waits until the last line is written.

@@ -33,9 +33,10 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the process runs\n\
                      /readyz   it takes requests (503 while it drains)\n\
                      /catalogue       what the catalogue of sizes holds\n\
-                     /catalogue/dump  its entries as JSON lines\n";
+                     /catalogue/dump  its entries as JSON lines\n\
+                     /config   when it was read, and what was wrong with the last that was not\n";
 
-/// Serves until the server is cut, on the calling thread.
+/// Serves until the server is cut, or replaced, on the calling thread.
 pub(crate) fn run(socket: StdListener, metrics: &Arc<Metrics>, stage: watch::Receiver<Stage>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -45,7 +46,7 @@ pub(crate) fn run(socket: StdListener, metrics: &Arc<Metrics>, stage: watch::Rec
     runtime.block_on(async {
         tokio::select! {
             // An error means that the server is gone.
-            _ = end.wait_for(|stage| *stage == Stage::Cut) => {}
+            _ = end.wait_for(|stage| *stage >= Stage::Replaced) => {}
             () = accept(socket, metrics, stage) => {}
         }
     });
@@ -93,6 +94,7 @@ fn answer(
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         response
     };
+    let json = |text: String| typed(Either::Left(Full::from(text)), "application/json");
     let plain = |status, text: &'static str| {
         let body = Either::Left(Full::from(text));
         let mut response = typed(body, "text/plain; charset=utf-8");
@@ -114,10 +116,8 @@ fn answer(
             let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             typed(Either::Left(Full::from(metrics.text())), openmetrics)
         }
-        "/catalogue" => {
-            let json = Full::from(metrics.catalogue().json());
-            typed(Either::Left(json), "application/json")
-        }
+        "/catalogue" => json(metrics.catalogue().json()),
+        "/config" => json(metrics.reloads().json()),
         "/catalogue/dump" => {
             let dump = Dump::new(metrics.catalogue().catalogue());
             typed(Either::Right(dump), "application/x-ndjson")

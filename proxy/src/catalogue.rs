@@ -8,6 +8,7 @@ mod asked;
 pub(crate) mod command;
 mod document_root;
 mod dump;
+mod keeper;
 mod layer;
 mod learnt;
 mod manifest;
@@ -15,19 +16,20 @@ mod metrics;
 pub(crate) mod offline;
 mod persist;
 mod probe;
+mod renew;
 mod snapshot;
 mod store;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Context as _;
 use sprat_config::resolved as config;
 use sprat_scheduler::catalogue::{Estimator, KeyHasher};
 
 pub(crate) use asked::{Asked, Destination, Lesson};
 use document_root::DocumentRoot;
 pub(crate) use dump::Dump;
+pub(crate) use keeper::Keeper;
 use layer::Answer;
 pub(crate) use layer::{Found, Layer, Patience};
 use learnt::Learnt;
@@ -35,6 +37,7 @@ use manifest::Manifest;
 pub(crate) use metrics::{CatalogueView, LayerStats};
 pub(crate) use probe::Prober;
 use probe::RouteProbes;
+use renew::{hasher, new_estimator, start_store};
 use store::Store;
 
 use crate::background::Background;
@@ -42,16 +45,19 @@ use crate::background::Background;
 /// What is known of sizes, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    learnt: Learnt,
-    manifests: Vec<Manifest>,
+    learnt: Arc<Learnt>,
+    /// Each with the index of its cluster; none for every one.
+    manifests: Vec<(Option<usize>, Arc<Manifest>)>,
     /// By route.
     document_roots: Vec<Option<Arc<DocumentRoot>>>,
     /// By route.
     probes: Vec<Option<Arc<RouteProbes>>>,
-    store: Option<Store>,
-    /// Until [`Catalogue::start`] gives it out.
+    /// By route: what its estimates go by.
+    kinds: Vec<usize>,
+    store: Option<Arc<Store>>,
+    /// Until [`Keeper`] takes it.
     store_thread: Mutex<Option<Background>>,
-    estimator: Option<Mutex<Estimator>>,
+    estimator: Option<Arc<Mutex<Estimator>>>,
     hasher: KeyHasher,
     vary: Vec<String>,
     clusters: Vec<String>,
@@ -68,71 +74,30 @@ impl Catalogue {
     ///
     /// A name that no header field has.
     pub(crate) fn new(config: &config::Config, random: (u64, u64)) -> anyhow::Result<Self> {
-        let (routes, clusters) = (&config.routes, &config.clusters);
-        let config = &config.catalogue;
-        let root = |route: &config::Route| route.document_root.as_ref().map(DocumentRoot::new);
-        let probes = |route: &config::Route| route.head_probe.as_ref().map(RouteProbes::new);
-        let ttl_s = seconds(config.ttl);
-        let store = config.shared.as_ref().map(|own| Store::start(own, ttl_s));
-        let (store, store_thread) = store.transpose()?.unzip();
-        // Those who share must make the same keys.
-        let phrase = config.shared.as_ref().map(|own| own.phrase.as_bytes());
-        let hasher = phrase.map_or(KeyHasher::new(random), KeyHasher::from_phrase);
+        let own = &config.catalogue;
+        let (store, store_thread) = start_store(own)?.unzip();
         let (started, unix) = (Instant::now(), SystemTime::UNIX_EPOCH.elapsed());
         let mut catalogue = Self {
-            learnt: Learnt::new(config.max_bytes, config.ttl),
+            learnt: Arc::new(Learnt::new(own.max_bytes, own.ttl)),
             manifests: Vec::new(),
-            document_roots: routes.iter().map(root).collect(),
-            probes: routes.iter().map(probes).collect(),
+            document_roots: Vec::new(),
+            probes: Vec::new(),
+            kinds: Vec::new(),
             store,
             store_thread: Mutex::new(store_thread),
-            estimator: config.estimator.clone().map(Estimator::new).map(Mutex::new),
-            hasher,
-            vary: config.vary.clone(),
-            clusters: clusters.iter().map(|c| c.name.clone()).collect(),
+            estimator: own.estimator.clone().map(new_estimator),
+            hasher: hasher(own).unwrap_or(KeyHasher::new(random)),
+            vary: own.vary.clone(),
+            clusters: Vec::new(),
             started,
             started_unix_s: unix.map_or(0, seconds),
         };
-        if let Some(snapshot) = &config.snapshot {
+        if let Some(snapshot) = &own.snapshot {
             catalogue.restore(&snapshot.path);
         }
         // After the snapshot, for it may bring the secret of the keys.
-        for manifest in &config.manifests {
-            let named = |name: &String| catalogue.clusters.iter().position(|own| own == name);
-            let cluster = manifest.cluster.as_ref().and_then(named);
-            let manifest = Manifest::new(manifest, cluster, catalogue.hasher);
-            catalogue.manifests.push(manifest);
-        }
+        catalogue.follow(config, None);
         Ok(catalogue)
-    }
-
-    /// Starts what is done at intervals: saving, and looking for changes.
-    ///
-    /// # Errors
-    ///
-    /// No thread can be had.
-    pub(crate) fn start(
-        self: &Arc<Self>,
-        config: &config::Catalogue,
-    ) -> anyhow::Result<Vec<Background>> {
-        let mut threads = Vec::new();
-        for index in 0..self.manifests.len() {
-            let interval = self.manifests[index].config().reload_interval;
-            let catalogue = Arc::clone(self);
-            let look = move || catalogue.manifests[index].reload(false);
-            threads.push(Background::start("catalogue", interval, look, || {}));
-        }
-        if let Some(config::Snapshot { path, interval }) = config.snapshot.clone() {
-            let (catalogue, last) = (Arc::clone(self), Arc::clone(self));
-            let last_path = path.clone();
-            let save = move || catalogue.save_or_complain(&path);
-            let end = move || last.save_or_complain(&last_path);
-            threads.push(Background::start("catalogue", interval, save, end));
-        }
-        let store = lock(&self.store_thread).take();
-        let threads = threads.into_iter().chain(store.map(Ok)).collect();
-        let threads: Result<_, std::io::Error> = threads;
-        threads.context("cannot start a thread of the catalogue")
     }
 
     /// Now, in seconds of Unix time that never go back.
@@ -199,11 +164,14 @@ impl Catalogue {
             }
         }
         let names = asked.names.as_ref()?;
-        let mut manifests = self.manifests.iter().filter(|m| m.covers(asked.cluster));
+        let covers = |cluster: &Option<usize>| cluster.is_none_or(|own| own == asked.cluster);
+        let mut manifests = self.manifests.iter().filter(|(cluster, _)| covers(cluster));
         let first = manifests.next()?;
         let keys = manifest::keys(&self.hasher, &names.host, names.target.as_str());
         let listed = std::iter::once(first).chain(manifests);
-        let bytes = listed.filter_map(|manifest| manifest.get(&keys)).next();
+        let bytes = listed
+            .filter_map(|(_, manifest)| manifest.get(&keys))
+            .next();
         stats.count(Layer::Manifest, bytes.is_some());
         bytes.map(|bytes| Found::written_down(Layer::Manifest, bytes))
     }

@@ -5,17 +5,14 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sprat_config::{Config, Loaded};
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::link;
-use crate::server::{Control, Server};
+use crate::operate::Operator;
 use crate::tls;
 
 /// A reverse proxy and load balancer that schedules by size.
@@ -32,8 +29,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve. SIGTERM and SIGINT drain (a second one cuts), SIGUSR1 reopens
-    /// the access log.
+    /// Serve. SIGTERM and SIGINT drain (a second one cuts), SIGHUP reads the
+    /// configuration anew, SIGUSR1 reopens the access log, SIGUSR2 starts the
+    /// program anew and hands over to it.
     Run {
         /// The configuration.
         #[arg(short, long, value_name = "FILE")]
@@ -41,6 +39,9 @@ enum Command {
         /// Worker threads, instead of what the configuration says.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         workers: Option<u16>,
+        /// Write the process's number there.
+        #[arg(long, value_name = "FILE")]
+        pid_file: Option<PathBuf>,
     },
     /// Print every error in a configuration; exit with 1 if there is one.
     Check {
@@ -93,7 +94,11 @@ pub fn main() -> ExitCode {
         .with_max_level(arguments.log_level)
         .init();
     let done = match arguments.command {
-        Command::Run { config, workers } => run(&config, workers),
+        Command::Run {
+            config,
+            workers,
+            pid_file,
+        } => Operator::new(config, workers, pid_file).run(),
         Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
         Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
@@ -111,13 +116,12 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    show(file, |_| ())
+    show(file, std::io::stderr().is_terminal(), |_| ())
 }
 
 /// Reads a configuration, looks closer at it with `look`, and shows what is
 /// doubtful.
-fn show(file: &Path, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
-    let colour = std::io::stderr().is_terminal();
+fn show(file: &Path, colour: bool, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
     let mut loaded = sprat_config::load(file, &sprat_config::process_env)
         .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
     look(&mut loaded);
@@ -131,14 +135,14 @@ fn show(file: &Path, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
 }
 
 /// The same, with the files that it names for TLS.
-fn load_with_files(file: &Path) -> anyhow::Result<Config> {
-    show(file, |loaded| {
+pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<Config> {
+    show(file, colour, |loaded| {
         tls::inspect(&loaded.config, &mut loaded.warnings);
     })
 }
 
 fn check(file: &Path) -> anyhow::Result<()> {
-    load_with_files(file)?;
+    load_with_files(file, std::io::stderr().is_terminal())?;
     print(&format!("{}: ok", file.display()));
     Ok(())
 }
@@ -163,74 +167,6 @@ fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()
 fn schema() -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(&sprat_config::schema())?);
     Ok(())
-}
-
-fn run(file: &Path, workers: Option<u16>) -> anyhow::Result<()> {
-    let mut config = load_with_files(file)?;
-    if let Some(workers) = workers {
-        config.runtime.workers = usize::from(workers);
-    }
-    serve(&config)
-}
-
-/// Serves until a signal says otherwise.
-fn serve(config: &Config) -> anyhow::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
-    // Before anything else: no signal may kill a server that is starting.
-    let signals = runtime.block_on(async { Signals::install() });
-    let signals = signals.context("cannot install signal handlers")?;
-    let server = Server::start(config)?;
-    for (listener, address) in config.listeners.iter().zip(server.addresses()) {
-        tracing::info!(%address, listener = listener.name, "listening");
-    }
-    if let Some(address) = server.admin_address() {
-        tracing::info!(%address, "admin");
-    }
-    let control = server.control();
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || runtime.block_on(signals.obey(&control)))
-        .context("cannot start the signal thread")?;
-    server.join()?;
-    tracing::info!("stopped");
-    Ok(())
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    reopen: Signal,
-}
-
-impl Signals {
-    fn install() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            reopen: signal(SignalKind::user_defined1())?,
-        })
-    }
-
-    async fn obey(mut self, control: &Control) {
-        let mut draining = false;
-        loop {
-            tokio::select! {
-                _ = self.reopen.recv() => {
-                    control.reopen_log();
-                    continue;
-                }
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
-            if std::mem::replace(&mut draining, true) {
-                tracing::info!("cutting what is open");
-                control.cut();
-            } else {
-                tracing::info!("draining; a second signal cuts what is open");
-                control.drain();
-            }
-        }
-    }
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]

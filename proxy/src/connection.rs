@@ -17,15 +17,19 @@ mod serve;
 mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use sprat_config::classify::Certificate;
 
+pub(crate) use self::deadlines::NEW_WHILE_DRAINING;
 use self::drain::{Drain, Look};
 use self::http2::Http2;
 pub(crate) use self::serve::serve;
@@ -33,11 +37,13 @@ pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
 use crate::error::Reason;
 use crate::framing::RequestWatch;
+use crate::listener::ListenerState;
 use crate::proxy_protocol::Ends;
 use crate::record::Record;
 use crate::tls::Secured;
+use crate::tunnel::Tunnel;
 use crate::uplink::{Outlet, SocketGauge};
-use crate::worker::{ListenerState, Worker};
+use crate::worker::Worker;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,7 +80,7 @@ pub(crate) struct Connection {
     /// The worker that owns it.
     pub(crate) worker: Rc<Worker>,
     /// The listener that accepted it.
-    pub(crate) listener: Rc<ListenerState>,
+    pub(crate) listener: Arc<ListenerState>,
     /// When.
     pub(crate) accepted: Instant,
     /// The other end.
@@ -83,7 +89,7 @@ pub(crate) struct Connection {
     /// The code point that the client's packets are marked with, if a rule
     /// wants it.
     pub(crate) dscp: Option<u8>,
-    /// The address that the client is connected to, if a backend is told.
+    /// The address that the client is connected to; none if it has gone.
     local: Option<SocketAddr>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
@@ -103,6 +109,8 @@ pub(crate) struct Connection {
     /// Responses handed over to hyper whose bytes may not be in the socket
     /// yet.
     finishing: RefCell<Option<Box<Record>>>,
+    /// What the connection is going to be when HTTP ends on it.
+    tunnel: RefCell<Option<Box<Tunnel>>>,
     waker: RefCell<Option<Waker>>,
     draining: Cell<bool>,
     cut: Cell<Option<Reason>>,
@@ -113,7 +121,7 @@ impl Connection {
     /// A connection that has just been accepted.
     pub(crate) fn new(
         worker: Rc<Worker>,
-        listener: Rc<ListenerState>,
+        listener: Arc<ListenerState>,
         peer: SocketAddr,
         local: Option<SocketAddr>,
         dscp: Option<u8>,
@@ -144,6 +152,7 @@ impl Connection {
             holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
+            tunnel: RefCell::new(None),
             waker: RefCell::new(None),
             draining: Cell::new(false),
             cut: Cell::new(None),
@@ -340,6 +349,33 @@ impl Connection {
         {
             *waker = Some(cx.waker().clone());
         }
+    }
+
+    /// Whether it drains, and does not owe its first request an answer: a
+    /// client that has just been accepted has not been told to go elsewhere.
+    fn may_shut_down(&self) -> bool {
+        let is_new = matches!(self.only.phase.get(), Phase::Head { .. });
+        // HTTP/2 has a way to say which requests are still answered.
+        self.draining.get() && (!is_new || self.http2.get().is_some())
+    }
+
+    /// The output of `work`, unless the connection is cut meanwhile.
+    pub(crate) async fn unless_cut<T>(&self, work: impl Future<Output = T>) -> Result<T, Reason> {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.register(cx);
+            match self.cut_reason() {
+                Some(reason) => Poll::Ready(Err(reason)),
+                None => work.as_mut().poll(cx).map(Ok),
+            }
+        })
+        .await
+    }
+
+    /// Switches to another protocol once the response's head is out.
+    pub(crate) fn switch(&self, tunnel: Box<Tunnel>) {
+        self.watch.borrow_mut().stop();
+        self.tunnel.replace(Some(tunnel));
     }
 
     /// Completes the response whose last byte the socket has taken.

@@ -143,6 +143,10 @@ pub(crate) enum Reason {
     Late,
     /// The uplink is overloaded.
     ChannelOverload,
+    /// As many tunnels as the listener allows are open.
+    TunnelLimit,
+    /// Nothing passed through a tunnel for too long.
+    TunnelIdle,
     /// The client went away.
     ClientClosed,
     /// The client stopped reading.
@@ -209,7 +213,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 49] = [
+    pub(crate) const ALL: [Self; 51] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -250,6 +254,8 @@ impl Reason {
         Self::QueueTimeout,
         Self::Late,
         Self::ChannelOverload,
+        Self::TunnelLimit,
+        Self::TunnelIdle,
         Self::ClientClosed,
         Self::ClientStalled,
         Self::Shutdown,
@@ -316,6 +322,8 @@ impl Reason {
             Self::QueueTimeout => facts!("queue_timeout", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "no endpoint became free in time"),
             Self::Late => facts!("late", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the response would begin too late to be of use"),
             Self::ChannelOverload => facts!("channel_overload", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the link to the clients is overloaded"),
+            Self::TunnelLimit => facts!("tunnel_limit", S::SERVICE_UNAVAILABLE, Proxy, "connection_limit_reached", "as many connections as may have switched to another protocol"),
+            Self::TunnelIdle => facts!("tunnel_idle", S::GATEWAY_TIMEOUT, Proxy, "connection_read_timeout", "nothing was sent in either direction for too long"),
             Self::ClientClosed => facts!("client_closed", client_closed_request(), Client, "http_request_error", "the client closed the connection"),
             Self::ClientStalled => facts!("client_stalled", client_closed_request(), Client, "http_request_error", "the client stopped reading"),
             Self::Shutdown => facts!("shutdown", S::SERVICE_UNAVAILABLE, Proxy, "proxy_internal_response", "the proxy is shutting down"),

@@ -90,6 +90,14 @@ impl RequestWatch {
         }
     }
 
+    /// What comes from now on are no requests.
+    pub(crate) fn stop(&mut self) {
+        self.place = Place::Data {
+            left: u64::MAX,
+            chunked: false,
+        };
+    }
+
     /// What is wrong with the next head, which has been read.
     pub(crate) fn next_head(&mut self) -> Slips {
         self.heads.pop_front().unwrap_or_default()

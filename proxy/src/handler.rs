@@ -4,6 +4,7 @@
 mod check;
 mod exchange;
 mod http2;
+mod upgrade;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,16 +14,18 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use sprat_config::classify::Asked;
+use sprat_config::classify::{Asked, Classifier};
 use sprat_config::fields::accepts_json;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 
 use self::check::{check, content_length, requested_host};
 use self::exchange::Exchange;
+use self::upgrade::Offer;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
 use crate::error::Reason;
+use crate::generation::Generation;
 use crate::headers::{self, Client, Head};
 use crate::limits;
 use crate::record::Record;
@@ -40,14 +43,15 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&stream, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&Head(&parts.headers));
-    let uplink = &stream.connection.worker.uplink;
+    let generation = Rc::clone(record.generation());
+    let uplink = &generation.uplink;
     let checked = match check(&stream.connection, &parts, slips) {
         Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
         checked => checked,
     };
     let admitted =
         checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
-    let plan = admitted.and_then(|()| Plan::make(&stream, &mut parts, &mut record));
+    let plan = admitted.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
         Err(reason) => return uplink.refuse(&stream, reason, json, record).await,
@@ -55,6 +59,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);
     match exchange.fetch(&mut record).await {
+        Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            // Boxed: other requests do not carry its room.
+            Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
+        }
         Ok(response) => {
             let known = exchange.plan.known(&response, &mut record).await;
             if let Some(lease) = &record.lease {
@@ -77,12 +85,15 @@ struct Plan<'a> {
     class: usize,
     stream: &'a Stream,
     connection: &'a Connection,
+    generation: &'a Generation,
     route: &'a Route,
     upstream: &'a Rc<Upstream>,
     head_only: bool,
     /// Whether the `Host` of the endpoint is to be sent.
     hostless: bool,
     chunked: bool,
+    /// To switch to another protocol.
+    offer: Option<Box<Offer>>,
     /// For the catalogue, if it could know the size.
     asked: Option<Box<catalogue::Asked>>,
     /// Of what affinity goes by.
@@ -91,9 +102,13 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Routes the request, and makes its head that of the upstream request.
-    fn make(stream: &'a Stream, parts: &mut Parts, record: &mut Record) -> Result<Self, Reason> {
+    fn make(
+        stream: &'a Stream,
+        generation: &'a Generation,
+        parts: &mut Parts,
+        record: &mut Record,
+    ) -> Result<Self, Reason> {
         let connection = &*stream.connection;
-        let worker = &connection.worker;
         let asked = requested_host(parts)?;
         let host = match &asked {
             Some(host) => {
@@ -107,8 +122,8 @@ impl<'a> Plan<'a> {
         if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
-        classify(connection, parts, host, record);
-        let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
+        classify(connection, &generation.classifier, parts, host, record);
+        let route = routing::find(&generation.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         if let Some(rate) = &route.rate {
             limits::admit_by_route(connection, rate, &parts.headers, record)?;
@@ -124,25 +139,37 @@ impl<'a> Plan<'a> {
                     target: path,
                     upstream: target.path_and_query(),
                 };
-                worker.catalogue.asked(&to, &parts.headers)
+                generation.catalogue.asked(&to, &parts.headers)
             }
             _ => None,
         };
-        let upstream = &worker.upstreams[route.cluster];
+        let upstream = &generation.upstreams[route.cluster];
         let client = connection.peer_text().as_bytes();
         let hash = upstream
             .hash_key()
             .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
+        // With HTTP/2 there is no connection to leave to another protocol.
+        let offer = match upstream.is_http2() {
+            true => None,
+            false => Offer::of(stream, route, parts)?,
+        };
+        let hostless = asked.is_none() && route.host_rewrite.is_none();
+        let chunked = plan_head(connection, route, parts, asked)?;
+        if let Some(offer) = &offer {
+            offer.add(&mut parts.headers);
+        }
         let plan = Self {
             class: record.class,
             hash,
             stream,
             connection,
+            generation,
             route,
             upstream,
             head_only: parts.method == Method::HEAD,
-            hostless: asked.is_none() && route.host_rewrite.is_none(),
-            chunked: plan_head(connection, route, parts, asked)?,
+            hostless,
+            chunked,
+            offer,
             asked: resource,
         };
         parts.uri = target;
@@ -195,7 +222,6 @@ impl<'a> Plan<'a> {
 
     /// What the cluster is told of the request.
     async fn arrival(&self, record: &mut Record, request: &Request<RequestBody>) -> Arrival {
-        let worker = &self.connection.worker;
         let size = match &self.asked {
             _ if !self.upstream.wants_size() => Size::Unknown,
             _ if self.head_only => Size::Exact(0),
@@ -206,7 +232,8 @@ impl<'a> Plan<'a> {
                     // It can start at once, whatever its size.
                     false => Patience::None,
                 };
-                let (catalogue, stats) = (&worker.catalogue, &worker.stats.catalogue);
+                let catalogue = &self.generation.catalogue;
+                let stats = &self.connection.worker.stats.catalogue;
                 let looking = catalogue.lookup_with_source(asked, patience, stats);
                 self.ask(record, looking).await
             }
@@ -214,7 +241,7 @@ impl<'a> Plan<'a> {
         };
         record.expected = size;
         let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
-            true => self.connection.worker.uplink.backlog(self.class),
+            true => self.generation.uplink.backlog(self.class),
             false => Default::default(),
         };
         Arrival {
@@ -241,8 +268,8 @@ impl<'a> Plan<'a> {
     /// What is known of the size of the response's body; has the catalogue
     /// learn what can be learnt.
     async fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
-        let worker = &self.connection.worker;
-        let catalogue = &worker.catalogue;
+        let catalogue = &self.generation.catalogue;
+        let stats = &self.connection.worker.stats.catalogue;
         let asked = self.asked.as_ref();
         let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
         let teaches = response.status() == StatusCode::OK;
@@ -267,7 +294,7 @@ impl<'a> Plan<'a> {
         };
         let size = match record.expected {
             Size::Unknown => {
-                let looking = catalogue.lookup_of_response(&lesson, &worker.stats.catalogue);
+                let looking = catalogue.lookup_of_response(&lesson, stats);
                 self.ask(record, looking).await
             }
             expected => expected,
@@ -279,8 +306,13 @@ impl<'a> Plan<'a> {
 }
 
 /// Gives the request its class, which the uplink is told to expect.
-fn classify(connection: &Connection, parts: &Parts, host: &str, record: &mut Record) {
-    let classifier = &connection.worker.classifier;
+fn classify(
+    connection: &Connection,
+    classifier: &Classifier,
+    parts: &Parts,
+    host: &str,
+    record: &mut Record,
+) {
     let asked = Asked {
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,

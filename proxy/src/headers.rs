@@ -100,7 +100,7 @@ fn may_be_named(name: &HeaderName) -> bool {
 }
 
 /// The members of a comma-separated list.
-fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
+pub(crate) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let text = value.to_str().unwrap_or("");
     text.split(',')
         .map(str::trim)

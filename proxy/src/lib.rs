@@ -7,8 +7,10 @@
 
 #![deny(unsafe_code)]
 
+mod accept;
 mod access_log;
 mod admin;
+mod assembly;
 mod background;
 mod catalogue;
 pub mod cli;
@@ -16,20 +18,27 @@ mod connection;
 mod error;
 mod explain;
 mod framing;
+mod generation;
 mod handler;
+pub mod handover;
 mod headers;
 mod limits;
 mod link;
+mod listener;
 mod metrics;
+mod notify;
+mod operate;
 mod precedence;
 mod proxy_protocol;
 mod record;
+mod reload;
 mod routing;
 pub mod server;
 mod stamp;
 mod stats;
 mod sys;
 mod tls;
+mod tunnel;
 mod uplink;
 mod upload;
 mod upstream;

@@ -4,33 +4,42 @@
 //! host or a client.
 
 mod classes;
+mod connections;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use sprat_config::resolved::Config;
 
-use crate::catalogue::{Catalogue, CatalogueView};
+use crate::assembly::Assembly;
+use crate::catalogue::CatalogueView;
 use crate::error::{Fault, Reason};
-use crate::proxy_protocol::HEADER_RESULTS;
+use crate::reload::Reloads;
 use crate::stats::{
-    Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
-    SLOWDOWN_BOUNDS, WorkerStats,
+    Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, NamedStats,
+    SIZE_CLASSES, SLOWDOWN_BOUNDS, WorkerStats,
 };
-use crate::tls::{ListenerTls, TlsView};
+use crate::tls::TlsView;
 use crate::uplink::{SharedUplink, UplinkView};
-use crate::upstream::{Shared, SharedCluster, SharedStation};
+use crate::upstream::{Shared, SharedStation};
 
 /// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 
 /// Everything that can be scraped.
 pub(crate) struct Metrics {
+    workers: Vec<Arc<WorkerStats>>,
+    reloads: Arc<Reloads>,
+    present: ArcSwap<Present>,
+}
+
+/// What the present configuration names.
+struct Present {
     registry: Registry,
     catalogue: Arc<CatalogueView>,
 }
@@ -38,61 +47,89 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Of workers with these counters.
     pub(crate) fn new(
-        config: &Config,
         workers: Vec<Arc<WorkerStats>>,
-        shared: &[SharedCluster],
-        catalogue: &Arc<Catalogue>,
-        uplink: &SharedUplink,
-        tls: Vec<Arc<ListenerTls>>,
+        reloads: &Arc<Reloads>,
+        assembly: &Assembly,
     ) -> Self {
-        let clusters = config.clusters.iter().zip(shared).map(|(cluster, shared)| {
-            let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
-            ClusterView {
-                name: cluster.name.clone(),
-                station: Arc::clone(&shared.station),
-                endpoints: endpoints
-                    .map(|(endpoint, shared)| (endpoint.address.to_string(), Arc::clone(shared)))
-                    .collect(),
-            }
-        });
-        let names = config.classes.list.iter().map(|class| class.name.clone());
-        let names: Vec<String> = names.collect();
-        let mut registry = Registry::with_prefix("sprat");
-        let catalogue = Arc::new(CatalogueView::new(catalogue, &workers));
-        if !tls.is_empty() {
-            registry.register_collector(Box::new(TlsView::new(&workers, tls)));
-        }
-        registry.register_collector(Box::new(View {
-            clusters: clusters.collect(),
-            classes: names.clone(),
-            workers,
-            catalogue: Arc::clone(&catalogue),
-            announced: config
-                .listeners
-                .iter()
-                .any(|own| own.proxy_protocol.is_some()),
-        }));
-        if let SharedUplink::Paced(link) = uplink {
-            registry.register_collector(Box::new(UplinkView::new(link, names)));
-        }
+        let present = Present::new(&workers, reloads, assembly);
         Self {
-            registry,
-            catalogue,
+            workers,
+            reloads: Arc::clone(reloads),
+            present: ArcSwap::from_pointee(present),
         }
     }
 
+    /// Another configuration is served by.
+    pub(crate) fn follow(&self, assembly: &Assembly) {
+        let present = Present::new(&self.workers, &self.reloads, assembly);
+        self.present.store(Arc::new(present));
+    }
+
+    /// How reloads went.
+    pub(crate) fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
     /// The catalogue and its counters.
-    pub(crate) fn catalogue(&self) -> &CatalogueView {
-        &self.catalogue
+    pub(crate) fn catalogue(&self) -> Arc<CatalogueView> {
+        Arc::clone(&self.present.load().catalogue)
     }
 
     /// The present values.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        if text::encode(&mut out, &self.registry).is_err() {
+        if text::encode(&mut out, &self.present.load().registry).is_err() {
             tracing::error!("the metrics cannot be encoded");
         }
         out
+    }
+}
+
+impl Present {
+    fn new(workers: &[Arc<WorkerStats>], reloads: &Arc<Reloads>, assembly: &Assembly) -> Self {
+        let Assembly {
+            config, catalogue, ..
+        } = assembly;
+        let clusters = config
+            .clusters
+            .iter()
+            .zip(&assembly.clusters)
+            .map(|(cluster, shared)| {
+                let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
+                ClusterView {
+                    name: cluster.name.clone(),
+                    station: Arc::clone(&shared.station),
+                    endpoints: endpoints
+                        .map(|(endpoint, shared)| {
+                            (endpoint.address.to_string(), Arc::clone(&shared.counts))
+                        })
+                        .collect(),
+                }
+            });
+        let names = config.classes.list.iter().map(|class| class.name.clone());
+        let names: Vec<String> = names.collect();
+        let mut registry = Registry::with_prefix("sprat");
+        let catalogue = Arc::new(CatalogueView::new(catalogue, workers));
+        let tls = assembly.tls();
+        if !tls.is_empty() {
+            registry.register_collector(Box::new(TlsView::new(workers, tls)));
+        }
+        registry.register_collector(Box::new(View {
+            clusters: clusters.collect(),
+            classes: names.clone(),
+            workers: workers.to_vec(),
+            named: assembly.stats.clone(),
+            catalogue: Arc::clone(&catalogue),
+            announced: (config.listeners.iter()).any(|own| own.proxy_protocol.is_some()),
+        }));
+        if let SharedUplink::Paced(link) = &assembly.uplink {
+            registry.register_collector(Box::new(UplinkView::new(link, names)));
+        }
+        registry.register_collector(Box::new(Arc::clone(reloads)));
+        Self {
+            registry,
+            catalogue,
+        }
     }
 }
 
@@ -109,6 +146,8 @@ struct View {
     /// Names of the priority classes.
     classes: Vec<String>,
     workers: Vec<Arc<WorkerStats>>,
+    /// By worker.
+    named: Vec<NamedStats>,
     catalogue: Arc<CatalogueView>,
     /// Whether a listener is told whose its connections are.
     announced: bool,
@@ -135,6 +174,10 @@ impl View {
             .sum()
     }
 
+    fn sum_named(&self, counter: impl Fn(&NamedStats) -> &Counter) -> u64 {
+        self.named.iter().map(|worker| counter(worker).get()).sum()
+    }
+
     fn counter(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -156,7 +199,7 @@ impl View {
             };
             one("", self.sum(|worker| &worker.unrouted[class]))?;
             for (index, cluster) in self.clusters.iter().enumerate() {
-                let value = self.sum(|worker| &worker.clusters[index].responses[class]);
+                let value = self.sum_named(|worker| &worker.clusters[index].responses[class]);
                 one(&cluster.name, value)?;
             }
         }
@@ -167,42 +210,6 @@ impl View {
         self.counter(encoder, "response_bytes", help, |w| &w.response_bytes)?;
         let help = "Responses that ended before their end";
         self.counter(encoder, "aborted_responses", help, |w| &w.aborted)
-    }
-
-    fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Client connections accepted";
-        self.counter(encoder, "connections", help, |w| &w.connections)?;
-        let help = "Client connections open";
-        let open = self.sum(|worker| &worker.open_connections);
-        gauge(encoder, "open_connections", help, open)?;
-        let help = "Client connections closed at once because of the listener's bound";
-        self.counter(encoder, "refused_connections", help, |w| {
-            &w.refused_connections
-        })?;
-        let help = "Client connections closed at once because of the bound on each client";
-        self.counter(encoder, "client_refused_connections", help, |w| {
-            &w.client_connections
-        })?;
-        let help = "Client connections closed at once because memory was short";
-        self.counter(encoder, "overload_refused_connections", help, |w| {
-            &w.overload_connections
-        })?;
-        let help = "Client connections that could not be accepted";
-        self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
-        if self.announced {
-            let help = "Headers of the PROXY protocol, by result";
-            let kind = MetricType::Counter;
-            let mut metric = encoder.encode_descriptor("proxy_headers", help, None, kind)?;
-            for (index, result) in HEADER_RESULTS.into_iter().enumerate() {
-                let labels = [("result", result)];
-                let value = self.sum(|worker| worker.proxy_headers.of(index));
-                count(&mut metric.encode_family(&labels)?, value)?;
-            }
-        }
-        let help = "Lines of the access log that found no room";
-        self.counter(encoder, "access_log_dropped_lines", help, |w| {
-            &w.log_lines_dropped
-        })
     }
 
     /// Bad requests, and every other reason why a request failed.
@@ -254,7 +261,8 @@ impl View {
         for (name, help, of) in counters {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             self.each_endpoint(|labels, cluster, endpoint, _| {
-                let value = self.sum(|worker| of(&worker.clusters[cluster].endpoints[endpoint]));
+                let value =
+                    self.sum_named(|worker| of(&worker.clusters[cluster].endpoints[endpoint]));
                 count(&mut metric.encode_family(labels)?, value)
             })?;
         }
@@ -263,10 +271,9 @@ impl View {
         let mut metric = encoder.encode_descriptor("upstream_errors", help, None, kind)?;
         self.each_endpoint(|labels, cluster, endpoint, _| {
             for reason in Reason::ALL {
-                let errors = |worker: &WorkerStats| -> u64 {
-                    worker.clusters[cluster].endpoints[endpoint].errors[reason.index()].get()
-                };
-                let value: u64 = self.workers.iter().map(|worker| errors(worker)).sum();
+                let value = self.sum_named(|worker| {
+                    &worker.clusters[cluster].endpoints[endpoint].errors[reason.index()]
+                });
                 if reason.facts().fault == Fault::Upstream {
                     let labels = [labels[0], labels[1], ("reason", reason.name())];
                     count(&mut metric.encode_family(&labels)?, value)?;

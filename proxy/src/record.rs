@@ -13,6 +13,7 @@ use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
+use crate::generation::Generation;
 use crate::limits::RequestPlace;
 use crate::upload::Upload;
 use crate::upstream::Lease;
@@ -21,6 +22,8 @@ use crate::upstream::Lease;
 /// [`Record::complete`], it counts as aborted.
 pub(crate) struct Record {
     stream: Stream,
+    /// What it is served by, whatever the configuration becomes meanwhile.
+    generation: Rc<Generation>,
     started: Instant,
     request: Option<Box<RequestLine>>,
     /// The status sent to the client; none while there is no head.
@@ -56,6 +59,9 @@ pub(crate) struct Record {
     pub(crate) lesson: Option<Box<Lesson>>,
     /// Who in the catalogue knew the size, if anyone was asked and did.
     pub(crate) layer: Option<Layer>,
+    /// The connection has switched to another protocol: what follows is no
+    /// response.
+    pub(crate) tunnelled: bool,
     reason: Option<Reason>,
     done: bool,
 }
@@ -81,27 +87,33 @@ impl Record {
         target: &Uri,
         headers: &HeaderMap,
     ) -> Box<Self> {
-        let logged = stream.connection.worker.log.is_some();
-        let request = logged.then(|| {
+        let generation = stream.connection.worker.generation();
+        let request = generation.log.is_some().then(|| {
             Box::new(RequestLine {
                 method: method.clone(),
                 target: target.clone(),
                 host: headers.get(HOST).cloned().or_else(|| authority(target)),
             })
         });
-        Self::new(stream, request)
+        Self::new(stream, generation, request)
     }
 
     /// A request whose head could not be read.
     pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
-        Self::new(stream, None)
+        Self::new(stream, stream.connection.worker.generation(), None)
     }
 
-    fn new(stream: &Stream, request: Option<Box<RequestLine>>) -> Box<Self> {
+    fn new(
+        stream: &Stream,
+        generation: Rc<Generation>,
+        request: Option<Box<RequestLine>>,
+    ) -> Box<Self> {
         let worker = &stream.connection.worker;
         worker.stats.open_requests.increment();
+        let class = generation.classifier.default_class();
         Box::new(Self {
             stream: stream.clone(),
+            generation,
             started: Instant::now(),
             request,
             status: None,
@@ -111,7 +123,7 @@ impl Record {
             wait: Duration::ZERO,
             queue_wait: Duration::ZERO,
             advice: None,
-            class: worker.classifier.default_class(),
+            class,
             later: None,
             cluster: None,
             endpoint: None,
@@ -120,9 +132,15 @@ impl Record {
             upload: None,
             lesson: None,
             layer: None,
+            tunnelled: false,
             reason: None,
             done: false,
         })
+    }
+
+    /// What the request is served by.
+    pub(crate) fn generation(&self) -> &Rc<Generation> {
+        &self.generation
     }
 
     /// When the request's head had been read.
@@ -145,10 +163,10 @@ impl Record {
     /// The response's body has so many bytes: how right was the catalogue?
     pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
         if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
-            let worker = &self.stream.connection.worker;
-            worker.stats.catalogue.compare(layer, said, bytes);
+            let stats = &self.stream.connection.worker.stats;
+            stats.catalogue.compare(layer, said, bytes);
             if layer == Layer::HeadProbe && said != bytes {
-                worker.catalogue.probe_lied(lesson);
+                self.generation.catalogue.probe_lied(lesson);
             }
         }
     }
@@ -174,16 +192,20 @@ impl Record {
             upload.end();
         }
         let duration = self.started.elapsed();
-        let worker = &self.stream.connection.worker;
-        let stats = &worker.stats;
+        let generation = &self.generation;
+        let stats = &self.stream.connection.worker.stats;
+        let counters = &generation.classes[self.class];
         stats.open_requests.decrement();
-        stats.response_bytes.add(self.bytes);
+        if !self.tunnelled {
+            stats.response_bytes.add(self.bytes);
+        }
         let class = self
             .status
             .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
-        stats.classes[self.class].responses[class].increment();
-        let cluster = self.cluster.map(|index| &stats.clusters[index]);
-        cluster.map_or(&stats.unrouted, |cluster| &cluster.responses)[class].increment();
+        counters.responses[class].increment();
+        let cluster = self.cluster;
+        let cluster = cluster.map(|index| generation.upstreams[index].counters());
+        cluster.map_or(&stats.unrouted, |cluster| &*cluster.responses)[class].increment();
         if let Some(reason) = self.reason {
             stats.failures[reason.index()].increment();
             if let (Some(cluster), Some(endpoint), Fault::Upstream) =
@@ -192,28 +214,29 @@ impl Record {
                 cluster.endpoints[endpoint].errors[reason.index()].increment();
             }
         }
-        let slowdown = worker.uplink.rate_bits_per_s().map(|rate| {
+        let rate = (generation.uplink.rate_bits_per_s()).filter(|_| !self.tunnelled);
+        let slowdown = rate.map(|rate| {
             let ideal_s = WireCost::ETHERNET_IPV4.bytes(self.bytes) as f64 * 8.0 / rate;
             duration.as_secs_f64() / ideal_s.max(1e-9)
         });
         if aborted {
             stats.aborted.increment();
-        } else {
+        } else if !self.tunnelled {
             stats.observe(self.bytes, duration, slowdown);
-            stats.classes[self.class].observe(self.bytes, duration);
+            counters.observe(self.bytes, duration);
             if let Some(lesson) = self.lesson.take() {
                 self.compare(&lesson, self.bytes);
-                worker.catalogue.learn(&lesson, self.bytes);
+                self.generation.catalogue.learn(&lesson, self.bytes);
             }
         }
-        if worker.log.is_some() {
+        if self.generation.log.is_some() {
             self.log(duration, slowdown, aborted);
         }
     }
 
     fn log(&mut self, duration: Duration, slowdown: Option<f64>, aborted: bool) {
-        let worker = &self.stream.connection.worker;
-        let Some(log) = &worker.log else { return };
+        let generation = Rc::clone(&self.generation);
+        let Some(log) = &generation.log else { return };
         let (method, target, host) = match self.request.take() {
             Some(line) => (Some(line.method), Some(line.target), line.host),
             None => (None, None, None),
@@ -232,15 +255,20 @@ impl Record {
             wait: self.wait,
             queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),
-            class: Arc::clone(worker.classifier.name(self.class)),
+            class: Arc::clone(generation.classifier.name(self.class)),
             upstream: self
                 .cluster
-                .map(|index| (worker.upstreams[index].cluster(), self.endpoint)),
+                .map(|index| (generation.upstreams[index].cluster(), self.endpoint)),
             reason: self.reason,
             aborted,
         };
         if !log.send(line) {
-            worker.stats.log_lines_dropped.increment();
+            self.stream
+                .connection
+                .worker
+                .stats
+                .log_lines_dropped
+                .increment();
         }
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
 pub(crate) use sprat_config::fields::host_without_port;
-use sprat_config::resolved::{Config, PathPattern, RouteMatch};
+use sprat_config::resolved::{Config, PathPattern, RouteMatch, Upgrade};
+
+use crate::upstream::stable_hash;
 
 use crate::limits::RateLimiter;
 
@@ -29,6 +31,8 @@ pub(crate) struct Route {
     prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
+    /// See [`sprat_config::resolved::Route::upgrade`].
+    pub(crate) upgrade: Option<Upgrade>,
 }
 
 /// The routes of a configuration, in order, with their `rates`.
@@ -56,9 +60,17 @@ pub(crate) fn routes(
                 Some(host) => Some(HeaderValue::from_str(host)?),
                 None => None,
             },
+            upgrade: route.upgrade.clone(),
         })
     };
     config.routes.iter().enumerate().map(route).collect()
+}
+
+/// What a route goes by when another configuration comes: the same for one
+/// with the same requests and cluster, wherever it stands.
+pub(crate) fn kind(route: &sprat_config::resolved::Route) -> usize {
+    let requests = format!("{:?}", route.matches);
+    stable_hash(&[requests.as_bytes(), route.cluster.name.as_bytes()]) as usize
 }
 
 /// The first route that matches; `host` is without port, empty if there is
@@ -133,6 +145,7 @@ mod tests {
             rate: None,
             prefix_rewrite: rewrite.map(str::to_owned),
             host_rewrite: None,
+            upgrade: None,
         }
     }
 

@@ -1,10 +1,10 @@
-//! Whether a file is still the one that was read.
+//! Whether a file is still the one that was looked at.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// What changes when a file does.
+/// What changes when a file does, or the link that leads to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stamp {
     modified_ns: i128,
@@ -13,11 +13,11 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file at `path`, through links.
+    /// Of the file that is there now.
     ///
     /// # Errors
     ///
-    /// There is none, or it may not be looked at.
+    /// There is none, or it cannot be looked at.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let data = path.metadata()?;
         Ok(Self {

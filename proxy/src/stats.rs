@@ -4,8 +4,11 @@
 //! share a cache line; whoever reads them ([`crate::metrics`]) sums over the
 //! workers. A [`Counter`] has one writer, its worker.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use sprat_config::resolved::{Class, Cluster, Config, EndpointAddress};
 
 use crate::catalogue::LayerStats;
 use crate::error::Reason;
@@ -121,16 +124,24 @@ pub(crate) struct EndpointStats {
     pub(crate) errors: ByReason,
 }
 
-/// What is counted for a cluster.
-#[derive(Debug, Default)]
+/// What is counted for a cluster. Clones count together.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterStats {
     /// Responses by hundreds of the status, from 1xx; the last is a response
     /// that never got a status.
-    pub(crate) responses: [Counter; 6],
+    pub(crate) responses: Arc<[Counter; 6]>,
     /// In the order of the configuration.
-    pub(crate) endpoints: Vec<EndpointStats>,
+    pub(crate) endpoints: Vec<Arc<EndpointStats>>,
     /// Seconds that requests waited for an endpoint, of those that had to.
-    pub(crate) queue_waits: Histogram,
+    pub(crate) queue_waits: Arc<Histogram>,
+}
+
+impl ClusterStats {
+    /// A request waited for an endpoint.
+    pub(crate) fn waited(&self, wait: Duration) {
+        let waits = &self.queue_waits;
+        waits.observe(&DURATION_BOUNDS_S, wait.as_secs_f64());
+    }
 }
 
 /// What is counted for a priority class.
@@ -153,13 +164,52 @@ impl ClassCounters {
     }
 }
 
-/// What one worker counts.
-#[derive(Debug, Default)]
-pub(crate) struct WorkerStats {
+/// What one worker counts of what a configuration names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NamedStats {
     /// In the order of the configuration.
     pub(crate) clusters: Vec<ClusterStats>,
     /// In the order of the configuration.
-    pub(crate) classes: Vec<ClassCounters>,
+    pub(crate) classes: Vec<Arc<ClassCounters>>,
+}
+
+impl NamedStats {
+    /// Of a configuration; what has the same name in the one before counts on.
+    pub(crate) fn new(config: &Config, before: Option<(&Config, &Self)>) -> Self {
+        let cluster = |cluster: &Arc<Cluster>| {
+            let found = before.and_then(|(config, stats)| {
+                let mut all = config.clusters.iter().zip(&stats.clusters);
+                all.find(|(old, _)| old.name == cluster.name)
+            });
+            let endpoint = |address: &EndpointAddress| {
+                let (old, stats) = found?;
+                let at = old.endpoints.iter().position(|e| e.address == *address)?;
+                Some(Arc::clone(&stats.endpoints[at]))
+            };
+            let endpoints = cluster.endpoints.iter();
+            let endpoints = endpoints.map(|e| endpoint(&e.address).unwrap_or_default());
+            ClusterStats {
+                endpoints: endpoints.collect(),
+                ..found.map(|(_, stats)| stats.clone()).unwrap_or_default()
+            }
+        };
+        let class = |class: &Class| {
+            let (config, stats) = before?;
+            let mut names = config.classes.list.iter().map(|class| &class.name);
+            let at = names.position(|name| *name == class.name)?;
+            Some(Arc::clone(&stats.classes[at]))
+        };
+        let classes = config.classes.list.iter();
+        Self {
+            clusters: config.clusters.iter().map(cluster).collect(),
+            classes: classes.map(|c| class(c).unwrap_or_default()).collect(),
+        }
+    }
+}
+
+/// What one worker counts.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerStats {
     /// Responses without a cluster (no route, bad requests).
     pub(crate) unrouted: [Counter; 6],
     /// Bytes of bodies handed to clients.
@@ -194,31 +244,56 @@ pub(crate) struct WorkerStats {
     pub(crate) handshakes: HandshakeStats,
     /// Look-ups of sizes.
     pub(crate) catalogue: LayerStats,
+    /// Connections that have switched to another protocol so far.
+    pub(crate) tunnels: Counter,
+    /// Those that are open (gauge).
+    pub(crate) open_tunnels: Counter,
+    /// Bytes through them, to clients.
+    pub(crate) tunnel_bytes_down: Counter,
+    /// Bytes through them, from clients.
+    pub(crate) tunnel_bytes_up: Counter,
+    /// Rounds of its housekeeping, one a second.
+    pub(crate) rounds: Counter,
 }
 
-impl WorkerStats {
-    /// Counters for clusters with so many endpoints, and so many classes.
-    pub(crate) fn new(endpoints: impl IntoIterator<Item = usize>, classes: usize) -> Self {
-        let clusters = endpoints
-            .into_iter()
-            .map(|count| ClusterStats {
-                endpoints: (0..count).map(|_| EndpointStats::default()).collect(),
-                ..ClusterStats::default()
-            })
-            .collect();
+/// Whether the workers' event loops go on.
+pub(crate) struct Heartbeat {
+    workers: Arc<[Arc<WorkerStats>]>,
+    /// By worker: its rounds when they last went on, and since when they have
+    /// not.
+    seen: Vec<(u64, Instant)>,
+}
+
+impl Heartbeat {
+    /// A worker that is busy is late; one that is as late as this is stuck.
+    const LATEST: Duration = Duration::from_secs(3);
+
+    pub(crate) fn new(workers: Arc<[Arc<WorkerStats>]>) -> Self {
+        let now = Instant::now();
+        let seen = workers.iter().map(|worker| (worker.rounds.get(), now));
         Self {
-            clusters,
-            classes: (0..classes).map(|_| ClassCounters::default()).collect(),
-            ..Self::default()
+            seen: seen.collect(),
+            workers,
         }
     }
 
-    /// A request waited for an endpoint of a cluster.
-    pub(crate) fn waited(&self, cluster: usize, wait: Duration) {
-        let waits = &self.clusters[cluster].queue_waits;
-        waits.observe(&DURATION_BOUNDS_S, wait.as_secs_f64());
+    /// Whether every worker has gone on lately.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let now = Instant::now();
+        let each = self.workers.iter().zip(&mut self.seen);
+        let mut all = true;
+        for (worker, (rounds, at)) in each {
+            let present = worker.rounds.get();
+            if std::mem::replace(rounds, present) != present {
+                *at = now;
+            }
+            all &= now.duration_since(*at) < Self::LATEST;
+        }
+        all
     }
+}
 
+impl WorkerStats {
     /// A response that went out whole.
     pub(crate) fn observe(&self, bytes: u64, duration: Duration, slowdown: Option<f64>) {
         let class = size_class(bytes);

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -73,6 +73,18 @@ pub(crate) struct TcpInfo {
     /// Payload bytes sent, retransmissions included.
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_retrans: u64,
+}
+
+/// A descriptor that this process was started with, which it does not pass on.
+/// To be called once for each.
+pub(crate) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_SETFD takes any number; one that is no descriptor is an error.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and whoever started the process has made it over:
+    // nothing else in here knows its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Reads `TCP_INFO` of a connected socket.

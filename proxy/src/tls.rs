@@ -53,11 +53,10 @@ fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion]
 ///
 /// No thread can be had.
 pub(crate) fn watch(
-    listeners: &[Option<Arc<ListenerTls>>],
-    clusters: &[SharedCluster],
+    listeners: &[Arc<ListenerTls>],
+    clusters: &[Arc<SharedCluster>],
 ) -> io::Result<Option<Background>> {
-    let listeners = listeners.iter().flatten();
-    let listeners = listeners.map(|own| Arc::clone(own) as _);
+    let listeners = listeners.iter().map(|own| Arc::clone(own) as _);
     let clusters = clusters.iter().filter_map(|own| own.tls.as_ref());
     let clusters = clusters.map(|own| Arc::clone(own) as _);
     files::watch(listeners.chain(clusters).collect())

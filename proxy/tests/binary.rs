@@ -4,24 +4,12 @@
 
 mod common;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use common::binary::{Running, sprat};
+use common::binary::{Running, sprat, write};
 use common::tls::Authority;
 use common::*;
-
-fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf {
-    let path = directory.join("sprat.yaml");
-    let text = format!(
-        "version: 1\nadmin: {{address: 127.0.0.1:0}}\nlisteners: [{{address: 127.0.0.1:0}}]\n\
-         uplink: {{rate: unlimited}}\nclusters: {{farm: {{endpoints: ['{origin}']}}}}\n\
-         routes: [{{cluster: farm}}]\n{more}"
-    );
-    std::fs::write(&path, text).unwrap();
-    path
-}
 
 #[test]
 fn it_serves_reopens_its_log_and_drains_on_sigterm() {
@@ -63,6 +51,51 @@ fn it_serves_reopens_its_log_and_drains_on_sigterm() {
     assert_eq!(busy.message().text(), "fine");
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
     assert!(std::fs::read_to_string(&log).unwrap().contains("/slow"));
+}
+
+#[test]
+fn it_follows_its_file_and_refuses_a_bad_one() {
+    let named = |name: &'static str| Origin::http(move |_| ok(name));
+    let (a, b, c) = (named("a"), named("b"), named("c"));
+    let directory = tempfile::tempdir().unwrap();
+    // As Kubernetes mounts a ConfigMap: a link to a link, which is swapped.
+    let version = |name: &str, origin: &Origin, more: &str| {
+        let own = directory.path().join(name);
+        std::fs::create_dir(&own).unwrap();
+        let path = write(&own, origin.address, more);
+        if name == "5" {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let other = text.replace("admin: {address: 127.0.0.1:0}", "admin: off");
+            std::fs::write(&path, other).unwrap();
+        }
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        std::fs::rename(&link, directory.path().join("data")).unwrap();
+    };
+    let watch = "runtime: {reload_interval: 20ms}\n";
+    version("1", &a, watch);
+    let path = directory.path().join("sprat.yaml");
+    std::os::unix::fs::symlink("data/sprat.yaml", &path).unwrap();
+    let running = Running::start(&path);
+    let mut client = Peer::connect(running.address);
+    assert_eq!(client.ask(get("/")).text(), "a");
+    version("2", &b, watch);
+    wait_for("the file to be followed", || {
+        client.ask(get("/")).text() == "b"
+    });
+    version("3", &c, "routs: []\nuplnk: {}\n");
+    running.says("did you mean `routes`");
+    running.says("did you mean `uplink`");
+    assert_eq!(client.ask(get("/")).text(), "b");
+    // It is not looked at any more, but by SIGHUP.
+    version("4", &a, "");
+    wait_for("the file to be followed", || {
+        client.ask(get("/")).text() == "a"
+    });
+    version("5", &c, "");
+    running.signal("HUP");
+    running.says("until a restart, `admin` stays as it is");
+    assert_eq!(client.ask(get("/")).text(), "c");
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn hop_by_hop_fields_stay_on_their_hop() {
     let proxy = Proxy::of(&[&origin]);
     let answer = proxy.connect().ask(
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, X-Secret, Upgrade\r\nX-Secret: 1\r\n\
-         Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nUpgrade: websocket\r\nTE: gzip\r\n\
+         Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nUpgrade: h2c\r\nTE: gzip\r\n\
          Accept: */*\r\n\r\n",
     );
     assert_eq!(

@@ -6,6 +6,7 @@
 //! A flow that cannot send, because its client's window is closed or its
 //! backend is slow, is not ready, and is passed over rather than waited for.
 
+mod change;
 mod coarse;
 mod groups;
 mod order;
@@ -24,7 +25,9 @@ pub use groups::{GroupId, Precedence};
 use groups::{Groups, Member};
 pub use peers::Urgency;
 use ready::{Next, Ready};
-pub use types::{AtCapacity, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
+pub use types::{
+    AtCapacity, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
+};
 
 /// Bands at most, within a level.
 const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
@@ -48,6 +51,8 @@ pub struct Egress {
     /// By class: payload bytes that its open flows have left, as far as known.
     unsent_bytes: Vec<u128>,
     next_seq: u64,
+    /// See [`Egress::announce`].
+    announced: usize,
     /// By class and band: the turn of the flow served last there, so that a
     /// flow that comes or comes back joins the round where it stands.
     round: Vec<u64>,
@@ -95,6 +100,7 @@ impl Egress {
             slots: Vec::new(),
             vacant: Vec::new(),
             next_seq: 0,
+            announced: 0,
             stats: EgressStats::default(),
         }
     }
@@ -261,11 +267,13 @@ impl Egress {
     /// classes wait for it as they do for one that has begun; until
     /// [`Egress::retract`], or for as long as nothing is heard of it.
     pub fn announce(&mut self, now: Time) {
+        self.announced += 1;
         self.ready.announce(now);
     }
 
     /// What was announced has come (its flow is open), or will not.
     pub fn retract(&mut self) {
+        self.announced = self.announced.saturating_sub(1);
         self.ready.retract();
     }
 

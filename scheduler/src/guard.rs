@@ -38,14 +38,21 @@ pub struct Guard {
 impl Guard {
     /// Trips when a window holds more than `factor` times the average.
     pub fn new(factor: f64) -> Self {
-        Self {
-            factor_x16: (factor.clamp(1.0, 1e6) * 16.0) as u64,
+        let mut guard = Self {
+            factor_x16: 0,
             window_start: Time::ZERO,
             count: 0,
             average: 0,
             tripped: false,
             trips: 0,
-        }
+        };
+        guard.set_factor(factor);
+        guard
+    }
+
+    /// Trips at another multiple of the average from now on.
+    pub fn set_factor(&mut self, factor: f64) {
+        self.factor_x16 = (factor.clamp(1.0, 1e6) * 16.0) as u64;
     }
 
     /// Counts an arrival; true if it may go ahead.

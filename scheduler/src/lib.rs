@@ -25,12 +25,12 @@ pub mod station;
 mod time;
 mod wire;
 
-pub use classes::ClassSpec;
+pub use classes::{ClassSpec, MAX_CLASSES};
 pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
-    AtCapacity, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
-    GroupId, Precedence, Urgency,
+    AtCapacity, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId,
+    FlowSpec, Grant, GroupId, Precedence, Urgency,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

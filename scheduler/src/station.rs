@@ -33,7 +33,7 @@ use crate::dispatch::{Balancer, Dispatch, EndpointSpec};
 use crate::{Size, Time};
 
 /// A station's parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StationConfig {
     /// How an endpoint is chosen.
     pub dispatch: Dispatch,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::catalogue::{document_root, head_probe};
 use super::limits::rate_limit;
-use super::{each, time};
+use super::{bytes, each, time};
 use crate::decode::similar;
 use crate::diagnostic::Reporter;
 use crate::raw;
-use crate::resolved::{Cluster, HostPattern, PathPattern, Route, RouteMatch};
+use crate::resolved::{Cluster, HostPattern, PathPattern, Route, RouteMatch, Upgrade};
 use crate::wording::listed;
 
 /// In the order of the file.
@@ -106,6 +106,14 @@ fn route(raw: &raw::Route, matches: RouteMatch, cluster: Arc<Cluster>) -> Option
         head_probe: match raw.head_probe.get()?.value() {
             None => None,
             Some(probe) => Some(head_probe(probe)?),
+        },
+        upgrade: match raw.upgrade.get()?.value() {
+            None => None,
+            Some(upgrade) => Some(Upgrade {
+                protocols: each(&upgrade.protocols, |protocol| Some(protocol.0.clone()))?,
+                idle_timeout: time(&upgrade.idle_timeout)?,
+                buffer_bytes: bytes(&upgrade.buffer_size)?,
+            }),
         },
     })
 }

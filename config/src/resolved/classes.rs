@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use sprat_scheduler::ClassSpec;
+use sprat_scheduler::MAX_CLASSES;
 pub use sprat_scheduler::station::ChannelRule;
 
 use super::{HostPattern, Network, PathPattern};
@@ -60,6 +61,39 @@ impl Classes {
             default,
             rules,
         }
+    }
+}
+
+impl Classes {
+    /// Puts the classes in the places that those of the same name have in
+    /// another configuration, so that one number means one class in both. A
+    /// class that is gone keeps its place, without rules, while there is room
+    /// for [`MAX_CLASSES`]; then a new one takes it.
+    pub fn keep_numbers(&mut self, before: &Self) {
+        let named = |list: &[Class], name: &str| list.iter().position(|c| c.name == name);
+        let own = std::mem::take(&mut self.list);
+        let mut list = before.list.clone();
+        let mut fresh = Vec::new();
+        for class in &own {
+            match named(&list, &class.name) {
+                Some(at) => list[at] = class.clone(),
+                None => fresh.push(class.clone()),
+            }
+        }
+        for class in fresh {
+            let gone = |at: &usize| named(&own, &list[*at].name).is_none();
+            match (0..list.len()).find(gone) {
+                Some(at) if list.len() >= MAX_CLASSES => list[at] = class,
+                _ => list.push(class),
+            }
+        }
+        let place = |class: usize| named(&list, &own[class].name);
+        let place = |class| place(class).expect("every class has been given a place");
+        self.default = place(self.default);
+        for rule in &mut self.rules {
+            rule.class = place(rule.class);
+        }
+        self.list = list;
     }
 }
 
@@ -215,5 +249,60 @@ impl Default for Admission {
             averaging: Duration::from_millis(500),
             channel: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classes(names: &[(&str, u8)]) -> Classes {
+        let list = names
+            .iter()
+            .map(|&(name, level)| Class::of_level(name, level));
+        Classes::with(list.collect(), |_| Vec::new())
+    }
+
+    fn places(classes: &Classes) -> Vec<(&str, u8)> {
+        let list = classes.list.iter();
+        list.map(|class| (class.name.as_str(), class.spec.level))
+            .collect()
+    }
+
+    #[test]
+    fn classes_keep_their_numbers() {
+        let before = classes(&[("gold", 0), ("silver", 1)]);
+        let mut after = classes(&[("bronze", 5), ("silver", 2)]);
+        after.keep_numbers(&before);
+        let expected = [
+            ("gold", 0),
+            ("silver", 2),
+            ("default", 3),
+            ("background", 15),
+        ];
+        assert_eq!(places(&after), [&expected[..], &[("bronze", 5)]].concat());
+        assert_eq!(after.default, 2);
+        assert_eq!(after.rules.last().unwrap().class, 3);
+        // One that comes back finds its number.
+        let mut again = classes(&[("gold", 7)]);
+        again.keep_numbers(&after);
+        assert_eq!(again.list[0].name, "gold");
+        assert_eq!(again.list[0].spec.level, 7);
+        assert_eq!(again.list.len(), 5);
+    }
+
+    #[test]
+    fn new_classes_take_the_places_of_old_ones_when_all_are_taken() {
+        let names: Vec<String> = (0..MAX_CLASSES - 2).map(|n| format!("class-{n}")).collect();
+        let many: Vec<(&str, u8)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+        let before = classes(&many);
+        assert_eq!(before.list.len(), MAX_CLASSES);
+        let mut after = classes(&[("class-0", 1), ("fresh", 2)]);
+        after.keep_numbers(&before);
+        assert_eq!(after.list.len(), MAX_CLASSES);
+        assert_eq!(
+            places(&after)[..3],
+            [("class-0", 1), ("fresh", 2), ("class-2", 1)]
+        );
     }
 }

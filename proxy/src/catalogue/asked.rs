@@ -16,6 +16,8 @@ pub(crate) struct Asked {
     /// Index of the cluster, and of the route.
     pub(super) cluster: usize,
     pub(super) route: usize,
+    /// What its estimates go by.
+    kind: usize,
     pub(super) groups: Groups,
     /// For the layers that go by names; none if there is no such layer.
     pub(super) names: Option<Names>,
@@ -73,7 +75,8 @@ impl Catalogue {
             resource: Resource { url, values },
             cluster: to.cluster,
             route: to.route,
-            groups: Groups::new(to.route, to.target.path()),
+            kind: self.kinds[to.route],
+            groups: Groups::new(self.kinds[to.route], to.target.path()),
             names: self.goes_by_names(to.route).then(names),
         }))
     }
@@ -91,7 +94,7 @@ impl Asked {
     /// The same, once the response tells its content type.
     fn with_content_type(&self, fields: &HeaderMap) -> Self {
         let content_type = fields.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
-        let groups = content_type.map(|text| self.groups.with_content_type(self.route, text));
+        let groups = content_type.map(|text| self.groups.with_content_type(self.kind, text));
         Self {
             groups: groups.unwrap_or(self.groups),
             ..self.clone()

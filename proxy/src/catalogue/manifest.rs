@@ -26,8 +26,6 @@ const MAX_LINE: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Manifest {
     config: Config,
-    /// Index of the cluster; none for every one.
-    cluster: Option<usize>,
     hasher: KeyHasher,
     sizes: ArcSwap<Sizes>,
     /// Of the file that was looked at last, whether it was good or not; none
@@ -54,10 +52,9 @@ struct Line {
 impl Manifest {
     /// Reads the file; if it is not there, or has errors, the log says so and
     /// it is tried again.
-    pub(super) fn new(config: &Config, cluster: Option<usize>, hasher: KeyHasher) -> Self {
+    pub(super) fn new(config: &Config, hasher: KeyHasher) -> Self {
         let manifest = Self {
             config: config.clone(),
-            cluster,
             hasher,
             sizes: ArcSwap::default(),
             seen: Mutex::new(None),
@@ -73,9 +70,9 @@ impl Manifest {
         &self.config
     }
 
-    /// Whether it lists responses of this cluster.
-    pub(super) fn covers(&self, cluster: usize) -> bool {
-        self.cluster.is_none_or(|own| own == cluster)
+    /// Whether it is what this configuration wants, by keys of this hasher.
+    pub(super) fn is(&self, config: &Config, hasher: &KeyHasher) -> bool {
+        self.config == *config && self.hasher == *hasher
     }
 
     /// How many sizes it holds.
@@ -384,7 +381,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sizes.jsonl");
         let config = config(&path, ManifestFormat::JsonLines);
-        let manifest = Manifest::new(&config, None, HASHER);
+        let manifest = Manifest::new(&config, HASHER);
         let say = |text: &str| {
             std::fs::write(&path, text).unwrap();
             manifest.reload(false);

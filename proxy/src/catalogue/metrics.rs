@@ -160,13 +160,15 @@ impl CatalogueView {
 
     fn manifests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let manifests = &self.catalogue.manifests;
-        let paths = manifests.iter().map(|m| m.config().path.to_string_lossy());
+        let paths = manifests
+            .iter()
+            .map(|(_, m)| m.config().path.to_string_lossy());
         let paths: Vec<_> = paths.collect();
         let help = "Sizes that a manifest lists";
         let kind = MetricType::Gauge;
         let mut metric =
             encoder.encode_descriptor("catalogue_manifest_entries", help, None, kind)?;
-        for (manifest, path) in manifests.iter().zip(&paths) {
+        for ((_, manifest), path) in manifests.iter().zip(&paths) {
             let labels = [("path", path.as_ref())];
             let entries = manifest.len() as u64;
             metric.encode_family(&labels)?.encode_gauge(&entries)?;
@@ -174,7 +176,7 @@ impl CatalogueView {
         let help = "Times that a manifest was read: the file was good, and taken, or bad";
         let (name, kind) = ("catalogue_manifest_loads", MetricType::Counter);
         let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-        for (manifest, path) in manifests.iter().zip(&paths) {
+        for ((_, manifest), path) in manifests.iter().zip(&paths) {
             let (good, bad) = manifest.loads();
             for (result, value) in [("good", good), ("bad", bad)] {
                 let labels = [("path", path.as_ref()), ("result", result)];

@@ -7,10 +7,11 @@ use super::*;
 
 fn catalogue(max_bytes: usize) -> Catalogue {
     Catalogue {
-        learnt: Learnt::new(max_bytes, Duration::from_secs(60)),
+        learnt: Arc::new(Learnt::new(max_bytes, Duration::from_secs(60))),
         manifests: Vec::new(),
         document_roots: vec![None],
         probes: vec![None],
+        kinds: vec![0],
         store: None,
         store_thread: Mutex::new(None),
         estimator: None,
@@ -136,7 +137,7 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
     )
     .unwrap();
     sharing.hasher = KeyHasher::from_phrase(b"phrase");
-    sharing.store = Some(store);
+    sharing.store = Some(Arc::new(store));
     sharing.restore(&path);
     assert_eq!(sharing.learnt.stats().entries, 0);
     assert_eq!(sharing.hasher, KeyHasher::from_phrase(b"phrase"));

@@ -12,18 +12,37 @@ use super::stream::past;
 use super::{Connection, Phase};
 use crate::error::Reason;
 
+/// How long a client that has just been accepted gets to begin, while the
+/// server drains.
+pub(crate) const NEW_WHILE_DRAINING: Duration = Duration::from_secs(1);
+
 impl Connection {
     /// None while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
         let blocked = self.write_blocked_since.get();
+        let head = match self.only.phase.get() {
+            Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
+            _ => None,
+        };
         let deadlines = [
+            head,
             self.only.next_deadline(listener),
             blocked.map(|since| since + listener.stream_idle_timeout),
             self.drain.borrow().as_ref().and_then(|drain| drain.due()),
             self.http2.get().and_then(|http2| http2.next_deadline(self)),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// How long a head may take; a client that is new when the server drains
+    /// is sending it already, or does not mean to.
+    fn head_bound(&self, begun: bool) -> Duration {
+        let bound = self.listener.config.header_timeout;
+        match self.draining.get() && !begun {
+            true => bound.min(NEW_WHILE_DRAINING),
+            false => bound,
+        }
     }
 
     /// What has taken too long, if anything has.
@@ -46,7 +65,7 @@ impl Connection {
             return Some(End::Cut(reason));
         }
         match self.only.phase.get() {
-            Phase::Head { since, begun } if past(now, since, listener.header_timeout) => {
+            Phase::Head { since, begun } if past(now, since, self.head_bound(begun)) => {
                 Some(if begun { End::HeadTimeout } else { End::Idle })
             }
             Phase::Idle { since } if past(now, since, listener.idle_timeout) => Some(End::Idle),

@@ -21,6 +21,7 @@ use super::{Connection, Stream, http2};
 use crate::error::Reason;
 use crate::handler;
 use crate::tls::{self, Secured};
+use crate::tunnel;
 use crate::uplink::{Body, Io, Socket};
 
 /// Why a connection's loop ended.
@@ -78,7 +79,13 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
         // Before hyper drops the response, whose record asks for it.
         connection.cut.set(Some(*reason));
     }
-    let io = http.into_parts().io;
+    let parts = http.into_parts();
+    if let (End::Closed, Some(tunnel)) = (&end, connection.tunnel.take()) {
+        connection.settle();
+        let client = parts.io.into_inner().into_inner();
+        return Box::pin(tunnel::run(&connection, client, parts.read_buf, *tunnel)).await;
+    }
+    let io = parts.io;
     // Boxed: an idle connection does not carry the room that its end needs.
     if let End::Http2 = end {
         Box::pin(http2::serve(connection, io.into_inner().rewound())).await;
@@ -111,7 +118,8 @@ pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&m
             if let Some(reason) = connection.cut.get() {
                 return Poll::Ready(End::Cut(reason));
             }
-            if connection.draining.get() {
+            let shuts_down = connection.may_shut_down();
+            if shuts_down {
                 http.as_mut().shut_down();
             }
             match http.as_mut().poll(cx) {
@@ -121,6 +129,9 @@ pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&m
             }
             if H::IS_FIRST && connection.http2.get().is_some() {
                 return Poll::Ready(End::Http2);
+            }
+            if connection.may_shut_down() != shuts_down {
+                continue;
             }
             let next = connection.next_deadline();
             let later = connection.listener.config.stream_idle_timeout;

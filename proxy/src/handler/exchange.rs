@@ -91,7 +91,7 @@ impl Exchange<'_> {
             let sent = sender.try_send_request(request);
             record.lease = Some(lease);
             match self.wait(record, sent).await? {
-                Ok(response) => return accept(response),
+                Ok(response) => return self.accept(response),
                 Err(mut error) => {
                     let kept = record.lease.take();
                     let again = error.take_message().or(spare);
@@ -133,8 +133,8 @@ impl Exchange<'_> {
         stream.wake_at(began + bound + Duration::from_secs(1));
         let outcome = tokio::time::timeout(bound, dispatched).await;
         record.queue_wait += began.elapsed();
-        let stats = &self.plan.connection.worker.stats;
-        stats.waited(self.plan.route.cluster, began.elapsed());
+        let stats = self.plan.upstream.counters();
+        stats.waited(began.elapsed());
         outcome.map_err(|_| Reason::RouteTimeout)
     }
 
@@ -227,6 +227,21 @@ impl Exchange<'_> {
         }
     }
 
+    /// Makes the upstream's header fields those of the response, unless it
+    /// switches protocols.
+    fn accept(&self, mut response: Response<Incoming>) -> Result<Response<Incoming>, Reason> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let offer = self.plan.offer.as_ref();
+            let asked = offer.is_some_and(|offer| offer.has(response.headers()));
+            return asked.then_some(response).ok_or(Reason::ProtocolError);
+        }
+        let hop = headers::strip_hop_by_hop(response.headers_mut());
+        if hop.unknown_coding {
+            return Err(Reason::ProtocolError);
+        }
+        Ok(response)
+    }
+
     fn blame(&self, error: &hyper::Error) -> Reason {
         if let Some(reason) = self.upload.as_ref().and_then(|upload| upload.failure()) {
             return reason;
@@ -248,17 +263,4 @@ async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T
         Poll::Pending => Poll::Ready(None),
     })
     .await
-}
-
-/// Makes the upstream's header fields those of the response.
-fn accept(mut response: Response<Incoming>) -> Result<Response<Incoming>, Reason> {
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // Nobody asked for it: `Upgrade` is not passed on.
-        return Err(Reason::ProtocolError);
-    }
-    let hop = headers::strip_hop_by_hop(response.headers_mut());
-    if hop.unknown_coding {
-        return Err(Reason::ProtocolError);
-    }
-    Ok(response)
 }

@@ -45,7 +45,7 @@ impl View {
         let kind = MetricType::Histogram;
         let mut metric = encoder.encode_descriptor("queue_wait_seconds", help, None, kind)?;
         for (index, cluster) in self.clusters.iter().enumerate() {
-            let parts = self.workers.iter().map(|w| &w.clusters[index].queue_waits);
+            let parts = self.named.iter().map(|w| &*w.clusters[index].queue_waits);
             let labels = [("cluster", cluster.name.as_str())];
             let mut metric = metric.encode_family(&labels)?;
             histogram(&mut metric, &DURATION_BOUNDS_S, parts)?;
@@ -73,7 +73,7 @@ impl View {
         let mut metric = encoder.encode_descriptor("class_responses", help, None, kind)?;
         for (class, name) in self.classes.iter().enumerate() {
             for (index, code) in CODE_CLASSES.into_iter().enumerate() {
-                let value = self.sum(|worker| &worker.classes[class].responses[index]);
+                let value = self.sum_named(|worker| &worker.classes[class].responses[index]);
                 let labels = [("class", name.as_str()), ("code", code)];
                 count(&mut metric.encode_family(&labels)?, value)?;
             }
@@ -81,7 +81,7 @@ impl View {
         let help = "Bytes of bodies that went out whole, by priority class";
         let mut metric = encoder.encode_descriptor("class_bytes", help, None, kind)?;
         for (class, name) in self.classes.iter().enumerate() {
-            let value = self.sum(|worker| &worker.classes[class].bytes);
+            let value = self.sum_named(|worker| &worker.classes[class].bytes);
             let labels = [("class", name.as_str())];
             count(&mut metric.encode_family(&labels)?, value)?;
         }
@@ -90,7 +90,7 @@ impl View {
         let kind = MetricType::Histogram;
         let mut metric = encoder.encode_descriptor("class_duration_seconds", help, None, kind)?;
         for (class, name) in self.classes.iter().enumerate() {
-            let parts = self.workers.iter().map(|w| &w.classes[class].durations);
+            let parts = self.named.iter().map(|w| &w.classes[class].durations);
             let labels = [("class", name.as_str())];
             histogram(
                 &mut metric.encode_family(&labels)?,

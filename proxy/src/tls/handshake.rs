@@ -1,11 +1,8 @@
 //! A client's handshake: bounded in time and number, ahead of responses on the
 //! uplink, counted.
 
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use rustls::server::Acceptor;
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConnection};
@@ -18,7 +15,6 @@ use super::HTTP_2;
 use super::certificates::PeerNames;
 use super::listener::ListenerTls;
 use crate::connection::Connection;
-use crate::error::Reason;
 use crate::stats::Counter;
 use crate::uplink::{Io, Socket, go_ahead};
 
@@ -168,7 +164,7 @@ pub(crate) async fn accept(
         tls.config.handshake_timeout,
         handshake(connection, tls, socket),
     );
-    let outcome = match unless_cut(connection, work).await {
+    let outcome = match connection.unless_cut(work).await {
         Err(_) => Outcome::Shutdown,
         Ok(Err(_)) => Outcome::Timeout,
         Ok(Ok(Err(error))) => {
@@ -220,26 +216,10 @@ async fn handshake(
     let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
     // As the SYN-ACK before it: until it is through, the client cannot ask.
     if let Some(gauge) = connection.gauge() {
-        let class = connection.worker.classifier.default_class();
+        let class = connection.worker.generation().classifier.default_class();
         go_ahead(gauge, class, FLIGHT_BYTES).await;
     }
     hello.into_stream(tls.server()).await
-}
-
-/// The output of `work`, unless the connection is cut meanwhile.
-async fn unless_cut<T>(
-    connection: &Connection,
-    work: impl Future<Output = T>,
-) -> Result<T, Reason> {
-    let mut work = pin!(work);
-    poll_fn(|cx| {
-        connection.register(cx);
-        match connection.cut_reason() {
-            Some(reason) => Poll::Ready(Err(reason)),
-            None => work.as_mut().poll(cx).map(Ok),
-        }
-    })
-    .await
 }
 
 #[cfg(test)]

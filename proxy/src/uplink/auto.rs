@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 /// The sockets with bytes on the way, and what their clients' acknowledgements
 /// have told.
 pub(crate) struct AutoRate {
+    /// Counts up each time that a search is begun or ended: one is on while
+    /// it is odd.
+    searches: AtomicU64,
     followed: Mutex<Followed>,
     written: Condvar,
 }
@@ -46,9 +50,10 @@ struct Socket {
 }
 
 impl AutoRate {
-    /// Nothing is known of the link.
+    /// Nothing is known of the link, nor searched for.
     pub(crate) fn new() -> Self {
         Self {
+            searches: AtomicU64::new(0),
             followed: Mutex::new(Followed {
                 control: RateControl::new(RateControlConfig::default()),
                 sockets: HashMap::new(),
@@ -89,11 +94,36 @@ impl AutoRate {
         followed.control.on_write(now, write);
     }
 
-    /// Starts the thread that asks; it ends with the uplink.
-    pub(crate) fn start(link: &Arc<PacedLink>) -> std::io::Result<()> {
+    /// Whether the rate is being searched for.
+    pub(crate) fn is_on(&self) -> bool {
+        self.searches.load(Relaxed) % 2 == 1
+    }
+
+    /// Starts the thread that asks, if there is none; it ends with the uplink,
+    /// or the search. The search begins at the present rate.
+    pub(crate) fn start(link: &Arc<PacedLink>, rate_bits_per_s: u64) -> std::io::Result<()> {
+        let own = link.auto();
+        if own.is_on() {
+            return Ok(());
+        }
+        own.lock().control = RateControl::new(RateControlConfig {
+            initial_rate_bits_per_s: rate_bits_per_s,
+            ..RateControlConfig::default()
+        });
+        let search = own.searches.load(Relaxed) + 1;
         let link = Arc::downgrade(link);
         let thread = std::thread::Builder::new().name("uplink-rate".to_owned());
-        thread.spawn(move || run(&link)).map(drop)
+        thread.spawn(move || run(&link, search))?;
+        own.searches.store(search, Relaxed);
+        Ok(())
+    }
+
+    /// Ends the search, if there is one: the rate is given.
+    pub(crate) fn stop(&self) {
+        if self.is_on() {
+            self.searches.fetch_add(1, Relaxed);
+            self.lock().sockets.clear();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Followed> {
@@ -164,11 +194,15 @@ fn sample(socket: u64, fd: &OwnedFd) -> Option<SocketSample> {
     })
 }
 
-fn run(link: &Weak<PacedLink>) {
+fn run(link: &Weak<PacedLink>, search: u64) {
     while let Some(link) = link.upgrade() {
-        let Some(auto) = link.auto() else { return };
+        let auto = link.auto();
         auto.wait_for_writes();
         let control = auto.poll(link.now(), link.is_backlogged());
+        // Greater: it is over, or another is on.
+        if auto.searches.load(Relaxed) > search {
+            return;
+        }
         link.set_rate(control.rate_bits_per_s);
         drop(link);
         std::thread::sleep(POLL_INTERVAL);

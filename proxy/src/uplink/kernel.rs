@@ -152,6 +152,15 @@ impl SocketMark {
         self.gate.flushed();
     }
 
+    /// Marks what follows, of a response with `remaining` bytes; how many of
+    /// them may go before it is to be marked anew.
+    pub(crate) fn next_class(&self, remaining: u64) -> usize {
+        let (priority, bytes) = self.link.priority(remaining);
+        self.wanted.set(priority);
+        let in_class = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
+        in_class.min(FRAME_BYTES)
+    }
+
     /// What comes next has no size yet.
     pub(crate) fn unmark(&self) {
         self.wanted.set(UNMARKED);
@@ -189,16 +198,14 @@ impl<B: Body<Data = Bytes> + Unpin> Marked<B> {
         body
     }
 
-    /// Marks what follows; how many bytes of it are in the same class.
-    fn next_class(&self) -> u64 {
+    /// Marks what follows; how many bytes of it may go so.
+    fn next_class(&self) -> usize {
         let remaining = match self.size.bytes() {
             Some(bytes) if self.sent < bytes => bytes - self.sent,
             // Unknown, or outgrown: by what it has got so far.
             _ => self.sent,
         };
-        let (priority, bytes) = self.mark.link.priority(remaining);
-        self.mark.wanted.set(priority);
-        bytes.max(1)
+        self.mark.next_class(remaining)
     }
 }
 
@@ -225,8 +232,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Marked<B> {
                 None => return Poll::Ready(None),
             }
         }
-        let in_class = usize::try_from(this.next_class()).unwrap_or(usize::MAX);
-        let bytes = this.chunk.len().min(in_class).min(FRAME_BYTES);
+        let bytes = this.chunk.len().min(this.next_class());
         let data = this.chunk.split_to(bytes);
         this.sent += bytes as u64;
         this.mark.gate.frame_given();

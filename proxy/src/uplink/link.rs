@@ -4,14 +4,14 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use sprat_scheduler::{
-    AtCapacity, ClassSpec, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec,
-    Grant, GroupId, Precedence, Size, Time, WireCost, Write,
+    ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, GroupId,
+    Time, Write,
 };
 
 use super::auto::AutoRate;
@@ -23,31 +23,31 @@ pub(crate) struct PacedLink {
     next_socket: AtomicU64,
     /// The pacer's, to be read without the lock.
     rate_bits_per_s: AtomicU64,
-    /// By class, if one takes what the others leave: whether its responses
-    /// are waited for.
-    awaited: Vec<bool>,
+    /// A bit for each class, if one takes what the others leave: whether its
+    /// responses are waited for.
+    awaited: AtomicU32,
     state: Mutex<State>,
     /// Finds the rate, if it is not given.
-    auto: Option<AutoRate>,
+    auto: AutoRate,
 }
 
-struct State {
-    egress: Egress,
-    /// By [`FlowId::index`].
-    waiters: Vec<Waiter>,
+pub(super) struct State {
+    pub(super) egress: Egress,
+    /// By [`FlowId::index`](sprat_scheduler::FlowId::index).
+    pub(super) waiters: Vec<Waiter>,
     /// When the earliest timer of any worker fires.
     timer_at: Option<Time>,
 }
 
 #[derive(Default)]
-struct Waiter {
-    waker: Option<Waker>,
+pub(super) struct Waiter {
+    pub(super) waker: Option<Waker>,
     /// Granted and not yet fetched.
-    granted: u64,
+    pub(super) granted: u64,
 }
 
 impl Waiter {
-    fn is_woken_by(&self, waker: &Waker) -> bool {
+    pub(super) fn is_woken_by(&self, waker: &Waker) -> bool {
         matches!(&self.waker, Some(own) if own.will_wake(waker))
     }
 }
@@ -76,13 +76,10 @@ impl fmt::Debug for PacedLink {
 
 impl PacedLink {
     /// An uplink with no flows.
-    pub(crate) fn new(config: EgressConfig, auto: Option<AutoRate>) -> Arc<Self> {
-        let idle_only = config.classes.iter().any(|class| class.idle_only);
-        let awaited =
-            |class: &ClassSpec| idle_only && !class.idle_only && class.rate_bits_per_s.is_none();
+    pub(crate) fn new(config: EgressConfig) -> Arc<Self> {
         Arc::new(Self {
-            awaited: config.classes.iter().map(awaited).collect(),
-            auto,
+            awaited: AtomicU32::new(awaited(&config.classes)),
+            auto: AutoRate::new(),
             epoch: Instant::now(),
             next_socket: AtomicU64::new(0),
             rate_bits_per_s: AtomicU64::new(config.pacer.rate_bits_per_s()),
@@ -111,8 +108,16 @@ impl PacedLink {
     }
 
     /// The search for the rate, if it is not given.
-    pub(crate) fn auto(&self) -> Option<&AutoRate> {
-        self.auto.as_ref()
+    pub(crate) fn auto(&self) -> &AutoRate {
+        &self.auto
+    }
+
+    /// Another order from now on.
+    pub(crate) fn change(&self, change: EgressChange) {
+        self.awaited
+            .store(awaited(&change.classes), Ordering::Relaxed);
+        let now = self.now();
+        self.lock().egress.reconfigure(now, change);
     }
 
     /// Whether flows wait for their turn.
@@ -134,15 +139,25 @@ impl PacedLink {
 
     /// No code panics while it holds the lock; if one did, the queue is still
     /// the best there is.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A bit for each class whose responses are waited for by those that take what
+/// others leave.
+fn awaited(classes: &[ClassSpec]) -> u32 {
+    let waiting = classes.iter().any(|class| class.idle_only);
+    let awaited = |class: &ClassSpec| !class.idle_only && class.rate_bits_per_s.is_none();
+    let classes = classes.iter().take(u32::BITS as usize).enumerate();
+    let bits = classes.map(|(index, class)| u32::from(waiting && awaited(class)) << index);
+    bits.sum()
 }
 
 /// A worker's hold on the uplink: the shared scheduler and the worker's own
 /// timer.
 pub(crate) struct WorkerLink {
-    link: Arc<PacedLink>,
+    pub(super) link: Arc<PacedLink>,
     timer: Timer,
 }
 
@@ -155,14 +170,29 @@ impl WorkerLink {
         }))
     }
 
+    /// Whether it is a hold on this uplink.
+    pub(crate) fn is_of(&self, link: &Arc<PacedLink>) -> bool {
+        Arc::ptr_eq(&self.link, link)
+    }
+
+    /// Whether nobody sends through it, nor could.
+    pub(crate) fn is_unused(self: &Rc<Self>, own: usize) -> bool {
+        Rc::strong_count(self) <= own && self.link.lock().egress.open_flows() == 0
+    }
+
+    /// Makes the grants that are due.
+    pub(crate) fn look(&self) {
+        let mut state = self.link.lock();
+        let granted = self.grant_due(&mut state, self.link.now());
+        drop(state);
+        granted.into_iter().for_each(Waker::wake);
+    }
+
     /// Grants whenever the link gets free; runs as long as the worker.
     pub(crate) async fn run(self: Rc<Self>) {
         while self.timer.fired().await.is_ok() {
-            let mut state = self.link.lock();
-            state.timer_at = None;
-            let granted = self.grant_due(&mut state, self.link.now());
-            drop(state);
-            granted.into_iter().for_each(Waker::wake);
+            self.link.lock().timer_at = None;
+            self.look();
         }
     }
 
@@ -182,7 +212,7 @@ impl WorkerLink {
 
     /// A client's socket has taken bytes, `written` in all.
     pub(crate) fn on_write(&self, socket: u64, network: u64, written: u64, fd: BorrowedFd<'_>) {
-        if let Some(auto) = &self.link.auto {
+        if self.link.auto.is_on() {
             let position = self.link.lock().egress.stats().wire_bytes;
             let write = Write {
                 socket,
@@ -190,7 +220,7 @@ impl WorkerLink {
                 written,
                 position,
             };
-            auto.on_write(self.link.now(), write, fd);
+            self.link.auto.on_write(self.link.now(), write, fd);
         }
     }
 
@@ -201,7 +231,7 @@ impl WorkerLink {
 
     /// Whether the rate is being searched for.
     pub(crate) fn is_auto(&self) -> bool {
-        self.link.auto.is_some()
+        self.link.auto.is_on()
     }
 
     /// Wire bytes went out that no grant covered.
@@ -217,12 +247,14 @@ impl WorkerLink {
     /// Whether a class's responses are waited for by those that take what
     /// others leave, so that they are to be announced.
     pub(crate) fn is_awaited(&self, class: usize) -> bool {
-        self.link.awaited.get(class) == Some(&true)
+        let awaited = self.link.awaited.load(Ordering::Relaxed);
+        1u32.checked_shl(class as u32)
+            .is_some_and(|bit| awaited & bit != 0)
     }
 
     /// Whether any class's are.
     pub(crate) fn awaits_any(&self) -> bool {
-        self.link.awaited.contains(&true)
+        self.link.awaited.load(Ordering::Relaxed) != 0
     }
 
     /// See [`Egress::announce`].
@@ -280,7 +312,7 @@ impl WorkerLink {
     /// Makes all grants that are due and arms the timer for the next. Those
     /// who got one are to be woken once the lock is released.
     #[must_use]
-    fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
+    pub(super) fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
         let mut granted = Vec::new();
         loop {
             match state.egress.grant(now) {
@@ -302,93 +334,9 @@ impl WorkerLink {
     }
 }
 
-/// A response's place on the uplink, given up when dropped.
-pub(crate) struct Flow {
-    worker: Rc<WorkerLink>,
-    id: FlowId,
-    /// Bytes the flow is in the queue with.
-    asked: u64,
-    asked_at: Time,
-    waited: Duration,
-}
-
-impl Flow {
-    /// A new flow that has nothing to send yet; in HTTP/2, with its place
-    /// among those of its connection.
-    pub(crate) fn open(
-        worker: &Rc<WorkerLink>,
-        class: usize,
-        size: Size,
-        cost: WireCost,
-        place: Option<(GroupId, Precedence)>,
-    ) -> Result<Self, AtCapacity> {
-        let now = worker.link.now();
-        let mut state = worker.link.lock();
-        let spec = FlowSpec { class, size, cost };
-        let id = match place {
-            None => state.egress.open(now, spec)?,
-            Some((group, precedence)) => state.egress.open_in(now, spec, group, precedence)?,
-        };
-        if state.waiters.len() <= id.index() {
-            state.waiters.resize_with(id.index() + 1, Waiter::default);
-        }
-        Ok(Self {
-            worker: Rc::clone(worker),
-            id,
-            asked: 0,
-            asked_at: now,
-            waited: Duration::ZERO,
-        })
-    }
-
-    /// Asks for the link with `available` bytes to send; ready with how many
-    /// of them may be written now.
-    pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
-        let now = self.worker.link.now();
-        let mut state = self.worker.link.lock();
-        let mut woken = Vec::new();
-        if self.asked == 0 {
-            self.asked_at = now;
-        }
-        if state.waiters[self.id.index()].granted == 0 && self.asked != available {
-            state.egress.ready(now, self.id, available);
-            self.asked = available;
-            // Without a waker: a grant made here is fetched below.
-            state.waiters[self.id.index()].waker = None;
-            woken = self.worker.grant_due(&mut state, now);
-        }
-        let waiter = &mut state.waiters[self.id.index()];
-        let granted = std::mem::take(&mut waiter.granted);
-        if granted == 0 && !waiter.is_woken_by(cx.waker()) {
-            waiter.waker = Some(cx.waker().clone());
-        }
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
-        if granted == 0 {
-            return Poll::Pending;
-        }
-        self.asked = 0;
-        self.waited += now.since(self.asked_at);
-        Poll::Ready(granted)
-    }
-
-    /// How long its bytes have waited for the uplink.
-    pub(crate) fn waited(&self) -> Duration {
-        self.waited
-    }
-}
-
-impl Drop for Flow {
+impl Drop for WorkerLink {
     fn drop(&mut self) {
-        let now = self.worker.link.now();
-        let mut state = self.worker.link.lock();
-        let unused = std::mem::take(&mut state.waiters[self.id.index()]).granted;
-        if unused == 0 {
-            state.egress.sent(now, self.id, u64::MAX);
-        }
-        state.egress.close(now, self.id);
-        let woken = self.worker.grant_due(&mut state, now);
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
+        // It may have been this worker's timer, which never fires now.
+        self.link.lock().timer_at = None;
     }
 }

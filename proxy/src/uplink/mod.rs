@@ -1,13 +1,17 @@
 //! The way out: responses go to clients in the scheduler's order.
 
 mod auto;
+mod bursts;
+mod flow;
 mod flush;
 mod gauge;
+mod granting;
 mod io;
 pub(crate) mod kernel;
 mod link;
 mod metrics;
 mod paced;
+mod shared;
 mod timer;
 
 use std::convert::Infallible;
@@ -30,27 +34,19 @@ use crate::connection::Stream;
 use crate::error::Reason;
 use crate::headers::Head;
 use crate::record::Record;
+use crate::tunnel::Tunnel;
 
-pub(crate) use auto::AutoRate;
+pub(crate) use bursts::Bursts;
 pub(crate) use flush::FlushGate;
 pub(crate) use gauge::SocketGauge;
+pub(crate) use granting::Granting;
 pub(crate) use io::{Io, Socket};
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
-pub(crate) use link::{PacedLink, WorkerLink};
+use link::WorkerLink;
 pub(crate) use metrics::UplinkView;
 pub(crate) use paced::go_ahead;
 use paced::{Paced, head_bytes, pace, send_ahead};
-
-/// The uplink that all workers share.
-#[derive(Clone)]
-pub(crate) enum SharedUplink {
-    /// Everything at once.
-    Unlimited,
-    /// In the scheduler's order, at the link's pace.
-    Paced(Arc<PacedLink>),
-    /// In the order of the kernel's queueing discipline.
-    Kernel(Arc<KernelLink>),
-}
+pub(crate) use shared::SharedUplink;
 
 /// How a connection's bytes get onto the uplink.
 pub(crate) enum Outlet {
@@ -87,11 +83,20 @@ impl Uplink {
         })
     }
 
-    /// Grants whenever the link gets free; runs as long as the worker.
-    pub(crate) async fn run(&self) {
-        match self {
-            Self::Unlimited | Self::Kernel(_) => {}
-            Self::Paced(worker) => Rc::clone(worker).run().await,
+    /// Whether it is a hold on this one.
+    pub(crate) fn is_of(&self, shared: &SharedUplink) -> bool {
+        match (self, shared) {
+            (Self::Unlimited, SharedUplink::Unlimited) => true,
+            (Self::Paced(own), SharedUplink::Paced(link)) => own.is_of(link),
+            (Self::Kernel(own), SharedUplink::Kernel(link)) => Arc::ptr_eq(own, link),
+            _ => false,
+        }
+    }
+
+    /// Makes the grants that are due, for the order is another.
+    pub(crate) fn look(&self) {
+        if let Self::Paced(worker) = self {
+            worker.look();
         }
     }
 
@@ -151,7 +156,7 @@ impl Uplink {
     ) -> Response<Body> {
         record.known = known;
         if let Some(later) = record.later.take() {
-            let classifier = &stream.connection.worker.classifier;
+            let classifier = &record.generation().classifier;
             record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
         }
         record.respond(response.status());
@@ -179,6 +184,32 @@ impl Uplink {
             }
         };
         inner.map(|inner| Body::new(inner, stream, record))
+    }
+
+    /// Sends the head of an answer after which the connection is a tunnel.
+    pub(crate) async fn switch(
+        &self,
+        stream: &Stream,
+        response: Response<Incoming>,
+        mut tunnel: Tunnel,
+    ) -> Response<Body> {
+        stream.begin_response(None);
+        tunnel.record.tunnelled = true;
+        tunnel.record.respond(response.status());
+        match stream.connection.outlet() {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => {
+                let head = head_bytes(stream, &response);
+                send_ahead(gauge, tunnel.record.class, head).await;
+            }
+            Outlet::Marked(mark) => mark.unmark(),
+        }
+        stream.connection.switch(Box::new(tunnel));
+        response.map(|_| Body {
+            inner: Inner::Local(None),
+            stream: stream.clone(),
+            record: None,
+        })
     }
 
     /// Sends an answer of the proxy itself.

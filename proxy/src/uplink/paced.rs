@@ -13,9 +13,9 @@ use sprat_scheduler::{AtCapacity, Size};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use super::flow::Flow;
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
-use super::link::Flow;
 use crate::connection::Stream;
 
 /// How long a head waits for the first bytes of its body, so that both go out

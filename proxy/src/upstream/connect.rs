@@ -24,11 +24,18 @@ use crate::proxy_protocol::{self, Ends};
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A connection's place among those that the cluster allows.
-struct Slot(Arc<Shared>);
+pub(crate) struct Slot(Arc<Shared>);
 
 impl Slot {
     fn take(shared: &Arc<Shared>, bound: usize) -> Option<Self> {
         take_one(&shared.connections, bound).then(|| Self(Arc::clone(shared)))
+    }
+
+    /// One for a connection that is no longer a request's: it is open, whatever
+    /// the bound.
+    pub(super) fn keep(shared: &Arc<Shared>) -> Self {
+        shared.connections.fetch_add(1, Relaxed);
+        Self(Arc::clone(shared))
     }
 
     /// Takes the place of a connection that is idle in another worker; none if
@@ -170,7 +177,7 @@ async fn connect_one(
     tokio::task::spawn_local(async move {
         let _slot = slot;
         // The request in progress, if any, gets the error.
-        if let Err(error) = connection.await {
+        if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "an upstream connection ended");
         }
     });

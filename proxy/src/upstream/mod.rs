@@ -2,6 +2,7 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod lease;
 mod multiplexed;
 mod probe;
 mod sender;
@@ -10,7 +11,7 @@ mod sizes;
 mod station;
 mod transport;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,21 +22,21 @@ use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::{http1, http2};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
-use sprat_scheduler::Size;
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
-use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
+use sprat_scheduler::station::{Arrival, Refusal, Verdict};
 use tokio::sync::Notify;
 
-use crate::error::Reason;
 use crate::proxy_protocol::Ends;
-use crate::stats::{EndpointStats, WorkerStats};
+use crate::stats::{ClusterStats, EndpointStats};
 use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 use connect::Local;
 
+pub(crate) use connect::Slot as ConnectionPlace;
+pub(crate) use lease::Lease;
 use multiplexed::Pool;
 pub(crate) use sender::{Sender, was_refused};
-pub(crate) use shared::SharedCluster;
+pub(crate) use shared::{SharedCluster, SharedEndpoint};
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
 
@@ -94,8 +95,10 @@ struct Endpoint {
 /// A cluster as one worker sees it.
 pub(crate) struct Upstream {
     config: Arc<Cluster>,
-    index: usize,
-    stats: Arc<WorkerStats>,
+    /// What the other workers know, too.
+    shared: Arc<SharedCluster>,
+    /// This worker's counters.
+    stats: ClusterStats,
     endpoints: Vec<Endpoint>,
     station: Arc<SharedStation>,
     /// What browsers get with a 503.
@@ -107,47 +110,53 @@ pub(crate) struct Upstream {
     http2: Option<http2::Builder<Local>>,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
+    /// A configuration without it has come.
+    retired: Cell<bool>,
 }
 
 impl Upstream {
-    /// The cluster at `index`.
+    /// A worker's part in a cluster.
     pub(crate) fn new(
-        config: &Arc<Cluster>,
-        index: usize,
-        shared: &SharedCluster,
-        stats: Arc<WorkerStats>,
+        shared: &Arc<SharedCluster>,
+        stats: ClusterStats,
         reclaim: Arc<Notify>,
-    ) -> anyhow::Result<Self> {
-        let endpoint = |(endpoint, shared): (&sprat_config::resolved::Endpoint, &Arc<Shared>)| {
-            anyhow::Ok(Endpoint {
-                shared: Arc::clone(shared),
-                authority: HeaderValue::try_from(endpoint.address.to_string())?,
-                idle: RefCell::default(),
-                pool: Pool::default(),
-            })
+    ) -> Self {
+        let endpoint = |endpoint: &SharedEndpoint| Endpoint {
+            shared: Arc::clone(&endpoint.counts),
+            authority: endpoint.authority.clone(),
+            idle: RefCell::default(),
+            pool: Pool::default(),
         };
+        let config = Arc::clone(&shared.config);
         let mut http = http1::Builder::new();
         http.max_header_size(config.max_header_bytes);
-        Ok(Self {
-            endpoints: config
-                .endpoints
-                .iter()
-                .zip(&shared.endpoints)
-                .map(endpoint)
-                .collect::<Result<_, _>>()?,
+        Self {
+            endpoints: shared.endpoints.iter().map(endpoint).collect(),
             station: Arc::clone(&shared.station),
             overload_page: shared.overload_page.clone(),
             tls: shared.tls.clone(),
-            config: Arc::clone(config),
-            index,
-            stats,
-            http,
             http2: config
                 .http2
                 .as_ref()
-                .map(|http2| connect::http2(config, http2)),
+                .map(|http2| connect::http2(&config, http2)),
+            config,
+            shared: Arc::clone(shared),
+            stats,
+            http,
             reclaim,
-        })
+            retired: Cell::new(false),
+        }
+    }
+
+    /// Whether it is a part in this cluster.
+    pub(crate) fn is_of(&self, shared: &Arc<SharedCluster>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
+    }
+
+    /// No further request comes: keeps no connection for one.
+    pub(crate) fn retire(&self) {
+        self.retired.set(true);
+        self.close_idle();
     }
 
     /// Its configuration.
@@ -167,7 +176,12 @@ impl Upstream {
 
     /// This worker's counters of an endpoint.
     pub(crate) fn stats(&self, endpoint: usize) -> &EndpointStats {
-        &self.stats.clusters[self.index].endpoints[endpoint]
+        &self.stats.endpoints[endpoint]
+    }
+
+    /// This worker's counters of the cluster.
+    pub(crate) fn counters(&self) -> &ClusterStats {
+        &self.stats
     }
 
     /// Whether HTTP/2 is spoken.
@@ -197,18 +211,7 @@ impl Upstream {
             Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket, class).await?),
             Verdict::Refuse(refusal) => return Err(refusal),
         };
-        self.endpoints[endpoint]
-            .shared
-            .outstanding
-            .fetch_add(1, Relaxed);
-        Ok(Lease {
-            upstream: Rc::clone(self),
-            endpoint,
-            class,
-            ticket: Some(ticket),
-            sender: None,
-            ends: None,
-        })
+        Ok(Lease::new(self, ticket, endpoint, class))
     }
 
     /// Whether endpoints are told whose each connection is.
@@ -240,7 +243,7 @@ impl Upstream {
             return;
         };
         // Not ready: the request's body is not through, though the answer is.
-        if !sender.is_ready() {
+        if self.retired.get() || !sender.is_ready() {
             return;
         }
         let endpoint = &self.endpoints[endpoint];
@@ -290,101 +293,6 @@ impl Upstream {
             let closed = std::mem::take(&mut *endpoint.idle.borrow_mut());
             endpoint.shared.idle.fetch_sub(closed.len(), Relaxed);
             endpoint.pool.close();
-        }
-    }
-}
-
-/// A request's hold on an endpoint: it counts as outstanding while this
-/// lives. Dropped, it closes the connection under it, which cancels what the
-/// upstream is doing; [`Lease::release`] keeps the connection instead.
-pub(crate) struct Lease {
-    upstream: Rc<Upstream>,
-    endpoint: usize,
-    /// Of the request.
-    class: usize,
-    /// None once it has been given back.
-    ticket: Option<Ticket>,
-    sender: Option<Sender>,
-    /// Whose request it is, if the endpoint is told.
-    ends: Option<Box<Ends>>,
-}
-
-impl Lease {
-    /// Index of the endpoint.
-    pub(crate) fn endpoint(&self) -> usize {
-        self.endpoint
-    }
-
-    /// The endpoint is told that the request is of this client.
-    pub(crate) fn tell(&mut self, ends: Ends) {
-        self.ends = Some(Box::new(ends));
-    }
-
-    /// Takes a kept connection; false if there is none.
-    pub(crate) fn reuse(&mut self) -> bool {
-        self.sender = (self.upstream).take_idle(self.endpoint, self.ends.as_deref());
-        self.sender.is_some()
-    }
-
-    /// Opens a connection.
-    pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
-        self.sender = None;
-        let sender = connect::connect(&self.upstream, self.endpoint, self.ends.as_deref()).await?;
-        self.sender = Some(sender);
-        if let Some(ticket) = self.ticket {
-            self.upstream.station.reached(ticket);
-        }
-        Ok(())
-    }
-
-    /// The endpoint could not be reached: a hold on another, perhaps after a
-    /// wait.
-    ///
-    /// # Errors
-    ///
-    /// There is no other.
-    pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
-        let ticket = self.ticket.take().ok_or(None)?;
-        let (upstream, class) = (Rc::clone(&self.upstream), self.class);
-        // No longer outstanding here.
-        drop(self);
-        let verdict = upstream.station.fail(ticket);
-        upstream.lease(verdict, class).await.map_err(Some)
-    }
-
-    /// The response's size is known now.
-    pub(crate) fn resize(&self, size: Size) {
-        if let Some(ticket) = self.ticket
-            && self.upstream.wants_size()
-        {
-            self.upstream.station.resize(ticket, size);
-        }
-    }
-
-    /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
-    pub(crate) fn sender(&mut self) -> Option<&mut Sender> {
-        self.sender.as_mut()
-    }
-
-    /// The exchange is complete, with a body of `bytes`: keeps the connection
-    /// for another.
-    pub(crate) fn release(mut self, bytes: u64) {
-        // First, for it may serve whom the station starts now.
-        if let Some(sender) = self.sender.take() {
-            self.upstream.keep(self.endpoint, sender, self.ends.take());
-        }
-        if let Some(ticket) = self.ticket.take() {
-            self.upstream.station.finish(ticket, bytes);
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let shared = &self.upstream.endpoints[self.endpoint].shared;
-        shared.outstanding.fetch_sub(1, Relaxed);
-        if let Some(ticket) = self.ticket.take() {
-            self.upstream.station.cancel(ticket);
         }
     }
 }

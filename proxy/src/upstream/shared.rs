@@ -5,38 +5,53 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use sprat_config::resolved::{Admission, Class, Cluster};
+use http::HeaderValue;
+use sprat_config::resolved::{Cluster, Config, EndpointAddress};
+use sprat_scheduler::station::StationConfig;
 
+use super::{Shared, SharedStation, station_config};
 use crate::tls::ClusterTls;
 
-use super::{Shared, SharedStation};
-
 /// What all workers know of a cluster.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SharedCluster {
-    /// One for each endpoint.
-    pub(crate) endpoints: Vec<Arc<Shared>>,
+    /// Its configuration.
+    pub(crate) config: Arc<Cluster>,
+    /// In the order of the configuration.
+    pub(crate) endpoints: Vec<SharedEndpoint>,
     /// Who is served, who waits.
     pub(crate) station: Arc<SharedStation>,
+    /// What the station goes by.
+    decides: StationConfig,
     pub(super) overload_page: Option<Bytes>,
     /// None for plain text.
     pub(crate) tls: Option<Arc<ClusterTls>>,
+}
+
+/// What all workers know of an endpoint.
+#[derive(Debug)]
+pub(crate) struct SharedEndpoint {
+    /// What goes on there.
+    pub(crate) counts: Arc<Shared>,
+    /// The `Host` for a request that came without one.
+    pub(super) authority: HeaderValue,
 }
 
 /// Bytes of a page for browsers at most.
 const PAGE_MAX_BYTES: u64 = 1 << 20;
 
 impl SharedCluster {
-    /// A cluster where nothing has happened yet.
+    /// A cluster of this configuration; what `before` has of it goes on. Its
+    /// station does if it would decide the same.
     ///
     /// # Errors
     ///
-    /// The page for browsers cannot be read, or a certificate.
+    /// The page for browsers cannot be read, or a certificate, or an
+    /// endpoint's address stands in no header field.
     pub(crate) fn new(
-        cluster: &Cluster,
-        classes: &[Class],
-        admission: &Admission,
-        epoch: Instant,
+        cluster: &Arc<Cluster>,
+        config: &Config,
+        before: Option<&Self>,
     ) -> anyhow::Result<Self> {
         let overload_page = match &cluster.overload_page {
             None => None,
@@ -48,12 +63,47 @@ impl SharedCluster {
                 Some(page)
             }
         };
+        let endpoints = cluster.endpoints.iter().map(|endpoint| {
+            let known = before.iter().flat_map(|before| before.with_addresses());
+            let mut same = known.filter(|(address, _)| **address == endpoint.address);
+            let counts = same.next().map(|(_, counts)| Arc::clone(counts));
+            anyhow::Ok(SharedEndpoint {
+                counts: counts.unwrap_or_default(),
+                authority: HeaderValue::try_from(endpoint.address.to_string())?,
+            })
+        });
+        let endpoints = endpoints.collect::<Result<_, _>>()?;
+        let (classes, admission) = (&config.classes.list, &config.admission);
+        let decides = station_config(cluster, classes, admission);
+        let kept = before.filter(|before| before.decides == decides);
+        let station = kept.map_or_else(
+            || SharedStation::new(cluster, classes, admission, Instant::now()),
+            |before| Arc::clone(&before.station),
+        );
+        let tls = match before {
+            Some(before) if before.config.tls == cluster.tls => before.tls.clone(),
+            _ => ClusterTls::of(cluster)?,
+        };
         Ok(Self {
-            endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
-            station: SharedStation::new(cluster, classes, admission, epoch),
+            config: Arc::clone(cluster),
+            endpoints,
+            station,
+            decides,
             overload_page,
-            tls: ClusterTls::of(cluster)?,
+            tls,
         })
+    }
+
+    fn with_addresses(&self) -> impl Iterator<Item = (&EndpointAddress, &Arc<Shared>)> {
+        let addresses = self.config.endpoints.iter().map(|own| &own.address);
+        addresses.zip(self.endpoints.iter().map(|own| &own.counts))
+    }
+
+    /// Whether nothing is different in another that came of it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.config == other.config
+            && Arc::ptr_eq(&self.station, &other.station)
+            && self.overload_page == other.overload_page
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// `sprat` with these arguments.
 pub(crate) fn sprat(arguments: &[&str]) -> Command {
@@ -12,24 +13,40 @@ pub(crate) fn sprat(arguments: &[&str]) -> Command {
     command
 }
 
+/// A configuration of one listener, one route and one cluster.
+pub(crate) fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf {
+    let path = directory.join("sprat.yaml");
+    let text = format!(
+        "version: 1\nadmin: {{address: 127.0.0.1:0}}\nlisteners: [{{address: 127.0.0.1:0}}]\n\
+         uplink: {{rate: unlimited}}\nclusters: {{farm: {{endpoints: ['{origin}']}}}}\n\
+         routes: [{{cluster: farm}}]\n{more}"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// `sprat run` with two workers.
+pub(crate) fn run(configuration: &Path) -> Command {
+    let configuration = configuration.to_str().unwrap();
+    sprat(&["run", "-c", configuration, "--workers", "2"])
+}
+
 /// A running `sprat`; killed when dropped.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
+    /// What it has said since it began to listen.
+    said: Arc<Mutex<String>>,
 }
 
 impl Running {
     pub(crate) fn start(configuration: &Path) -> Self {
-        let mut child = sprat(&[
-            "run",
-            "-c",
-            configuration.to_str().unwrap(),
-            "--workers",
-            "2",
-        ])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        Self::of(&mut run(configuration))
+    }
+
+    /// A command that runs it.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = log
             .by_ref()
@@ -46,17 +63,29 @@ impl Running {
             .unwrap();
         let address = address.parse().unwrap();
         // Read on, so that it never waits for the pipe.
-        std::thread::spawn(move || log.for_each(drop));
-        Self { child, address }
+        let said = Arc::new(Mutex::new(String::new()));
+        let hears = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for line in log.map_while(Result::ok) {
+                *hears.lock().unwrap() += &(strip_colours(&line) + "\n");
+            }
+        });
+        Self {
+            child,
+            address,
+            said,
+        }
+    }
+
+    /// Waits until it has said this.
+    pub(crate) fn says(&self, text: &str) {
+        super::wait_for(&format!("it to say {text:?}"), || {
+            self.said.lock().unwrap().contains(text)
+        });
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill")
-            .args(["-s", name, &id])
-            .status()
-            .unwrap();
-        assert!(sent.success());
+        signal(self.child.id(), name);
     }
 }
 
@@ -65,6 +94,13 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to a process that the test has started.
+pub(crate) fn signal(process: u32, name: &str) {
+    let id = process.to_string();
+    let sent = Command::new("kill").args(["-s", name, &id]).status();
+    assert!(sent.unwrap().success());
 }
 
 fn strip_colours(line: &str) -> String {

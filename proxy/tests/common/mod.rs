@@ -257,6 +257,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         runtime: Runtime {
             workers: 1,
             drain_timeout: Duration::from_secs(30),
+            reload_interval: None,
         },
         admin: None,
         listeners: vec![Listener {
@@ -269,6 +270,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             stream_idle_timeout: Duration::from_secs(60),
+            max_tunnels: 1024,
             limits: ListenerLimits::default(),
             forwarding: Forwarding {
                 x_forwarded: true,
@@ -321,6 +323,11 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         host_rewrite: None,
         document_root: None,
         head_probe: None,
+        upgrade: Some(Upgrade {
+            protocols: vec!["websocket".to_owned()],
+            idle_timeout: Duration::from_secs(60),
+            buffer_bytes: 8 << 10,
+        }),
     }
 }
 

@@ -121,6 +121,27 @@ fn a_connection_carries_many_requests_and_no_more_than_it_may() {
 }
 
 #[test]
+fn another_configuration_serves_the_streams_to_come() {
+    let [old, new] = ["old", "new"]
+        .map(|name| Http2Origin::start(move |_| async move { Response::new(full(name)) }));
+    let before = over_http2(old.address, 10);
+    let mut after = before.clone();
+    with_cluster(&mut after, |cluster| {
+        cluster.endpoints = vec![endpoint(new.address)];
+    });
+    let proxy = Proxy::start(&before);
+    let control = proxy.server.as_ref().unwrap().control();
+    run(async {
+        let client = connect(proxy.address).await;
+        assert_eq!(ask(&client, request("/")).await.text(), "old");
+        control.reload(&after).unwrap();
+        assert_eq!(ask(&client, request("/")).await.text(), "new");
+    });
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
 fn idle_connections_are_closed() {
     let origin = Http2Origin::start(mirror);
     let mut config = over_http2(origin.address, 10);
@@ -142,8 +163,8 @@ fn http_1_is_translated_both_ways() {
     let proxy = Proxy::logging(over_http2(origin.address, 10));
     let mut client = proxy.connect();
     let answer = client.ask(
-        "GET /a?b HTTP/1.1\r\nHost: test.example:81\r\nConnection: keep-alive, x-gone\r\n\
-         X-Gone: 1\r\nKeep-Alive: 1\r\n\r\n",
+        "GET /a?b HTTP/1.1\r\nHost: test.example:81\r\nConnection: keep-alive, x-gone, upgrade\r\n\
+         X-Gone: 1\r\nKeep-Alive: 1\r\nUpgrade: websocket\r\n\r\n",
     );
     let text = answer.text();
     assert!(
@@ -151,7 +172,7 @@ fn http_1_is_translated_both_ways() {
         "{text}"
     );
     assert!(text.contains("via: 1.1 sprat\n"), "{text}");
-    for gone in ["\nhost:", "connection", "keep-alive", "x-gone"] {
+    for gone in ["\nhost:", "connection", "keep-alive", "x-gone", "upgrade"] {
         assert!(!text.contains(gone), "{text}");
     }
     assert_eq!(

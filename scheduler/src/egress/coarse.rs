@@ -33,17 +33,7 @@ impl Egress {
     pub fn reorder(&mut self, now: Time, discipline: Discipline, max_flows: usize) {
         self.ranker = Ranker::new(discipline);
         self.max_flows = max_flows.min(u32::MAX as usize - 1);
-        self.round.fill(0);
-        for slot in 0..self.slots.len() as u32 {
-            let flow = &mut self.slots[slot as usize];
-            flow.lane = usize::MAX;
-            flow.view.turn = 0;
-            if flow.open && flow.ready_bytes > 0 {
-                let class = flow.class;
-                self.ready.remove(class, slot);
-                self.enqueue(now, slot);
-            }
-        }
+        self.requeue(now);
     }
 }
 

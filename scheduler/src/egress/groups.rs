@@ -147,6 +147,17 @@ impl Groups {
         freed
     }
 
+    /// No flow is ready any more: those that are, are to be inserted anew.
+    pub(super) fn clear(&mut self) {
+        for lane in self.slots.iter_mut().flat_map(|group| &mut group.lanes) {
+            while let Some((_, slot)) = lane.ready.first() {
+                lane.ready.remove(&mut self.positions, slot);
+            }
+            lane.shown = None;
+        }
+        self.hidden = 0;
+    }
+
     /// A flow's place; none if the group is not open.
     pub(super) fn member(&self, group: GroupId, precedence: Precedence) -> Option<Member> {
         let open = self.slots.get(group.slot as usize);

@@ -75,6 +75,21 @@ pub struct EgressConfig {
     pub classes: Vec<ClassSpec>,
 }
 
+/// What may become of an uplink's order while it is in use; see
+/// [`Egress::reconfigure`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct EgressChange {
+    /// Whom to serve first. What one has learnt is kept if it is the same.
+    pub discipline: Discipline,
+    /// Flows open at a time; those that are, stay.
+    pub max_flows: usize,
+    /// See [`Guard::new`].
+    pub guard_factor: f64,
+    /// Priority classes, each under the number that it had; one that is
+    /// missing at the end becomes one of level 0.
+    pub classes: Vec<ClassSpec>,
+}
+
 /// What happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressStats {

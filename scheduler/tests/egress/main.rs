@@ -3,6 +3,7 @@
 
 #[path = "../operations/bytes.rs"]
 mod bytes;
+mod change;
 mod classes;
 #[path = "../operations/corpus.rs"]
 mod corpus;

@@ -1,0 +1,117 @@
+//! Which requests go where, after every check.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Cluster, DocumentRoot, HeadProbe, RateLimit};
+
+/// Which requests go where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// What a request must look like.
+    pub matches: RouteMatch,
+    /// Where it goes.
+    pub cluster: Arc<Cluster>,
+    /// From the end of the request's head to the end of the response; `None`
+    /// is without bound.
+    pub timeout: Option<Duration>,
+    /// From the end of the request to the response's head.
+    pub response_timeout: Duration,
+    /// Between two chunks of the upstream's body (or of the request's, when it
+    /// is the upstream that does not take it).
+    pub idle_timeout: Duration,
+    /// Requests of each client over time.
+    pub rate_limit: Option<RateLimit>,
+    /// Replaces the matched path prefix.
+    pub prefix_rewrite: Option<String>,
+    /// Replaces the `Host` that the upstream sees.
+    pub host_rewrite: Option<String>,
+    /// A directory that holds what the endpoints serve.
+    pub document_root: Option<DocumentRoot>,
+    /// HEAD requests that ask an endpoint for sizes.
+    pub head_probe: Option<HeadProbe>,
+    /// Requests that switch to another protocol; none may, if none.
+    pub upgrade: Option<Upgrade>,
+}
+
+/// Requests that switch to another protocol (RFC 9110 7.8).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upgrade {
+    /// The protocols that may be switched to, in lower case, without a
+    /// version.
+    pub protocols: Vec<String>,
+    /// Without a byte in either direction.
+    pub idle_timeout: Duration,
+    /// Bytes that have been read and not yet written, in each direction.
+    pub buffer_bytes: usize,
+}
+
+/// What a request must look like to take a route.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RouteMatch {
+    /// Any of these hosts (empty: every host), lower case, without port.
+    pub hosts: Vec<HostPattern>,
+    /// The path.
+    pub path: PathPattern,
+}
+
+/// A host in a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostPattern {
+    /// `www.example.org`
+    Exact(String),
+    /// `*.example.org`, kept as `.example.org`: any name below it.
+    Suffix(String),
+}
+
+/// Whether a host is one of these; an empty list has them all.
+pub fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host))
+}
+
+impl HostPattern {
+    /// Whether it has this host, without port; the case of letters does not
+    /// count.
+    pub fn matches(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(name) => name.eq_ignore_ascii_case(host),
+            Self::Suffix(suffix) => {
+                host.len() > suffix.len()
+                    && host.as_bytes()[host.len() - suffix.len()..]
+                        .eq_ignore_ascii_case(suffix.as_bytes())
+            }
+        }
+    }
+}
+
+impl RouteMatch {
+    /// Whether it has this host (without port) and path.
+    pub fn matches(&self, host: &str, path: &str) -> bool {
+        host_matches(&self.hosts, host) && self.path.matches(path)
+    }
+}
+
+/// A path in a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PathPattern {
+    /// Every path.
+    #[default]
+    Any,
+    /// This path alone.
+    Exact(String),
+    /// This path and all below it: `/a` matches `/a` and `/a/b`, not `/ab`.
+    Prefix(String),
+}
+
+impl PathPattern {
+    /// Whether a path is the pattern's.
+    pub fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(exact) => path == exact,
+            Self::Prefix(prefix) => path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+            }),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A configuration made into what requests are served by. All workers share
+//! it; each makes its [`Generation`](crate::generation::Generation) of it.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context as _;
+use sprat_config::classify::Classifier;
+use sprat_config::resolved::{Cluster, Config, Listener, Route};
+
+use crate::access_log;
+use crate::catalogue::Catalogue;
+use crate::limits::{Overload, RateLimiter};
+use crate::listener::{ListenerShared, ListenerState};
+use crate::routing;
+use crate::stats::NamedStats;
+use crate::tls::ListenerTls;
+use crate::uplink::SharedUplink;
+use crate::upstream::SharedCluster;
+
+/// A number that no other listening address has had.
+static NEXT_LISTENER: AtomicU64 = AtomicU64::new(0);
+
+/// What a configuration has become.
+pub(crate) struct Assembly {
+    pub(crate) config: Config,
+    pub(crate) routes: Arc<[routing::Route]>,
+    /// In the order of the configuration's clusters.
+    pub(crate) clusters: Vec<Arc<SharedCluster>>,
+    /// In the order of the configuration's listeners.
+    pub(crate) listeners: Vec<Arc<ListenerState>>,
+    pub(crate) classifier: Arc<Classifier>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) log: Option<access_log::Sender>,
+    pub(crate) uplink: SharedUplink,
+    /// None if nobody watches the memory.
+    pub(crate) overload: Option<Arc<Overload>>,
+    /// By worker.
+    pub(crate) stats: Vec<NamedStats>,
+}
+
+impl Assembly {
+    /// Of a server that starts.
+    ///
+    /// # Errors
+    ///
+    /// What the configuration names cannot be had.
+    pub(crate) fn new(config: &Config, log: Option<access_log::Sender>) -> anyhow::Result<Self> {
+        let uplink = SharedUplink::new(&config.uplink, &config.classes)
+            .context("cannot start the search for the rate")?;
+        let random = RandomState::new();
+        let catalogue = Catalogue::new(config, (random.hash_one(0), random.hash_one(1)))?;
+        let cluster = |cluster| SharedCluster::new(cluster, config, None).map(Arc::new);
+        let clusters = config.clusters.iter().map(cluster);
+        let workers = 0..config.runtime.workers.max(1);
+        Ok(Self {
+            routes: routing::routes(config, &rates(config, None))?.into(),
+            clusters: clusters.collect::<Result<_, _>>()?,
+            listeners: listeners(config, &[])?,
+            classifier: Arc::new(Classifier::new(&config.classes)),
+            catalogue: Arc::new(catalogue),
+            log,
+            uplink,
+            overload: Overload::of(config),
+            stats: workers.map(|_| NamedStats::new(config, None)).collect(),
+            config: config.clone(),
+        })
+    }
+
+    /// For another configuration, with all that it leaves as it is. Nothing
+    /// changes for those who use this one.
+    ///
+    /// # Errors
+    ///
+    /// What the configuration names cannot be had.
+    pub(crate) fn renewed(
+        &self,
+        config: Config,
+        log: Option<access_log::Sender>,
+    ) -> anyhow::Result<Self> {
+        let own = &self.config;
+        let uplink = self
+            .uplink
+            .renewed((&own.uplink, &config.uplink), &config.classes)?;
+        let cluster = |cluster: &Arc<Cluster>| {
+            let mut known = self.clusters.iter();
+            let before = known.find(|own| own.config.name == cluster.name);
+            let fresh = SharedCluster::new(cluster, &config, before.map(|own| &**own))?;
+            let same = before.filter(|own| own.is_same(&fresh));
+            anyhow::Ok(same.map_or_else(|| Arc::new(fresh), Arc::clone))
+        };
+        let clusters = config.clusters.iter().map(cluster);
+        let stats = self.stats.iter();
+        let stats = stats.map(|stats| NamedStats::new(&config, Some((own, stats))));
+        Ok(Self {
+            routes: routing::routes(&config, &rates(&config, Some(self)))?.into(),
+            clusters: clusters.collect::<Result<_, _>>()?,
+            listeners: listeners(&config, &self.listeners)?,
+            classifier: Arc::new(Classifier::new(&config.classes)),
+            catalogue: Arc::new(self.catalogue.renewed(own, &config)?),
+            log,
+            uplink,
+            overload: self.overload.clone(),
+            stats: stats.collect(),
+            config,
+        })
+    }
+}
+
+impl Assembly {
+    /// Of those listeners that have it.
+    pub(crate) fn tls(&self) -> Vec<Arc<ListenerTls>> {
+        let all = self.listeners.iter();
+        all.filter_map(|listener| listener.shared.tls.clone())
+            .collect()
+    }
+}
+
+/// For each route, requests over time; counted on where the same is wanted.
+fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimiter>>> {
+    let rate = |route: &Route| {
+        let known = before.and_then(|own| {
+            let mut all = own.config.routes.iter();
+            let at = all.position(|old| {
+                routing::kind(old) == routing::kind(route) && old.rate_limit == route.rate_limit
+            });
+            own.routes[at?].rate.clone()
+        });
+        known.or_else(|| RateLimiter::of_route(route))
+    };
+    config.routes.iter().map(rate).collect()
+}
+
+/// What a configuration's listeners become. One on the same address keeps its
+/// sockets and the count of its connections.
+fn listeners(
+    config: &Config,
+    before: &[Arc<ListenerState>],
+) -> anyhow::Result<Vec<Arc<ListenerState>>> {
+    let listener = |listener: &Listener| {
+        let mut known = before.iter();
+        match known.find(|own| own.config.address == listener.address) {
+            Some(own) if own.config == *listener => Ok(Arc::clone(own)),
+            Some(own) => own.changed(listener),
+            None => {
+                let id = NEXT_LISTENER.fetch_add(1, Relaxed);
+                ListenerState::new(listener, id, ListenerShared::new(listener)?)
+            }
+        }
+    };
+    config.listeners.iter().map(listener).collect()
+}

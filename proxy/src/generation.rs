@@ -1,0 +1,78 @@
+//! What a worker serves requests by: one configuration's part of it.
+//!
+//! A request takes the present generation when it begins and keeps it to its
+//! end, so that a reload changes nothing under it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sprat_config::classify::Classifier;
+use tokio::sync::Notify;
+
+use crate::access_log;
+use crate::assembly::Assembly;
+use crate::catalogue::Catalogue;
+use crate::routing::Route;
+use crate::stats::ClassCounters;
+use crate::uplink::Uplink;
+use crate::upstream::Upstream;
+
+/// What a worker serves requests by.
+pub(crate) struct Generation {
+    /// In order.
+    pub(crate) routes: Arc<[Route]>,
+    /// From requests to classes.
+    pub(crate) classifier: Arc<Classifier>,
+    /// In the order of the configuration's clusters.
+    pub(crate) upstreams: Vec<Rc<Upstream>>,
+    /// What responses go out through.
+    pub(crate) uplink: Uplink,
+    /// What is known of sizes.
+    pub(crate) catalogue: Arc<Catalogue>,
+    /// None if there is no access log.
+    pub(crate) log: Option<access_log::Sender>,
+    /// This worker's counters, in the order of the configuration's classes.
+    pub(crate) classes: Vec<Arc<ClassCounters>>,
+}
+
+impl Generation {
+    /// The part of the worker with this index. What `before` has of clusters
+    /// that are the same stays in use, its idle connections with it.
+    pub(crate) fn new(
+        assembly: &Assembly,
+        worker: usize,
+        uplink: Uplink,
+        reclaim: &Arc<Notify>,
+        before: Option<&Self>,
+    ) -> Self {
+        let stats = &assembly.stats[worker];
+        let clusters = assembly.clusters.iter().zip(&stats.clusters);
+        let upstreams = clusters.map(|(shared, stats)| {
+            let mut known = before.iter().flat_map(|before| &before.upstreams);
+            let same = known.find(|upstream| upstream.is_of(shared));
+            same.map_or_else(
+                || Rc::new(Upstream::new(shared, stats.clone(), Arc::clone(reclaim))),
+                Rc::clone,
+            )
+        });
+        Self {
+            routes: Arc::clone(&assembly.routes),
+            classifier: Arc::clone(&assembly.classifier),
+            upstreams: upstreams.collect(),
+            uplink,
+            catalogue: Arc::clone(&assembly.catalogue),
+            log: assembly.log.clone(),
+            classes: stats.classes.clone(),
+        }
+    }
+
+    /// Another has come: what that one has not taken over keeps no connection
+    /// for requests to come.
+    pub(crate) fn give_way_to(&self, next: &Self) {
+        for upstream in &self.upstreams {
+            if !next.upstreams.iter().any(|own| Rc::ptr_eq(own, upstream)) {
+                upstream.retire();
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What systemd is told of the process (sd_notify(3)); nothing where nobody
+//! wants to know.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+/// It serves: also as the service's main process from now on, if it has
+/// replaced another.
+pub(crate) fn ready() {
+    tell(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
+}
+
+/// It reads its configuration anew; [`ready`] follows.
+pub(crate) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!(%error, "systemd is not told of the reload"),
+    }
+}
+
+/// It has begun to end.
+pub(crate) fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// All of it is alive.
+pub(crate) fn alive() {
+    tell(&[NotifyState::Watchdog]);
+}
+
+/// How often somebody wants to hear that it is alive, at least.
+pub(crate) fn watchdog() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "systemd cannot be told");
+    }
+}

@@ -1,0 +1,242 @@
+//! `sprat run`: a server from its start to its end, as signals and the
+//! configuration's file say.
+
+mod pid_file;
+mod upgrade;
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sprat_config::Config;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+use self::pid_file::PidFile;
+use self::upgrade::Upgrade;
+use crate::cli;
+use crate::handover::{Inherited, Launch};
+use crate::notify;
+use crate::server::{Control, Server};
+use crate::stamp::Stamp;
+
+/// Longer than anybody waits for what is switched off.
+const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
+
+/// Runs a server, and has it follow its file.
+pub(crate) struct Operator {
+    file: PathBuf,
+    /// Instead of what the configuration says.
+    workers: Option<u16>,
+    pid_file: Option<PathBuf>,
+    /// Of the file that was read last.
+    seen: Option<Stamp>,
+}
+
+impl Operator {
+    /// For this configuration.
+    pub(crate) fn new(file: PathBuf, workers: Option<u16>, pid_file: Option<PathBuf>) -> Self {
+        Self {
+            file,
+            workers,
+            pid_file,
+            seen: None,
+        }
+    }
+
+    /// Serves until a signal says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the configuration, or that it names and
+    /// cannot be had.
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        let launch = Launch::of_this().context("cannot tell which program this is")?;
+        let mut inherited = Inherited::from_environment()?;
+        let config = self.read(io::stderr().is_terminal())?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        // Before anything else: no signal may kill a server that is starting.
+        let signals = runtime.block_on(async { Signals::install() });
+        let signals = signals.context("cannot install signal handlers")?;
+        let server = Server::start_with(&config, &mut inherited)?;
+        let _pid_file = self.pid_file.take().map(PidFile::write).transpose()?;
+        for (listener, address) in config.listeners.iter().zip(server.addresses()) {
+            tracing::info!(%address, listener = listener.name, "listening");
+        }
+        if let Some(address) = server.admin_address() {
+            tracing::info!(%address, "admin");
+        }
+        inherited.settle();
+        notify::ready();
+        let watch = Watch {
+            control: server.control(),
+            launch,
+            reload_interval: config.runtime.reload_interval,
+            upgrade: None,
+            draining: false,
+        };
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || runtime.block_on(watch.obey(self, signals)))
+            .context("cannot start the signal thread")?;
+        server.join()?;
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// The configuration as the file has it now.
+    fn read(&mut self, colour: bool) -> anyhow::Result<Config> {
+        // Before it is read: a change meanwhile is seen the next time.
+        self.seen = Stamp::of(&self.file).ok();
+        let mut config = cli::load_with_files(&self.file, colour)?;
+        if let Some(workers) = self.workers {
+            config.runtime.workers = usize::from(workers);
+        }
+        Ok(config)
+    }
+
+    /// Reads the file, and serves by it if it is good; says so in the log.
+    fn reload(&mut self, control: &Control) -> Option<Config> {
+        notify::reloading();
+        let file = self.file.display().to_string();
+        let read = self.read(false).inspect_err(|error| {
+            control.note_unreadable(&format!("{error:#}"));
+        });
+        let reloaded = read.and_then(|config| Ok((control.reload(&config)?, config)));
+        notify::ready();
+        match reloaded {
+            Ok((waiting, config)) => {
+                tracing::info!(file, "serving by the configuration as it is now");
+                for note in waiting {
+                    tracing::warn!(file, "until a restart, {note}");
+                }
+                Some(config)
+            }
+            Err(error) => {
+                tracing::error!(
+                    file,
+                    "the configuration is refused; the one before goes on:\n{error:#}"
+                );
+                None
+            }
+        }
+    }
+}
+
+/// A server that is watched over.
+struct Watch {
+    control: Control,
+    launch: Launch,
+    reload_interval: Option<Duration>,
+    /// One under way.
+    upgrade: Option<Upgrade>,
+    draining: bool,
+}
+
+impl Watch {
+    async fn obey(mut self, mut operator: Operator, mut signals: Signals) {
+        // Twice as often as somebody wants to hear of it.
+        let watchdog = notify::watchdog().map(|interval| interval / 2);
+        let mut heartbeat = self.control.heartbeat();
+        let after = |interval: Option<Duration>| Instant::now() + interval.unwrap_or(FAR_OFF);
+        let (mut look_at, mut alive_at) = (after(self.reload_interval), after(watchdog));
+        loop {
+            tokio::select! {
+                _ = signals.reopen.recv() => self.control.reopen_log(),
+                _ = signals.reload.recv() => {
+                    self.reload(&mut operator);
+                    look_at = after(self.reload_interval);
+                }
+                _ = signals.upgrade.recv() => self.begin_upgrade(),
+                _ = signals.terminate.recv() => self.stop(),
+                _ = signals.interrupt.recv() => self.stop(),
+                serves = Upgrade::outcome(&mut self.upgrade) => self.end_upgrade(serves),
+                () = sleep_until(look_at) => {
+                    if operator.seen != Stamp::of(&operator.file).ok() {
+                        self.reload(&mut operator);
+                    }
+                    look_at = after(self.reload_interval);
+                }
+                () = sleep_until(alive_at) => {
+                    if heartbeat.goes_on() {
+                        notify::alive();
+                    }
+                    alive_at = after(watchdog);
+                }
+            }
+        }
+    }
+
+    fn reload(&mut self, operator: &mut Operator) {
+        if let Some(config) = operator.reload(&self.control) {
+            self.reload_interval = config.runtime.reload_interval;
+        }
+    }
+
+    fn stop(&mut self) {
+        notify::stopping();
+        if std::mem::replace(&mut self.draining, true) {
+            tracing::info!("cutting what is open");
+            self.control.cut();
+        } else {
+            tracing::info!("draining; a second signal cuts what is open");
+            self.control.drain();
+        }
+    }
+
+    fn begin_upgrade(&mut self) {
+        if self.draining || self.upgrade.is_some() {
+            return tracing::warn!("no upgrade: one is under way, or the server is stopping");
+        }
+        match Upgrade::begin(&self.launch, &self.control) {
+            Ok(upgrade) => {
+                tracing::info!(
+                    pid = upgrade.pid(),
+                    "upgrading: waiting for the new process"
+                );
+                self.upgrade = Some(upgrade);
+            }
+            Err(error) => tracing::error!("no upgrade; this process goes on: {error:#}"),
+        }
+    }
+
+    fn end_upgrade(&mut self, serves: bool) {
+        let Some(upgrade) = self.upgrade.take() else {
+            return;
+        };
+        let pid = upgrade.pid();
+        if serves {
+            tracing::info!(pid, "the new process serves; draining");
+            self.draining = true;
+            self.control.replaced();
+        } else {
+            let ended = upgrade.end();
+            tracing::error!(
+                pid,
+                "no upgrade; this process goes on: the new one failed: {ended}"
+            );
+        }
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    reload: Signal,
+    reopen: Signal,
+    upgrade: Signal,
+}
+
+impl Signals {
+    fn install() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            reload: signal(SignalKind::hangup())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            upgrade: signal(SignalKind::user_defined2())?,
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! A file with the number of the process, for whoever sends it signals.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+/// Removed when dropped, unless another process has written it since.
+pub(super) struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Writes it in the place of the one that is there, as a whole.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(super) fn write(path: PathBuf) -> anyhow::Result<Self> {
+        let mut fresh = path.as_os_str().to_owned();
+        fresh.push(".new");
+        fs::write(&fresh, format!("{}\n", std::process::id()))
+            .and_then(|()| fs::rename(&fresh, &path))
+            .with_context(|| format!("cannot write the pid file {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let own = std::process::id().to_string();
+        let is_own = fs::read_to_string(&self.0).is_ok_and(|text| text.trim() == own);
+        if is_own && let Err(error) = fs::remove_file(&self.0) {
+            tracing::warn!(%error, path = ?self.0, "the pid file stays");
+        }
+    }
+}

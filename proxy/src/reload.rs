@@ -1,0 +1,223 @@
+//! Another configuration in the place of the present one, while requests go on.
+//!
+//! All of it is made before anything changes: sockets are bound, files read,
+//! parts built. Then it is handed to the workers, and requests that begin from
+//! then on are served by it. What fails leaves all as it is.
+
+mod status;
+
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sprat_config::resolved::Config;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::access_log;
+use crate::assembly::Assembly;
+use crate::background::Background;
+use crate::catalogue::Keeper;
+use crate::handover::Inherited;
+use crate::listener;
+use crate::metrics::Metrics;
+use crate::tls;
+use crate::worker::{Order, Serve};
+
+pub(crate) use status::Reloads;
+
+/// How long the workers get to take a configuration over, until the log says
+/// that one has not.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a server is made of at present, and how it becomes another.
+pub(crate) struct Reloader(Mutex<Option<Present>>);
+
+/// Sockets for a process that is to replace this one.
+pub(crate) struct Lent {
+    /// Each with its listener's name.
+    pub(crate) listeners: Vec<(String, OwnedFd)>,
+    pub(crate) admin: Option<OwnedFd>,
+}
+
+/// What has to be kept while a configuration is served by.
+pub(crate) struct Present {
+    pub(crate) assembly: Arc<Assembly>,
+    pub(crate) workers: Vec<UnboundedSender<Order>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) keeper: Keeper,
+    /// Looks at the files for TLS.
+    pub(crate) tls: Option<Background>,
+    /// A second hold on the admin listener's socket.
+    pub(crate) admin: Option<TcpListener>,
+    /// The log's writers, the present one last: the others end with the last
+    /// request that they log.
+    pub(crate) logs: Vec<access_log::Writer>,
+}
+
+impl Reloader {
+    /// Of a server that has started.
+    pub(crate) fn new(present: Present) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(present))))
+    }
+
+    /// A panic in a reload leaves what was there before.
+    fn lock(&self) -> MutexGuard<'_, Option<Present>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves by another configuration; says what of it has to wait for a
+    /// restart.
+    ///
+    /// # Errors
+    ///
+    /// Something that it names cannot be had: all is as before.
+    pub(crate) fn reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
+        let mut present = self.lock();
+        let present = present.as_mut().context("the server is stopping")?;
+        let mut config = config.clone();
+        let notes = keep_what_stays(&mut config, &present.assembly.config);
+        let taken = present.follow(config)?;
+        // The workers are at it; nothing can go wrong any more.
+        if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("a worker has not yet taken the new configuration");
+        }
+        Ok(notes)
+    }
+
+    /// How long a drain may take.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        let present = self.lock();
+        let bound = |present: &Present| present.assembly.config.runtime.drain_timeout;
+        present.as_ref().map_or(Duration::ZERO, bound)
+    }
+
+    /// All listening sockets, each with its listener's name, and the admin
+    /// listener's: for a process that is to replace this one. What was learnt
+    /// is saved for it.
+    ///
+    /// # Errors
+    ///
+    /// No descriptors can be had, or the server is stopping.
+    pub(crate) fn lend(&self) -> anyhow::Result<Lent> {
+        let present = self.lock();
+        let present = present.as_ref().context("the server is stopping")?;
+        present.keeper.save();
+        let (to, lent) = channel();
+        for worker in &present.workers {
+            let order = Order::Lend(to.clone());
+            worker.send(order).ok().context("a worker is gone")?;
+        }
+        drop(to);
+        let mut listeners = Vec::new();
+        while let Ok(socket) = lent.recv_timeout(TAKEN_WITHIN) {
+            let (id, socket) = socket.context("a listening socket")?;
+            let mut known = present.assembly.listeners.iter();
+            let listener = known.find(|listener| listener.id == id);
+            listeners.extend(listener.map(|own| (own.config.name.clone(), socket)));
+        }
+        let admin = present
+            .admin
+            .as_ref()
+            .map(|socket| socket.as_fd().try_clone_to_owned());
+        let admin = admin.transpose().context("the admin listener's socket")?;
+        Ok(Lent { listeners, admin })
+    }
+
+    /// Another process has taken over; it saves what is learnt from now on.
+    pub(crate) fn leave_saving(&self) {
+        if let Some(present) = self.lock().as_ref() {
+            present.keeper.leave_saving();
+        }
+    }
+
+    /// Has the access log's file opened anew before the next line.
+    pub(crate) fn reopen_log(&self) {
+        if let Some(log) = self.lock().as_ref().and_then(|present| present.logs.last()) {
+            log.reopen();
+        }
+    }
+
+    /// Ends what is not a worker.
+    pub(crate) fn close(&self) {
+        let Some(present) = self.lock().take() else {
+            return;
+        };
+        // The writers end when nobody can write any more.
+        drop((present.assembly, present.workers));
+        present.logs.into_iter().for_each(access_log::Writer::join);
+        present.keeper.join();
+        present.tls.into_iter().for_each(Background::join);
+    }
+}
+
+impl Present {
+    /// Hands another configuration to the workers; they have taken it when
+    /// what is returned ends.
+    fn follow(&mut self, config: Config) -> anyhow::Result<Receiver<()>> {
+        let own = &self.assembly;
+        let (log, writer) = match &config.access_log {
+            same if *same == own.config.access_log => (own.log.clone(), None),
+            Some(log) => access_log::start(log).map(|(log, writer)| (Some(log), Some(writer)))?,
+            None => (None, None),
+        };
+        let assembly = Arc::new(own.renewed(config, log)?);
+        let known = |id| own.listeners.iter().any(|listener| listener.id == id);
+        let fresh = assembly.listeners.iter();
+        let fresh: Vec<_> = fresh
+            .filter(|listener| !known(listener.id))
+            .cloned()
+            .collect();
+        let mut inherited = Inherited::default();
+        let sockets = listener::bind_all(&fresh, self.workers.len(), &mut inherited)?;
+        let tls =
+            tls::watch(&assembly.tls(), &assembly.clusters).context("cannot start a thread")?;
+        self.keeper
+            .follow(&assembly.catalogue, &assembly.config.catalogue)?;
+        // Nothing fails from here on.
+        assembly
+            .uplink
+            .commit(&assembly.config.uplink, &assembly.config.classes);
+        let (done, taken) = channel();
+        for (worker, sockets) in self.workers.iter().zip(sockets) {
+            let order = Order::Serve(Serve {
+                assembly: Arc::clone(&assembly),
+                sockets,
+                done: done.clone(),
+            });
+            if worker.send(order).is_err() {
+                tracing::error!("a worker is gone");
+            }
+        }
+        self.metrics.follow(&assembly);
+        if let Some(before) = std::mem::replace(&mut self.tls, tls) {
+            before.join();
+        }
+        self.assembly = assembly;
+        self.logs.retain(|log| !log.is_over());
+        self.logs.extend(writer);
+        Ok(taken)
+    }
+}
+
+/// Puts what only a restart can change back to what it is; says what that was.
+fn keep_what_stays(config: &mut Config, own: &Config) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (workers, wanted) = (own.runtime.workers, config.runtime.workers);
+    if workers != wanted {
+        notes.push(format!("`runtime.workers` stays {workers}, not {wanted}"));
+        config.runtime.workers = workers;
+    }
+    if own.admin != config.admin {
+        notes.push("`admin` stays as it is".to_owned());
+        config.admin.clone_from(&own.admin);
+    }
+    if own.overload_manager != config.overload_manager {
+        notes.push("`overload_manager` stays as it is".to_owned());
+        config.overload_manager.clone_from(&own.overload_manager);
+    }
+    config.classes.keep_numbers(&own.classes);
+    notes
+}

@@ -1,0 +1,83 @@
+//! Bytes that are no response: a tunnel's, of which nothing is known.
+//!
+//! What comes without a pause is a flow of unknown size, which is ranked by
+//! what it has had: a message goes ahead of a download, whatever went through
+//! the tunnel before.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::time::Duration;
+
+use sprat_scheduler::Size;
+
+use super::Outlet;
+use super::flow::Flow;
+use crate::connection::Connection;
+
+/// A tunnel's place on the uplink.
+pub(crate) struct Bursts {
+    connection: Rc<Connection>,
+    class: usize,
+    /// Of the burst that is going on, if the uplink is paced and has room.
+    flow: Option<Flow>,
+    /// Bytes of the burst that have had their turn.
+    attained: u64,
+    waited: Duration,
+}
+
+impl Bursts {
+    /// Those of a connection, in this class.
+    pub(crate) fn new(connection: &Rc<Connection>, class: usize) -> Self {
+        Self {
+            connection: Rc::clone(connection),
+            class,
+            flow: None,
+            attained: 0,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Waits until it is the burst's turn; how many of `available` bytes may
+    /// be written then, one at least. All that was written before must be in
+    /// the socket.
+    pub(crate) async fn turn(&mut self, available: usize) -> usize {
+        let bytes = match self.connection.outlet() {
+            Outlet::Plain => available,
+            Outlet::Marked(mark) => mark.next_class(self.attained).min(available),
+            Outlet::Gauged(gauge) => {
+                if self.flow.is_none() {
+                    let (class, cost) = (self.class, gauge.cost());
+                    self.flow = Flow::open(gauge.worker(), class, Size::Unknown, cost, None).ok();
+                }
+                match &mut self.flow {
+                    Some(flow) => {
+                        let granted = poll_fn(|cx| flow.poll_grant(cx, available as u64)).await;
+                        gauge.promise(granted);
+                        usize::try_from(granted).unwrap_or(available)
+                    }
+                    // As many flows as may be: it goes at once, and is debited
+                    // when the socket has it.
+                    None => available,
+                }
+            }
+        };
+        self.attained += bytes as u64;
+        bytes
+    }
+
+    /// Nothing more is there for now.
+    pub(crate) fn pause(&mut self) {
+        if let Some(flow) = self.flow.take() {
+            self.waited += flow.waited();
+        }
+        if let Outlet::Marked(mark) = self.connection.outlet() {
+            mark.unmark();
+        }
+        self.attained = 0;
+    }
+
+    /// How long bytes have waited for the uplink, in the bursts that are over.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+}

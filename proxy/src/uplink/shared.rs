@@ -1,0 +1,112 @@
+//! The uplink that all workers share, and what becomes of it when its
+//! configuration changes.
+
+use std::sync::Arc;
+
+use sprat_config::resolved::{self as config, Engine, Rate};
+use sprat_scheduler::{Discipline, EgressChange, EgressConfig, Pacer};
+
+use super::auto::AutoRate;
+use super::kernel::KernelLink;
+use super::link::PacedLink;
+
+/// The uplink that all workers share.
+#[derive(Clone)]
+pub(crate) enum SharedUplink {
+    /// Everything at once.
+    Unlimited,
+    /// In the scheduler's order, at the link's pace.
+    Paced(Arc<PacedLink>),
+    /// In the order of the kernel's queueing discipline.
+    Kernel(Arc<KernelLink>),
+}
+
+impl SharedUplink {
+    /// As the configuration wants it.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had that searches for the rate.
+    pub(crate) fn new(uplink: &config::Uplink, classes: &config::Classes) -> std::io::Result<Self> {
+        if let (Engine::Kernel(engine), Discipline::Bands(cutoffs)) =
+            (&uplink.engine, &uplink.policy)
+        {
+            let rate_bits_per_s = match uplink.rate {
+                Rate::Fixed(bits_per_s) => Some(bits_per_s),
+                Rate::Auto | Rate::Unlimited => None,
+            };
+            let link = KernelLink::new(engine.qdisc, cutoffs, rate_bits_per_s);
+            return Ok(Self::Kernel(link));
+        }
+        let rate_bits_per_s = match uplink.rate {
+            Rate::Unlimited => return Ok(Self::Unlimited),
+            Rate::Fixed(bits_per_s) => bits_per_s,
+            Rate::Auto => AutoRate::initial_rate_bits_per_s(),
+        };
+        let change = egress_change(uplink, classes);
+        let link = PacedLink::new(EgressConfig {
+            discipline: change.discipline,
+            pacer: Pacer::new(rate_bits_per_s),
+            max_flows: change.max_flows,
+            guard_factor: change.guard_factor,
+            classes: change.classes,
+        });
+        if uplink.rate == Rate::Auto {
+            AutoRate::start(&link, rate_bits_per_s)?;
+        }
+        Ok(Self::Paced(link))
+    }
+
+    /// What it becomes when its configuration does: itself, if
+    /// [`SharedUplink::commit`] can change it, or another.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedUplink::new`].
+    pub(crate) fn renewed(
+        &self,
+        (own, wanted): (&config::Uplink, &config::Uplink),
+        classes: &config::Classes,
+    ) -> std::io::Result<Self> {
+        if own == wanted || (is_paced(own) && is_paced(wanted)) {
+            return Ok(self.clone());
+        }
+        Self::new(wanted, classes)
+    }
+
+    /// From now on it is as the configuration wants it.
+    pub(crate) fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
+        let Self::Paced(link) = self else { return };
+        link.change(egress_change(uplink, classes));
+        match uplink.rate {
+            Rate::Fixed(bits_per_s) => {
+                link.auto().stop();
+                link.set_rate(bits_per_s);
+            }
+            Rate::Auto => {
+                let present = link.status().rate_bits_per_s;
+                if let Err(error) = AutoRate::start(link, present) {
+                    tracing::error!(%error, "the uplink's rate stays: no thread to search for it");
+                }
+            }
+            Rate::Unlimited => {}
+        }
+    }
+}
+
+fn is_paced(uplink: &config::Uplink) -> bool {
+    let kernel = matches!(
+        (&uplink.engine, &uplink.policy),
+        (Engine::Kernel(_), Discipline::Bands(_))
+    );
+    !kernel && uplink.rate != Rate::Unlimited
+}
+
+fn egress_change(uplink: &config::Uplink, classes: &config::Classes) -> EgressChange {
+    EgressChange {
+        discipline: uplink.policy.clone(),
+        max_flows: uplink.max_flows,
+        guard_factor: uplink.guard_factor,
+        classes: classes.list.iter().map(|c| c.spec.clone()).collect(),
+    }
+}

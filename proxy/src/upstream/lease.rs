@@ -1,0 +1,132 @@
+//! A request's hold on an endpoint.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use sprat_scheduler::Size;
+use sprat_scheduler::station::{Refusal, Ticket};
+
+use super::{ConnectionPlace, Sender, Upstream, connect};
+use crate::error::Reason;
+use crate::proxy_protocol::Ends;
+
+/// A request's hold on an endpoint: it counts as outstanding while this
+/// lives. Dropped, it closes the connection under it, which cancels what the
+/// upstream is doing; [`Lease::release`] keeps the connection instead.
+pub(crate) struct Lease {
+    upstream: Rc<Upstream>,
+    endpoint: usize,
+    /// Of the request.
+    class: usize,
+    /// None once it has been given back.
+    ticket: Option<Ticket>,
+    sender: Option<Sender>,
+    /// Whose request it is, if the endpoint is told.
+    ends: Option<Box<Ends>>,
+}
+
+impl Lease {
+    /// What the station has given a place at an endpoint.
+    pub(super) fn new(
+        upstream: &Rc<Upstream>,
+        ticket: Ticket,
+        endpoint: usize,
+        class: usize,
+    ) -> Self {
+        let shared = &upstream.endpoints[endpoint].shared;
+        shared.outstanding.fetch_add(1, Relaxed);
+        Self {
+            upstream: Rc::clone(upstream),
+            endpoint,
+            class,
+            ticket: Some(ticket),
+            sender: None,
+            ends: None,
+        }
+    }
+
+    /// Index of the endpoint.
+    pub(crate) fn endpoint(&self) -> usize {
+        self.endpoint
+    }
+
+    /// The endpoint is told that the request is of this client.
+    pub(crate) fn tell(&mut self, ends: Ends) {
+        self.ends = Some(Box::new(ends));
+    }
+
+    /// Takes a kept connection; false if there is none.
+    pub(crate) fn reuse(&mut self) -> bool {
+        self.sender = (self.upstream).take_idle(self.endpoint, self.ends.as_deref());
+        self.sender.is_some()
+    }
+
+    /// Opens a connection.
+    pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
+        self.sender = None;
+        let sender = connect::connect(&self.upstream, self.endpoint, self.ends.as_deref()).await?;
+        self.sender = Some(sender);
+        if let Some(ticket) = self.ticket {
+            self.upstream.station.reached(ticket);
+        }
+        Ok(())
+    }
+
+    /// The endpoint could not be reached: a hold on another, perhaps after a
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// There is no other.
+    pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
+        let ticket = self.ticket.take().ok_or(None)?;
+        let (upstream, class) = (Rc::clone(&self.upstream), self.class);
+        // No longer outstanding here.
+        drop(self);
+        let verdict = upstream.station.fail(ticket);
+        upstream.lease(verdict, class).await.map_err(Some)
+    }
+
+    /// The response's size is known now.
+    pub(crate) fn resize(&self, size: Size) {
+        if let Some(ticket) = self.ticket
+            && self.upstream.wants_size()
+        {
+            self.upstream.station.resize(ticket, size);
+        }
+    }
+
+    /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
+    pub(crate) fn sender(&mut self) -> Option<&mut Sender> {
+        self.sender.as_mut()
+    }
+
+    /// The connection has switched to another protocol: the request is over,
+    /// and the endpoint's place is for others. What is returned counts the
+    /// connection as open.
+    pub(crate) fn into_tunnel(self) -> ConnectionPlace {
+        ConnectionPlace::keep(&self.upstream.endpoints[self.endpoint].shared)
+    }
+
+    /// The exchange is complete, with a body of `bytes`: keeps the connection
+    /// for another.
+    pub(crate) fn release(mut self, bytes: u64) {
+        // First, for it may serve whom the station starts now.
+        if let Some(sender) = self.sender.take() {
+            self.upstream.keep(self.endpoint, sender, self.ends.take());
+        }
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.finish(ticket, bytes);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let shared = &self.upstream.endpoints[self.endpoint].shared;
+        shared.outstanding.fetch_sub(1, Relaxed);
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.cancel(ticket);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Another order for an uplink in use.
+
+use super::{Egress, EgressChange, MAX_BANDS, MAX_CLASSES, Ready};
+use crate::classes::ClassSpec;
+use crate::discipline::Ranker;
+use crate::{EgressClassStats, Time};
+
+impl Egress {
+    /// Orders by something else from now on. Open flows stay, each in the
+    /// class of its number; those that wait get their place in the new order,
+    /// and a round robin begins anew. Nothing that was debited is forgotten.
+    pub fn reconfigure(&mut self, now: Time, change: EgressChange) {
+        let EgressChange {
+            discipline,
+            max_flows,
+            guard_factor,
+            mut classes,
+        } = change;
+        self.max_flows = max_flows.min(u32::MAX as usize - 1);
+        self.guard.set_factor(guard_factor);
+        if *self.ranker.discipline() != discipline {
+            self.ranker = Ranker::new(discipline);
+        }
+        // A flow's class is never without a place.
+        let known = self.orders.len();
+        classes.truncate(MAX_CLASSES);
+        classes.resize(classes.len().max(known), ClassSpec::default());
+        let count = classes.len();
+        let mut unused = self.pacer.clone();
+        unused.resume_at(Time::ZERO);
+        self.ready = Ready::new(&classes, &unused);
+        self.groups.clear();
+        self.orders = classes.iter().map(|c| (c.idle_only, c.level)).collect();
+        self.class_stats.resize(count, EgressClassStats::default());
+        self.unsent_bytes.resize(count, 0);
+        self.round = vec![0; count * MAX_BANDS];
+        for _ in 0..self.announced {
+            self.ready.announce(now);
+        }
+        for flow in self.slots.iter_mut().filter(|flow| flow.open) {
+            self.ready.open(now, flow.class);
+            if self.ready.is_limited(flow.class) {
+                flow.member = None;
+            }
+        }
+        self.requeue(now);
+    }
+
+    /// Gives all that wait their place in the present order.
+    pub(super) fn requeue(&mut self, now: Time) {
+        self.round.fill(0);
+        for slot in 0..self.slots.len() as u32 {
+            let flow = &mut self.slots[slot as usize];
+            flow.view.level = self.orders[flow.class].1;
+            flow.lane = usize::MAX;
+            if flow.open && flow.ready_bytes > 0 {
+                self.dequeue(now, slot);
+                self.enqueue(now, slot);
+            }
+        }
+    }
+}

@@ -20,10 +20,7 @@ const HTTP2_CONNECTIONS: u32 = 3;
 /// When a request came otherwise than it had to, with the first of them.
 pub async fn soak(address: SocketAddr, requests: u64, largest: u64) -> anyhow::Result<Tally> {
     let soak = Soak {
-        target: Target {
-            address,
-            authority: address.to_string(),
-        },
+        target: Target::plain(address),
         requests,
         clients: CLIENTS,
         http2: HTTP2_CONNECTIONS,

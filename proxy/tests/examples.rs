@@ -41,7 +41,9 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
     }
     for cluster in &mut config.clusters {
         let mut own = (**cluster).clone();
+        // The origin here speaks HTTP/1.1 in plain text.
         own.tls = None;
+        own.http2 = None;
         for endpoint in &mut own.endpoints {
             endpoint.address = EndpointAddress::Ip(origin.address);
         }

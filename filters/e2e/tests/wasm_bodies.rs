@@ -88,6 +88,7 @@ async fn a_small_response_overtakes_a_large_one_on_either_worker() {
 }
 
 #[tokio::test]
+#[ignore = "known to fail: a body before trailers can be lost where the link is the bottleneck (docs/filter.md)"]
 async fn what_has_no_length_or_trailers_comes_whole_out_of_a_crowd() {
     const KNOBS: [&str; 5] = [
         "chunked=1",
@@ -97,7 +98,7 @@ async fn what_has_no_length_or_trailers_comes_whole_out_of_a_crowd() {
         "close=1",
     ];
     // Many are due at once, and their ends make others due.
-    let bootstrap = bootstrap("400mbit").for_soak().buffer_limits(65_536);
+    let bootstrap = bootstrap("40mbit").for_soak().buffer_limits(65_536);
     let envoy = Envoy::start(&bootstrap).await.unwrap();
     let mut clients = JoinSet::new();
     for number in 0..64_usize {

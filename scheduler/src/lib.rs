@@ -15,6 +15,7 @@ mod discipline;
 pub mod dispatch;
 pub mod egress;
 mod guard;
+pub mod health;
 mod histogram;
 mod pacer;
 mod queue;

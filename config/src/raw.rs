@@ -6,6 +6,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod health;
 
 use std::borrow::Cow;
 
@@ -27,6 +28,7 @@ pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
+pub(crate) use health::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -194,6 +196,10 @@ record! {
         /// Without a byte of progress, while a response is open and it is the
         /// backend that keeps it waiting.
         default("60s") idle_timeout: Timeout,
+        /// Which requests are repeated, and when.
+        default("{}") retry_policy: Or<Off, RetryPolicy>,
+        /// A second attempt beside a first one that is slow.
+        default("off") hedge_policy: Or<Off, HedgePolicy>,
         /// Replaces the matched `prefix` (or `path`).
         optional prefix_rewrite: UrlPath,
         /// Replaces the `Host` that the backend sees.

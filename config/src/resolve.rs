@@ -4,6 +4,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod health;
 mod routes;
 
 pub(crate) use filter::filter;

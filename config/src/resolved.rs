@@ -4,6 +4,7 @@
 mod catalogue;
 mod classes;
 mod filter;
+mod health;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 pub use filter::*;
+pub use health::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -194,6 +196,8 @@ pub struct Cluster {
     pub wait_queue: WaitQueue,
     /// How long an endpoint that has come back takes to get its full share.
     pub slow_start: Duration,
+    /// When endpoints are used, and how many requests it takes.
+    pub resilience: Resilience,
     /// An HTML file for browsers that are answered 503.
     pub overload_page: Option<PathBuf>,
     /// To open a connection to an endpoint.
@@ -282,6 +286,8 @@ pub struct Route {
     /// Between two chunks of the upstream's body (or of the request's, when it
     /// is the upstream that does not take it).
     pub idle_timeout: Duration,
+    /// Which requests are repeated, and when.
+    pub retry: RetryPolicy,
     /// Replaces the matched path prefix.
     pub prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.

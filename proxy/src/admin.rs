@@ -32,6 +32,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the process runs\n\
                      /readyz   it takes requests (503 while it drains)\n\
+                     /endpoints       which endpoints are used, and why not\n\
                      /catalogue       what the catalogue of sizes holds\n\
                      /catalogue/dump  its entries as JSON lines\n";
 
@@ -113,6 +114,10 @@ fn answer(
         "/metrics" => {
             let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             typed(Either::Left(Full::from(metrics.text())), openmetrics)
+        }
+        "/endpoints" => {
+            let json = Full::from(metrics.endpoints());
+            typed(Either::Left(json), "application/json")
         }
         "/catalogue" => {
             let json = Full::from(metrics.catalogue().json());

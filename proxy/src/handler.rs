@@ -3,6 +3,7 @@
 
 mod check;
 mod exchange;
+mod retry;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

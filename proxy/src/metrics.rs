@@ -4,6 +4,7 @@
 //! host or a client.
 
 mod classes;
+mod health;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use sprat_config::resolved::Config;
+use sprat_config::resolved::{Cluster, Config};
 
 use crate::catalogue::{Catalogue, CatalogueView};
 use crate::error::{Fault, Reason};
@@ -22,7 +23,7 @@ use crate::stats::{
     SLOWDOWN_BOUNDS, WorkerStats,
 };
 use crate::uplink::{SharedUplink, UplinkView};
-use crate::upstream::{Shared, SharedCluster, SharedStation};
+use crate::upstream::{Breaker, Shared, SharedCluster, SharedStation};
 
 /// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
@@ -30,6 +31,7 @@ const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 /// Everything that can be scraped.
 pub(crate) struct Metrics {
     registry: Registry,
+    clusters: Arc<[ClusterView]>,
     catalogue: Arc<CatalogueView>,
 }
 
@@ -46,6 +48,8 @@ impl Metrics {
             let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
             ClusterView {
                 name: cluster.name.clone(),
+                config: Arc::clone(cluster),
+                breaker: Arc::clone(&shared.breaker),
                 station: Arc::clone(&shared.station),
                 endpoints: endpoints
                     .map(|(endpoint, shared)| (endpoint.address.to_string(), Arc::clone(shared)))
@@ -56,8 +60,9 @@ impl Metrics {
         let names: Vec<String> = names.collect();
         let mut registry = Registry::with_prefix("sprat");
         let catalogue = Arc::new(CatalogueView::new(catalogue, &workers));
+        let clusters: Arc<[ClusterView]> = clusters.collect();
         registry.register_collector(Box::new(View {
-            clusters: clusters.collect(),
+            clusters: Arc::clone(&clusters),
             classes: names.clone(),
             workers,
             catalogue: Arc::clone(&catalogue),
@@ -67,6 +72,7 @@ impl Metrics {
         }
         Self {
             registry,
+            clusters,
             catalogue,
         }
     }
@@ -74,6 +80,12 @@ impl Metrics {
     /// The catalogue and its counters.
     pub(crate) fn catalogue(&self) -> &CatalogueView {
         &self.catalogue
+    }
+
+    /// Which endpoints are used, and why the others are not, as JSON.
+    pub(crate) fn endpoints(&self) -> String {
+        let clusters: Vec<_> = self.clusters.iter().map(ClusterView::health_json).collect();
+        serde_json::to_string_pretty(&clusters).unwrap_or_default() + "\n"
     }
 
     /// The present values.
@@ -89,13 +101,15 @@ impl Metrics {
 #[derive(Debug)]
 struct ClusterView {
     name: String,
+    config: Arc<Cluster>,
+    breaker: Arc<Breaker>,
     endpoints: Vec<(String, Arc<Shared>)>,
     station: Arc<SharedStation>,
 }
 
 #[derive(Debug)]
 struct View {
-    clusters: Vec<ClusterView>,
+    clusters: Arc<[ClusterView]>,
     /// Names of the priority classes.
     classes: Vec<String>,
     workers: Vec<Arc<WorkerStats>>,
@@ -109,6 +123,7 @@ impl Collector for View {
         self.failures(&mut encoder)?;
         self.endpoints(&mut encoder)?;
         self.stations(&mut encoder)?;
+        self.health(&mut encoder)?;
         self.classes(&mut encoder)?;
         self.histograms(&mut encoder)?;
         self.catalogue.encode(&mut encoder)
@@ -203,7 +218,7 @@ impl View {
 
     fn endpoints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Of = fn(&EndpointStats) -> &Counter;
-        let counters: [(&str, &str, Of); 4] = [
+        let counters: [(&str, &str, Of); 5] = [
             ("upstream_requests", "Requests sent to an endpoint", |e| {
                 &e.requests
             }),
@@ -217,8 +232,13 @@ impl View {
             }),
             (
                 "upstream_retries",
-                "Requests repeated because a kept connection was dead",
+                "Requests sent again, there or elsewhere, after an attempt there failed",
                 |e| &e.retries,
+            ),
+            (
+                "upstream_hedges",
+                "Attempts made beside one elsewhere that was slow",
+                |e| &e.hedges,
             ),
         ];
         for (name, help, of) in counters {

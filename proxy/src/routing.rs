@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
 pub(crate) use sprat_config::fields::host_without_port;
-use sprat_config::resolved::{Config, PathPattern, RouteMatch};
+use sprat_config::resolved::{Config, PathPattern, RetryPolicy, RouteMatch};
 
 /// A route as a worker uses it.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Route {
     pub(crate) response_timeout: Duration,
     /// Between two chunks.
     pub(crate) idle_timeout: Duration,
+    /// Which requests are repeated, and when.
+    pub(crate) retry: RetryPolicy,
     prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
@@ -42,6 +44,7 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
             timeout: route.timeout,
             response_timeout: route.response_timeout,
             idle_timeout: route.idle_timeout,
+            retry: route.retry.clone(),
             prefix_rewrite: route.prefix_rewrite.clone(),
             host_rewrite: match &route.host_rewrite {
                 Some(host) => Some(HeaderValue::from_str(host)?),
@@ -121,6 +124,7 @@ mod tests {
             timeout: None,
             response_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
+            retry: RetryPolicy::none(),
             prefix_rewrite: rewrite.map(str::to_owned),
             host_rewrite: None,
         }

@@ -25,7 +25,7 @@ use crate::routing;
 use crate::stats::WorkerStats;
 use crate::uplink::kernel::KernelLink;
 use crate::uplink::{AutoRate, PacedLink, SharedUplink, Uplink};
-use crate::upstream::{SharedCluster, Upstream};
+use crate::upstream::{Keeper, SharedCluster, Upstream};
 use crate::worker::{self, ListenerState, Stage, Worker};
 
 /// Connections that the kernel holds for a worker that has not accepted them.
@@ -42,6 +42,7 @@ pub struct Server {
     admin_thread: Option<JoinHandle<()>>,
     log: Option<access_log::Writer>,
     background: Vec<Background>,
+    keeper: Keeper,
     metrics: Arc<Metrics>,
 }
 
@@ -124,6 +125,10 @@ impl Server {
             &parts.catalogue,
             &parts.uplink,
         ));
+        let keeper = Keeper::default();
+        for (cluster, shared) in config.clusters.iter().zip(&parts.shared) {
+            keeper.keep(cluster, shared)?;
+        }
         let background = parts.catalogue.start(&config.catalogue)?;
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
@@ -145,6 +150,7 @@ impl Server {
             admin_thread,
             log: writer,
             background,
+            keeper,
             metrics,
         })
     }
@@ -204,6 +210,7 @@ impl Server {
             log.join();
         }
         self.background.into_iter().for_each(Background::join);
+        self.keeper.join();
         failure.map_or(Ok(()), Err)
     }
 }

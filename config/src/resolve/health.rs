@@ -150,16 +150,8 @@ pub(super) fn retry_policy(raw: &raw::Route, reporter: &mut Reporter<'_>) -> Opt
     };
     let Some(policy) = raw.retry_policy.get()?.value() else {
         return Some(RetryPolicy {
-            retry_on: Vec::new(),
-            num_retries: 0,
-            per_try_timeout: None,
-            status_codes: Vec::new(),
-            non_idempotent: false,
-            back_off: Backoff {
-                base: std::time::Duration::ZERO,
-                max: std::time::Duration::ZERO,
-            },
             hedge_delay,
+            ..RetryPolicy::none()
         });
     };
     let retry_on = each(&policy.retry_on, |on| Some(*on))?;

@@ -25,6 +25,25 @@ pub struct Resilience {
     pub retry_budget: RetryBudget,
 }
 
+impl Default for Resilience {
+    /// As a file has it that says nothing of it.
+    fn default() -> Self {
+        Self {
+            outlier_detection: None,
+            health_checks: None,
+            panic_percent: 50,
+            max_connections: usize::MAX,
+            max_pending_requests: usize::MAX,
+            max_requests: usize::MAX,
+            retry_budget: RetryBudget {
+                percent: 20,
+                min: 10,
+                max: usize::MAX,
+            },
+        }
+    }
+}
+
 /// How endpoints are asked whether they are well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthChecks {
@@ -89,7 +108,42 @@ pub struct RetryPolicy {
     pub hedge_delay: Option<Duration>,
 }
 
+impl Default for RetryPolicy {
+    /// As a file has it that says nothing of it.
+    fn default() -> Self {
+        Self {
+            retry_on: vec![
+                RetryOn::ConnectFailure,
+                RetryOn::RefusedStream,
+                RetryOn::Reset,
+            ],
+            num_retries: 2,
+            back_off: Backoff {
+                base: Duration::from_millis(25),
+                max: Duration::from_millis(250),
+            },
+            ..Self::none()
+        }
+    }
+}
+
 impl RetryPolicy {
+    /// No repetition.
+    pub fn none() -> Self {
+        Self {
+            retry_on: Vec::new(),
+            num_retries: 0,
+            per_try_timeout: None,
+            status_codes: Vec::new(),
+            non_idempotent: false,
+            back_off: Backoff {
+                base: Duration::ZERO,
+                max: Duration::ZERO,
+            },
+            hedge_delay: None,
+        }
+    }
+
     /// Whether something leads to a repetition.
     pub fn is_on(&self, what: RetryOn) -> bool {
         self.retry_on.contains(&what)

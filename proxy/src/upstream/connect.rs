@@ -11,7 +11,7 @@ use sprat_config::resolved::EndpointAddress;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Shared, Upstream, take_one};
+use super::{Breaker, Shared, Upstream, take_one};
 use crate::error::Reason;
 use crate::upload::RequestBody;
 
@@ -19,25 +19,48 @@ use crate::upload::RequestBody;
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A connection's place among those that the cluster allows.
-struct Slot(Arc<Shared>);
+struct Slot {
+    endpoint: Arc<Shared>,
+    cluster: Arc<Breaker>,
+}
 
 impl Slot {
-    fn take(shared: &Arc<Shared>, bound: usize) -> Option<Self> {
-        take_one(&shared.connections, bound).then(|| Self(Arc::clone(shared)))
+    fn take(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
+        if !take_one(&shared.connections, upstream.config.max_connections) {
+            return None;
+        }
+        if !upstream.breaker.take() {
+            shared.connections.fetch_sub(1, Relaxed);
+            return None;
+        }
+        Some(Self {
+            endpoint: Arc::clone(shared),
+            cluster: Arc::clone(&upstream.breaker),
+        })
     }
 
-    /// Takes the place of a connection that is idle in another worker; none if
-    /// all are busy. The caller bounds the wait.
+    /// Takes the place of a connection that is idle in another worker, or at
+    /// another endpoint if the cluster has as many as it may; none if all are
+    /// busy. The caller bounds the wait.
     async fn reclaim(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
         let bound = upstream.config.max_connections;
         let _wanted = Wanted::one(&shared.wanted);
+        let whole = upstream.breaker.is_open();
+        let _any = whole.then(|| Wanted::one(upstream.breaker.wanted()));
         loop {
             // Before looking, or a connection closed meanwhile is missed.
             let freed = shared.freed.notified();
-            if let Some(slot) = Self::take(shared, bound) {
+            if let Some(slot) = Self::take(upstream, shared) {
                 return Some(slot);
             }
-            if shared.idle.load(Relaxed) == 0 && !shared.is_closing(bound) {
+            let hope = match whole {
+                true => upstream
+                    .endpoints
+                    .iter()
+                    .any(|other| other.shared.has_spare()),
+                false => shared.idle.load(Relaxed) > 0 || shared.is_closing(bound),
+            };
+            if !hope {
                 return None;
             }
             upstream.reclaim.notify_waiters();
@@ -49,9 +72,10 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Relaxed);
-        if self.0.wanted.load(Relaxed) > 0 {
-            self.0.freed.notify_one();
+        self.endpoint.connections.fetch_sub(1, Relaxed);
+        self.cluster.give_back();
+        if self.endpoint.wanted.load(Relaxed) > 0 {
+            self.endpoint.freed.notify_one();
         }
     }
 }
@@ -80,7 +104,7 @@ pub(super) async fn connect(
 ) -> Result<SendRequest<RequestBody>, Reason> {
     let shared = &upstream.endpoints[endpoint].shared;
     let bound = upstream.config.connect_timeout;
-    let slot = match Slot::take(shared, upstream.config.max_connections) {
+    let slot = match Slot::take(upstream, shared) {
         Some(slot) => slot,
         None => timeout(bound, Slot::reclaim(upstream, shared))
             .await
@@ -104,7 +128,7 @@ pub(super) async fn connect(
     Ok(sender)
 }
 
-async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
+pub(super) async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
     let stream = match address {
         EndpointAddress::Ip(address) => TcpStream::connect(address).await,
         EndpointAddress::Name { host, port } => {

@@ -1,7 +1,10 @@
 //! A cluster as one worker sees it: its endpoints, the connections it keeps
 //! to them, and the choice between them.
 
+mod condition;
 mod connect;
+mod keeper;
+mod lease;
 mod probe;
 mod shared;
 mod sizes;
@@ -11,23 +14,25 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
-use sprat_scheduler::Size;
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
+use sprat_scheduler::health::Outcome;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
-use crate::error::Reason;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::upload::RequestBody;
 
-pub(crate) use shared::SharedCluster;
+pub(crate) use condition::{Condition, EndpointCondition};
+pub(crate) use keeper::Keeper;
+pub(crate) use lease::Lease;
+pub(crate) use shared::{Breaker, SharedCluster};
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
 
@@ -40,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     /// Idle connections.
     pub(crate) idle: AtomicUsize,
+    /// Active checks that passed, and that failed.
+    pub(crate) checks: [AtomicU64; 2],
     /// Requests that wait for another worker's idle connection to be closed,
     /// because no further one may be opened.
     wanted: AtomicUsize,
@@ -55,6 +62,12 @@ impl Shared {
             .load(Relaxed)
             .saturating_sub(self.wanted.load(Relaxed))
             < bound
+    }
+
+    /// Whether some of the connections are idle, or being closed.
+    fn has_spare(&self) -> bool {
+        let busy = self.outstanding.load(Relaxed);
+        self.connections.load(Relaxed) > busy.saturating_sub(self.wanted.load(Relaxed))
     }
 }
 
@@ -86,6 +99,7 @@ pub(crate) struct Upstream {
     stats: Arc<WorkerStats>,
     endpoints: Vec<Endpoint>,
     station: Arc<SharedStation>,
+    breaker: Arc<Breaker>,
     /// What browsers get with a 503.
     pub(crate) overload_page: Option<Bytes>,
     http: http1::Builder,
@@ -119,6 +133,7 @@ impl Upstream {
                 .map(endpoint)
                 .collect::<Result<_, _>>()?,
             station: Arc::clone(&shared.station),
+            breaker: Arc::clone(&shared.breaker),
             overload_page: shared.overload_page.clone(),
             config: Arc::clone(config),
             index,
@@ -131,11 +146,6 @@ impl Upstream {
     /// Its configuration.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(&self.config)
-    }
-
-    /// How many endpoints it has.
-    pub(crate) fn endpoint_count(&self) -> usize {
-        self.endpoints.len()
     }
 
     /// The `Host` of an endpoint, for a request that came without one.
@@ -170,17 +180,20 @@ impl Upstream {
             Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket, class).await?),
             Verdict::Refuse(refusal) => return Err(refusal),
         };
-        self.endpoints[endpoint]
-            .shared
-            .outstanding
-            .fetch_add(1, Relaxed);
-        Ok(Lease {
-            upstream: Rc::clone(self),
-            endpoint,
-            class,
-            ticket: Some(ticket),
-            sender: None,
-        })
+        Ok(Lease::new(self, ticket, endpoint, class))
+    }
+
+    /// A second attempt beside the one with this ticket, if there may be one.
+    pub(crate) fn hedge(self: &Rc<Self>, ticket: Ticket, class: usize) -> Option<Lease> {
+        let (ticket, endpoint) = self.station.hedge(ticket)?;
+        Some(Lease::new(self, ticket, endpoint, class))
+    }
+
+    /// How a request went at an endpoint.
+    pub(crate) fn observe(&self, endpoint: usize, outcome: impl FnOnce() -> Outcome) {
+        if self.station.observes() {
+            self.station.observe(endpoint, outcome());
+        }
     }
 
     /// The most recently used connection that still lives.
@@ -221,10 +234,11 @@ impl Upstream {
     }
 
     /// Closes an idle connection to each endpoint where another worker wants
-    /// to open one and may not.
+    /// to open one and may not, or to each if it may open none at all.
     pub(crate) fn give_way(&self) {
         for endpoint in &self.endpoints {
-            if endpoint.shared.wanted.load(Relaxed) > 0
+            let wanted = &endpoint.shared.wanted;
+            if (wanted.load(Relaxed) > 0 || self.breaker.is_wanted())
                 && endpoint.idle.borrow_mut().pop_front().is_some()
             {
                 endpoint.shared.idle.fetch_sub(1, Relaxed);
@@ -237,94 +251,6 @@ impl Upstream {
         for endpoint in &self.endpoints {
             let closed = std::mem::take(&mut *endpoint.idle.borrow_mut());
             endpoint.shared.idle.fetch_sub(closed.len(), Relaxed);
-        }
-    }
-}
-
-/// A request's hold on an endpoint: it counts as outstanding while this
-/// lives. Dropped, it closes the connection under it, which cancels what the
-/// upstream is doing; [`Lease::release`] keeps the connection instead.
-pub(crate) struct Lease {
-    upstream: Rc<Upstream>,
-    endpoint: usize,
-    /// Of the request.
-    class: usize,
-    /// None once it has been given back.
-    ticket: Option<Ticket>,
-    sender: Option<SendRequest<RequestBody>>,
-}
-
-impl Lease {
-    /// Index of the endpoint.
-    pub(crate) fn endpoint(&self) -> usize {
-        self.endpoint
-    }
-
-    /// Takes a kept connection; false if there is none.
-    pub(crate) fn reuse(&mut self) -> bool {
-        self.sender = self.upstream.take_idle(self.endpoint);
-        self.sender.is_some()
-    }
-
-    /// Opens a connection.
-    pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
-        self.sender = None;
-        let sender = connect::connect(&self.upstream, self.endpoint).await?;
-        self.sender = Some(sender);
-        if let Some(ticket) = self.ticket {
-            self.upstream.station.reached(ticket);
-        }
-        Ok(())
-    }
-
-    /// The endpoint could not be reached: a hold on another, perhaps after a
-    /// wait.
-    ///
-    /// # Errors
-    ///
-    /// There is no other.
-    pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
-        let ticket = self.ticket.take().ok_or(None)?;
-        let (upstream, class) = (Rc::clone(&self.upstream), self.class);
-        // No longer outstanding here.
-        drop(self);
-        let verdict = upstream.station.fail(ticket);
-        upstream.lease(verdict, class).await.map_err(Some)
-    }
-
-    /// The response's size is known now.
-    pub(crate) fn resize(&self, size: Size) {
-        if let Some(ticket) = self.ticket
-            && self.upstream.wants_size()
-        {
-            self.upstream.station.resize(ticket, size);
-        }
-    }
-
-    /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
-    pub(crate) fn sender(&mut self) -> Option<&mut SendRequest<RequestBody>> {
-        self.sender.as_mut()
-    }
-
-    /// The exchange is complete, with a body of `bytes`: keeps the connection
-    /// for another.
-    pub(crate) fn release(mut self, bytes: u64) {
-        // First, for it may serve whom the station starts now.
-        if let Some(sender) = self.sender.take() {
-            self.upstream.keep(self.endpoint, sender);
-        }
-        if let Some(ticket) = self.ticket.take() {
-            self.upstream.station.finish(ticket, bytes);
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let shared = &self.upstream.endpoints[self.endpoint].shared;
-        shared.outstanding.fetch_sub(1, Relaxed);
-        if let Some(ticket) = self.ticket.take() {
-            self.upstream.station.cancel(ticket);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What all workers know of a cluster.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use sprat_config::resolved::{Admission, Class, Cluster};
 
-use super::{Shared, SharedStation};
+use super::{Shared, SharedStation, take_one};
 
 /// What all workers know of a cluster.
 #[derive(Clone, Debug)]
@@ -16,7 +17,53 @@ pub(crate) struct SharedCluster {
     pub(crate) endpoints: Vec<Arc<Shared>>,
     /// Who is served, who waits.
     pub(crate) station: Arc<SharedStation>,
+    /// How many connections there are to all endpoints.
+    pub(crate) breaker: Arc<Breaker>,
     pub(super) overload_page: Option<Bytes>,
+}
+
+/// Bounds the connections to all endpoints of a cluster.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    max_connections: usize,
+    connections: AtomicUsize,
+    /// Requests that wait for an idle connection to be closed, to any endpoint.
+    wanted: AtomicUsize,
+}
+
+impl Breaker {
+    fn new(max_connections: usize) -> Self {
+        Self {
+            max_connections,
+            connections: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts one more connection; false if there may be none.
+    pub(super) fn take(&self) -> bool {
+        take_one(&self.connections, self.max_connections)
+    }
+
+    /// One is closed.
+    pub(super) fn give_back(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether as many are open as may be.
+    pub(crate) fn is_open(&self) -> bool {
+        self.connections.load(Relaxed) >= self.max_connections
+    }
+
+    /// Whether somebody waits for one to be closed.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Relaxed) > 0
+    }
+
+    /// Requests that wait for one.
+    pub(super) fn wanted(&self) -> &AtomicUsize {
+        &self.wanted
+    }
 }
 
 /// Bytes of a page for browsers at most.
@@ -47,6 +94,7 @@ impl SharedCluster {
         Ok(Self {
             endpoints: cluster.endpoints.iter().map(|_| Arc::default()).collect(),
             station: SharedStation::new(cluster, classes, admission, epoch),
+            breaker: Arc::new(Breaker::new(cluster.resilience.max_connections)),
             overload_page,
         })
     }

@@ -1,0 +1,217 @@
+//! A thread that looks after the clusters' endpoints: it lets those back that
+//! were ejected, and asks those that are to be asked. One for all workers.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{Builder as Thread, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{HOST, USER_AGENT};
+use http::{HeaderValue, Request};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use sprat_config::resolved::{Cluster, EndpointAddress, HealthChecks, HttpHealthCheck};
+use sprat_scheduler::health::jittered;
+use tokio::runtime::Builder;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::{Shared, SharedCluster, SharedStation, connect};
+
+/// Checks at a time, over all clusters.
+const CHECKS_MAX: usize = 64;
+
+/// The first checks spread over this much time, or an interval if that is less.
+const FIRST_WITHIN: Duration = Duration::from_secs(1);
+
+/// How often a cluster is looked at that has nothing due.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// What the checks say they are.
+const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
+
+/// Looks after clusters. Dropped, it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper(Mutex<Option<Running>>);
+
+#[derive(Debug)]
+struct Running {
+    clusters: mpsc::UnboundedSender<Charge>,
+    thread: JoinHandle<()>,
+}
+
+/// A cluster to be looked after, until its station is gone.
+struct Charge {
+    config: Arc<Cluster>,
+    station: Weak<SharedStation>,
+    endpoints: Vec<Weak<Shared>>,
+}
+
+impl Keeper {
+    /// Looks after a cluster from now on, if there is anything to do.
+    ///
+    /// # Errors
+    ///
+    /// There can be no thread for it.
+    pub(crate) fn keep(&self, config: &Arc<Cluster>, shared: &SharedCluster) -> anyhow::Result<()> {
+        let resilience = &config.resilience;
+        if resilience.outlier_detection.is_none() && resilience.health_checks.is_none() {
+            return Ok(());
+        }
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = match &mut *running {
+            Some(running) => running,
+            none => none.insert(Running::start()?),
+        };
+        // The thread is there as long as the sender.
+        let _ = running.clusters.send(Charge {
+            config: Arc::clone(config),
+            station: Arc::downgrade(&shared.station),
+            endpoints: shared.endpoints.iter().map(Arc::downgrade).collect(),
+        });
+        Ok(())
+    }
+
+    /// Ends it.
+    pub(crate) fn join(self) {
+        let running = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Running { clusters, thread }) = running {
+            drop(clusters);
+            if thread.join().is_err() {
+                tracing::error!("the thread that looks after endpoints panicked");
+            }
+        }
+    }
+}
+
+impl Running {
+    fn start() -> anyhow::Result<Self> {
+        let (clusters, charges) = mpsc::unbounded_channel();
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let thread = Thread::new().name("health".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(look_after(charges)))?;
+        Ok(Self { clusters, thread })
+    }
+}
+
+async fn look_after(mut charges: mpsc::UnboundedReceiver<Charge>) {
+    let places = Arc::new(Semaphore::new(CHECKS_MAX));
+    // Dropped at the end, which ends them.
+    let mut tasks = JoinSet::new();
+    while let Some(charge) = charges.recv().await {
+        let resilience = &charge.config.resilience;
+        if resilience.outlier_detection.is_some() {
+            tasks.spawn(tend(charge.station.clone()));
+        }
+        if let Some(checks) = &resilience.health_checks {
+            for (slot, endpoint) in charge.endpoints.into_iter().enumerate() {
+                let checked = Checked {
+                    address: charge.config.endpoints[slot].address.clone(),
+                    checks: checks.clone(),
+                    station: charge.station.clone(),
+                    slot,
+                    shared: endpoint,
+                };
+                tasks.spawn(checked.run(Arc::clone(&places)));
+            }
+        }
+        // What has ended by itself.
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+/// Does what is due for a station's endpoints, until it is gone.
+async fn tend(station: Weak<SharedStation>) {
+    loop {
+        let Some((next, changed)) = station
+            .upgrade()
+            .map(|station| (station.tend(), Arc::clone(&station.changed)))
+        else {
+            return;
+        };
+        let latest = Instant::now() + LOOK_AGAIN;
+        let next = next.map_or(latest, |next| next.min(latest));
+        tokio::select! {
+            () = sleep_until(next.into()) => {}
+            () = changed.notified() => {}
+        }
+    }
+}
+
+/// An endpoint that is asked.
+struct Checked {
+    address: EndpointAddress,
+    checks: HealthChecks,
+    station: Weak<SharedStation>,
+    slot: usize,
+    shared: Weak<Shared>,
+}
+
+impl Checked {
+    async fn run(self, places: Arc<Semaphore>) {
+        let first = self.checks.interval.min(FIRST_WITHIN);
+        sleep(jittered(first, 100, fastrand::u64(..))).await;
+        while let (Ok(place), Some(shared)) = (places.acquire().await, self.shared.upgrade()) {
+            let asking = timeout(self.checks.timeout, self.passes());
+            let passed = asking.await.unwrap_or(false);
+            drop(place);
+            let Some(station) = self.station.upgrade() else {
+                return;
+            };
+            shared.checks[usize::from(!passed)].fetch_add(1, Relaxed);
+            station.checked(self.slot, passed);
+            drop((shared, station));
+            let random = fastrand::u64(..);
+            sleep(jittered(
+                self.checks.interval,
+                self.checks.jitter_percent,
+                random,
+            ))
+            .await;
+        }
+    }
+
+    /// Whether the endpoint is well. The caller bounds the time.
+    async fn passes(&self) -> bool {
+        let Ok(stream) = connect::open(&self.address).await else {
+            return false;
+        };
+        let Some(http) = &self.checks.http else {
+            return true;
+        };
+        let Some(request) = request(http, &self.address) else {
+            return false;
+        };
+        let handshake = http1::handshake(TokioIo::new(stream));
+        let Ok((mut sender, connection)) = handshake.await else {
+            return false;
+        };
+        let mut connection = std::pin::pin!(connection);
+        let mut answer = std::pin::pin!(sender.send_request(request));
+        let answered = tokio::select! {
+            answered = &mut answer => answered,
+            // It may have ended with the answer.
+            _ = &mut connection => answer.await,
+        };
+        answered.is_ok_and(|answer| {
+            let status = answer.status().as_u16();
+            let mut expected = http.expected_statuses.iter();
+            expected.any(|&(from, to)| (from..=to).contains(&status))
+        })
+    }
+}
+
+/// None if the configuration's words make no request, which its check excludes.
+fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request<Empty<Bytes>>> {
+    let host = check.host.clone().unwrap_or_else(|| address.to_string());
+    Request::builder()
+        .method(check.method.as_str())
+        .uri(check.path.as_str())
+        .header(HOST, host)
+        .header(USER_AGENT, AGENT)
+        .body(Empty::new())
+        .ok()
+}

@@ -1,0 +1,154 @@
+//! A request's hold on an endpoint, and between two attempts.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use hyper::client::conn::http1::SendRequest;
+use sprat_scheduler::Size;
+use sprat_scheduler::station::{Again, Refusal, Ticket};
+
+use super::{Upstream, connect};
+use crate::error::Reason;
+use crate::upload::RequestBody;
+
+/// A request's hold on an endpoint: it counts as outstanding while this
+/// lives. Dropped, it closes the connection under it, which cancels what the
+/// upstream is doing; [`Lease::release`] keeps the connection instead.
+pub(crate) struct Lease {
+    upstream: Rc<Upstream>,
+    endpoint: usize,
+    /// Of the request.
+    class: usize,
+    /// None once it has been given back.
+    ticket: Option<Ticket>,
+    sender: Option<SendRequest<RequestBody>>,
+}
+
+impl Lease {
+    pub(super) fn new(
+        upstream: &Rc<Upstream>,
+        ticket: Ticket,
+        endpoint: usize,
+        class: usize,
+    ) -> Self {
+        let shared = &upstream.endpoints[endpoint].shared;
+        shared.outstanding.fetch_add(1, Relaxed);
+        Self {
+            upstream: Rc::clone(upstream),
+            endpoint,
+            class,
+            ticket: Some(ticket),
+            sender: None,
+        }
+    }
+
+    /// Index of the endpoint.
+    pub(crate) fn endpoint(&self) -> usize {
+        self.endpoint
+    }
+
+    /// Takes a kept connection; false if there is none.
+    pub(crate) fn reuse(&mut self) -> bool {
+        self.sender = self.upstream.take_idle(self.endpoint);
+        self.sender.is_some()
+    }
+
+    /// Opens a connection.
+    pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
+        self.sender = None;
+        let sender = connect::connect(&self.upstream, self.endpoint).await?;
+        self.sender = Some(sender);
+        if let Some(ticket) = self.ticket {
+            self.upstream.station.reached(ticket);
+        }
+        Ok(())
+    }
+
+    /// The attempt has failed: its place at the endpoint is free. The request
+    /// may be tried elsewhere, or here after a while; `None` if the retry budget
+    /// is spent. `sent`: the endpoint has got something of it.
+    pub(crate) fn step_back(&mut self, sent: bool) -> Option<(Away, bool)> {
+        let ticket = self.ticket.take()?;
+        let again = self.upstream.station.step_back(ticket, sent);
+        let away = Away {
+            upstream: Rc::clone(&self.upstream),
+            class: self.class,
+            ticket: (again != Again::Denied).then_some(ticket),
+        };
+        match again {
+            Again::Elsewhere => Some((away, true)),
+            Again::Here => Some((away, false)),
+            Again::Denied => None,
+        }
+    }
+
+    /// For [`Upstream::hedge`].
+    pub(crate) fn ticket(&self) -> Option<(Ticket, usize)> {
+        Some((self.ticket?, self.class))
+    }
+
+    /// The response's size is known now.
+    pub(crate) fn resize(&self, size: Size) {
+        if let Some(ticket) = self.ticket
+            && self.upstream.wants_size()
+        {
+            self.upstream.station.resize(ticket, size);
+        }
+    }
+
+    /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
+    pub(crate) fn sender(&mut self) -> Option<&mut SendRequest<RequestBody>> {
+        self.sender.as_mut()
+    }
+
+    /// The exchange is complete, with a body of `bytes`: keeps the connection
+    /// for another.
+    pub(crate) fn release(mut self, bytes: u64) {
+        // First, for it may serve whom the station starts now.
+        if let Some(sender) = self.sender.take() {
+            self.upstream.keep(self.endpoint, sender);
+        }
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.finish(ticket, bytes);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let shared = &self.upstream.endpoints[self.endpoint].shared;
+        shared.outstanding.fetch_sub(1, Relaxed);
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.cancel(ticket);
+        }
+    }
+}
+
+/// A request between two attempts: it holds no place. Dropped, it is over.
+pub(crate) struct Away {
+    upstream: Rc<Upstream>,
+    class: usize,
+    ticket: Option<Ticket>,
+}
+
+impl Away {
+    /// To another endpoint, perhaps after a wait.
+    ///
+    /// # Errors
+    ///
+    /// There is none for it.
+    pub(crate) async fn again(mut self) -> Result<Lease, Option<Refusal>> {
+        let ticket = self.ticket.take().ok_or(None)?;
+        let verdict = self.upstream.station.again(ticket);
+        let lease = self.upstream.lease(verdict, self.class);
+        lease.await.map_err(Some)
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.cancel(ticket);
+        }
+    }
+}

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter module schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background failover bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,10 @@ compare: ## Replay one trace through nginx and Sprat in the lab, and report (roo
 background: ## What background traffic costs the foreground, in the lab (root)
 	@scripts/setup-run.sh
 	@scripts/background.sh
+
+failover: ## What clients notice when one of four endpoints fails under load
+	@scripts/setup-run.sh
+	@scripts/failover.sh
 
 bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh

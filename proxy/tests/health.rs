@@ -111,6 +111,13 @@ fn post() -> &'static str {
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
 }
 
+/// The statuses of two, one at each of two endpoints.
+fn two_posts(proxy: &Proxy) -> [u16; 2] {
+    let mut statuses = [0, 1].map(|_| proxy.connect().ask(post()).status());
+    statuses.sort_unstable();
+    statuses
+}
+
 #[test]
 fn an_endpoint_that_answers_500_is_ejected_and_returns_by_itself() {
     let (bad, good) = pair();
@@ -199,7 +206,7 @@ fn a_request_with_a_body_or_of_an_unsafe_method_is_not_repeated() {
     with_retry(&mut config, |retry| retry.non_idempotent = true);
     let proxy = Proxy::logging(config);
     assert_eq!(proxy.connect().ask(bare).status(), 200);
-    assert_eq!(proxy.connect().ask(post()).status(), 502);
+    assert_eq!(two_posts(&proxy), [200, 502]);
     proxy.assert_no_leak();
 }
 
@@ -242,10 +249,11 @@ fn what_is_answered_last_is_the_answer() {
     bad.is(Mood::Status(503));
     worse.is(Mood::Status(504));
     let mut client = proxy.connect();
-    // a, b, then both again.
+    // Both, then both again.
     let answer = client.ask(get("/"));
-    assert_eq!(answer.status(), 504);
-    assert_eq!(answer.text(), "b");
+    let answer = (answer.status(), answer.text());
+    let each = [(503, "a".to_owned()), (504, "b".to_owned())];
+    assert!(each.contains(&answer), "{answer:?}");
     assert_eq!((bad.requests(), worse.requests()), (2, 2));
     drop(client);
     proxy.assert_no_leak();
@@ -261,8 +269,7 @@ fn a_slow_attempt_ends_and_another_endpoint_is_tried() {
     assert_eq!(proxy.connect().ask(get("/")).text(), "b");
     assert_eq!(proxy.metric(&["upstream_errors", "per_try_timeout"]), 1.0);
     // Not to be repeated: the time for one attempt is all there is.
-    let answer = proxy.connect().ask(post());
-    assert_eq!(answer.status(), 504);
+    assert_eq!(two_posts(&proxy), [200, 504]);
     proxy.assert_no_leak();
 }
 
@@ -360,7 +367,8 @@ fn an_endpoint_that_fails_its_checks_gets_no_requests() {
     }
     let counted = |result| proxy.metric(&["sprat_health_checks", result]);
     assert!(counted("result=\"passed\"") >= 6.0);
-    assert!(counted("result=\"failed\"") >= 6.0);
+    // The very first check decides by itself.
+    assert!(counted("result=\"failed\"") >= 5.0);
     proxy.assert_no_leak();
 }
 

@@ -86,7 +86,7 @@ impl Station {
         let again = if !allowed {
             self.vacate(ticket);
             Again::Denied
-        } else if self.pick(now, ticket, false).is_some() {
+        } else if self.has_untried(ticket) {
             Again::Elsewhere
         } else {
             self.slots[ticket.index()].tried = Tried::default();
@@ -136,6 +136,14 @@ impl Station {
                 None
             }
         }
+    }
+
+    /// Whether there is an endpoint in use that it has not tried. No balancer
+    /// is asked, for it would take that for a turn.
+    fn has_untried(&self, ticket: Ticket) -> bool {
+        let tried = self.slots[ticket.index()].tried;
+        let mut present = self.endpoints.present().iter();
+        present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))
     }
 
     fn count_repeat(&mut self, ticket: Ticket) -> bool {

@@ -4,10 +4,10 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background failover bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy filter module schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background failover bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 run: ## Build and start Sprat with a demo farm, and say what to try
 	@scripts/setup-run.sh
@@ -28,11 +28,16 @@ module: ## Build the dynamic module for Envoy, and check that it loads
 filter: ## Build the proxy-wasm filter for Envoy, into target/sprat-filter.wasm
 	@scripts/filter.sh
 
+filter-reproducible: ## Build the proxy-wasm filter twice, and compare the bytes
+	@scripts/setup-run.sh
+	@scripts/filter-reproducible.sh
+
 fmt: ## Format the code
 	cargo fmt --all
 
 lint: ## Check formatting, lints and dependencies
 	@scripts/setup-test.sh
+	shellcheck --severity=warning scripts/*.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/deny.sh
@@ -86,6 +91,9 @@ bench-envoy: ## What the filters cost Envoy: throughput, CPU time, idle
 soak-envoy: ## Half a million requests of every kind through each filter
 	@scripts/setup-run.sh
 	@scripts/soak-envoy.sh
+
+check-kubernetes: ## Hold config/kubernetes against the published schemas (Go, pip)
+	@scripts/check-kubernetes.sh
 
 schema: ## Write the configuration's JSON Schema
 	UPDATE=1 cargo test --locked -p sprat-config --test schema

@@ -19,6 +19,8 @@
 #   VARIANTS="none unmanaged pool priority rate idle" FOREGROUND="light=0.2 heavy=0.8"
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/measure.sh"
+. "$ROOT/scripts/lab.sh"
 
 UPLINK=${UPLINK:-10mbit}
 DURATION_S=${DURATION_S:-60}
@@ -28,64 +30,22 @@ CLIENTS=${CLIENTS:-20}
 RESULTS=${RESULTS:-results/background}
 VARIANTS=${VARIANTS:-none unmanaged pool priority rate idle}
 FOREGROUND=${FOREGROUND:-light=0.2 heavy=0.8}
-LAB=sprat-background
-FARM=198.18.0.1
 ADMIN=127.0.0.1:9908
-READY_WITHIN_S=10
 SETTLE_S=2
 # A head, as the origin and Sprat write it.
 HEAD_BYTES=220
 
 cd "$ROOT"
-[ "$(id -u)" = 0 ] || die "the lab is made of network namespaces, which needs root: sudo make background"
 case " $VARIANTS " in *" none "*) ;; *) die "VARIANTS needs none: the others are compared with it" ;; esac
-need ip iproute2
-need ethtool ethtool
-need curl curl
 case $UPLINK in
     *mbit) rate_bits=$((${UPLINK%mbit} * 1000000)) ;;
     *) die "UPLINK is a number of mbit here, such as 10mbit" ;;
 esac
-ulimit -n "$(ulimit -H -n)"
-cargo build --release --locked --quiet -p sprat -p sprat-loadgen
-target=${CARGO_TARGET_DIR:-target}/release
-work=$(mktemp -d)
-origin_pid='' sprat_pid='' background_pid=''
-
-in_farm() { ip netns exec "$LAB-farm" "$@"; }
-become_in_farm() { exec ip netns exec "$LAB-farm" "$@"; }
-in_client() { ip netns exec "$LAB-client" "$@"; }
-become_in_client() { exec ip netns exec "$LAB-client" "$@"; }
+lab_begin sprat-background background sprat sprat-loadgen
 
 stop_all() {
-    [ -z "$background_pid" ] || stop_pid "$background_pid" 1
-    [ -z "$sprat_pid" ] || stop_pid "$sprat_pid" 1
-    background_pid='' sprat_pid=''
-}
-finish() {
-    local status=$?
-    trap - EXIT
-    stop_all || true
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    "$target/sprat-loadgen" lab down --name "$LAB" >/dev/null 2>&1 || true
-    rm -rf "$work"
-    exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# wait_for ADDRESS:PORT NAME PID
-wait_for() {
-    local tenths=$((READY_WITHIN_S * 10))
-    until in_farm curl -fsS --max-time 1 -o /dev/null "http://$1/size/10/probe" 2>/dev/null; do
-        if [ "$tenths" = 0 ] || ! kill -0 "$3" 2>/dev/null; then
-            cat "$work/$2.log" >&2
-            die "$2 does not answer at $1"
-        fi
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
+    stop_process background 1
+    stop_process sprat 1
 }
 
 # class VARIANT: the class `background`, in YAML.
@@ -102,7 +62,7 @@ class() {
 
 # start VARIANT: a fresh queue and a fresh Sprat.
 start() {
-    "$target/sprat-loadgen" lab up --name "$LAB" --rate "$UPLINK" >/dev/null
+    lab_up "$UPLINK"
     cat >"$work/sprat.yaml" <<YAML
 version: 1
 admin: {address: "$ADMIN"}
@@ -115,34 +75,26 @@ clusters:
     wait_queue: {timeout: off}
 routes: [{cluster: farm, response_timeout: 10m}]
 YAML
-    become_in_farm "$target/sprat" run -c "$work/sprat.yaml" >"$work/sprat.log" 2>&1 &
-    sprat_pid=$!
-    wait_for "$FARM:8080" sprat "$sprat_pid"
+    start_process sprat "$target/sprat" run -c "$work/sprat.yaml"
+    wait_for sprat "http://$FARM:8080/size/10/probe"
 }
 
 # begin VARIANT: the background.
 begin() {
     local field=(--header 'Sec-Purpose: prefetch')
     [ "$1" != unmanaged ] || field=()
-    become_in_client "$target/sprat-loadgen" replay --trace "$work/background.csv" \
+    local within=("${from[@]}")
+    start_process background "$target/sprat-loadgen" replay --trace "$work/background.csv" \
         --closed "$CLIENTS" --target "http://$FARM:8080" ${field[@]+"${field[@]}"} --timeout 10m \
-        -o "$work/background-results.csv" >"$work/background.log" 2>&1 &
-    background_pid=$!
+        -o "$work/background-results.csv"
     sleep "$SETTLE_S"
-    kill -0 "$background_pid" || { cat "$work/background.log" >&2; die "the background ended"; }
+    kill -0 "${pid_of[background]}" || { cat "$work/background.log" >&2; die "the background ended"; }
 }
 
 # Bytes of responses that have been given a turn, and the time.
 granted() {
-    printf '%s %s\n' "$(in_farm curl -fsS "http://$ADMIN/metrics" |
+    printf '%s %s\n' "$("${within[@]}" curl -fsS "http://$ADMIN/metrics" |
         awk '/^sprat_uplink_granted_bytes_total / { printf "%.0f", $2 }')" "$(date +%s.%N)"
-}
-
-# The size and the time of each response.
-times() {
-    zcat "$1" | awk -F , '
-        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-        $column["error"] == "" { print $column["bytes"], $column["response_ms"] }'
 }
 
 # measure LOAD_NAME VARIANT
@@ -151,24 +103,20 @@ measure() {
     start "$2"
     [ "$2" = none ] || begin "$2"
     granted >"$work/before"
-    in_client "$target/sprat-loadgen" replay --trace "$RESULTS/$1.csv.gz" --target "http://$FARM:8080" \
-        --name "$2" --seed "$SEED" --uplink "$UPLINK" --timeout 10m -o "$file" >"$work/replay.log" 2>&1 ||
-        { cat "$work/replay.log" >&2; die "the replay with $2 failed"; }
+    replay "$2" --trace "$RESULTS/$1.csv.gz" --target "http://$FARM:8080" --seed "$SEED" \
+        --uplink "$UPLINK" --timeout 10m -o "$file"
     granted >"$work/after"
     stop_all
     times "$file" >"$work/times"
 }
 
 mkdir -p "$RESULTS"
-"$target/sprat-loadgen" lab up --name "$LAB" --rate "$UPLINK" >/dev/null
-become_in_farm "$target/sprat-loadgen" origin --listen 127.0.0.1:9101 --listen 127.0.0.1:9102 \
-    --listen 127.0.0.1:9103 >"$work/origin.log" 2>&1 &
-origin_pid=$!
-wait_for 127.0.0.1:9103 origin "$origin_pid"
+lab_up "$UPLINK"
+start_origin "$LAB_ORIGINS"
 
 # More than can be asked for in the time.
 "$target/sprat-loadgen" gen --seed $((SEED + 1)) --sizes webstone --files 1000 --uplink "$UPLINK" \
-    --requests $((rate_bits / 8 / 5000 * (DURATION_S + 60))) -o "$work/background.csv" >/dev/null
+    --requests $((rate_bits * (DURATION_S + 60) / 40000)) -o "$work/background.csv" >/dev/null
 
 say "What the background alone gets, unmanaged"
 start unmanaged

@@ -8,6 +8,8 @@
 #   SYSTEMS="haproxy nginx envoy sprat-unlimited sprat-100gbit"
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/measure.sh"
+. "$ROOT/scripts/envoy.sh"
 
 SIZES=${SIZES:-100 10000 100000 1000000}
 ROUNDS=${ROUNDS:-3}
@@ -19,10 +21,8 @@ ORIGIN=127.0.0.1:9201
 PROXY_PORT=9208
 ENVOY_ADMIN_PORT=9210
 IDLE_CONNECTIONS=1000
-READY_WITHIN_S=10
 
 cd "$ROOT"
-need curl curl
 available=''
 for system in $SYSTEMS; do
     case $system in
@@ -42,22 +42,7 @@ for system in $SYSTEMS; do
     available+=" $system"
 done
 
-cargo build --release --locked --quiet -p sprat -p sprat-loadgen
-target=${CARGO_TARGET_DIR:-target}/release
-work=$(mktemp -d)
-chmod 755 "$work"
-origin_pid='' system_pid=''
-finish() {
-    local status=$?
-    trap - EXIT
-    [ -z "$system_pid" ] || stop_pid "$system_pid" 5
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    rm -rf "$work"
-    exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+measure_begin sprat sprat-loadgen
 
 sprat_config() {
     cat <<YAML
@@ -132,94 +117,31 @@ backend farm
 CONF
 }
 
-envoy_config() {
-    cat <<YAML
-admin: {address: {socket_address: {address: 127.0.0.1, port_value: $ENVOY_ADMIN_PORT}}}
-static_resources:
-  listeners:
-    - address: {socket_address: {address: 127.0.0.1, port_value: $PROXY_PORT}}
-      filter_chains:
-        - filters:
-            - name: envoy.filters.network.http_connection_manager
-              typed_config:
-                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-                stat_prefix: bench
-                route_config:
-                  virtual_hosts:
-                    - name: farm
-                      domains: ["*"]
-                      routes: [{match: {prefix: /}, route: {cluster: farm}}]
-                http_filters:
-                  - name: envoy.filters.http.router
-                    typed_config:
-                      "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-  clusters:
-    - name: farm
-      connect_timeout: 5s
-      load_assignment:
-        cluster_name: farm
-        endpoints:
-          - lb_endpoints:
-              - endpoint: {address: {socket_address: {address: ${ORIGIN%:*}, port_value: ${ORIGIN#*:}}}}
-YAML
-}
-
-answers() { curl -fsS --max-time 1 -o /dev/null "http://$1/size/10/probe" 2>/dev/null; }
-
-# wait_for ADDRESS:PORT NAME PID
-wait_for() {
-    local tenths=$((READY_WITHIN_S * 10))
-    until answers "$1" && kill -0 "$3" 2>/dev/null; do
-        if [ "$tenths" = 0 ] || ! kill -0 "$3" 2>/dev/null; then
-            cat "$work/$2.log" >&2
-            die "$2 does not answer at $1"
-        fi
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
-}
-
-# start SYSTEM: as $system_pid.
+# start SYSTEM
 start() {
     local file=$work/$1.conf
-    ! listening "$PROXY_PORT" || die "port $PROXY_PORT of 127.0.0.1 is taken"
+    require_free "$PROXY_PORT"
     case $1 in
-        nginx) nginx_config >"$file" && exec nginx -c "$file" >"$work/$1.log" 2>&1 & ;;
-        haproxy) haproxy_config >"$file" && exec haproxy -db -f "$file" >"$work/$1.log" 2>&1 & ;;
-        envoy)
-            envoy_config >"$file.yaml" &&
-                exec "$envoy" -c "$file.yaml" --concurrency 1 --disable-hot-restart --log-level warn \
-                    >"$work/$1.log" 2>&1 &
+        nginx)
+            nginx_config >"$file"
+            start_process nginx nginx -c "$file"
             ;;
-        sprat-*) sprat_config "${1#sprat-}" >"$file" && exec "$target/sprat" run -c "$file" >"$work/$1.log" 2>&1 & ;;
+        haproxy)
+            haproxy_config >"$file"
+            start_process haproxy haproxy -db -f "$file"
+            ;;
+        envoy)
+            envoy_config "127.0.0.1:$PROXY_PORT" "127.0.0.1:$ENVOY_ADMIN_PORT" 'cluster: farm' '' \
+                "$(envoy_cluster farm "$ORIGIN")" >"$work/envoy.yaml"
+            envoy_start 1
+            ;;
+        sprat-*)
+            sprat_config "${1#sprat-}" >"$file"
+            start_process "$1" "$target/sprat" run -c "$file"
+            ;;
         *) die "there is no system $1" ;;
     esac
-    system_pid=$!
-    wait_for "127.0.0.1:$PROXY_PORT" "$1" "$system_pid"
-}
-
-# A system's processes: the one started, and what it started (nginx's worker).
-processes() {
-    echo "$system_pid"
-    cat "/proc/$system_pid/task/$system_pid/children"
-}
-
-# CPU time so far, in milliseconds.
-cpu_ms() {
-    local pid total=0 fields
-    for pid in $(processes); do
-        # The fields after the name, which may hold spaces: utime and stime.
-        read -r -a fields <<<"$(sed 's/.*) //' "/proc/$pid/stat")"
-        total=$((total + fields[11] + fields[12]))
-    done
-    echo $((total * 1000 / $(getconf CLK_TCK)))
-}
-
-resident_kb() {
-    local pid
-    for pid in $(processes); do
-        sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status"
-    done | awk '{ total += $1 } END { print total }'
+    wait_for "$1" "http://127.0.0.1:$PROXY_PORT/size/10/probe"
 }
 
 # A trace of equal sizes, with enough requests for seconds of CPU time.
@@ -232,18 +154,16 @@ write_trace() {
 # measure SYSTEM SIZE ROUND: one line of measurements.csv.
 measure() {
     local system=$1 size=$2 before after requests seconds began
-    local replay=("$target/sprat-loadgen" replay --trace "$work/$size.csv" --closed "$CLIENTS"
-        --connection keep --target "http://127.0.0.1:$PROXY_PORT" --name "$system" -o "$work/replay.csv")
-    "${replay[@]}" --limit $((CLIENTS * 20)) >/dev/null 2>&1
+    local options=(--trace "$work/$size.csv" --closed "$CLIENTS" --connection keep
+        --target "http://127.0.0.1:$PROXY_PORT" -o "$work/replay.csv")
+    replay "$system" "${options[@]}" --limit $((CLIENTS * 20))
     requests=$(requests_for "$size")
-    before=$(cpu_ms)
+    before=$(cpu_ms "${pid_of[$system]}")
     began=$(date +%s%N)
-    "${replay[@]}" >"$work/replay.log" 2>&1 || { cat "$work/replay.log" >&2; die "the replay against $system failed"; }
+    replay "$system" "${options[@]}"
     seconds=$(($(date +%s%N) - began))
-    after=$(cpu_ms)
-    if awk -F , 'NR > 1 && $NF != ""' "$work/replay.csv" | grep -q .; then
-        die "requests of $size B through $system failed: $(cat "$work/replay.log")"
-    fi
+    after=$(cpu_ms "${pid_of[$system]}")
+    none_failed "$work/replay.csv" || die "requests of $size B through $system failed: $(cat "$work/replay-$system.log")"
     awk -v ms=$((after - before)) -v ns="$seconds" -v n="$requests" -v what="$system,$size,$3" \
         'BEGIN { printf "%s,%d,%.1f,%.0f\n", what, n, ms * 1000 / n, n / (ns / 1e9) }'
 }
@@ -251,26 +171,22 @@ measure() {
 # idle SYSTEM: bytes per connection that has had one response and waits.
 idle() {
     local before after fd fds=() line
-    before=$(resident_kb)
+    before=$(resident_kb "${pid_of[$1]}")
     for ((i = 0; i < IDLE_CONNECTIONS; i++)); do
         exec {fd}<>"/dev/tcp/127.0.0.1/$PROXY_PORT"
         fds+=("$fd")
         printf 'GET /size/100/idle HTTP/1.1\r\nHost: idle\r\n\r\n' >&"$fd"
         read -r -t 5 -u "$fd" line || die "$1 did not answer connection $i"
     done
-    after=$(resident_kb)
+    after=$(resident_kb "${pid_of[$1]}")
     for fd in "${fds[@]}"; do
         exec {fd}>&-
     done
     echo "$1,$(((after - before) * 1024 / IDLE_CONNECTIONS))"
 }
 
-ulimit -n "$(ulimit -H -n)"
 mkdir -p "$RESULTS"
-! answers "$ORIGIN" || die "something answers at $ORIGIN already"
-"$target/sprat-loadgen" origin --listen "$ORIGIN" >"$work/origin.log" 2>&1 &
-origin_pid=$!
-wait_for "$ORIGIN" origin "$origin_pid"
+start_origin "$ORIGIN"
 for size in $SIZES; do
     write_trace "$size" >"$work/$size.csv"
 done
@@ -287,8 +203,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
             measure "$system" "$size" "$round" >>"$RESULTS/measurements.csv"
             tail -n 1 "$RESULTS/measurements.csv"
         done
-        stop_pid "$system_pid" 5
-        system_pid=''
+        stop_process "$system"
     done
 done
 

@@ -16,6 +16,8 @@
 #   REQUESTS=15000 SEED=7 RESULTS=results/compare-envoy-farm
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/measure.sh"
+. "$ROOT/scripts/farm.sh"
 . "$ROOT/scripts/envoy.sh"
 
 PARTS=${PARTS:-dispatch held}
@@ -29,46 +31,12 @@ LISTEN=127.0.0.1:9508
 ADMIN=127.0.0.1:9509
 FIRST_PORT=9501
 RATE=2000000
-READY_WITHIN_S=20
-
-# As compare-farm.sh has them: the mean size of the workload, and its bytes on
-# the wire with a connection each, which `gen` states loads in.
-MEAN_BYTES=5217
-MEAN_WIRE_BYTES=6053
 
 cd "$ROOT"
 [ "$SERVERS" -le 3 ] || die "SERVERS is 3 at most: the ports after those of two pools are taken"
-need curl curl
-cargo build --release --locked --quiet -p sprat-loadgen
+measure_begin sprat-loadgen
 # shellcheck disable=SC2086  # filters are words
 envoy_prepare $FILTERS
-ulimit -n "$(ulimit -H -n)"
-work=$(mktemp -d)
-origin_pid='' envoy_pid=''
-finish() {
-    local status=$?
-    trap - EXIT
-    [ -z "$envoy_pid" ] || stop_pid "$envoy_pid" 5
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    rm -rf "$work"
-    exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# wait_for ADDRESS WHAT
-wait_for() {
-    local tenths=$((READY_WITHIN_S * 10))
-    until curl -fsS --max-time 5 -o /dev/null "http://$1/size/0/probe" 2>/dev/null; do
-        if [ "$tenths" = 0 ]; then
-            cat "$work/$2.log" >&2
-            die "$2 does not answer at $1"
-        fi
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
-}
 
 # addresses FROM COUNT
 addresses() {
@@ -77,25 +45,11 @@ addresses() {
     printf '%s' "${list% }"
 }
 
-# start_origin COUNT OPTION...: in place of the one before.
-start_origin() {
-    local count=$1 listen=() each
-    shift
-    for each in $(addresses 0 "$count"); do listen+=(--listen "$each"); done
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    "$target/sprat-loadgen" origin "${listen[@]}" "$@" >"$work/origin.log" 2>&1 &
-    origin_pid=$!
-    for each in $(addresses 0 "$count"); do wait_for "$each" origin; done
-}
-
 # start_envoy ROUTE FILTER CLUSTERS
 start_envoy() {
-    [ -z "$envoy_pid" ] || stop_pid "$envoy_pid" 5
     envoy_config "$LISTEN" "$ADMIN" "$1" "$2" "$3" >"$work/envoy.yaml"
-    "$envoy" -c "$work/envoy.yaml" --concurrency "$WORKERS" --disable-hot-restart --log-level warn \
-        >"$work/envoy.log" 2>&1 &
-    envoy_pid=$!
-    wait_for "$LISTEN" envoy
+    envoy_start "$WORKERS"
+    wait_for envoy "http://$LISTEN/size/0/probe"
 }
 
 # start_system PART SYSTEM
@@ -126,37 +80,23 @@ $(envoy_cluster large "$(addresses "$SERVERS" "$SERVERS")" ' lb_policy: LEAST_RE
 
 # part NAME ORIGINS CAPACITY_BITS LOAD OVERHEAD_US ORIGIN_OPTIONS SYSTEMS...
 part() {
-    local name=$1 origins=$2 capacity=$3 load=$4 overhead_us=$5 options=$6 system
+    local name=$1 origins capacity=$3 load=$4 overhead_ms options=$6 system
+    origins=$(addresses 0 "$2")
+    overhead_ms=$(awk -v us="$5" 'BEGIN { print us / 1000 }')
     shift 6
     local directory=$RESULTS/$name
     mkdir -p "$directory"
-    # As the link whose load has as many requests a second.
-    local uplink=$((capacity * MEAN_WIRE_BYTES / MEAN_BYTES / 1000))kbit
-    "$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$uplink" \
-        --load "$load" -o "$directory/trace.csv.gz" >"$directory/trace.txt"
+    farm_trace "$directory/trace.csv.gz" "$capacity" "$load" "$REQUESTS" "$SEED"
     say "$name: load $load; mean response time, mean slowdown (over the time of service alone)"
     printf 'system,mean_ms,mean_slowdown,failed\n' | tee "$directory/summary.csv"
     for system in "$@"; do
         start_origin "$origins"
         start_system "$name" "$system"
-        # Once through, at full speed: the catalogue learns every size.
-        "$target/sprat-loadgen" replay --trace "$directory/trace.csv.gz" --closed 50 \
-            --connection keep --target "http://$LISTEN" -o "$work/warm.csv" >/dev/null 2>&1
+        farm_warm "$directory/trace.csv.gz" "http://$LISTEN"
         # shellcheck disable=SC2086  # options are words
         start_origin "$origins" --bandwidth "${RATE}bit" $options
-        "$target/sprat-loadgen" replay --trace "$directory/trace.csv.gz" --target "http://$LISTEN" \
-            --timeout 10m --name "$system" --seed "$SEED" --load "$load" \
-            -o "$directory/$system.csv.gz" >"$work/replay.log" 2>&1 ||
-            { cat "$work/replay.log" >&2; die "the replay of $system failed"; }
-        zcat "$directory/$system.csv.gz" | awk -F , -v rate="$RATE" -v overhead_us="$overhead_us" -v name="$system" '
-            NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-            $column["error"] != "" { failed++; next }
-            {
-                ms = $column["response_ms"]
-                total += ms; n++
-                slowdown += ms / ($column["bytes"] * 8000 / rate + overhead_us / 1000)
-            }
-            END { printf "%s,%.2f,%.2f,%d\n", name, total / n, slowdown / n, failed }' |
+        farm_replay "$system" "$directory" "http://$LISTEN" "$load"
+        summary_row "$system" "$directory/$system.csv.gz" "$RATE" "$overhead_ms" |
             tee -a "$directory/summary.csv"
     done
 }

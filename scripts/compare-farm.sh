@@ -17,74 +17,26 @@
 #   PARTS="waiting dispatch shared classes" REQUESTS=15000 SEED=7 RESULTS=results/farm
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/measure.sh"
+. "$ROOT/scripts/farm.sh"
 
 PARTS=${PARTS:-waiting dispatch shared classes}
 REQUESTS=${REQUESTS:-15000}
 SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/farm}
 PROXY=127.0.0.1:9308
-PORTS=(9301 9302 9303 9304)
-READY_WITHIN_S=10
+ORIGINS=(127.0.0.1:9301 127.0.0.1:9302 127.0.0.1:9303 127.0.0.1:9304)
 # The keys of a route whose sizes are asked for by HEAD.
 PROBE='head_probe: {budget: 50ms, max_concurrent: 64}'
 
-# The mean size of the workload, and its bytes on the wire with a connection
-# each, which `gen` states loads in.
-MEAN_BYTES=5217
-MEAN_WIRE_BYTES=6053
-
 cd "$ROOT"
-need curl curl
-cargo build --release --locked --quiet -p sprat -p sprat-loadgen
-target=${CARGO_TARGET_DIR:-target}/release
-work=$(mktemp -d)
-origin_pid='' sprat_pid=''
-finish() {
-    local status=$?
-    trap - EXIT
-    [ -z "$sprat_pid" ] || stop_pid "$sprat_pid" 5
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    rm -rf "$work"
-    exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-ulimit -n "$(ulimit -H -n)"
-
-answers() { curl -fsS --max-time 5 -o /dev/null "http://$1/size/0/probe" 2>/dev/null; }
-# wait_for ADDRESS WHAT
-wait_for() {
-    local tenths=$((READY_WITHIN_S * 10))
-    until answers "$1"; do
-        [ "$tenths" != 0 ] || die "$2 does not answer at $1"
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
-}
-
-# start_origin PORTS OPTION...: in place of the one before.
-start_origin() {
-    local count=$1 listen=() port
-    shift
-    for port in "${PORTS[@]:0:$count}"; do
-        listen+=(--listen "127.0.0.1:$port")
-    done
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    "$target/sprat-loadgen" origin "${listen[@]}" "$@" >"$work/origin.log" 2>&1 &
-    origin_pid=$!
-    for port in "${PORTS[@]:0:$count}"; do
-        wait_for "127.0.0.1:$port" origin
-    done
-}
+measure_begin sprat sprat-loadgen
 
 # start_sprat ENDPOINTS KEYS [ROUTE_KEYS]: further keys of the cluster, in YAML,
 # and of the route.
 start_sprat() {
-    local endpoints='' port
-    for port in "${PORTS[@]:0:$1}"; do
-        endpoints+="127.0.0.1:$port, "
-    done
+    local endpoints
+    endpoints=$(printf '%s, ' "${ORIGINS[@]:0:$1}")
     cat >"$work/sprat.yaml" <<YAML
 version: 1
 admin: off
@@ -99,10 +51,8 @@ clusters:
     $2
 routes: [{cluster: farm, response_timeout: 10m${3:+, $3}}]
 YAML
-    [ -z "$sprat_pid" ] || stop_pid "$sprat_pid" 5
-    "$target/sprat" run -c "$work/sprat.yaml" >"$work/sprat.log" 2>&1 &
-    sprat_pid=$!
-    wait_for "$PROXY" sprat
+    start_process sprat "$target/sprat" run -c "$work/sprat.yaml"
+    wait_for sprat "http://$PROXY/size/0/probe"
 }
 
 # One part: `rate` of body at an endpoint for each request, `slots` requests at
@@ -112,51 +62,31 @@ YAML
 part() {
     local name=$1 endpoints=$2 capacity=$3 load=$4 rate=$5 overhead_ms=$6 options=$7 system
     shift 7
-    local directory=$RESULTS/$name
+    local directory=$RESULTS/$name origins="${ORIGINS[*]:0:$endpoints}"
     mkdir -p "$directory"
-    # As the link whose load has as many requests a second.
-    local uplink=$((capacity * MEAN_WIRE_BYTES / MEAN_BYTES / 1000))kbit
-    "$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$uplink" \
-        --load "$load" -o "$directory/trace.csv.gz" >"$directory/trace.txt"
+    farm_trace "$directory/trace.csv.gz" "$capacity" "$load" "$REQUESTS" "$SEED"
     say "$name: load $load; mean response time, mean slowdown (over the time of service alone)"
     printf 'system,mean_ms,mean_slowdown,failed\n' >"$directory/summary.csv"
     for system in "$@"; do
-        start_origin "$endpoints"
+        start_origin "$origins"
         if [ "${system%%=*}" = probe ]; then
             start_sprat "$endpoints" "${system#*=}" "$PROBE"
         else
             start_sprat "$endpoints" "${system#*=}"
-            # Once through, at full speed: the catalogue learns every size.
-            "$target/sprat-loadgen" replay --trace "$directory/trace.csv.gz" --closed 50 \
-                --connection keep --target "http://$PROXY" -o "$work/warm.csv" >/dev/null 2>&1
+            farm_warm "$directory/trace.csv.gz" "http://$PROXY"
         fi
         # shellcheck disable=SC2086  # options are words
-        start_origin "$endpoints" --bandwidth "${rate}bit" $options
-        "$target/sprat-loadgen" replay --trace "$directory/trace.csv.gz" --target "http://$PROXY" \
-            --timeout 10m --name "${system%%=*}" --seed "$SEED" --load "$load" \
-            -o "$directory/${system%%=*}.csv.gz" >"$work/replay.log" 2>&1 ||
-            { cat "$work/replay.log" >&2; die "the replay of ${system%%=*} failed"; }
-        zcat "$directory/${system%%=*}.csv.gz" | awk -F , -v rate="$rate" -v overhead="$overhead_ms" \
-            -v name="${system%%=*}" '
-            NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-            $column["error"] != "" { failed++; next }
-            {
-                ms = $column["response_ms"]
-                total += ms; n++
-                slowdown += ms / ($column["bytes"] * 8000 / rate + overhead)
-            }
-            END { printf "%s,%.2f,%.2f,%d\n", name, total / n, slowdown / n, failed }' |
+        start_origin "$origins" --bandwidth "${rate}bit" $options
+        farm_replay "${system%%=*}" "$directory" "http://$PROXY" "$load"
+        summary_row "${system%%=*}" "$directory/${system%%=*}.csv.gz" "$rate" "$overhead_ms" |
             tee -a "$directory/summary.csv"
     done
 }
 
 # The mean response time of a finished replay.
 mean_ms() {
-    zcat "$1" | awk -F , '
-        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-        $column["error"] != "" { failed = 1 }
-        { total += $column["response_ms"]; n++ }
-        END { if (failed || !n) exit 1; printf "%.2f", total / n }'
+    [ "$(failures "$1")" = 0 ] || die "requests failed: $1"
+    times "$1" | awk '{ total += $2 } END { printf "%.2f", total / NR }'
 }
 
 # Two classes at once, each with half of the load and a trace of its own.
@@ -167,29 +97,27 @@ classes_part() {
     shift 2
     mkdir -p "$directory"
     half=$(awk -v load="$load" 'BEGIN { print load / 2 }')
-    local uplink=$((4 * rate * MEAN_WIRE_BYTES / MEAN_BYTES / 1000))kbit seed=$SEED
+    local seed=$SEED
     for class in high low; do
-        "$target/sprat-loadgen" gen --seed "$seed" --requests $((REQUESTS / 2)) --uplink "$uplink" \
-            --load "$half" -o "$directory/trace-$class.csv.gz" >"$directory/trace-$class.txt"
+        farm_trace "$directory/trace-$class.csv.gz" $((4 * rate)) "$half" $((REQUESTS / 2)) "$seed"
         seed=$((seed + 1))
     done
     say "classes: load $load; mean response time in ms of each class"
     printf 'system,high_ms,low_ms\n' >"$directory/summary.csv"
     for dispatch in "$@"; do
-        start_origin 4 --bandwidth "${rate}bit" --concurrency 1
+        start_origin "${ORIGINS[*]}" --bandwidth "${rate}bit" --concurrency 1
         start_sprat 4 "dispatch: $dispatch
     max_requests: 1
     wait_queue: {order: fcfs, scope: endpoint, max_requests: 100000, timeout: off}"
         pids=()
         for class in high low; do
-            "$target/sprat-loadgen" replay --trace "$directory/trace-$class.csv.gz" \
-                --target "http://$PROXY" --timeout 10m --header "X-Class: $class" \
-                --name "$dispatch-$class" -o "$directory/$dispatch-$class.csv.gz" \
-                >"$work/replay-$class.log" 2>&1 &
+            replay "$dispatch-$class" --trace "$directory/trace-$class.csv.gz" --timeout 10m \
+                --target "http://$PROXY" --header "X-Class: $class" \
+                -o "$directory/$dispatch-$class.csv.gz" &
             pids+=($!)
         done
         for pid in "${pids[@]}"; do
-            wait "$pid" || { cat "$work"/replay-*.log >&2; die "a replay of $dispatch failed"; }
+            wait "$pid" || die "a replay of $dispatch failed"
         done
         printf '%s,%s,%s\n' "$dispatch" "$(mean_ms "$directory/$dispatch-high.csv.gz")" \
             "$(mean_ms "$directory/$dispatch-low.csv.gz")" | tee -a "$directory/summary.csv"

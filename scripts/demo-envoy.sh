@@ -19,7 +19,7 @@ file=config/envoy/$CONFIG.yaml
 need curl curl
 kind=wasm
 if grep -q dynamic_modules "$file"; then kind=module; fi
-port=$(sed -n 's/.*0\.0\.0\.0, port_value: \([0-9]*\).*/\1/p' "$file")
+port=$(sed -n '/0\.0\.0\.0, port_value: [1-9]/ { s/.*port_value: \([0-9]*\).*/\1/p; q; }' "$file")
 origin_pid='' envoy_pid='' work=$(mktemp -d)
 
 stop_all() {
@@ -32,9 +32,7 @@ stop_all() {
 trap stop_all EXIT
 trap 'say; say "Stopping"; stop_all; exit 0' INT TERM
 
-for each in "${ORIGINS[@]}" "$port" "${ADMIN##*:}"; do
-    ! listening "$each" || die "something listens on port $each of 127.0.0.1 already: stop it (\`ss -ltnp\` shows what it is), then run this again."
-done
+require_free "${ORIGINS[@]}" "$port" "${ADMIN##*:}"
 
 say "Building the farm and the $kind filter (a few minutes the first time)"
 cargo build --release --locked --quiet -p sprat-loadgen
@@ -45,17 +43,6 @@ else
     cp "$file" "$work/envoy.yaml"
 fi
 
-# wait_for WHAT PID COMMAND...: until the command succeeds.
-wait_for() {
-    local what=$1 pid=$2 tenths=$((READY_WITHIN_S * 10))
-    shift 2
-    until "$@"; do
-        kill -0 "$pid" 2>/dev/null || die "$what has ended; its messages are above"
-        [ "$tenths" -gt 0 ] || die "$what is not ready after $READY_WITHIN_S s"
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
-}
 origins_up() {
     local each
     for each in "${ORIGINS[@]}"; do listening "$each" || return 1; done
@@ -66,10 +53,11 @@ envoy_ready() { curl -fsS --max-time 1 -o /dev/null "http://$ADMIN/ready" 2>/dev
 # order.
 setsid "$target/sprat-loadgen" origin "${ORIGINS[@]/#/--listen=127.0.0.1:}" &
 origin_pid=$!
-wait_for "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up
+wait_ready "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up ||
+    die "the demo cannot start; the messages are above"
 setsid "$envoy" -c "$work/envoy.yaml" --disable-hot-restart --log-level warn &
 envoy_pid=$!
-wait_for "Envoy" "$envoy_pid" envoy_ready
+wait_ready Envoy "$envoy_pid" envoy_ready || die "the demo cannot start; the messages are above"
 
 cat <<TRY
 

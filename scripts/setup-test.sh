@@ -9,6 +9,7 @@ CARGO_DENY=0.20.2
 # The lab's own test makes network namespaces; without these it is skipped.
 need ip iproute2
 need ethtool ethtool
+need shellcheck shellcheck
 # The shared store of sizes is tested against a real one.
 need redis-server redis-server
 # The filters are tested inside a real Envoy.
@@ -31,7 +32,7 @@ done
 
 # The core is built for wasm32 too; scripts/wasm.sh has another way where this
 # one is closed.
-if has rustup && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
+if has rustup && ! rustup target list --installed | grep -x wasm32-unknown-unknown >/dev/null; then
     retry rustup target add wasm32-unknown-unknown >/dev/null 2>&1 || true
 fi
 

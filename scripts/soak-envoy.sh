@@ -6,9 +6,10 @@
 # environment changes it:
 #
 #   REQUESTS=500000 FILTERS="module wasm" WORKERS=2 LIMITS="1048576 65536" SEED=7
-#   UPSTREAM=http1 (or http2) RATE=2gbit CLIENTS=64 RESULTS=results/soak-envoy
+#   UPSTREAM=http1 (or http2) RATE=2gbit CLIENTS=64 DEADLINE=60s RESULTS=results/soak-envoy
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/measure.sh"
 . "$ROOT/scripts/envoy.sh"
 
 REQUESTS=${REQUESTS:-500000}
@@ -19,55 +20,27 @@ SEED=${SEED:-7}
 UPSTREAM=${UPSTREAM:-http1}
 RATE=${RATE:-2gbit}
 CLIENTS=${CLIENTS:-64}
+# A request without an end after this long is stuck.
+DEADLINE=${DEADLINE:-60s}
 RESULTS=${RESULTS:-results/soak-envoy}
 LISTEN=127.0.0.1:9408
 ADMIN=127.0.0.1:9409
 ORIGIN=127.0.0.1:9401
-READY_WITHIN_S=20
 SAMPLE_EVERY_S=2
 # The most that the last quarter's memory may be above the second quarter's.
 GROWTH_PERCENT=15
 
 cd "$ROOT"
-need curl curl
-cargo build --release --locked --quiet -p sprat-loadgen
+measure_begin sprat-loadgen
 # shellcheck disable=SC2086  # filters are words
 envoy_prepare $FILTERS
-ulimit -n "$(ulimit -H -n)"
-work=$(mktemp -d)
 mkdir -p "$RESULTS"
-origin_pid='' envoy_pid='' sampler_pid=''
-finish() {
-    local status=$?
-    trap - EXIT
-    [ -z "$sampler_pid" ] || stop_pid "$sampler_pid" 2
-    [ -z "$envoy_pid" ] || stop_pid "$envoy_pid" 5
-    [ -z "$origin_pid" ] || stop_pid "$origin_pid" 5
-    rm -rf "$work"
-    exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# wait_for URL NAME PID
-wait_for() {
-    local tenths=$((READY_WITHIN_S * 10))
-    until curl -fsS --max-time 1 -o /dev/null "$1" 2>/dev/null; do
-        if [ "$tenths" = 0 ] || ! kill -0 "$3" 2>/dev/null; then
-            cat "$work/$2.log" >&2
-            die "$2 does not answer at $1"
-        fi
-        tenths=$((tenths - 1))
-        sleep 0.1
-    done
-}
 
 # What the filter has to do: order the uplink; with wasm, hold requests too.
 filter_config() {
     case $1 in
         module) printf '{"uplink": {"rate": "%s"}}' "$RATE" ;;
-        wasm) printf '{"uplink": {"rate": "%s"}, "clusters": {"farm": {"pools": ["farm"], "max_requests": 48, "wait_queue": {"max_requests": 10000, "timeout": "60s"}}}}' "$RATE" ;;
+        wasm) printf '{"uplink": {"rate": "%s"}, "clusters": {"farm": {"pools": ["farm"], "max_requests": 48, "wait_queue": {"max_requests": 10000, "timeout": "%s"}}}}' "$RATE" "$DEADLINE" ;;
     esac
 }
 
@@ -78,18 +51,16 @@ start() {
     [ "$UPSTREAM" != http2 ] || keys=${keys/http_protocol_options: \{enable_trailers: true\}/http2_protocol_options: \{\}}
     envoy_config "$LISTEN" "$ADMIN" "$route" "$(envoy_filter "$1" "$(filter_config "$1")")" \
         "$(envoy_cluster farm "$ORIGIN" "$keys $limit,")" "$limit" "$SOAK_MANAGER" "$SOAK_HOST" >"$work/envoy.yaml"
-    "$envoy" -c "$work/envoy.yaml" --concurrency "$WORKERS" --disable-hot-restart --log-level warn \
-        >"$work/envoy.log" 2>&1 &
-    envoy_pid=$!
-    wait_for "http://$ADMIN/ready" envoy "$envoy_pid"
+    envoy_start "$WORKERS"
+    wait_for envoy "http://$ADMIN/ready"
 }
 
 # sample FILE: seconds and resident kilobytes, until it is stopped.
 sample() {
     local began=$SECONDS
     printf 's,kb\n' >"$1"
-    while kill -0 "$envoy_pid" 2>/dev/null; do
-        printf '%s,%s\n' $((SECONDS - began)) "$(memory_kb "$envoy_pid")" >>"$1"
+    while kill -0 "${pid_of[envoy]}" 2>/dev/null; do
+        printf '%s,%s\n' $((SECONDS - began)) "$(resident_kb "${pid_of[envoy]}")" >>"$1"
         sleep "$SAMPLE_EVERY_S"
     done
 }
@@ -109,10 +80,7 @@ quarters() {
 # active: streams that Envoy still has.
 active() { curl -fsS "http://$ADMIN/stats?filter=http.main.downstream_rq_active" | awk '{ print $2 }'; }
 
-"$target/sprat-loadgen" origin --listen "$ORIGIN" >"$work/origin.log" 2>&1 &
-origin_pid=$!
-wait_for "http://$ORIGIN/size/0/probe" origin "$origin_pid"
-
+start_origin "$ORIGIN"
 failed=0
 printf 'filter,limit,requests,result,second_quarter_kb,last_quarter_kb,left_over\n' >"$RESULTS/summary.csv"
 for filter in $FILTERS; do
@@ -120,12 +88,11 @@ for filter in $FILTERS; do
         name=$filter-$limit
         say "== $filter, $WORKERS workers, buffer limits of $limit bytes, $UPSTREAM upstream"
         start "$filter" "$limit"
-        sample "$RESULTS/$name-memory.csv" &
-        sampler_pid=$!
+        start_process sampler sample "$RESULTS/$name-memory.csv"
         result=ok
         "$target/sprat-loadgen" soak --target "http://$LISTEN" --requests "$REQUESTS" --seed "$SEED" \
-            --clients "$CLIENTS" --retries 2>&1 | tee "$RESULTS/$name.txt" || result=wrong
-        kill -0 "$envoy_pid" 2>/dev/null || { result=crashed; cat "$work/envoy.log" >&2; }
+            --clients "$CLIENTS" --deadline "$DEADLINE" --retries 2>&1 | tee "$RESULTS/$name.txt" || result=wrong
+        kill -0 "${pid_of[envoy]}" 2>/dev/null || { result=crashed; cat "$work/envoy.log" >&2; }
         left=unknown
         if [ "$result" != crashed ]; then
             # What was left by its client is given up in a moment.
@@ -134,17 +101,15 @@ for filter in $FILTERS; do
                 [ "$left" != 0 ] || break
                 sleep 0.1
             done
-            [ "$left" = 0 ] || result=left-over
+            [ "$left" = 0 ] || result="left over"
         fi
-        stop_pid "$sampler_pid" 2
-        sampler_pid=''
+        stop_process sampler 2
         read -r second last <<<"$(quarters "$RESULTS/$name-memory.csv")"
         [ "$second" != 0 ] || say "too short to say whether memory grows"
         if [ "$last" -gt $((second + second * GROWTH_PERCENT / 100)) ]; then
             [ "$result" != ok ] || result=grows
         fi
-        stop_pid "$envoy_pid" 10
-        envoy_pid=''
+        stop_process envoy 10
         grep -E '\[(error|critical)\]' "$work/envoy.log" | head -n 20 >"$RESULTS/$name-errors.txt" || true
         printf '%s,%s,%s,%s,%s,%s,%s\n' "$filter" "$limit" "$REQUESTS" "$result" "$second" "$last" "$left" |
             tee -a "$RESULTS/summary.csv"

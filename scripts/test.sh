@@ -28,6 +28,7 @@ run_tests() {
     return "$status"
 }
 
+step "scripts" shellcheck --severity=warning scripts/*.sh
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

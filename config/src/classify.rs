@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::fields::Fields;
-use crate::resolved::{ClassMatch, Classes, FieldMatch, TextPattern, host_matches};
+use crate::resolved::{
+    CertificateMatch, ClassMatch, Classes, FieldMatch, TextPattern, host_matches,
+};
 
 /// The urgency of a request that does not say (RFC 9218 4.1).
 const DEFAULT_URGENCY: u8 = 3;
@@ -21,6 +23,8 @@ pub struct Asked<'a, F: ?Sized> {
     pub client: Option<IpAddr>,
     /// The code point that its connection was marked with.
     pub dscp: Option<u8>,
+    /// What it has shown, if it has.
+    pub certificate: Option<Certificate<'a>>,
     /// Without port; empty if there is none.
     pub host: &'a str,
     /// The path of the target.
@@ -29,6 +33,17 @@ pub struct Asked<'a, F: ?Sized> {
     pub method: &'a str,
     /// As they came.
     pub fields: &'a F,
+}
+
+/// What a client's certificate says that it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Certificate<'a> {
+    /// Names of hosts in its subjectAltName, in lower case.
+    pub dns: &'a [String],
+    /// URIs in its subjectAltName.
+    pub uris: &'a [String],
+    /// The common name of its subject.
+    pub common_name: Option<&'a str>,
 }
 
 /// A request's class, and why.
@@ -146,6 +161,8 @@ impl Rule {
                 asked.client.is_some_and(|client| network.contains(client))
             })
             && any(&rule.dscp, |&dscp| asked.dscp == Some(dscp))
+            && (rule.certificate.as_ref())
+                .is_none_or(|own| has_certificate(asked.certificate.as_ref(), own))
             && host_matches(&rule.hosts, asked.host)
             && rule.path.matches(asked.path)
             && any(&rule.extensions, |own| has_extension(asked.path, own))
@@ -160,6 +177,18 @@ impl Rule {
 /// Whether one of them fits; an empty list is not looked at.
 fn any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
+}
+
+/// Whether a certificate was shown that has, of each kind of name that the rule
+/// lists, one of these.
+fn has_certificate(shown: Option<&Certificate<'_>>, rule: &CertificateMatch) -> bool {
+    let Some(shown) = shown else { return false };
+    let one_of = |patterns: &[TextPattern], name: &str| patterns.iter().any(|p| p.matches(name));
+    let (dns, uris) = (shown.dns, shown.uris);
+    (rule.dns.is_empty() || dns.iter().any(|name| host_matches(&rule.dns, name)))
+        && (rule.uris.is_empty() || uris.iter().any(|uri| one_of(&rule.uris, uri)))
+        && (rule.common_names.is_empty()
+            || (shown.common_name).is_some_and(|name| one_of(&rule.common_names, name)))
 }
 
 fn is_prefetch(fields: &(impl Fields + ?Sized)) -> bool {
@@ -246,6 +275,7 @@ class_rules:
         let classified = classifier.classify(&Asked {
             client: client.parse().ok(),
             dscp,
+            certificate: None,
             method: part(),
             host: part(),
             path: part(),

@@ -77,6 +77,34 @@ impl Errors {
         &self.diagnostics
     }
 
+    /// Adds what was found out about the file's meaning after it was read;
+    /// `span` is in bytes of the file.
+    pub fn add(
+        &mut self,
+        severity: Severity,
+        span: &Range<usize>,
+        message: String,
+        help: Option<String>,
+    ) {
+        if self.diagnostics.len() < 2 * MAX_OF_EACH {
+            let place = Some(place(&self.text, span));
+            self.diagnostics.push(Diagnostic {
+                severity,
+                message,
+                help,
+                place,
+            });
+            sort(&mut self.diagnostics);
+        }
+    }
+
+    /// Whether the file cannot be used.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics
+            .iter()
+            .any(|d| d.severity == Severity::Error)
+    }
+
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         self.diagnostics.is_empty()
@@ -161,10 +189,7 @@ impl<'a> Reporter<'a> {
 
     /// The line of a byte, counted from 1.
     pub(crate) fn line_of(&self, byte: usize) -> usize {
-        1 + self.text.as_bytes()[..byte.min(self.text.len())]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count()
+        line_of(self.text, byte)
     }
 
     fn push(
@@ -180,7 +205,7 @@ impl<'a> Reporter<'a> {
         };
         *kept += 1;
         if *kept <= MAX_OF_EACH {
-            let place = Some(self.place(span));
+            let place = Some(place(self.text, span));
             self.diagnostics.push(Diagnostic {
                 severity,
                 message,
@@ -190,23 +215,10 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Cuts a span to its first line and to whole characters.
-    fn place(&self, span: &Range<usize>) -> Place {
-        let start = char_boundary(self.text, span.start);
-        let line = line_range(self.text, start);
-        let start = start.min(line.end);
-        let end = char_boundary(self.text, span.end).clamp(start, line.end.max(start));
-        Place {
-            line: self.line_of(start),
-            column: 1 + self.text[line.start..start].chars().count(),
-            span: start..end,
-        }
-    }
-
     /// The warnings alone if there is no error.
     pub(crate) fn finish(self) -> Result<Errors, Errors> {
         let mut diagnostics = self.diagnostics;
-        diagnostics.sort_by_key(|d| d.place.as_ref().map(|p| (p.span.start, p.span.end)));
+        sort(&mut diagnostics);
         // An alias shows what is wrong with its anchor once more.
         diagnostics.dedup();
         let failed = self.errors > 0;
@@ -217,6 +229,30 @@ impl<'a> Reporter<'a> {
         };
         if failed { Err(errors) } else { Ok(errors) }
     }
+}
+
+/// In the file's order.
+fn sort(diagnostics: &mut [Diagnostic]) {
+    diagnostics.sort_by_key(|d| d.place.as_ref().map(|p| (p.span.start, p.span.end)));
+}
+
+/// Cuts a span to its first line and to whole characters.
+fn place(text: &str, span: &Range<usize>) -> Place {
+    let start = char_boundary(text, span.start);
+    let line = line_range(text, start);
+    let start = start.min(line.end);
+    let end = char_boundary(text, span.end).clamp(start, line.end.max(start));
+    Place {
+        line: line_of(text, start),
+        column: 1 + text[line.start..start].chars().count(),
+        span: start..end,
+    }
+}
+
+/// The line of a byte, counted from 1.
+fn line_of(text: &str, byte: usize) -> usize {
+    let before = &text.as_bytes()[..byte.min(text.len())];
+    1 + before.iter().filter(|b| **b == b'\n').count()
 }
 
 /// The last character boundary at or before a byte.

@@ -92,6 +92,24 @@ impl Leaf for EnvoyCluster {
     }
 }
 
+/// A key of Envoy's metadata.
+#[derive(Clone, Debug)]
+pub(crate) struct MetadataKey(pub(crate) String);
+
+impl Leaf for MetadataKey {
+    fn expected() -> Cow<'static, str> {
+        "a key of Envoy's metadata, without spaces, such as pool".into()
+    }
+
+    fn accepts() -> Value {
+        EnvoyCluster::accepts()
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        EnvoyCluster::parse(text, class).map(|name| Self(name.0))
+    }
+}
+
 /// A path, with its query if there is one (RFC 9112 3.2.1).
 #[derive(Clone, Debug)]
 pub(crate) struct Target(pub(crate) String);

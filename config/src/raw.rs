@@ -7,6 +7,7 @@ mod classes;
 mod clusters;
 mod filter;
 mod health;
+mod tls;
 
 use std::borrow::Cow;
 
@@ -29,6 +30,7 @@ pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
 pub(crate) use health::*;
+pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -116,6 +118,8 @@ record! {
         default("60s") stream_idle_timeout: Timeout,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Speak TLS.
+        default("off") tls: Or<Off, ListenerTls>,
     }
 
     /// What the backend is told about the client.

@@ -6,6 +6,7 @@ mod clusters;
 mod filter;
 mod health;
 mod routes;
+mod tls;
 
 pub(crate) use filter::filter;
 
@@ -144,6 +145,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
         },
+        tls: tls::listener(&raw.tls)?,
     })
 }
 

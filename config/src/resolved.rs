@@ -5,6 +5,7 @@ mod catalogue;
 mod classes;
 mod filter;
 mod health;
+mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 pub use classes::*;
 pub use filter::*;
 pub use health::*;
+pub use tls::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +88,8 @@ pub struct Listener {
     pub stream_idle_timeout: Duration,
     /// Forwarding headers.
     pub forwarding: Forwarding,
+    /// None for plain text.
+    pub tls: Option<ListenerTls>,
 }
 
 /// What is said to the backend about the client (RFC 7239).

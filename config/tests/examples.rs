@@ -91,6 +91,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 trusted: vec![],
                 via: Some("sprat".to_owned()),
             },
+            tls: None,
         }],
         uplink: Uplink {
             rate: Rate::Fixed(10_000_000),

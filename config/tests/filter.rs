@@ -62,7 +62,7 @@ fn json_resolves_as_yaml_does() {
             "match": {"hosts": ["a.example"]},
             "pools": [{"name": "small", "size_range": {"to": "10KB"}, "weight": 2},
                       {"name": "large", "size_range": {"from": "10KB"}, "reserved": true}],
-            "dispatch": "sita", "max_requests": 8, "header": "X-Pool",
+            "dispatch": "sita", "max_requests": 8, "header": "X-Pool", "metadata_key": "Pool",
             "head_probe": {"budget": "5ms"}}},
         "catalogue": {"manifest": [{"path": "/a?b", "bytes": "5MB"}]},
         "response_header": "X-Sprat"}"#;
@@ -86,6 +86,7 @@ fn json_resolves_as_yaml_does() {
     );
     let farm = &filter.clusters[0];
     assert_eq!(farm.header, "x-pool");
+    assert_eq!(farm.metadata_key.as_deref(), Some("Pool"));
     assert_eq!(farm.max_requests, 8);
     assert_eq!(
         farm.dispatch,
@@ -119,6 +120,15 @@ fn errors_say_where_and_what_to_write() {
             "3:29 1 of 1 endpoints are reserved: none is left for other classes | \
              reserve fewer, or add endpoints",
         ]
+    );
+}
+
+#[test]
+fn a_key_of_metadata_is_one_word() {
+    let complaints = complaints("clusters: {a: {pools: [p], metadata_key: a key}}");
+    assert_eq!(
+        complaints,
+        ["1:42 expected a key of Envoy's metadata, without spaces, such as pool, found `a key` | "]
     );
 }
 

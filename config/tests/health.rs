@@ -72,7 +72,9 @@ fn outlier_detection_is_read() {
         max_ejection_percent: 10,
     };
     assert_eq!(outliers.outlier_detection, Some(expected));
-    let defaults = resilience("outlier_detection: {}").outlier_detection.unwrap();
+    let defaults = resilience("outlier_detection: {}")
+        .outlier_detection
+        .unwrap();
     assert_eq!(
         defaults.success_rate,
         Some(SuccessRate {
@@ -95,7 +97,10 @@ fn checks_are_read() {
     assert_eq!(http.method, "GET");
     assert_eq!(http.expected_statuses, [(204, 204), (300, 399)]);
     assert_eq!(checks.interval, Duration::from_secs(5));
-    assert_eq!((checks.thresholds.healthy, checks.thresholds.unhealthy), (2, 1));
+    assert_eq!(
+        (checks.thresholds.healthy, checks.thresholds.unhealthy),
+        (2, 1)
+    );
     let tcp = resilience("health_checks: {tcp_health_check: {}}");
     assert_eq!(tcp.health_checks.unwrap().http, None);
 }

@@ -82,6 +82,10 @@ listeners:
     max_request_body: 1MB
     idle_timeout: 1s
     forwarding: {x_forwarded: true, trusted: [10.0.0.0/8], via: sprat}
+    tls:
+      certificates: [{certificate_chain: a.pem, private_key: a.key}]
+      minimum_version: TLSv1_3
+      client_certificates: {trusted_ca: ca.pem}
 uplink:
   rate: 10mbit
   policy: {name: bands, cutoffs: [1KB, 2KB]}
@@ -134,6 +138,16 @@ const REFUSED: &[(&str, &str)] = &[
     ("[10.0.0.0/8]", "10.0.0.0/8"),
     ("[10.0.0.0/8]", "[everyone]"),
     ("via: sprat", "via: a b"),
+    (
+        "{certificate_chain: a.pem, private_key: a.key}",
+        "{certificate_chain: a.pem}",
+    ),
+    ("[{certificate_chain: a.pem, private_key: a.key}]", "[]"),
+    ("TLSv1_3", "TLSv1_1"),
+    ("TLSv1_3", "1.3"),
+    ("{trusted_ca: ca.pem}", "{mode: required}"),
+    ("{trusted_ca: ca.pem}", "{trusted_ca: ca.pem, mode: maybe}"),
+    ("{trusted_ca: ca.pem}", "required"),
     ("rate: 10mbit", "rate: 10"),
     ("rate: 10mbit", "rate: 0mbit"),
     ("rate: 10mbit", "rate: fast"),

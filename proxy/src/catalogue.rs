@@ -5,7 +5,6 @@
 //! files and the sockets.
 
 mod asked;
-mod background;
 pub(crate) mod command;
 mod document_root;
 mod dump;
@@ -27,7 +26,6 @@ use sprat_config::resolved as config;
 use sprat_scheduler::catalogue::{Estimator, KeyHasher};
 
 pub(crate) use asked::{Asked, Destination, Lesson};
-pub(crate) use background::Background;
 use document_root::DocumentRoot;
 pub(crate) use dump::Dump;
 use layer::Answer;
@@ -38,6 +36,8 @@ pub(crate) use metrics::{CatalogueView, LayerStats};
 pub(crate) use probe::Prober;
 use probe::RouteProbes;
 use store::Store;
+
+use crate::background::Background;
 
 /// What is known of sizes, shared by all workers.
 #[derive(Debug)]
@@ -120,14 +120,14 @@ impl Catalogue {
             let interval = self.manifests[index].config().reload_interval;
             let catalogue = Arc::clone(self);
             let look = move || catalogue.manifests[index].reload(false);
-            threads.push(Background::start(interval, look, || {}));
+            threads.push(Background::start("catalogue", interval, look, || {}));
         }
         if let Some(config::Snapshot { path, interval }) = config.snapshot.clone() {
             let (catalogue, last) = (Arc::clone(self), Arc::clone(self));
             let last_path = path.clone();
             let save = move || catalogue.save_or_complain(&path);
             let end = move || last.save_or_complain(&last_path);
-            threads.push(Background::start(interval, save, end));
+            threads.push(Background::start("catalogue", interval, save, end));
         }
         let store = lock(&self.store_thread).take();
         let threads = threads.into_iter().chain(store.map(Ok)).collect();

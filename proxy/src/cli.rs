@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use sprat_config::Config;
+use sprat_config::{Config, Loaded};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
@@ -16,6 +16,7 @@ use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::link;
 use crate::server::{Control, Server};
+use crate::tls;
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
@@ -110,17 +111,34 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
+    show(file, |_| ())
+}
+
+/// Reads a configuration, looks closer at it with `look`, and shows what is
+/// doubtful.
+fn show(file: &Path, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
     let colour = std::io::stderr().is_terminal();
-    let loaded = sprat_config::load(file, &sprat_config::process_env)
+    let mut loaded = sprat_config::load(file, &sprat_config::process_env)
         .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
+    look(&mut loaded);
+    if loaded.warnings.has_errors() {
+        anyhow::bail!(loaded.warnings.render(colour));
+    }
     if !loaded.warnings.is_empty() {
         complain(&loaded.warnings.render(colour));
     }
     Ok(loaded.config)
 }
 
+/// The same, with the files that it names for TLS.
+fn load_with_files(file: &Path) -> anyhow::Result<Config> {
+    show(file, |loaded| {
+        tls::inspect(&loaded.config, &mut loaded.warnings);
+    })
+}
+
 fn check(file: &Path) -> anyhow::Result<()> {
-    load(file)?;
+    load_with_files(file)?;
     print(&format!("{}: ok", file.display()));
     Ok(())
 }
@@ -148,7 +166,7 @@ fn schema() -> anyhow::Result<()> {
 }
 
 fn run(file: &Path, workers: Option<u16>) -> anyhow::Result<()> {
-    let mut config = load(file)?;
+    let mut config = load_with_files(file)?;
     if let Some(workers) = workers {
         config.runtime.workers = usize::from(workers);
     }

@@ -8,6 +8,7 @@
 
 mod conclusion;
 mod deadlines;
+mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
@@ -21,16 +22,20 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use sprat_config::classify::Certificate;
 use tokio::net::TcpStream;
 use tokio::time::sleep_until;
 
 use self::conclusion::conclude;
 use self::deadlines::rearm;
+pub(crate) use self::stream::Stream;
+use self::stream::StreamState;
 use crate::error::Reason;
-use crate::framing::{RequestWatch, Slips};
+use crate::framing::RequestWatch;
 use crate::handler;
 use crate::record::Record;
-use crate::uplink::{Io, Outlet, SocketGauge};
+use crate::tls::{self, Secured};
+use crate::uplink::{Io, Outlet, Socket, SocketGauge};
 use crate::worker::{ListenerState, Worker};
 
 /// What a connection is waiting for.
@@ -43,7 +48,7 @@ pub(crate) enum Phase {
         /// Whether any byte came.
         begun: bool,
     },
-    /// -> the head was read; the handler keeps [`Connection::wake_at`].
+    /// -> the head was read; the handler keeps [`Stream::wake_at`].
     Waiting,
     /// -> the response's head went out.
     Responding,
@@ -77,12 +82,11 @@ pub(crate) struct Connection {
     pub(crate) dscp: Option<u8>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
-    /// When the handler wants to be polled again.
-    pub(crate) wake_at: Cell<Instant>,
-    phase: Cell<Phase>,
-    bounds: Cell<Option<ResponseBounds>>,
+    /// What the TLS handshake came to.
+    secured: OnceCell<Box<Secured>>,
+    /// The request in progress.
+    only: StreamState,
     watch: RefCell<RequestWatch>,
-    upstream_silent_since: Cell<Option<Instant>>,
     write_blocked_since: Cell<Option<Instant>>,
     /// A body waits for the socket to take what is written before it.
     holding_back: Cell<bool>,
@@ -113,14 +117,15 @@ impl Connection {
             peer_text: OnceCell::new(),
             dscp,
             outlet,
-            wake_at: Cell::new(now),
-            phase: Cell::new(Phase::Head {
-                since: now,
-                begun: false,
-            }),
-            bounds: Cell::new(None),
+            secured: OnceCell::new(),
+            only: StreamState::new(
+                now,
+                Phase::Head {
+                    since: now,
+                    begun: false,
+                },
+            ),
             watch: RefCell::default(),
-            upstream_silent_since: Cell::new(None),
             write_blocked_since: Cell::new(None),
             holding_back: Cell::new(false),
             written: Cell::new(0),
@@ -145,6 +150,27 @@ impl Connection {
         &self.outlet
     }
 
+    /// What its TLS handshake came to; none in plain text.
+    pub(crate) fn secured(&self) -> Option<&Secured> {
+        self.secured.get().map(|secured| &**secured)
+    }
+
+    /// The certificate that the client has shown, for rules about classes.
+    pub(crate) fn certificate(&self) -> Option<Certificate<'_>> {
+        let peer = self.secured()?.peer.as_ref()?;
+        Some(peer.as_certificate())
+    }
+
+    /// The TLS handshake is through; HTTP begins.
+    pub(crate) fn secure(&self, secured: Secured) {
+        // There is one handshake.
+        let _ = self.secured.set(Box::new(secured));
+        self.only.phase.set(Phase::Head {
+            since: Instant::now(),
+            begun: false,
+        });
+    }
+
     /// What it puts on the uplink, if that is paced.
     pub(crate) fn gauge(&self) -> Option<&Rc<SocketGauge>> {
         match &self.outlet {
@@ -153,17 +179,13 @@ impl Connection {
         }
     }
 
-    /// Whether a response is on its way.
-    pub(crate) fn is_responding(&self) -> bool {
-        self.phase.get() == Phase::Responding
-    }
-
     // What the socket reports (`uplink::Io`).
 
     /// These bytes have just been read from the socket.
     pub(crate) fn on_read(&self, bytes: &[u8]) {
-        match self.phase.get() {
-            Phase::Idle { .. } => self.phase.set(Phase::Head {
+        let phase = &self.only.phase;
+        match phase.get() {
+            Phase::Idle { .. } => phase.set(Phase::Head {
                 since: Instant::now(),
                 begun: true,
             }),
@@ -171,18 +193,27 @@ impl Connection {
                 since,
                 begun: false,
             } => {
-                self.phase.set(Phase::Head { since, begun: true });
+                phase.set(Phase::Head { since, begun: true });
             }
             _ => {}
         }
         self.watch.borrow_mut().read(bytes);
     }
 
-    /// Of `offered` bytes so many have just been taken by the socket.
-    pub(crate) fn on_written(&self, bytes: usize, offered: usize) {
+    /// So many bytes have just been taken by the socket.
+    pub(crate) fn on_written(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
         self.write_blocked_since.set(None);
-        if bytes == offered && self.holding_back.take() {
+    }
+
+    /// The socket has taken all that was offered.
+    pub(crate) fn on_flushed(&self) {
+        match &self.outlet {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => gauge.flushed(),
+            Outlet::Marked(mark) => mark.flushed(),
+        }
+        if self.holding_back.take() {
             self.wake();
         }
     }
@@ -194,72 +225,9 @@ impl Connection {
         }
     }
 
-    /// Whether a body should give no more for now, for the socket takes none:
-    /// what is read from upstream meanwhile would come in more and smaller
-    /// pieces, and lie here. The connection is woken when that changes.
-    pub(crate) fn hold_back(&self) -> bool {
-        let blocked = self.write_blocked_since.get().is_some();
-        self.holding_back.set(blocked);
-        blocked
-    }
-
     /// Bytes that the socket has taken since the connection was accepted.
     pub(crate) fn written(&self) -> u64 {
         self.written.get()
-    }
-
-    // What the request reports (`handler`, `uplink::Body`).
-
-    /// A request's head has been read; what was wrong with it.
-    pub(crate) fn begin_request(&self) -> Slips {
-        self.phase.set(Phase::Waiting);
-        self.watch.borrow_mut().next_head()
-    }
-
-    /// The response's head goes out; its body follows.
-    pub(crate) fn begin_response(&self, bounds: Option<ResponseBounds>) {
-        self.phase.set(Phase::Responding);
-        self.bounds.set(bounds);
-        self.upstream_silent_since.set(None);
-    }
-
-    /// The upstream has sent a chunk.
-    pub(crate) fn upstream_sent(&self) {
-        self.upstream_silent_since.set(None);
-    }
-
-    /// The client could take more than the upstream has sent.
-    pub(crate) fn upstream_silent(&self) {
-        if self.upstream_silent_since.get().is_none() {
-            self.upstream_silent_since.set(Some(Instant::now()));
-        }
-    }
-
-    /// The response is complete up to what hyper and the socket still hold;
-    /// the record is completed when the socket has taken it all.
-    pub(crate) fn finish(&self, record: Box<Record>) {
-        self.bounds.set(None);
-        self.upstream_silent_since.set(None);
-        if let Some(earlier) = self.finishing.replace(Some(record)) {
-            // Pipelined: the earlier response went out before this one began.
-            earlier.complete();
-        }
-        if self.phase.get() == Phase::Responding {
-            self.phase.set(Phase::Idle {
-                since: Instant::now(),
-            });
-        }
-    }
-
-    /// The connection ends with the present answer, while the client may still
-    /// be sending: it is read for a while, so that the answer arrives.
-    pub(crate) fn close_lingering(&self) {
-        self.lingers.set(true);
-    }
-
-    /// Why the connection is being cut, if it is.
-    pub(crate) fn cut_reason(&self) -> Option<Reason> {
-        self.cut.get()
     }
 
     // What the worker asks for.
@@ -276,10 +244,26 @@ impl Connection {
         self.wake();
     }
 
+    /// Why it is being cut, if it is.
+    pub(crate) fn cut_reason(&self) -> Option<Reason> {
+        self.cut.get()
+    }
+
     /// Has the connection's task look at it again.
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
+        }
+    }
+
+    /// Has [`Connection::wake`] wake this task.
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
         }
     }
 
@@ -309,13 +293,21 @@ enum End {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
-    let io = TokioIo::new(Io::new(stream, Rc::clone(&connection)));
+    let io = match &connection.listener.tls {
+        None => Io::plain(Socket::new(stream, Rc::clone(&connection))),
+        // Boxed: a connection does not carry a handshake's room.
+        Some(tls) => match Box::pin(tls::accept(&connection, tls, stream)).await {
+            Some(io) => io,
+            None => return,
+        },
+    };
+    let io = TokioIo::new(io);
     let service = service_fn({
         let connection = Rc::clone(&connection);
         move |request| {
-            let connection = Rc::clone(&connection);
+            let stream = Stream::only(&connection);
             // Boxed: an idle connection does not carry a request's room.
-            Box::pin(async move { Ok::<_, Infallible>(handler::handle(connection, request).await) })
+            Box::pin(async move { Ok::<_, Infallible>(handler::handle(stream, request).await) })
         }
     });
     let mut http = connection.listener.http.serve_connection(io, service);
@@ -323,7 +315,7 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
     let mut sleep = pin!(sleep_until(first.into()));
     let mut armed = false;
     let end = poll_fn(|cx| {
-        register(&connection, cx);
+        connection.register(cx);
         loop {
             if let Some(reason) = connection.cut.get() {
                 return Poll::Ready(End::Cut(reason));
@@ -352,14 +344,4 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
     let parts = http.into_parts();
     // Boxed: an idle connection does not carry the room that its end needs.
     Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
-}
-
-fn register(connection: &Connection, cx: &Context<'_>) {
-    let mut waker = connection.waker.borrow_mut();
-    if !waker
-        .as_ref()
-        .is_some_and(|waker| waker.will_wake(cx.waker()))
-    {
-        *waker = Some(cx.waker().clone());
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use sprat_scheduler::{Size, Time};
 use crate::catalogue::offline;
 use crate::headers::Head;
 use crate::routing;
+use crate::tls::PeerNames;
 use crate::upstream::{affinity_hash, station_config};
 
 /// A request to explain.
@@ -35,6 +37,9 @@ pub(crate) struct Request {
     /// The code point that the client's packets are marked with, 0 to 63.
     #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(0..64))]
     dscp: Option<u8>,
+    /// A file with the certificate that the client has shown, in PEM.
+    #[arg(long, value_name = "FILE")]
+    client_certificate: Option<PathBuf>,
     /// The response's size, as if it had been seen before, such as 20KB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
@@ -96,9 +101,12 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let headers: HeaderMap = request.headers.iter().cloned().collect();
     let classifier = Classifier::new(&config.classes);
     let fields = Head(&headers);
+    let file = request.client_certificate.as_deref();
+    let shown = file.map(PeerNames::of_file).transpose()?;
     let asked = Asked {
         client: Some(request.client),
         dscp: request.dscp,
+        certificate: shown.as_ref().map(PeerNames::as_certificate),
         host,
         path: uri.path(),
         method: method.as_str(),

@@ -21,7 +21,7 @@ use sprat_scheduler::station::Arrival;
 use self::check::{check, content_length, requested_host};
 use self::exchange::Exchange;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
-use crate::connection::Connection;
+use crate::connection::{Connection, Stream};
 use crate::error::Reason;
 use crate::headers::{self, Client, Head};
 use crate::record::Record;
@@ -34,20 +34,17 @@ use crate::upstream::{Upstream, affinity_hash};
 const LOOK_UP_BOUND: Duration = Duration::from_secs(60);
 
 /// Answers a request.
-pub(crate) async fn handle(
-    connection: Rc<Connection>,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let slips = connection.begin_request();
+pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
+    let slips = stream.begin_request();
     let (mut parts, body) = request.into_parts();
-    let mut record = Record::open(&connection, &parts.method, &parts.uri, &parts.headers);
+    let mut record = Record::open(&stream, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&Head(&parts.headers));
-    let uplink = &connection.worker.uplink;
-    let checked = check(&connection, &parts, slips);
-    let plan = checked.and_then(|()| Plan::make(&connection, &mut parts, &mut record));
+    let uplink = &stream.connection.worker.uplink;
+    let checked = check(&stream.connection, &parts, slips);
+    let plan = checked.and_then(|()| Plan::make(&stream, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
-        Err(reason) => return uplink.refuse(&connection, reason, json, record).await,
+        Err(reason) => return uplink.refuse(&stream, reason, json, record).await,
     };
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);
@@ -58,14 +55,12 @@ pub(crate) async fn handle(
                 lease.resize(known);
             }
             let bounds = exchange.plan.bounds(&record);
-            connection.begin_response(Some(bounds));
-            uplink
-                .respond(&connection, response, known, json, record)
-                .await
+            stream.begin_response(Some(bounds));
+            uplink.respond(&stream, response, known, json, record).await
         }
         Err(reason) => {
             record.lease = None;
-            uplink.refuse(&connection, reason, json, record).await
+            uplink.refuse(&stream, reason, json, record).await
         }
     }
 }
@@ -74,6 +69,7 @@ pub(crate) async fn handle(
 struct Plan<'a> {
     /// Index of its priority class.
     class: usize,
+    stream: &'a Stream,
     connection: &'a Connection,
     route: &'a Route,
     upstream: &'a Rc<Upstream>,
@@ -89,11 +85,8 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Routes the request, and makes its head that of the upstream request.
-    fn make(
-        connection: &'a Connection,
-        parts: &mut Parts,
-        record: &mut Record,
-    ) -> Result<Self, Reason> {
+    fn make(stream: &'a Stream, parts: &mut Parts, record: &mut Record) -> Result<Self, Reason> {
+        let connection = &*stream.connection;
         let worker = &connection.worker;
         let asked = requested_host(parts)?;
         let host = match &asked {
@@ -134,6 +127,7 @@ impl<'a> Plan<'a> {
         let plan = Self {
             class: record.class,
             hash,
+            stream,
             connection,
             route,
             upstream,
@@ -181,7 +175,7 @@ impl<'a> Plan<'a> {
     async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
         // What is waited for has timers of its own.
         let patience = Instant::now() + LOOK_UP_BOUND;
-        self.connection.wake_at.set(patience);
+        self.stream.wake_at(patience);
         let found = looking.await;
         record.layer = found.map(|found| found.layer);
         found.map_or(Size::Unknown, |found| found.size)
@@ -278,6 +272,7 @@ fn classify(connection: &Connection, parts: &Parts, host: &str, record: &mut Rec
     let asked = Asked {
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,
+        certificate: connection.certificate(),
         host,
         path: parts.uri.path(),
         method: parts.method.as_str(),
@@ -313,6 +308,7 @@ fn plan_head(
         text: connection.peer_text(),
         host: asked.as_ref(),
         version: parts.version,
+        secure: connection.secured().is_some(),
     };
     let forwarder = &connection.listener.forwarder;
     forwarder.add(&mut parts.headers, &client);

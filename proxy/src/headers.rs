@@ -117,6 +117,17 @@ pub(crate) struct Client<'a> {
     pub(crate) host: Option<&'a HeaderValue>,
     /// The version of HTTP it speaks.
     pub(crate) version: Version,
+    /// Whether it speaks TLS.
+    pub(crate) secure: bool,
+}
+
+impl Client<'_> {
+    fn scheme(&self) -> &'static str {
+        match self.secure {
+            true => "https",
+            false => "http",
+        }
+    }
 }
 
 /// Tells backends about clients.
@@ -165,7 +176,7 @@ impl Forwarder {
             append(headers, X_FORWARDED_FOR, client.text);
             headers
                 .entry(X_FORWARDED_PROTO)
-                .or_insert(HeaderValue::from_static("http"));
+                .or_insert(HeaderValue::from_static(client.scheme()));
             if let Some(host) = client.host {
                 headers
                     .entry(X_FORWARDED_HOST)
@@ -200,7 +211,8 @@ fn forwarded_element(client: &Client<'_>) -> Option<HeaderValue> {
             false => write!(element, ";host=\"{host}\""),
         };
     }
-    element.push_str(";proto=http");
+    element.push_str(";proto=");
+    element.push_str(client.scheme());
     HeaderValue::try_from(element).ok()
 }
 
@@ -290,6 +302,7 @@ mod tests {
             text: &HeaderValue::from_str(ip).unwrap(),
             host: Some(&HeaderValue::from_str(host).unwrap()),
             version: Version::HTTP_11,
+            secure: host.starts_with("secure"),
         };
         Forwarder::new(forwarding).unwrap().add(headers, &client);
     }
@@ -341,6 +354,20 @@ mod tests {
                 "x-forwarded-host: a.example",
                 "x-forwarded-proto: https",
             ]
+        );
+    }
+
+    #[test]
+    fn tls_is_told_of() {
+        let mut headers = HeaderMap::new();
+        let forwarding = forwarding("192.0.2.1");
+        forward(&mut headers, &forwarding, "192.0.2.2", "secure.example");
+        let told = text(&headers);
+        let element = "forwarded: for=192.0.2.2;host=secure.example;proto=https";
+        assert!(told.contains(&element.to_owned()), "{told:?}");
+        assert!(
+            told.contains(&"x-forwarded-proto: https".to_owned()),
+            "{told:?}"
         );
     }
 

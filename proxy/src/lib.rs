@@ -9,6 +9,7 @@
 
 mod access_log;
 mod admin;
+mod background;
 mod catalogue;
 pub mod cli;
 mod connection;
@@ -22,8 +23,10 @@ mod metrics;
 mod record;
 mod routing;
 pub mod server;
+mod stamp;
 mod stats;
 mod sys;
+mod tls;
 mod uplink;
 mod upload;
 mod upstream;

@@ -22,6 +22,7 @@ use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
     SLOWDOWN_BOUNDS, WorkerStats,
 };
+use crate::tls::{ListenerTls, TlsView};
 use crate::uplink::{SharedUplink, UplinkView};
 use crate::upstream::{Breaker, Shared, SharedCluster, SharedStation};
 
@@ -43,6 +44,7 @@ impl Metrics {
         shared: &[SharedCluster],
         catalogue: &Arc<Catalogue>,
         uplink: &SharedUplink,
+        tls: Vec<Arc<ListenerTls>>,
     ) -> Self {
         let clusters = config.clusters.iter().zip(shared).map(|(cluster, shared)| {
             let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
@@ -61,6 +63,9 @@ impl Metrics {
         let mut registry = Registry::with_prefix("sprat");
         let catalogue = Arc::new(CatalogueView::new(catalogue, &workers));
         let clusters: Arc<[ClusterView]> = clusters.collect();
+        if !tls.is_empty() {
+            registry.register_collector(Box::new(TlsView::new(&workers, tls)));
+        }
         registry.register_collector(Box::new(View {
             clusters: Arc::clone(&clusters),
             classes: names.clone(),

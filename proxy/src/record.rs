@@ -11,7 +11,7 @@ use sprat_scheduler::{Size, WireCost};
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
-use crate::connection::Connection;
+use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
 use crate::upload::Upload;
 use crate::upstream::Lease;
@@ -19,7 +19,7 @@ use crate::upstream::Lease;
 /// A request on its way. It counts as open while this lives; dropped before
 /// [`Record::complete`], it counts as aborted.
 pub(crate) struct Record {
-    connection: Rc<Connection>,
+    stream: Stream,
     started: Instant,
     request: Option<Box<RequestLine>>,
     /// The status sent to the client; none while there is no head.
@@ -68,12 +68,12 @@ impl Record {
     /// A request whose head has just been read. Boxed, for it is handed on
     /// many times.
     pub(crate) fn open(
-        connection: &Rc<Connection>,
+        stream: &Stream,
         method: &Method,
         target: &Uri,
         headers: &HeaderMap,
     ) -> Box<Self> {
-        let logged = connection.worker.log.is_some();
+        let logged = stream.connection.worker.log.is_some();
         let request = logged.then(|| {
             Box::new(RequestLine {
                 method: method.clone(),
@@ -81,18 +81,19 @@ impl Record {
                 host: headers.get(HOST).cloned(),
             })
         });
-        Self::new(connection, request)
+        Self::new(stream, request)
     }
 
     /// A request whose head could not be read.
-    pub(crate) fn unreadable(connection: &Rc<Connection>) -> Box<Self> {
-        Self::new(connection, None)
+    pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
+        Self::new(stream, None)
     }
 
-    fn new(connection: &Rc<Connection>, request: Option<Box<RequestLine>>) -> Box<Self> {
-        connection.worker.stats.open_requests.increment();
+    fn new(stream: &Stream, request: Option<Box<RequestLine>>) -> Box<Self> {
+        let worker = &stream.connection.worker;
+        worker.stats.open_requests.increment();
         Box::new(Self {
-            connection: Rc::clone(connection),
+            stream: stream.clone(),
             started: Instant::now(),
             request,
             status: None,
@@ -102,7 +103,7 @@ impl Record {
             wait: Duration::ZERO,
             queue_wait: Duration::ZERO,
             advice: None,
-            class: connection.worker.classifier.default_class(),
+            class: worker.classifier.default_class(),
             later: None,
             cluster: None,
             endpoint: None,
@@ -135,7 +136,7 @@ impl Record {
     /// The response's body has so many bytes: how right was the catalogue?
     pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
         if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
-            let worker = &self.connection.worker;
+            let worker = &self.stream.connection.worker;
             worker.stats.catalogue.compare(layer, said, bytes);
             if layer == Layer::HeadProbe && said != bytes {
                 worker.catalogue.probe_lied(lesson);
@@ -164,7 +165,7 @@ impl Record {
             upload.end();
         }
         let duration = self.started.elapsed();
-        let worker = &self.connection.worker;
+        let worker = &self.stream.connection.worker;
         let stats = &worker.stats;
         stats.open_requests.decrement();
         stats.response_bytes.add(self.bytes);
@@ -202,7 +203,7 @@ impl Record {
     }
 
     fn log(&mut self, duration: Duration, slowdown: Option<f64>, aborted: bool) {
-        let worker = &self.connection.worker;
+        let worker = &self.stream.connection.worker;
         let Some(log) = &worker.log else { return };
         let (method, target, host) = match self.request.take() {
             Some(line) => (Some(line.method), Some(line.target), line.host),
@@ -211,7 +212,7 @@ impl Record {
         let line = Line {
             ended: std::time::SystemTime::now(),
             duration,
-            client: self.connection.peer,
+            client: self.stream.connection.peer,
             method,
             target,
             host,
@@ -238,7 +239,7 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         if !self.done {
-            let why = self.connection.cut_reason().unwrap_or(Reason::ClientClosed);
+            let why = self.stream.cut_reason().unwrap_or(Reason::ClientClosed);
             self.fail(why);
             self.finish(true);
         }

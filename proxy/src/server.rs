@@ -19,10 +19,12 @@ use tokio::sync::{Notify, watch};
 
 use crate::access_log;
 use crate::admin;
-use crate::catalogue::{Background, Catalogue};
+use crate::background::Background;
+use crate::catalogue::Catalogue;
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
+use crate::tls::{self, ListenerTls};
 use crate::uplink::kernel::KernelLink;
 use crate::uplink::{AutoRate, PacedLink, SharedUplink, Uplink};
 use crate::upstream::{Keeper, SharedCluster, Upstream};
@@ -124,12 +126,14 @@ impl Server {
             &parts.shared,
             &parts.catalogue,
             &parts.uplink,
+            parts.tls.iter().flatten().cloned().collect(),
         ));
         let keeper = Keeper::default();
         for (cluster, shared) in config.clusters.iter().zip(&parts.shared) {
             keeper.keep(cluster, shared)?;
         }
-        let background = parts.catalogue.start(&config.catalogue)?;
+        let mut background = parts.catalogue.start(&config.catalogue)?;
+        background.extend(tls::watch(&parts.tls)?);
         drop(parts);
         let admin = admin_socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
@@ -275,6 +279,8 @@ struct Parts {
     shared: Vec<SharedCluster>,
     /// For each listener, its open connections.
     open: Vec<Arc<AtomicUsize>>,
+    /// For each listener.
+    tls: Vec<Option<Arc<ListenerTls>>>,
     catalogue: Arc<Catalogue>,
     classifier: Arc<Classifier>,
     /// How many.
@@ -303,6 +309,11 @@ impl Parts {
                 .map(shared)
                 .collect::<Result<_, _>>()?,
             open: config.listeners.iter().map(|_| Arc::default()).collect(),
+            tls: config
+                .listeners
+                .iter()
+                .map(ListenerTls::of)
+                .collect::<Result<_, _>>()?,
             catalogue: Arc::new(catalogue),
             classifier: Arc::new(classifier),
             classes: classes.len(),
@@ -330,8 +341,9 @@ impl Parts {
             .build_local(LocalOptions::default())
             .context("cannot start an event loop")?;
         let mut listeners = Vec::new();
-        for ((listener, open), socket) in config.listeners.iter().zip(&self.open).zip(sockets) {
-            let state = ListenerState::new(listener, Arc::clone(open))?;
+        let shared = self.tls.iter().zip(&self.open);
+        for ((listener, (tls, open)), socket) in config.listeners.iter().zip(shared).zip(sockets) {
+            let state = ListenerState::new(listener, tls.clone(), Arc::clone(open))?;
             listeners.push((Rc::new(state), socket));
         }
         runtime.block_on(async {

@@ -26,6 +26,7 @@ use crate::error::Reason;
 use crate::headers::Forwarder;
 use crate::routing::Route;
 use crate::stats::WorkerStats;
+use crate::tls::ListenerTls;
 use crate::uplink::Uplink;
 use crate::upstream::Upstream;
 
@@ -58,6 +59,8 @@ pub(crate) struct ListenerState {
     pub(crate) config: Listener,
     /// Tells backends about its clients.
     pub(crate) forwarder: Forwarder,
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ListenerTls>>,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
     /// Connections open over all workers.
@@ -70,7 +73,11 @@ impl ListenerState {
     /// # Errors
     ///
     /// A pseudonym for `Via` that no header field can hold.
-    pub(crate) fn new(config: &Listener, open: Arc<AtomicUsize>) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        config: &Listener,
+        tls: Option<Arc<ListenerTls>>,
+        open: Arc<AtomicUsize>,
+    ) -> anyhow::Result<Self> {
         let mut http = http1::Builder::new();
         // The connection has a timer of its own.
         http.header_read_timeout(None);
@@ -81,6 +88,7 @@ impl ListenerState {
         Ok(Self {
             forwarder: Forwarder::new(&config.forwarding)?,
             config: config.clone(),
+            tls,
             http,
             open,
         })

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::binary::{Running, sprat};
+use common::tls::Authority;
 use common::*;
 
 fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf {
@@ -206,4 +207,63 @@ fn explain_has_json() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("write METHOD URL"), "{said}");
+}
+
+#[test]
+fn check_names_what_is_wrong_with_a_certificate() {
+    let authority = Authority::new();
+    let good = authority.issue("good", &["a.example"]);
+    let other = authority.issue("other", &["b.example"]);
+    let old = authority.issue_with("old", &["a.example"], |parameters| {
+        parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    });
+    let directory = authority.directory();
+    let file = |name: &str, text: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let empty = file("empty.pem", "nothing\n");
+    let locked =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let locked = file("locked.key", locked);
+    let missing = directory.join("missing.pem");
+    let check = |chain: &Path, key: &Path| {
+        let text = format!(
+            "version: 1\nlisteners:\n- address: 127.0.0.1:0\n  tls:\n    certificates:\n    \
+             - certificate_chain: {}\n      private_key: {}\n\
+             clusters: {{farm: {{endpoints: [a:1]}}}}\nroutes: [{{cluster: farm}}]\n",
+            chain.display(),
+            key.display()
+        );
+        let configuration = file("sprat.yaml", &text);
+        let output = sprat(&["check", configuration.to_str().unwrap()])
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), told)
+    };
+    for (chain, key, said, line) in [
+        (&missing, &good.key, "No such file", 6),
+        (&empty, &good.key, "there is no certificate in PEM in it", 6),
+        (&good.key, &good.chain, "are the two files swapped?", 6),
+        (&good.chain, &other.key, "the key is not that of", 7),
+        (&good.chain, &locked, "the key has a pass phrase", 7),
+        (
+            &good.chain,
+            &empty,
+            "there is no private key in PEM in it",
+            7,
+        ),
+    ] {
+        let (fine, told) = check(chain, key);
+        assert!(!fine && told.contains(said), "{told}");
+        assert!(told.contains(&format!("sprat.yaml:{line}:")), "{told}");
+    }
+    assert_eq!(check(&good.chain, &good.key), (true, String::new()));
+    let (fine, told) = check(&old.chain, &old.key);
+    assert!(
+        fine && told.contains("the certificate has expired"),
+        "{told}"
+    );
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::binary::sprat;
+use common::tls::Authority;
 use common::*;
 use sprat_config::resolved::{Config, EndpointAddress, HostPattern, PathPattern, Route};
 
@@ -21,6 +22,13 @@ fn examples() -> Vec<PathBuf> {
                 .is_some_and(|extension| extension == "yaml")
         })
         .collect()
+}
+
+/// The files that examples with TLS name, below `TLS_DIR`.
+fn certificates() -> Authority {
+    let authority = Authority::new();
+    authority.issue("site", &["www.example.org"]);
+    authority
 }
 
 /// The configuration with this test's own ports in place of the example's.
@@ -71,8 +79,11 @@ fn request_for(route: &Route) -> String {
 #[test]
 fn check_accepts_every_example() {
     assert!(!examples().is_empty());
+    let certificates = certificates();
     for path in examples() {
-        let output = sprat(&["check", path.to_str().unwrap()]).output().unwrap();
+        let mut check = sprat(&["check", path.to_str().unwrap()]);
+        check.env("TLS_DIR", certificates.directory());
+        let output = check.output().unwrap();
         assert!(output.status.success(), "{path:?}: {output:?}");
     }
 }
@@ -80,8 +91,11 @@ fn check_accepts_every_example() {
 #[test]
 fn every_route_of_every_example_serves() {
     let origin = Origin::http(|request| ok(&request.start));
+    let certificates = certificates();
+    let directory = certificates.directory().display().to_string();
+    let env = |name: &str| (name == "TLS_DIR").then(|| directory.clone());
     for path in examples() {
-        let loaded = sprat_config::load(&path, &sprat_config::process_env).unwrap();
+        let loaded = sprat_config::load(&path, &env).unwrap();
         let config = on_own_ports(loaded.config, &origin);
         let proxy = Proxy::logging(config.clone());
         let mut client = proxy.connect();

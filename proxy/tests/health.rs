@@ -428,7 +428,7 @@ fn a_cluster_takes_no_more_requests_than_it_may() {
     assert!(answer.field("retry-after").is_some());
     let breaker = ["sprat_circuit_breaker_open", "max_requests"];
     assert_eq!(proxy.metric(&breaker), 1.0);
-    assert_eq!(proxy.metric(&["failed_requests", "max_requests"]), 1.0);
+    proxy.wait_metric(&["failed_requests", "max_requests"], 1.0);
     slow.is(Mood::Good);
     assert_eq!(first.message().status(), 200);
     proxy.wait_metric(&breaker, 0.0);
@@ -453,7 +453,7 @@ fn a_cluster_opens_no_more_connections_than_it_may() {
     // One that is in use does not.
     a.is(Mood::Stalls);
     client.send(get("/"));
-    proxy.wait_metric(&["sprat_upstream_outstanding"], 1.0);
+    wait_for("the request to arrive", || a.requests() == 3);
     let answer = proxy.connect().ask(get("/"));
     assert_eq!(answer.status(), 503);
     assert!(

@@ -14,7 +14,13 @@ pub struct WireCost {
     /// Bytes that a connection costs beside its data, in the sender's
     /// direction: SYN-ACK, ACKs and FIN.
     pub connection_overhead: u32,
+    /// Bytes that TLS adds to each record; 0 without TLS. What is granted at
+    /// once is written as one record, or as several full ones.
+    pub record_overhead: u32,
 }
+
+/// Payload bytes of a TLS record at most (RFC 8446 5.1).
+const RECORD_MAX: u64 = 1 << 14;
 
 impl WireCost {
     /// TCP with timestamps over IPv4 over Ethernet with an MTU of 1500: 14 +
@@ -26,12 +32,37 @@ impl WireCost {
         mss: 1448,
         segment_overhead: 66,
         connection_overhead: 330,
+        record_overhead: 0,
     };
 
     /// Bytes on the wire for `payload` bytes written at once.
     pub fn bytes(&self, payload: u64) -> u64 {
-        let segments = payload.div_ceil(u64::from(self.mss.max(1)));
-        payload.saturating_add(segments.saturating_mul(u64::from(self.segment_overhead)))
+        self.segment_bytes(self.stream_bytes(payload))
+    }
+
+    /// Bytes that TCP is given for `payload` bytes written at once.
+    pub fn stream_bytes(&self, payload: u64) -> u64 {
+        match u64::from(self.record_overhead) {
+            0 => payload,
+            each => payload.saturating_add(payload.div_ceil(RECORD_MAX).saturating_mul(each)),
+        }
+    }
+
+    /// Bytes on the wire for `stream` bytes that TCP is given at once.
+    pub fn segment_bytes(&self, stream: u64) -> u64 {
+        let segments = stream.div_ceil(u64::from(self.mss.max(1)));
+        stream.saturating_add(segments.saturating_mul(u64::from(self.segment_overhead)))
+    }
+
+    /// The most payload that fits into `segments` segments, at least 1.
+    pub fn payload_in(&self, segments: u64) -> u64 {
+        let stream = u64::from(self.mss.max(1)).saturating_mul(segments);
+        let each = u64::from(self.record_overhead);
+        if each == 0 {
+            return stream;
+        }
+        let (full, rest) = (stream / (RECORD_MAX + each), stream % (RECORD_MAX + each));
+        (full * RECORD_MAX + rest.saturating_sub(each)).max(1)
     }
 }
 
@@ -46,5 +77,30 @@ mod tests {
         assert_eq!(cost.bytes(1), 67);
         assert_eq!(cost.bytes(1448), 1514);
         assert_eq!(cost.bytes(1449), 1449 + 2 * 66);
+        assert_eq!((cost.payload_in(1), cost.payload_in(3)), (1448, 3 * 1448));
+    }
+
+    #[test]
+    fn counts_records() {
+        let cost = WireCost {
+            record_overhead: 22,
+            ..WireCost::ETHERNET_IPV4
+        };
+        assert_eq!(cost.bytes(0), 0);
+        assert_eq!(cost.bytes(1), 1 + 22 + 66);
+        // A segment holds 22 bytes less; one more byte takes a second one.
+        assert_eq!(cost.payload_in(1), 1426);
+        assert_eq!(cost.bytes(1426), 1514);
+        assert_eq!(cost.bytes(1427), 1427 + 22 + 2 * 66);
+        assert_eq!(cost.stream_bytes(16_384), 16_406);
+        assert_eq!(cost.stream_bytes(16_385), 16_385 + 44);
+        for segments in 1..100 {
+            let payload = cost.payload_in(segments);
+            let whole = segments * (1448 + 66);
+            assert!(cost.bytes(payload) <= whole, "{segments}");
+            assert!(cost.bytes(payload + 1) > whole, "{segments}");
+        }
+        let absurd = WireCost { mss: 10, ..cost };
+        assert_eq!(absurd.payload_in(1), 1);
     }
 }

@@ -70,6 +70,9 @@ record! {
         optional clients: List<Cidr, 1>,
         /// The connection was marked with one of these code points (RFC 2474).
         optional dscp: List<Dscp, 1>,
+        /// The client has shown a certificate that its listener believes, with
+        /// these names; `{}` is any.
+        optional client_certificate: CertificateMatch,
         /// Any of these hosts, without port; `*.example.org` is every name
         /// below `example.org`.
         optional hosts: List<Host, 1>,
@@ -93,6 +96,17 @@ record! {
         optional response_types: List<MediaType, 1>,
         /// Any of these urgencies (RFC 9218), 3 if the client says nothing.
         optional urgency: List<Count<0, 7>, 1>,
+    }
+
+    /// Names in a client's certificate; every key that is given must hold.
+    closed struct CertificateMatch {
+        /// It is for one of these hosts; `*.example.org` is every name below
+        /// `example.org`.
+        optional dns: List<Host, 1>,
+        /// One of its URIs, such as a SPIFFE ID, is one of these.
+        optional uris: List<ValuePattern, 1>,
+        /// The common name of its subject is one of these.
+        optional common_names: List<ValuePattern, 1>,
     }
 
     /// A header field or a cookie.

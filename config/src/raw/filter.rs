@@ -12,7 +12,7 @@ use super::{
 use crate::addresses::Host;
 use crate::containers::{List, Named, Or};
 use crate::decode::{Context, Decode, Field, Of};
-use crate::names::{EnvoyCluster, FieldName, Target};
+use crate::names::{EnvoyCluster, FieldName, MetadataKey, Target};
 use crate::record::record;
 use crate::scalars::{BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Time, Unlimited};
 use crate::tree::{Kind, Node};
@@ -89,6 +89,9 @@ record! {
         /// The request header field that names the pool; the route's
         /// `cluster_header` follows it.
         default("x-sprat-cluster") header: FieldName,
+        /// The key below which the dynamic metadata of `envoy.lb` names the
+        /// pool too, for subsets of one cluster; the dynamic module's alone.
+        optional metadata_key: MetadataKey,
         /// How a pool is chosen for a request.
         default("least_request") dispatch: Dispatch,
         /// Requests in service at each pool; more wait, in the wait queue's

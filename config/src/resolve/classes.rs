@@ -159,6 +159,14 @@ fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<Cla
     Some(ClassMatch {
         clients: listed_in!(raw.clients, |cidr| Some(cidr.0)),
         dscp: listed_in!(raw.dscp, |dscp| Some(dscp.0)),
+        certificate: match raw.client_certificate.optional()? {
+            None => None,
+            Some(own) => Some(CertificateMatch {
+                dns: listed_in!(own.dns, |host| Some(host.0.clone())),
+                uris: listed_in!(own.uris, |uri| Some(uri.0.clone())),
+                common_names: listed_in!(own.common_names, |name| Some(name.0.clone())),
+            }),
+        },
         hosts: listed_in!(raw.hosts, |host| Some(host.0.clone())),
         path: match (raw.path.optional()?, raw.prefix.optional()?) {
             (Some(path), _) => PathPattern::Exact(path.0.clone()),

@@ -114,6 +114,7 @@ fn group(
         name: name.to_owned(),
         matches,
         header: raw.header.get()?.0.clone(),
+        metadata_key: raw.metadata_key.optional()?.map(|key| key.0.clone()),
         wait_queue,
         dispatch,
         hash_key,

@@ -125,6 +125,8 @@ pub struct ClassMatch {
     pub clients: Vec<Network>,
     /// One of these code points marks the connection.
     pub dscp: Vec<u8>,
+    /// The client has shown a certificate with these names.
+    pub certificate: Option<CertificateMatch>,
     /// Any of these hosts.
     pub hosts: Vec<HostPattern>,
     /// The path.
@@ -146,6 +148,18 @@ pub struct ClassMatch {
     pub urgency: Vec<u8>,
     /// The client says that it is prefetching.
     pub prefetch: bool,
+}
+
+/// Names that a client's certificate must have; a kind that is empty is not
+/// looked at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CertificateMatch {
+    /// One of these has a host in its subjectAltName.
+    pub dns: Vec<HostPattern>,
+    /// One of these has a URI in its subjectAltName.
+    pub uris: Vec<TextPattern>,
+    /// One of these has its subject's common name.
+    pub common_names: Vec<TextPattern>,
 }
 
 /// A header field or a cookie that a request must have.

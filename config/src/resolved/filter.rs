@@ -75,6 +75,8 @@ pub struct FilterCluster {
     pub pools: Vec<Pool>,
     /// The request header field that names the pool, in lower case.
     pub header: String,
+    /// The key in the metadata of `envoy.lb` that names the pool too.
+    pub metadata_key: Option<String>,
     /// How a pool is chosen.
     pub dispatch: Dispatch,
     /// What is hashed, if `dispatch` goes by affinity.

@@ -10,11 +10,14 @@ use serde_json::Value;
 use crate::tree::Tree;
 
 /// Where `unsafe` may stand: one small, documented module for each boundary.
-const UNSAFE_MODULES: [&str; 5] = [
+const UNSAFE_MODULES: [&str; 8] = [
     "proxy/src/sys.rs",
     "filters/envoy-module/src/abi.rs",
     "filters/envoy-module/src/abi/hooks.rs",
     "filters/envoy-module/src/abi/tests.rs",
+    "filters/envoy-wasm/src/abi.rs",
+    "filters/envoy-wasm/src/abi/exports.rs",
+    "filters/envoy-wasm/src/abi/fake.rs",
     // A test: nothing but an allocator can count allocations.
     "scheduler/tests/allocations.rs",
 ];

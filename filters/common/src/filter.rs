@@ -5,9 +5,8 @@ mod requests;
 mod responses;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::sync::Arc;
 
-use sprat_config::classify::Classifier;
 use sprat_config::fields::Fields;
 use sprat_config::resolved;
 use sprat_scheduler::Time;
@@ -17,25 +16,10 @@ use crate::groups::Group;
 use crate::host::{Host, StreamId};
 use crate::metrics::{Counter, Gauge};
 use crate::probing::Probing;
+use crate::reader::Reader;
 use crate::release::Release;
 use crate::sizes::{Sizes, Source, written_down};
 use crate::stream::Stream;
-
-/// The head of a request.
-pub struct RequestHead<'a> {
-    /// The client's address, if it has one and [`Filter::wants_client`].
-    pub client: Option<IpAddr>,
-    /// Its method.
-    pub method: &'a str,
-    /// Host, and port if there is one.
-    pub authority: &'a str,
-    /// Path and query.
-    pub target: &'a str,
-    /// Its fields.
-    pub fields: &'a dyn Fields,
-    /// A number drawn for it.
-    pub random: u64,
-}
 
 /// The head of a response.
 pub struct ResponseHead<'a> {
@@ -61,11 +45,13 @@ pub enum Step {
 /// See the module.
 #[derive(Debug)]
 pub struct Filter {
-    classifier: Classifier,
-    wants_client: bool,
+    reader: Arc<Reader>,
     groups: Vec<Group>,
     sizes: Option<Sizes>,
     wants_sizes: bool,
+    /// The host orders and paces responses by itself.
+    host_paces: bool,
+    wants_backlog: bool,
     probing: Probing,
     release: Option<Release>,
     response_header: Option<String>,
@@ -83,27 +69,42 @@ impl Filter {
         worker: u64,
         host: &mut dyn Host,
     ) -> Self {
+        let release = Release::new(&config.uplink, &config.classes.list, worker);
+        let sizes = |own: &_| Sizes::of_worker(own, seed, host);
+        Self::build(config, release, false, sizes)
+    }
+
+    /// The one filter of all workers, for a host that orders and paces
+    /// responses by itself: no head is held, and sizes are shared with nobody.
+    /// Those of one `secret` know sizes by the same keys.
+    pub fn of_all_workers(config: &resolved::Filter, secret: (u64, u64)) -> Self {
+        let host_paces = config.uplink.rate_bits_per_s.is_some();
+        let sizes = |own: &_| Sizes::of_all(own, secret);
+        Self::build(config, None, host_paces, sizes)
+    }
+
+    fn build(
+        config: &resolved::Filter,
+        release: Option<Release>,
+        host_paces: bool,
+        sizes: impl FnOnce(&resolved::FilterCatalogue) -> Sizes,
+    ) -> Self {
         let classes = &config.classes.list;
         let group = |own| Group::new(own, classes, &config.admission);
         let groups: Vec<Group> = config.clusters.iter().map(group).collect();
-        let by_client = |group: &Group| {
-            let by_client = group.config.hash_key == resolved::HashKey::Client;
-            by_client && group.config.dispatch.has_affinity()
-        };
-        let mut rules = config.classes.rules.iter();
-        let release = Release::new(&config.uplink, classes, worker);
-        let wanted = groups.iter().any(|group| group.wants_size)
-            || release.is_some()
-            || config.response_header.is_some();
+        let wants_sizes = config.response_header.is_some() || host_paces;
+        let wanted = wants_sizes || release.is_some() || groups.iter().any(|own| own.wants_size);
         let catalogue = config.catalogue.as_ref().filter(|_| wanted);
+        let sizes = catalogue.map(sizes);
+        let keys = sizes.as_ref().map(|own| Arc::clone(own.keys()));
         let probes = config.clusters.iter().map(|own| own.head_probe.as_ref());
         Self {
-            classifier: Classifier::new(&config.classes),
-            wants_client: rules.any(|rule| !rule.matches.clients.is_empty())
-                || groups.iter().any(by_client),
-            wants_sizes: config.response_header.is_some(),
-            sizes: catalogue.map(|own| Sizes::new(own, seed, host)),
+            reader: Arc::new(Reader::new(config, keys)),
+            wants_sizes,
+            wants_backlog: config.admission.channel.is_some(),
+            sizes,
             probing: Probing::new(probes),
+            host_paces,
             release,
             response_header: config.response_header.clone(),
             groups,
@@ -113,14 +114,28 @@ impl Filter {
         }
     }
 
+    /// Knows from now on what another one has learnt, which goes by the same
+    /// secret.
+    pub fn learn_from(&mut self, now: Time, other: &mut Self) {
+        if let (Some(own), Some(other)) = (&mut self.sizes, &mut other.sizes) {
+            own.learn_from(other, seconds(now));
+        }
+    }
+
     /// Whether nothing is switched on: no stream need be told of.
     pub fn is_passive(&self) -> bool {
-        self.groups.is_empty() && self.release.is_none() && self.response_header.is_none()
+        let idle = self.groups.is_empty() && self.response_header.is_none();
+        idle && self.release.is_none() && !self.host_paces
+    }
+
+    /// What reads requests for [`Filter::request`].
+    pub fn reader(&self) -> &Arc<Reader> {
+        &self.reader
     }
 
     /// Whether anything goes by the client's address.
     pub fn wants_client(&self) -> bool {
-        self.wants_client
+        self.reader.wants_client()
     }
 
     /// A stream is over, whether complete or cut short.

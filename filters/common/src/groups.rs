@@ -1,12 +1,12 @@
 //! Groups of Envoy's clusters: who is served where, who waits, who is refused.
 //!
 //! The decisions are [`sprat_scheduler::station`]'s; here they find their
-//! streams. Each worker has stations of its own: `max_requests` counts the
-//! requests of one worker.
+//! streams. `max_requests` counts the requests of one filter: of one worker,
+//! or of all if they share it.
 
 use std::time::Duration;
 
-use sprat_config::resolved::{Admission, Class, FilterCluster, HashKey};
+use sprat_config::resolved::{Admission, Class, FilterCluster};
 use sprat_config::stations::{SizeUse, station_config};
 use sprat_scheduler::dispatch::{EndpointSpec, stable_hash};
 use sprat_scheduler::station::{Arrival, Event, Refusal, Station, Ticket, Verdict};
@@ -17,7 +17,6 @@ use crate::host::StreamId;
 /// A group and its station.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) config: FilterCluster,
     station: Station,
     /// By [`Ticket::index`]: who waits.
     holders: Vec<Option<StreamId>>,
@@ -58,19 +57,6 @@ impl Group {
             station: Station::new(station),
             holders: Vec::new(),
             wants_size: size_use.ever(),
-            config: config.clone(),
-        }
-    }
-
-    /// What affinity goes by, for a request.
-    pub(crate) fn hash(&self, client: Option<std::net::IpAddr>, host: &str, target: &str) -> u64 {
-        if !self.config.dispatch.has_affinity() {
-            return 0;
-        }
-        match (self.config.hash_key, client) {
-            (HashKey::Client, Some(client)) => stable_hash(&[client.to_string().as_bytes()]),
-            (HashKey::Client, None) => 0,
-            (HashKey::Url, _) => stable_hash(&[host.as_bytes(), target.as_bytes()]),
         }
     }
 

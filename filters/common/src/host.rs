@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sprat_scheduler::Time;
+
 use crate::answer::Answer;
 use crate::metrics::{Counter, Gauge};
 
@@ -20,6 +22,14 @@ pub trait Host {
 
     /// Sets a field of a request's head, which is held or at hand.
     fn set_request_field(&mut self, id: StreamId, name: &str, value: &str);
+
+    /// Takes all fields of a name off a request's head, which is at hand.
+    fn remove_request_field(&mut self, id: StreamId, name: &str);
+
+    /// Names a request's pool in the dynamic metadata of load balancing, under
+    /// a key. A host without such metadata refuses configurations that ask for
+    /// it.
+    fn set_pool_metadata(&mut self, id: StreamId, key: &str, pool: &str);
 
     /// Sets a field of a response's head, which is held or at hand.
     fn set_response_field(&mut self, id: StreamId, name: &str, value: &str);
@@ -40,6 +50,12 @@ pub trait Host {
     /// called when [`Filter::probed`](crate::Filter::probed) tells its answer.
     /// None if it cannot be sent.
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32>;
+
+    /// For how long what is on its way occupies the uplink that the host
+    /// itself paces, and the part of it that goes before a class or with it.
+    fn backlog(&mut self, _now: Time, _class: usize) -> (Duration, Duration) {
+        (Duration::ZERO, Duration::ZERO)
+    }
 
     /// Adds to a counter.
     fn count(&mut self, counter: Counter, by: u64);

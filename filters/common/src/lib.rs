@@ -13,13 +13,16 @@ mod answer;
 mod filter;
 mod groups;
 mod host;
+mod keys;
 pub mod metrics;
 mod probing;
+mod reader;
 mod release;
 mod sizes;
 mod stream;
 
 pub use answer::Answer;
-pub use filter::{Filter, RequestHead, ResponseHead, Step};
+pub use filter::{Filter, ResponseHead, Step};
 pub use host::{Host, StreamId};
+pub use reader::{Read, Reader, RequestHead};
 pub use sizes::Source;

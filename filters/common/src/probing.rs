@@ -14,8 +14,8 @@ use sprat_scheduler::catalogue::{
 };
 
 use crate::host::{Host, StreamId};
+use crate::keys::Asked;
 use crate::metrics::{Counter, Probe};
-use crate::sizes::Asked;
 
 /// Fields that Envoy sets by itself on what a filter sends, or that belong to
 /// the client's connection.

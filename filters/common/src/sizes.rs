@@ -6,14 +6,15 @@
 //! neither clients nor time can make them grow. A worker looks there for what
 //! it does not know itself, and writes what is new to it.
 
-use sprat_config::fields::{Fields, variant_values, varies_by};
-use sprat_config::resolved::{FilterCatalogue, HostPattern};
+use std::sync::Arc;
+
+use sprat_config::fields::{Fields, varies_by};
+use sprat_config::resolved::FilterCatalogue;
 use sprat_scheduler::Size;
-use sprat_scheduler::catalogue::{
-    Estimator, Groups, Key, KeyHasher, Known, Packed, Resource, Table, WIDEST_SPLIT,
-};
+use sprat_scheduler::catalogue::{Estimator, Groups, Known, Packed, Resource, Table, WIDEST_SPLIT};
 
 use crate::host::Host;
+use crate::keys::{Asked, Keys};
 use crate::metrics::Counter;
 
 /// Where a size comes from.
@@ -57,14 +58,6 @@ impl Source {
     }
 }
 
-/// What a request asks for, as far as sizes go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) resource: Resource,
-    groups: Groups,
-    group: usize,
-}
-
 /// How far a size is trusted that somebody else wrote down.
 const WRITTEN_DOWN: f32 = 0.9;
 
@@ -89,70 +82,55 @@ const SECRET: &str = "sprat.secret";
 /// Attempts at a write that other workers come before.
 const ATTEMPTS: usize = 3;
 
-/// The catalogue as one worker has it.
+/// The catalogue as one worker has it, or all of them together.
 #[derive(Debug)]
 pub(crate) struct Sizes {
-    vary: Vec<String>,
-    hasher: KeyHasher,
+    keys: Arc<Keys>,
     learnt: Table,
     ttl_s: u32,
+    /// None if there is nobody to share with.
     buckets: usize,
-    /// Ascending; by host and target, or by target alone.
-    manifest: Vec<(Key, u64)>,
-    /// Of hosts below a name.
-    below: Vec<(HostPattern, Key, u64)>,
     estimator: Option<Estimator>,
 }
 
 impl Sizes {
-    /// Of these parameters; `seed` is the secret of the keys if no worker has
-    /// set one.
-    pub(crate) fn new(config: &FilterCatalogue, seed: (u64, u64), host: &mut dyn Host) -> Self {
-        let hasher = KeyHasher::new(shared_secret(seed, host));
-        let ttl_s = u32::try_from(config.ttl.as_secs()).unwrap_or(u32::MAX);
-        let (mut manifest, mut below) = (Vec::new(), Vec::new());
-        for listed in &config.manifest {
-            match &listed.host {
-                None => manifest.push((hasher.url("", "", &listed.target), listed.bytes)),
-                Some(HostPattern::Exact(name)) => {
-                    manifest.push((hasher.url("", name, &listed.target), listed.bytes));
-                }
-                Some(suffix @ HostPattern::Suffix(_)) => {
-                    let key = hasher.url("", "", &listed.target);
-                    below.push((suffix.clone(), key, listed.bytes));
-                }
-            }
-        }
-        manifest.sort_by_key(|(key, _)| *key);
+    /// Of these parameters, for a worker that shares what it learns with
+    /// others; `seed` is the secret of the keys if no worker has set one.
+    pub(crate) fn of_worker(
+        config: &FilterCatalogue,
+        seed: (u64, u64),
+        host: &mut dyn Host,
+    ) -> Self {
         Self {
-            vary: config.vary.clone(),
-            hasher,
+            buckets: (config.max_bytes / BUCKET_BYTES).min(WIDEST_SPLIT),
+            ..Self::of_all(config, shared_secret(seed, host))
+        }
+    }
+
+    /// Of these parameters, for all workers together.
+    pub(crate) fn of_all(config: &FilterCatalogue, secret: (u64, u64)) -> Self {
+        let ttl_s = u32::try_from(config.ttl.as_secs()).unwrap_or(u32::MAX);
+        Self {
+            keys: Arc::new(Keys::new(config, secret)),
             learnt: Table::new(config.max_bytes, ttl_s.max(1)),
             ttl_s: ttl_s.max(1),
-            buckets: (config.max_bytes / BUCKET_BYTES).min(WIDEST_SPLIT),
-            manifest,
-            below,
+            buckets: 0,
             estimator: config.estimator.clone().map(Estimator::new),
         }
     }
 
-    /// What a request asks for; `target` is its path and query, and `group`
-    /// the number of what it is dispatched by.
-    pub(crate) fn asked(
-        &self,
-        group: usize,
-        host: &str,
-        target: &str,
-        request: &(impl Fields + ?Sized),
-    ) -> Asked {
-        let path = target.split('?').next().unwrap_or(target);
-        Asked {
-            resource: Resource {
-                url: self.hasher.url("", host, target),
-                values: variant_values(&self.hasher, &self.vary, request),
-            },
-            groups: Groups::new(group, path),
-            group,
+    /// Under which keys sizes are known.
+    pub(crate) fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
+    /// Knows from now on what another one has learnt under the same keys.
+    pub(crate) fn learn_from(&mut self, other: &mut Self, now_s: u32) {
+        if !self.keys.agree_with(&other.keys) {
+            return;
+        }
+        for (entry, again) in other.learnt.entries(now_s) {
+            self.learnt.restore(entry, again, now_s);
         }
     }
 
@@ -161,14 +139,14 @@ impl Sizes {
     pub(crate) fn look_up(
         &mut self,
         asked: &Asked,
-        (name, target): (&str, &str),
+        listed: Option<u64>,
         now_s: u32,
         host: &mut dyn Host,
     ) -> (Size, Source) {
         if let Some(known) = self.learnt.look_up(&asked.resource, now_s) {
             return (known.into(), Source::Learnt);
         }
-        if let Some(bytes) = self.listed(name, target) {
+        if let Some(bytes) = listed {
             return (written_down(bytes), Source::Manifest);
         }
         if let Some(known) = self.ask_others(&asked.resource, now_s, host) {
@@ -184,25 +162,6 @@ impl Sizes {
             Some(known) => (known.into(), Source::Estimator),
             None => (Size::Unknown, Source::Unknown),
         }
-    }
-
-    fn listed(&self, name: &str, target: &str) -> Option<u64> {
-        if self.manifest.is_empty() && self.below.is_empty() {
-            return None;
-        }
-        let path = target.split('?').next().unwrap_or(target);
-        let any = |text: &str| self.hasher.url("", "", text);
-        for text in [target, path] {
-            for key in [self.hasher.url("", name, text), any(text)] {
-                if let Ok(at) = self.manifest.binary_search_by_key(&key, |(own, _)| *own) {
-                    return Some(self.manifest[at].1);
-                }
-            }
-        }
-        let keys = [any(target), any(path)];
-        let mut below = self.below.iter();
-        let fits = below.find(|(host, key, _)| keys.contains(key) && host.matches(name));
-        fits.map(|(.., bytes)| *bytes)
     }
 
     /// What another worker has learnt; this one knows it from now on.
@@ -239,7 +198,7 @@ impl Sizes {
         now_s: u32,
         host: &mut dyn Host,
     ) {
-        let fields = varies_by(&self.vary, response);
+        let fields = varies_by(&self.keys.vary, response);
         self.observe(&self.kind(asked, response), bytes);
         self.note(asked, fields, bytes, now_s, host);
     }
@@ -250,7 +209,7 @@ impl Sizes {
             groups: self.kind(asked, response),
             ..*asked
         };
-        (kind, varies_by(&self.vary, response))
+        (kind, varies_by(&self.keys.vary, response))
     }
 
     /// Remembers a size by what its response's head had told.

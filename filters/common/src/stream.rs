@@ -5,7 +5,8 @@ use sprat_scheduler::station::Ticket;
 use sprat_scheduler::{Size, Time};
 
 use crate::answer::Form;
-use crate::sizes::{Asked, Source};
+use crate::keys::Asked;
+use crate::sizes::Source;
 
 /// A request and its response.
 #[derive(Debug)]

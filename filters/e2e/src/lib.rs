@@ -21,6 +21,7 @@ mod bootstrap;
 mod client;
 mod envoy;
 mod soaking;
+mod wasm;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub use bootstrap::Bootstrap;
 pub use client::{Client, Protocol, Response};
 pub use envoy::Envoy;
 pub use soaking::soak;
+pub use wasm::wasm_http_filter;
 
 /// For what must happen, but at no particular time.
 pub const PATIENCE: Duration = Duration::from_secs(30);

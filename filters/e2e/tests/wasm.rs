@@ -5,51 +5,13 @@
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::OnceLock;
 
-use serde_json::{Value, json};
-use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin};
-
-/// The filter, built once for the process by the script that users run.
-fn filter() -> &'static PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let directory = std::env::temp_dir().join(format!("sprat-e2e-{}", std::process::id()));
-        let out = directory.join("sprat-filter.wasm");
-        let built = Command::new(root.join("scripts/filter.sh"))
-            .arg(&out)
-            .output()
-            .unwrap();
-        let complaint = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "scripts/filter.sh: {complaint}");
-        out
-    })
-}
+use serde_json::Value;
+use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin, wasm_http_filter};
 
 /// The filter with a configuration, as Envoy is told of it.
 fn wasm(configuration: &str) -> Value {
-    json!({
-        "name": "sprat",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
-            "config": {
-                "name": "sprat",
-                "root_id": "sprat",
-                "configuration": {
-                    "@type": "type.googleapis.com/google.protobuf.StringValue",
-                    "value": configuration,
-                },
-                "vm_config": {
-                    "vm_id": "sprat",
-                    "runtime": "envoy.wasm.runtime.v8",
-                    "code": {"local": {"filename": filter()}},
-                },
-            },
-        },
-    })
+    wasm_http_filter(configuration).unwrap()
 }
 
 /// An Envoy with the filter before the farm.
@@ -59,16 +21,7 @@ fn bootstrap(configuration: &str) -> Bootstrap {
 
 /// The same with a route that follows the filter to these pools.
 fn pools(configuration: &str, pools: &[(&str, SocketAddr)]) -> Bootstrap {
-    let mut bootstrap = bootstrap(configuration);
-    bootstrap.routes = vec![json!({
-        "match": {"prefix": "/"},
-        "route": {"cluster_header": "x-sprat-cluster", "timeout": "0s"},
-    })];
-    let own = pools
-        .iter()
-        .map(|(name, at)| Bootstrap::cluster(name, &[*at]));
-    bootstrap.clusters.extend(own);
-    bootstrap
+    bootstrap(configuration).pools(pools)
 }
 
 async fn client(envoy: &Envoy, protocol: Protocol) -> Client {

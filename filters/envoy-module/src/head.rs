@@ -71,6 +71,7 @@ pub(crate) fn classify(classifier: &Classifier, host: &impl Host) -> (usize, Opt
     let asked = Asked {
         client: host.client(),
         dscp: None,
+        certificate: None,
         host: host_without_port(text(":authority")).unwrap_or_default(),
         path: target.split('?').next().unwrap_or(target),
         method: text(":method"),

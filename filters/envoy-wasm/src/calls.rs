@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use proxy_wasm::hostcalls;
-use proxy_wasm::types::{LogLevel, MapType, MetricType};
 use sprat_filter::metrics::{Counter, Gauge};
 use sprat_filter::{Answer, Host, StreamId};
+
+use crate::abi::{self, Half, Head, Level, Metric};
 
 /// What a worker's filter calls.
 #[derive(Debug, Default)]
@@ -19,6 +19,10 @@ pub(crate) struct Calls {
     pub(crate) current: u32,
     /// Streams that are let go, in order, once that is safe.
     pending: VecDeque<(StreamId, Go)>,
+    /// A queue that the host calls this worker for as soon as it has time, once
+    /// somebody writes to it: this worker or another. None if the host has no
+    /// queues; then a tick does it.
+    queue: Option<u32>,
 }
 
 /// How a held stream goes on.
@@ -30,18 +34,19 @@ enum Go {
 }
 
 impl Calls {
-    /// For these classes. A metric that the host refuses is not counted.
-    pub(crate) fn new(classes: Vec<String>) -> Self {
-        let define = |kind, name: &str| hostcalls::define_metric(kind, name).ok();
+    /// For these classes, of the worker of this number. A metric that the host
+    /// refuses is not counted.
+    pub(crate) fn new(classes: Vec<String>, worker: u64) -> Self {
         let counters = Counter::all(classes.len()).into_iter();
-        let counters = counters.map(|own| define(MetricType::Counter, &own.name(&classes)));
-        let gauges = Gauge::ALL.map(|own| define(MetricType::Gauge, own.name()));
+        let counters = counters.map(|own| abi::define_metric(Metric::Counter, &own.name(&classes)));
+        let gauges = Gauge::ALL.map(|own| abi::define_metric(Metric::Gauge, own.name()));
         Self {
             counters: counters.collect(),
             gauges: gauges.to_vec(),
             classes,
             current: 0,
             pending: VecDeque::new(),
+            queue: abi::register_queue(&format!("sprat.{worker}")),
         }
     }
 
@@ -56,8 +61,8 @@ impl Calls {
     pub(crate) fn let_go(&mut self) {
         while let Some((id, go)) = self.pending.pop_front() {
             self.about(id, || match go {
-                Go::Request => hostcalls::resume_http_request().ok(),
-                Go::Response => hostcalls::resume_http_response().ok(),
+                Go::Request => abi::continue_stream(Half::Request),
+                Go::Response => abi::continue_stream(Half::Response),
                 Go::Answered(answer) => send(&answer),
             });
         }
@@ -68,58 +73,67 @@ impl Calls {
         !self.pending.is_empty()
     }
 
+    /// Has the host call this worker back as soon as it has time; false if it
+    /// does not.
+    pub(crate) fn recall(&self) -> bool {
+        self.queue.is_some_and(abi::ring)
+    }
+
     /// Makes calls about a stream; false if it is gone.
     fn about<T>(&self, id: StreamId, call: impl FnOnce() -> T) -> Option<T> {
         let id = u32::try_from(id).ok()?;
         if id == self.current {
             return Some(call());
         }
-        hostcalls::set_effective_context(id).ok()?;
+        if !abi::set_effective_context(id) {
+            return None;
+        }
         let done = call();
         // The callback at hand is about its own stream again.
-        if hostcalls::set_effective_context(self.current).is_err() {
+        if !abi::set_effective_context(self.current) {
             warn("the host has lost the context of its callback");
         }
         Some(done)
     }
 }
 
-/// Answers the stream that is the context's.
-pub(crate) fn send(answer: &Answer) -> Option<()> {
+/// Answers the stream that is the context's; false if the host does not.
+pub(crate) fn send(answer: &Answer) -> bool {
     let fields = answer.fields.iter();
-    let fields = fields.map(|(name, value)| (*name, value.as_str()));
-    let body = Some(answer.body.as_bytes());
-    hostcalls::send_http_response(answer.status.into(), fields.collect(), body).ok()
+    let fields: Vec<_> = fields
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    abi::answer(answer.status, &fields, &answer.body)
 }
 
 /// Says what an operator should know.
 pub(crate) fn warn(message: &str) {
-    // A host that takes no log takes no complaint about it either.
-    hostcalls::log(LogLevel::Warn, message).unwrap_or(());
+    abi::log(Level::Warn, message);
 }
 
 impl Host for Calls {
     fn shared(&mut self, key: &str) -> (Option<Vec<u8>>, u32) {
-        match hostcalls::get_shared_data(key) {
-            Ok((value, version)) => (value, version.unwrap_or(0)),
-            Err(_) => (None, 0),
-        }
+        abi::shared(key)
     }
 
     fn set_shared(&mut self, key: &str, value: &[u8], version: u32) -> bool {
-        hostcalls::set_shared_data(key, Some(value), Some(version)).is_ok()
+        abi::set_shared(key, value, version)
     }
 
     fn set_request_field(&mut self, id: StreamId, name: &str, value: &str) {
-        self.about(id, || {
-            hostcalls::set_map_value(MapType::HttpRequestHeaders, name, Some(value)).ok()
-        });
+        self.about(id, || abi::set_field(Head::Request, name, value));
+    }
+
+    fn remove_request_field(&mut self, id: StreamId, name: &str) {
+        self.about(id, || abi::remove_field(Head::Request, name));
+    }
+
+    fn set_pool_metadata(&mut self, _: StreamId, _: &str, _: &str) {
+        // Such a configuration is refused.
     }
 
     fn set_response_field(&mut self, id: StreamId, name: &str, value: &str) {
-        self.about(id, || {
-            hostcalls::set_map_value(MapType::HttpResponseHeaders, name, Some(value)).ok()
-        });
+        self.about(id, || abi::set_field(Head::Response, name, value));
     }
 
     fn resume_request(&mut self, id: StreamId) {
@@ -136,31 +150,24 @@ impl Host for Calls {
     }
 
     fn request_fields(&mut self, id: StreamId) -> Vec<(String, String)> {
-        let fields = self.about(id, || {
-            let bytes = hostcalls::get_map_bytes(MapType::HttpRequestHeaders).ok()?;
-            let texts = bytes
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, String::from_utf8(value).ok()?)));
-            Some(texts.collect())
-        });
-        fields.flatten().unwrap_or_default()
+        let fields = self.about(id, || abi::fields(Head::Request));
+        fields.unwrap_or_default()
     }
 
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32> {
-        hostcalls::dispatch_http_call(cluster, head.to_vec(), None, Vec::new(), timeout).ok()
+        abi::http_call(cluster, head, timeout)
     }
 
     fn count(&mut self, counter: Counter, by: u64) {
         let known = self.counters.get(counter.index(self.classes.len()));
         if let Some(Some(metric)) = known {
-            let by = i64::try_from(by).unwrap_or(i64::MAX);
-            hostcalls::increment_metric(*metric, by).unwrap_or(());
+            abi::add(*metric, by);
         }
     }
 
     fn gauge(&mut self, gauge: Gauge, value: u64) {
         if let Some(Some(metric)) = self.gauges.get(gauge as usize) {
-            hostcalls::record_metric(*metric, value).unwrap_or(());
+            abi::record(*metric, value);
         }
     }
 }

@@ -1,66 +1,80 @@
 //! The host's callbacks, handed to the filter.
 
-use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
-use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
-use proxy_wasm::hostcalls;
-use proxy_wasm::traits::{Context, HttpContext, RootContext};
-use proxy_wasm::types::{Action, ContextType, LogLevel, MapType};
 use sprat_config::resolved;
 use sprat_filter::{Filter, RequestHead, ResponseHead, Step};
 use sprat_scheduler::Time;
 
+use crate::abi::{self, Action, Head, Level};
 use crate::calls::{Calls, send, warn};
 use crate::fields::HostFields;
 
 /// How often the host ticks while something waits; it comes later than that.
 const TICK: Duration = Duration::from_millis(1);
 
-/// A worker's filter, and the calls that it makes.
+thread_local! {
+    /// The virtual machine, which has one thread.
+    static MACHINE: RefCell<Machine> = RefCell::default();
+}
+
+/// All contexts of a virtual machine, by the host's numbers.
+#[derive(Debug, Default)]
+struct Machine {
+    /// Configurations: each plugin's, and while one replaces another, both. None
+    /// until it is configured, and if nothing is switched on.
+    roots: BTreeMap<u32, Option<Worker>>,
+    streams: BTreeMap<u32, Stream>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    root: u32,
+    /// The filter knows of it.
+    told: bool,
+}
+
+/// A worker's filter under one configuration, and the calls that it makes.
 #[derive(Debug)]
 struct Worker {
     filter: Filter,
     calls: Calls,
     ticking: bool,
-    /// A queue that this worker alone writes to and reads: what is put there
-    /// has the host call it back as soon as it has time. None if the host has
-    /// no queues; then a tick does it.
-    recall: Option<u32>,
     /// The state of the numbers drawn for requests.
     random: u64,
 }
 
-/// One configuration on one worker.
-#[derive(Debug, Default)]
-pub(crate) struct Root {
-    worker: Option<Rc<RefCell<Worker>>>,
-    passive: bool,
-}
-
 /// Nanoseconds since the epoch, the same on all workers.
 fn now() -> Time {
-    let now = hostcalls::get_current_time().ok();
-    let since = now.and_then(|now| now.duration_since(SystemTime::UNIX_EPOCH).ok());
-    Time::ZERO + since.unwrap_or_default()
+    Time::ZERO + abi::now()
+}
+
+/// Does something with the machine; the default if the host calls from within
+/// one of our own calls, which none does.
+fn with<T: Default>(act: impl FnOnce(&mut Machine) -> T) -> T {
+    MACHINE.with(|machine| match machine.try_borrow_mut() {
+        Ok(mut machine) => act(&mut machine),
+        Err(_) => T::default(),
+    })
 }
 
 impl Worker {
     fn new(config: &resolved::Filter) -> Self {
-        let names = config.classes.list.iter().map(|class| class.name.clone());
-        let mut calls = Calls::new(names.collect());
         // There is no other source of chance in the sandbox than when, and
         // where in memory, this is.
         let at = std::ptr::from_ref(config).addr() as u64;
         let mut random = now().as_nanos() ^ at.rotate_left(32);
         let seed = (draw(&mut random), draw(&mut random));
         let worker = draw(&mut random) | 1;
+        let names = config.classes.list.iter().map(|class| class.name.clone());
+        let mut calls = Calls::new(names.collect(), worker);
         Self {
             filter: Filter::new(config, seed, worker, &mut calls),
             calls,
             ticking: false,
-            recall: hostcalls::register_shared_queue(&format!("sprat.{worker}")).ok(),
             random,
         }
     }
@@ -79,20 +93,22 @@ impl Worker {
         if !held(&told) {
             self.calls.let_go();
         }
-        let owes = self.calls.owes();
-        let recalled = owes
-            && self
-                .recall
-                .is_some_and(|queue| hostcalls::enqueue_shared_queue(queue, None).is_ok());
-        let waits = (owes && !recalled) || self.filter.next_wakeup().is_some();
+        let owed = self.calls.owes() && !self.calls.recall();
+        let waits = owed || self.filter.next_wakeup().is_some();
         if waits != self.ticking {
             let period = if waits { TICK } else { Duration::ZERO };
-            match hostcalls::set_tick_period(period) {
-                Ok(()) => self.ticking = waits,
-                Err(_) => warn("the host does not tick: what waits, waits for another stream"),
+            if abi::set_tick_period(period) {
+                self.ticking = waits;
+            } else {
+                warn("the host does not tick: what waits, waits for another stream");
             }
         }
         told
+    }
+
+    fn tick(&mut self, root: u32) {
+        let tick = |filter: &mut Filter, now, calls: &mut Calls| filter.tick(now, calls);
+        self.tell(root, |()| false, tick);
     }
 }
 
@@ -105,201 +121,213 @@ fn draw(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl Root {
-    fn configure(&mut self, bytes: Option<Vec<u8>>) -> Result<(), String> {
-        let text = String::from_utf8(bytes.unwrap_or_else(|| b"{}".to_vec()))
-            .map_err(|_| "the filter's configuration is not UTF-8".to_owned())?;
-        let loaded = sprat_config::parse_filter(&text, "configuration", &|_| None)
-            .map_err(|errors| errors.to_string())?;
-        if !loaded.warnings.is_empty() {
-            warn(&loaded.warnings.to_string());
-        }
-        let worker = Worker::new(&loaded.config);
-        self.passive = worker.filter.is_passive();
-        self.worker = Some(Rc::new(RefCell::new(worker)));
-        Ok(())
+/// Reads a configuration; none if nothing is switched on in it.
+fn configure(bytes: Option<Vec<u8>>) -> Result<Option<Worker>, String> {
+    let text = String::from_utf8(bytes.unwrap_or_default())
+        .map_err(|_| "the filter's configuration is not UTF-8".to_owned())?;
+    let text = if text.trim().is_empty() { "{}" } else { &text };
+    let loaded = sprat_config::parse_filter(text, "configuration", &|_| None)
+        .map_err(|errors| errors.to_string())?;
+    let mut clusters = loaded.config.clusters.iter();
+    if let Some(own) = clusters.find(|own| own.metadata_key.is_some()) {
+        return Err(format!(
+            "clusters.{}.metadata_key: proxy-wasm has no dynamic metadata: remove it, and make \
+             metadata of the field `{}` by Envoy's header_to_metadata",
+            own.name, own.header
+        ));
+    }
+    if !loaded.warnings.is_empty() {
+        warn(&loaded.warnings.to_string());
+    }
+    let worker = Worker::new(&loaded.config);
+    Ok((!worker.filter.is_passive()).then_some(worker))
+}
+
+impl Machine {
+    fn worker(&mut self, root: u32) -> Option<&mut Worker> {
+        self.roots.get_mut(&root)?.as_mut()
+    }
+
+    /// The worker of a context, be it a configuration's or a stream's.
+    fn worker_of(&mut self, context: u32) -> Option<&mut Worker> {
+        let stream = self.streams.get(&context);
+        let root = stream.map_or(context, |stream| stream.root);
+        self.worker(root)
+    }
+
+    /// The worker of a stream that its filter has been told of.
+    fn told(&mut self, context: u32) -> Option<&mut Worker> {
+        let stream = self.streams.get(&context).filter(|stream| stream.told)?;
+        let root = stream.root;
+        self.worker(root)
     }
 }
 
-impl Context for Root {}
-
-impl RootContext for Root {
-    fn on_configure(&mut self, _: usize) -> bool {
-        let bytes = hostcalls::get_buffer(
-            proxy_wasm::types::BufferType::PluginConfiguration,
-            0,
-            usize::MAX,
-        );
-        match self.configure(bytes.ok().flatten()) {
-            Ok(()) => true,
-            Err(errors) => {
-                hostcalls::log(LogLevel::Error, &errors).unwrap_or(());
-                false
-            }
+/// A context begins: a configuration's if it has no root, else a stream's.
+pub(crate) fn created(context: u32, root: u32) {
+    with(|machine| {
+        if root == 0 {
+            machine.roots.insert(context, None);
+        } else if machine.worker(root).is_some() {
+            let stream = Stream { root, told: false };
+            machine.streams.insert(context, stream);
         }
-    }
-
-    fn on_tick(&mut self) {
-        if let Some(worker) = &self.worker
-            && let Ok(mut worker) = worker.try_borrow_mut()
-        {
-            worker.tell(0, |()| false, |filter, now, calls| filter.tick(now, calls));
-        }
-    }
-
-    fn on_queue_ready(&mut self, queue: u32) {
-        // What is in it says nothing; it is emptied, or it would grow.
-        while let Ok(Some(_)) = hostcalls::dequeue_shared_queue(queue) {}
-        self.on_tick();
-    }
-
-    fn get_type(&self) -> Option<ContextType> {
-        Some(ContextType::HttpContext)
-    }
-
-    fn create_http_context(&self, id: u32) -> Option<Box<dyn HttpContext>> {
-        let worker = self.worker.clone().filter(|_| !self.passive);
-        Some(Box::new(Stream {
-            id,
-            worker,
-            told: Cell::new(false),
-        }))
-    }
+    });
 }
 
-/// A stream.
-#[derive(Debug)]
-struct Stream {
-    id: u32,
-    /// None if nothing is switched on.
-    worker: Option<Rc<RefCell<Worker>>>,
-    /// The filter knows of it.
-    told: Cell<bool>,
-}
-
-impl Stream {
-    /// Tells the filter, unless the host has called from within one of the
-    /// filter's own calls.
-    fn tell<T>(
-        &self,
-        held: impl FnOnce(&T) -> bool,
-        tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> T,
-    ) -> Option<T> {
-        let mut worker = self.worker.as_ref()?.try_borrow_mut().ok()?;
-        Some(worker.tell(self.id, held, tell))
-    }
-
-    fn client(&self) -> Option<IpAddr> {
-        let text = hostcalls::get_property(vec!["source", "address"]).ok()??;
-        let text = String::from_utf8(text).ok()?;
-        match text.parse::<std::net::SocketAddr>() {
-            Ok(address) => Some(address.ip()),
-            Err(_) => text.parse().ok(),
+/// The host has the configuration of a root. False refuses it.
+pub(crate) fn configured(root: u32) -> bool {
+    match configure(abi::configuration()) {
+        Ok(worker) => {
+            with(|machine| machine.roots.insert(root, worker));
+            true
+        }
+        Err(errors) => {
+            abi::log(Level::Error, &errors);
+            false
         }
     }
 }
 
-impl Context for Stream {
-    fn on_http_call_response(&mut self, token: u32, fields: usize, _: usize, _: usize) {
-        let head = HostFields(MapType::HttpCallResponseHeaders);
-        let status = head.text(":status").parse();
-        let answer = status.ok().filter(|_| fields > 0);
-        self.tell(
-            |()| false,
-            |filter, now, calls| {
-                let answer = answer.map(|status: u16| (status, &head as _));
-                filter.probed(now, token, answer, calls);
-            },
-        );
-    }
-
-    fn on_done(&mut self) -> bool {
-        if self.told.take() {
-            let id = u64::from(self.id);
-            self.tell(|()| false, |filter, now, calls| filter.done(now, id, calls));
+/// Some time has passed.
+pub(crate) fn ticked(root: u32) {
+    with(|machine| {
+        if let Some(worker) = machine.worker(root) {
+            worker.tick(root);
         }
-        true
+    });
+}
+
+/// Somebody has rung: this worker itself, to be called back, or another one.
+pub(crate) fn rung(root: u32, queue: u32) {
+    // What is in it says nothing; it is emptied, or it would grow.
+    abi::drain(queue);
+    ticked(root);
+}
+
+fn client() -> Option<IpAddr> {
+    let text = String::from_utf8(abi::property(&["source", "address"])?).ok()?;
+    match text.parse::<SocketAddr>() {
+        Ok(address) => Some(address.ip()),
+        Err(_) => text.parse().ok(),
     }
 }
 
-impl HttpContext for Stream {
-    fn on_http_request_headers(&mut self, _: usize, _: bool) -> Action {
-        let Some(worker) = &self.worker else {
-            return Action::Continue;
-        };
-        let Ok(mut worker) = worker.try_borrow_mut() else {
-            return Action::Continue;
-        };
-        let fields = HostFields(MapType::HttpRequestHeaders);
+/// A request's head has come.
+pub(crate) fn request_head(context: u32) -> Action {
+    let step = with(|machine| {
+        let stream = machine.streams.get_mut(&context)?;
+        stream.told = true;
+        let root = stream.root;
+        let worker = machine.worker(root)?;
+        let fields = HostFields(Head::Request);
         let texts = [":method", ":authority", ":path"].map(|name| fields.text(name));
-        let wants_client = worker.filter.wants_client();
         let head = RequestHead {
-            client: wants_client.then(|| self.client()).flatten(),
+            client: worker.filter.wants_client().then(client).flatten(),
             method: &texts[0],
             authority: &texts[1],
             target: &texts[2],
             fields: &fields,
             random: draw(&mut worker.random),
         };
-        let id = u64::from(self.id);
-        self.told.set(true);
         let held = |step: &Step| *step != Step::Continue;
-        let step = worker.tell(self.id, held, |filter, now, calls| {
-            filter.request_head(now, id, &head, calls)
-        });
-        match step {
-            Step::Continue => Action::Continue,
-            Step::Hold => Action::Pause,
-            Step::Answer(answer) => {
-                if send(&answer).is_none() {
-                    warn("the host takes no answer: a refused request goes on");
-                    return Action::Continue;
-                }
-                Action::Pause
-            }
+        Some(worker.tell(context, held, |filter, now, calls| {
+            filter.request_head(now, context.into(), &head, calls)
+        }))
+    });
+    match step {
+        None | Some(Step::Continue) => Action::Continue,
+        Some(Step::Hold) => Action::Hold,
+        Some(Step::Answer(answer)) if send(&answer) => Action::Hold,
+        Some(Step::Answer(_)) => {
+            warn("the host takes no answer: a refused request goes on");
+            Action::Continue
         }
     }
+}
 
-    fn on_http_response_headers(&mut self, _: usize, end: bool) -> Action {
-        if !self.told.get() {
-            return Action::Continue;
-        }
-        let fields = HostFields(MapType::HttpResponseHeaders);
+/// Tells the filter of a part of a response, which it may hold.
+fn response(context: u32, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> bool) -> Action {
+    let held = with(|machine| {
+        let worker = machine.told(context)?;
+        Some(worker.tell(context, |held| *held, tell))
+    });
+    match held {
+        Some(true) => Action::Hold,
+        Some(false) | None => Action::Continue,
+    }
+}
+
+/// A response's head has come; nothing follows if it is the `end`.
+pub(crate) fn response_head(context: u32, end: bool) -> Action {
+    response(context, |filter, now, calls| {
+        let fields = HostFields(Head::Response);
         let head = ResponseHead {
             status: fields.text(":status").parse().unwrap_or(0),
             fields: &fields,
             end,
         };
-        let id = u64::from(self.id);
-        let held = self.tell(
-            |held| *held,
-            |filter, now, calls| filter.response_head(now, id, &head, calls),
+        filter.response_head(now, context.into(), &head, calls)
+    })
+}
+
+/// `bytes` more of a response's body are there; nothing follows if they are the
+/// `end`.
+pub(crate) fn response_body(context: u32, bytes: u64, end: bool) -> Action {
+    response(context, |filter, now, calls| {
+        filter.response_body(now, context.into(), bytes, end, calls)
+    })
+}
+
+/// The trailers of a response have come.
+pub(crate) fn response_trailers(context: u32) -> Action {
+    response(context, |filter, now, calls| {
+        filter.response_trailers(now, context.into(), calls)
+    })
+}
+
+/// The answer to a request of the filter's own is there, if it has a head; or
+/// there is none. Envoy says that of the configuration's context, whichever
+/// stream has asked.
+pub(crate) fn call_answered(context: u32, token: u32, has_head: bool) {
+    let head = HostFields(Head::CallResponse);
+    let status: Option<u16> = has_head
+        .then(|| head.text(":status").parse().ok())
+        .flatten();
+    with(|machine| {
+        let Some(worker) = machine.worker_of(context) else {
+            return;
+        };
+        worker.tell(
+            context,
+            |()| false,
+            |filter, now, calls| {
+                let answer = status.map(|status| (status, &head as _));
+                filter.probed(now, token, answer, calls);
+            },
         );
-        match held {
-            Some(true) => Action::Pause,
-            Some(false) | None => Action::Continue,
-        }
-    }
+    });
+}
 
-    fn on_http_response_body(&mut self, bytes: usize, end: bool) -> Action {
-        if self.told.get() {
-            let (id, bytes) = (u64::from(self.id), bytes as u64);
-            self.tell(
-                |()| false,
-                |filter, now, calls| filter.response_body(now, id, bytes, end, calls),
-            );
+/// A stream is over, however it ended.
+pub(crate) fn done(context: u32) {
+    with(|machine| {
+        if let Some(worker) = machine.told(context) {
+            let done = |filter: &mut Filter, now, calls: &mut Calls| {
+                filter.done(now, context.into(), calls);
+            };
+            worker.tell(context, |()| false, done);
         }
-        Action::Continue
-    }
+        if let Some(stream) = machine.streams.get_mut(&context) {
+            stream.told = false;
+        }
+    });
+}
 
-    fn on_http_response_trailers(&mut self, _: usize) -> Action {
-        if self.told.get() {
-            let id = u64::from(self.id);
-            self.tell(
-                |()| false,
-                |filter, now, calls| filter.ended(now, id, calls),
-            );
-        }
-        Action::Continue
-    }
+/// The host forgets a context.
+pub(crate) fn deleted(context: u32) {
+    with(|machine| {
+        machine.streams.remove(&context);
+        machine.roots.remove(&context);
+    });
 }

@@ -251,6 +251,7 @@ impl Link {
                 mss: plan.quantum_bytes,
                 segment_overhead: 0,
                 connection_overhead: 0,
+                record_overhead: 0,
             },
             bits_per_s: plan.uplink_bits_per_s,
             flows: Vec::new(),

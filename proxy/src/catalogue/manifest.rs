@@ -5,8 +5,6 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,19 +14,13 @@ use serde::Deserialize;
 use sprat_config::resolved::{Manifest as Config, ManifestFormat};
 use sprat_scheduler::catalogue::{Key, KeyHasher};
 
+use crate::stamp::Stamp;
+
 /// Errors of a file that are told at most.
 const MAX_ERRORS: usize = 10;
 
 /// Bytes of a line in JSON at most.
 const MAX_LINE: u64 = 64 << 10;
-
-/// What changes when a file does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Stamp {
-    modified_ns: i128,
-    len: u64,
-    inode: u64,
-}
 
 /// A manifest in use.
 #[derive(Debug)]
@@ -107,7 +99,7 @@ impl Manifest {
     /// first time.
     pub(super) fn reload(&self, first: bool) {
         let path = &self.config.path;
-        let stamp = stamp(path);
+        let stamp = Stamp::of(path);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = stamp.as_ref().ok().copied();
         if *seen == now && !first {
@@ -132,15 +124,6 @@ impl Manifest {
             }
         }
     }
-}
-
-fn stamp(path: &Path) -> io::Result<Stamp> {
-    let data = path.metadata()?;
-    Ok(Stamp {
-        modified_ns: i128::from(data.mtime()) * 1_000_000_000 + i128::from(data.mtime_nsec()),
-        len: data.len(),
-        inode: data.ino(),
-    })
 }
 
 /// The sizes of a whole file, or its errors, each with its line.
@@ -298,6 +281,7 @@ fn json_cause(error: &serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;

@@ -23,7 +23,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::Background;
+use crate::background::Background;
 
 /// Failures in a row after which the store is left alone.
 const FAILURES_MAX: u32 = 5;

@@ -1,13 +1,16 @@
 //! How a connection ends: what is still said to the client.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::{Connection, End, Phase};
+use super::{Connection, End, Phase, Stream};
 use crate::error::Reason;
 use crate::record::Record;
 use crate::uplink::Io;
@@ -34,6 +37,8 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
         End::Closed if connection.lingers.get() => linger(io).await,
         End::Failed(error) => failed(connection, &error, io).await,
         End::HeadTimeout => refuse(connection, Reason::HeadTimeout, io).await,
+        // Under TLS an end that is not said could be an attacker's.
+        End::Idle if connection.secured().is_some() => farewell(io).await,
         End::Closed | End::Idle | End::Cut(_) => {}
     }
 }
@@ -43,13 +48,13 @@ async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
         Reason::HeadTooLarge
     } else if error.is_parse() {
         Reason::MalformedHead
-    } else if matches!(connection.phase.get(), Phase::Head { begun: true, .. }) {
+    } else if matches!(connection.only.phase.get(), Phase::Head { begun: true, .. }) {
         Reason::TruncatedHead
     } else {
         // In the middle of a request: its record says what happened.
         return;
     };
-    let mut record = Record::unreadable(connection);
+    let mut record = Record::unreadable(&Stream::only(connection));
     let status = reason.facts().status;
     record.fail(reason);
     if error.is_parse() {
@@ -62,7 +67,7 @@ async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
 
 /// Answers a request whose head never came, and closes.
 async fn refuse(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
-    let mut record = Record::unreadable(connection);
+    let mut record = Record::unreadable(&Stream::only(connection));
     record.fail(reason);
     let status = reason.facts().status;
     let response = bare_response(status, reason);
@@ -85,6 +90,16 @@ fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
         reason.facts().proxy_status
     )
     .into_bytes()
+}
+
+/// Says that nothing more comes, to whoever can be told at once.
+async fn farewell(mut io: Io) {
+    poll_fn(|cx| {
+        // The client has gone, or takes nothing: it is not waited for.
+        let _ = Pin::new(&mut io).poll_shutdown(cx);
+        Poll::Ready(())
+    })
+    .await;
 }
 
 /// Reads what the client is still sending, for a while.

@@ -14,20 +14,20 @@ impl Connection {
     /// None while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
-        let phase = match self.phase.get() {
+        let phase = match self.only.phase.get() {
             Phase::Head { since, .. } => Some(since + listener.header_timeout),
             Phase::Idle { since } => Some(since + listener.idle_timeout),
-            Phase::Waiting => Some(self.wake_at.get()),
+            Phase::Waiting => Some(self.only.wake_at.get()),
             Phase::Responding => None,
         };
         let blocked = self.write_blocked_since.get();
-        let bounds = self.bounds.get();
+        let bounds = self.only.bounds.get();
         let deadlines = [
             phase,
             blocked.map(|since| since + listener.stream_idle_timeout),
             bounds.and_then(|bounds| bounds.deadline),
             bounds
-                .zip(self.upstream_silent_since.get())
+                .zip(self.only.upstream_silent_since.get())
                 .map(|(bounds, since)| since + bounds.upstream_idle),
         ];
         deadlines.into_iter().flatten().min()
@@ -42,17 +42,17 @@ impl Connection {
         {
             return Some(End::Cut(Reason::ClientStalled));
         }
-        if let Some(bounds) = self.bounds.get() {
+        if let Some(bounds) = self.only.bounds.get() {
             if bounds.deadline.is_some_and(|deadline| now >= deadline) {
                 return Some(End::Cut(Reason::RouteTimeout));
             }
-            if let Some(since) = self.upstream_silent_since.get()
+            if let Some(since) = self.only.upstream_silent_since.get()
                 && past(since, bounds.upstream_idle)
             {
                 return Some(End::Cut(Reason::UpstreamIdleTimeout));
             }
         }
-        match self.phase.get() {
+        match self.only.phase.get() {
             Phase::Head { since, begun } if past(since, listener.header_timeout) => {
                 Some(if begun { End::HeadTimeout } else { End::Idle })
             }

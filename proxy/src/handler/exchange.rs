@@ -200,10 +200,8 @@ impl Exchange<'_> {
         let deadline = self.plan.deadline(record);
         // The timers below wake this task, not the connection's own.
         let bound = deadline.map_or(FAR_OFF, |at| at.saturating_duration_since(began));
-        self.plan
-            .connection
-            .wake_at
-            .set(began + bound + Duration::from_secs(1));
+        let stream = self.plan.stream;
+        stream.wake_at(began + bound + Duration::from_secs(1));
         let outcome = tokio::time::timeout(bound, dispatched).await;
         record.queue_wait += began.elapsed();
         let stats = &self.plan.connection.worker.stats;
@@ -233,10 +231,10 @@ impl Exchange<'_> {
         tried_until: Option<Instant>,
     ) -> Result<(), Reason> {
         let bound = self.plan.upstream.cluster().connect_timeout;
-        let wake_at = &self.plan.connection.wake_at;
         let now = Instant::now();
         // The timer below wakes this task, not the connection's own.
-        wake_at.set(now + bound + Duration::from_secs(1));
+        let stream = self.plan.stream;
+        stream.wake_at(now + bound + Duration::from_secs(1));
         let (at, reason) = earlier(
             due.deadline.map(|at| (at, Reason::RouteTimeout)),
             tried_until.map(|at| (at, Reason::ConnectionTimeout)),
@@ -284,10 +282,7 @@ impl Exchange<'_> {
         };
         if due.own_timers {
             let (at, reason) = until(Instant::now());
-            self.plan
-                .connection
-                .wake_at
-                .set(at + Duration::from_secs(1));
+            self.plan.stream.wake_at(at + Duration::from_secs(1));
             let answer = tokio::time::timeout_at(at.into(), answer);
             return answer.await.map_err(|_| reason);
         }
@@ -303,7 +298,7 @@ impl Exchange<'_> {
             if now >= at {
                 return Poll::Ready(Err(reason));
             }
-            self.plan.connection.wake_at.set(at);
+            self.plan.stream.wake_at(at);
             Poll::Pending
         })
         .await

@@ -115,8 +115,8 @@ impl Exchange<'_> {
             return false;
         }
         // The timer below wakes this task, not the connection's own.
-        let wake_at = &self.plan.connection.wake_at;
-        wake_at.set(now + pause + Duration::from_secs(1));
+        let stream = self.plan.stream;
+        stream.wake_at(now + pause + Duration::from_secs(1));
         sleep(pause).await;
         true
     }

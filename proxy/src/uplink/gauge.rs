@@ -27,9 +27,9 @@ const OPENING_SEGMENTS: u64 = 2;
 /// far the writing has come, and what the uplink has been debited for.
 pub(crate) struct SocketGauge {
     worker: Rc<WorkerLink>,
-    cost: WireCost,
-    /// Payload bytes debited by grants and still to come out of the socket's
-    /// end.
+    cost: Cell<WireCost>,
+    /// Bytes debited by grants and still to come out of the socket's end,
+    /// TLS records' overhead included.
     promised: Cell<u64>,
     /// Wire bytes debited for this connection so far.
     debited: Cell<u64>,
@@ -39,7 +39,7 @@ pub(crate) struct SocketGauge {
     socket: u64,
     /// A hash of the client's address: round trips differ between networks.
     network: u64,
-    /// Payload bytes that the socket has taken.
+    /// Bytes that the socket has taken.
     written: Cell<u64>,
     /// A response is to come that others wait for.
     announced: Cell<bool>,
@@ -51,7 +51,7 @@ impl SocketGauge {
         let cost = wire_cost(stream);
         let gauge = Rc::new(Self {
             worker: Rc::clone(worker),
-            cost,
+            cost: Cell::new(cost),
             promised: Cell::new(0),
             debited: Cell::new(0),
             gate: FlushGate::default(),
@@ -92,7 +92,15 @@ impl SocketGauge {
     }
 
     pub(crate) fn cost(&self) -> WireCost {
-        self.cost
+        self.cost.get()
+    }
+
+    /// From now on what is written goes in TLS records.
+    pub(crate) fn seal(&self, record_overhead: u32) {
+        self.cost.set(WireCost {
+            record_overhead,
+            ..self.cost.get()
+        });
     }
 
     /// The worker's uplink.
@@ -102,27 +110,30 @@ impl SocketGauge {
 
     /// `bytes` were granted, debited, and will be written.
     pub(crate) fn promise(&self, bytes: u64) {
-        self.promised.set(self.promised.get() + bytes);
-        self.debited
-            .set(self.debited.get() + self.cost.bytes(bytes));
+        let cost = self.cost.get();
+        self.promised
+            .set(self.promised.get() + cost.stream_bytes(bytes));
+        self.debited.set(self.debited.get() + cost.bytes(bytes));
     }
 
-    /// The kernel took `written` of `offered` bytes.
-    pub(crate) fn wrote(&self, written: usize, offered: usize, socket: BorrowedFd<'_>) {
+    /// The kernel took so many bytes.
+    pub(crate) fn wrote(&self, written: usize, socket: BorrowedFd<'_>) {
         let written = written as u64;
         let promised = self.promised.get();
         if written > promised {
-            self.debit(self.cost.bytes(written - promised));
+            self.debit(self.cost.get().segment_bytes(written - promised));
         }
         self.promised.set(promised.saturating_sub(written));
         self.written.set(self.written.get() + written);
         self.worker
             .on_write(self.socket, self.network, self.written.get(), socket);
-        if written == offered as u64 {
-            // What is promised now was an over-estimate of a head's length.
-            self.promised.set(0);
-            self.gate.flushed();
-        }
+    }
+
+    /// The kernel has taken all that was offered.
+    pub(crate) fn flushed(&self) {
+        // What is promised now was an over-estimate of a head's length.
+        self.promised.set(0);
+        self.gate.flushed();
     }
 
     fn debit(&self, wire_bytes: u64) {
@@ -140,12 +151,13 @@ impl SocketGauge {
             // that the connection is gone.
             let _ = SockRef::from(&socket).shutdown(Shutdown::Both);
         }
-        let overhead = u64::from(self.cost.segment_overhead);
+        let cost = self.cost.get();
+        let overhead = u64::from(cost.segment_overhead);
         let Ok(info) = sys::tcp_info(socket) else {
             return;
         };
         let segments = u64::from(info.segs_out) + 1 + CLOSING_SEGMENTS;
-        let unsent = self.cost.bytes(u64::from(info.notsent_bytes));
+        let unsent = cost.segment_bytes(u64::from(info.notsent_bytes));
         let actual = info.bytes_sent + segments * overhead + SYN_ACK_OPTIONS + unsent;
         let debited = self.debited.replace(actual);
         if actual > debited {

@@ -1,4 +1,4 @@
-//! A client's socket that tells what passes through it.
+//! A client's socket that tells what passes through it, and TLS on it.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -8,18 +8,19 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 use super::Outlet;
 use crate::connection::Connection;
 
-/// A client's socket. What it reads and writes is told to its [`Connection`],
-/// and what it puts on the wire to the connection's gauge.
-pub(crate) struct Io {
+/// A client's socket. What it puts on the wire is told to its [`Connection`]
+/// and to the connection's gauge.
+pub(crate) struct Socket {
     stream: TcpStream,
     connection: Rc<Connection>,
 }
 
-impl Io {
+impl Socket {
     /// Wraps an accepted socket.
     pub(crate) fn new(stream: TcpStream, connection: Rc<Connection>) -> Self {
         Self { stream, connection }
@@ -31,15 +32,12 @@ impl Io {
         }
     }
 
-    /// Of `offered` bytes some were written, or none.
-    fn note(&self, written: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => {
-                self.connection.on_written(bytes, offered);
-                match self.connection.outlet() {
-                    Outlet::Plain => {}
-                    Outlet::Gauged(gauge) => gauge.wrote(bytes, offered, self.stream.as_fd()),
-                    Outlet::Marked(mark) => mark.wrote(bytes, offered),
+                self.connection.on_written(bytes);
+                if let Some(gauge) = self.connection.gauge() {
+                    gauge.wrote(bytes, self.stream.as_fd());
                 }
             }
             Poll::Ready(Err(_)) => {}
@@ -49,7 +47,7 @@ impl Io {
     }
 }
 
-impl Drop for Io {
+impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(gauge) = self.connection.gauge() {
             gauge.close(self.stream.as_fd());
@@ -57,20 +55,17 @@ impl Drop for Io {
     }
 }
 
-impl AsyncRead for Io {
+impl AsyncRead for Socket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        self.connection.on_read(&buffer.filled()[before..]);
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for Socket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -78,7 +73,7 @@ impl AsyncWrite for Io {
     ) -> Poll<io::Result<usize>> {
         self.mark();
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.note(written, bytes.len())
+        self.note(written)
     }
 
     fn poll_write_vectored(
@@ -88,7 +83,7 @@ impl AsyncWrite for Io {
     ) -> Poll<io::Result<usize>> {
         self.mark();
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.note(written, slices.iter().map(|slice| slice.len()).sum())
+        self.note(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -101,5 +96,114 @@ impl AsyncWrite for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// What HTTP is spoken over. What is read is told to the [`Connection`], and
+/// when the socket has taken all that was written.
+pub(crate) struct Io(Layer);
+
+enum Layer {
+    Plain(Socket),
+    /// Boxed, so that a connection without does not carry its room.
+    Tls(Box<TlsStream<Socket>>),
+}
+
+impl Io {
+    /// Without TLS.
+    pub(crate) fn plain(socket: Socket) -> Self {
+        Self(Layer::Plain(socket))
+    }
+
+    /// After a handshake.
+    pub(crate) fn tls(stream: TlsStream<Socket>) -> Self {
+        Self(Layer::Tls(Box::new(stream)))
+    }
+
+    fn connection(&self) -> &Connection {
+        match &self.0 {
+            Layer::Plain(socket) => &socket.connection,
+            Layer::Tls(stream) => &stream.get_ref().0.connection,
+        }
+    }
+
+    /// Of `offered` bytes some were taken. With TLS that does not mean that
+    /// the socket has them.
+    fn note(&self, taken: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+        let all = matches!(taken, Poll::Ready(Ok(bytes)) if bytes == offered);
+        if all && !matches!(&self.0, Layer::Tls(stream) if stream.get_ref().1.wants_write()) {
+            self.connection().on_flushed();
+        }
+        taken
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(match &mut self.0 {
+            Layer::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+            Layer::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        })?;
+        self.connection().on_read(&buffer.filled()[before..]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let taken = match &mut self.0 {
+            Layer::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Layer::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        };
+        self.note(taken, bytes.len())
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let taken = match &mut self.0 {
+            Layer::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
+            Layer::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        };
+        self.note(taken, slices.iter().map(|slice| slice.len()).sum())
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.0 {
+            Layer::Plain(socket) => socket.is_write_vectored(),
+            Layer::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Layer::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Layer::Tls(stream) => {
+                let kept = stream.get_ref().1.wants_write();
+                ready!(Pin::new(stream).poll_flush(cx))?;
+                if kept {
+                    self.connection().on_flushed();
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Layer::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Layer::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
     }
 }

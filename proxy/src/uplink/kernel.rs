@@ -19,7 +19,7 @@ use sprat_config::resolved::Qdisc;
 use sprat_scheduler::{Cutoffs, Size, SizeClasses};
 
 use super::flush::FlushGate;
-use crate::connection::Connection;
+use crate::connection::Stream;
 use crate::sys::set_max_pacing_rate;
 
 /// A write waits until the kernel has sent all that was written before: a
@@ -147,11 +147,9 @@ impl SocketMark {
         }
     }
 
-    /// The kernel took `written` of `offered` bytes.
-    pub(crate) fn wrote(&self, written: usize, offered: usize) {
-        if written == offered {
-            self.gate.flushed();
-        }
+    /// The kernel has taken all that was offered.
+    pub(crate) fn flushed(&self) {
+        self.gate.flushed();
     }
 
     /// What comes next has no size yet.
@@ -164,7 +162,7 @@ impl SocketMark {
 pub(crate) struct Marked<B> {
     inner: B,
     mark: Rc<SocketMark>,
-    connection: Rc<Connection>,
+    stream: Stream,
     size: Size,
     sent: u64,
     chunk: Bytes,
@@ -172,19 +170,14 @@ pub(crate) struct Marked<B> {
 
 impl<B: Body<Data = Bytes> + Unpin> Marked<B> {
     /// A response of `size` bytes on this connection.
-    pub(crate) fn new(
-        inner: B,
-        connection: &Rc<Connection>,
-        mark: &Rc<SocketMark>,
-        size: Size,
-    ) -> Self {
+    pub(crate) fn new(inner: B, stream: &Stream, mark: &Rc<SocketMark>, size: Size) -> Self {
         if let Size::Exact(bytes) = size {
             mark.link.observe(bytes);
         }
         let body = Self {
             inner,
             mark: Rc::clone(mark),
-            connection: Rc::clone(connection),
+            stream: stream.clone(),
             size,
             sent: 0,
             chunk: Bytes::new(),
@@ -221,10 +214,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Marked<B> {
         ready!(this.mark.gate.poll_flushed(cx));
         if this.chunk.is_empty() {
             let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) else {
-                this.connection.upstream_silent();
+                this.stream.upstream_silent();
                 return Poll::Pending;
             };
-            this.connection.upstream_sent();
+            this.stream.upstream_sent();
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(data))) => this.chunk = data,
                 Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),

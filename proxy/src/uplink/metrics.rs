@@ -85,6 +85,11 @@ impl Collector for UplinkView {
                 stats.overhead_bytes,
             ),
             (
+                "uplink_wire_bytes",
+                "Bytes on the wire as they are counted against the rate, all headers included",
+                stats.wire_bytes,
+            ),
+            (
                 "uplink_guard_trips",
                 "Times that arrivals on the fast path jumped far above their average",
                 stats.guard_trips,

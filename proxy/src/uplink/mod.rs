@@ -26,17 +26,18 @@ use socket2::SockRef;
 use sprat_scheduler::Size;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::connection::Connection;
+use crate::connection::Stream;
 use crate::error::Reason;
 use crate::headers::Head;
 use crate::record::Record;
 
 pub(crate) use auto::AutoRate;
 pub(crate) use gauge::SocketGauge;
-pub(crate) use io::Io;
+pub(crate) use io::{Io, Socket};
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
 pub(crate) use link::{PacedLink, WorkerLink};
 pub(crate) use metrics::UplinkView;
+pub(crate) use paced::go_ahead;
 use paced::{Paced, head_bytes, pace, send_ahead};
 
 /// The uplink that all workers share.
@@ -141,7 +142,7 @@ impl Uplink {
     /// Sends an upstream's response, whose size is `known` as well as it is.
     pub(crate) async fn respond(
         &self,
-        connection: &Rc<Connection>,
+        stream: &Stream,
         response: Response<Incoming>,
         known: Size,
         accepts_json: bool,
@@ -149,46 +150,47 @@ impl Uplink {
     ) -> Response<Body> {
         record.known = known;
         if let Some(later) = record.later.take() {
-            let classifier = &connection.worker.classifier;
+            let classifier = &stream.connection.worker.classifier;
             record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
         }
         record.respond(response.status());
-        let inner = match connection.outlet() {
+        let inner = match stream.connection.outlet() {
             Outlet::Plain => response.map(Inner::Upstream),
             Outlet::Marked(mark) if response.body().is_end_stream() => {
                 mark.unmark();
                 response.map(Inner::Upstream)
             }
-            Outlet::Marked(mark) => response
-                .map(|body| Inner::Marked(Box::new(Marked::new(body, connection, mark, known)))),
+            Outlet::Marked(mark) => {
+                response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, known))))
+            }
             Outlet::Gauged(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
                 send_ahead(gauge, record.class, head_bytes(&response)).await;
                 response.map(Inner::Upstream)
             }
             Outlet::Gauged(gauge) => {
-                match pace(connection, gauge, known, record.class, response).await {
+                match pace(stream, gauge, known, record.class, response).await {
                     Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
                     Err(_) => {
                         let full = Reason::UplinkFull;
-                        return self.refuse(connection, full, accepts_json, record).await;
+                        return self.refuse(stream, full, accepts_json, record).await;
                     }
                 }
             }
         };
-        inner.map(|inner| Body::new(inner, connection, record))
+        inner.map(|inner| Body::new(inner, stream, record))
     }
 
     /// Sends an answer of the proxy itself.
     pub(crate) async fn refuse(
         &self,
-        connection: &Rc<Connection>,
+        stream: &Stream,
         reason: Reason,
         accepts_json: bool,
         mut record: Box<Record>,
     ) -> Response<Body> {
-        connection.begin_response(None);
+        stream.begin_response(None);
         if reason.ends_connection() {
-            connection.close_lingering();
+            stream.close_lingering();
         }
         let mut response = reason.response(accepts_json);
         if let Some(advice) = record.advice.take() {
@@ -198,7 +200,7 @@ impl Uplink {
         record.known = Size::Exact(bytes);
         record.fail(reason);
         record.respond(response.status());
-        match connection.outlet() {
+        match stream.connection.outlet() {
             Outlet::Plain => {}
             Outlet::Gauged(gauge) => {
                 let bytes = head_bytes(&response) + bytes;
@@ -206,14 +208,14 @@ impl Uplink {
             }
             Outlet::Marked(mark) => mark.unmark(),
         }
-        response.map(|text| Body::new(Inner::Local(Some(text)), connection, record))
+        response.map(|text| Body::new(Inner::Local(Some(text)), stream, record))
     }
 }
 
 /// The body of a response on its way to a client.
 pub(crate) struct Body {
     inner: Inner,
-    connection: Rc<Connection>,
+    stream: Stream,
     record: Option<Box<Record>>,
 }
 
@@ -225,10 +227,10 @@ enum Inner {
 }
 
 impl Body {
-    fn new(inner: Inner, connection: &Rc<Connection>, record: Box<Record>) -> Self {
+    fn new(inner: Inner, stream: &Stream, record: Box<Record>) -> Self {
         Self {
             inner,
-            connection: Rc::clone(connection),
+            stream: stream.clone(),
             record: Some(record),
         }
     }
@@ -240,7 +242,7 @@ impl Body {
                 record.wait = paced.waited();
             }
             record.release_upstream();
-            self.connection.finish(record);
+            self.stream.finish(record);
         }
     }
 
@@ -261,13 +263,13 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let frame = match &mut this.inner {
-            Inner::Upstream(_) if this.connection.hold_back() => return Poll::Pending,
+            Inner::Upstream(_) if this.stream.hold_back() => return Poll::Pending,
             Inner::Upstream(incoming) => {
                 let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
-                    this.connection.upstream_silent();
+                    this.stream.upstream_silent();
                     return Poll::Pending;
                 };
-                this.connection.upstream_sent();
+                this.stream.upstream_sent();
                 frame
             }
             Inner::Paced(paced) => ready!(Pin::new(&mut **paced).poll_frame(cx)),
@@ -318,7 +320,7 @@ impl HttpBody for Body {
 impl Drop for Body {
     fn drop(&mut self) {
         // A response without a body is never polled; hyper drops it unread.
-        let unread = matches!(self.inner, Inner::Local(_)) && self.connection.is_responding();
+        let unread = matches!(self.inner, Inner::Local(_)) && self.stream.is_responding();
         if self.is_end_stream() || unread {
             self.finish();
         }

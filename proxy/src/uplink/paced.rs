@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::gauge::SocketGauge;
 use super::link::Flow;
-use crate::connection::Connection;
+use crate::connection::Stream;
 
 /// How long a head waits for the first bytes of its body, so that both go out
 /// in one segment. A backend that writes them separately does so within this.
@@ -33,7 +33,7 @@ pub(crate) struct Paced<B> {
     inner: B,
     flow: Flow,
     gauge: Rc<SocketGauge>,
-    connection: Rc<Connection>,
+    stream: Stream,
     /// Read from upstream and not yet granted.
     chunks: [Bytes; CHUNKS_HELD],
     trailers: Option<HeaderMap>,
@@ -56,7 +56,7 @@ impl<B> Paced<B> {
 ///
 /// `size` is what is known of the body's, `class` the response's.
 pub(crate) async fn pace<B>(
-    connection: &Rc<Connection>,
+    stream: &Stream,
     gauge: &Rc<SocketGauge>,
     size: Size,
     class: usize,
@@ -69,7 +69,7 @@ where
     let chunked = response.body().size_hint().exact().is_none();
     let framing = if chunked { CHUNK_FRAMING } else { 0 };
     let whole = |bytes: u64| {
-        let frames = bytes.div_ceil(u64::from(gauge.cost().mss));
+        let frames = bytes.div_ceil(gauge.cost().payload_in(1));
         bytes + head + frames * framing
     };
     let whole = match size {
@@ -90,7 +90,7 @@ where
         inner,
         flow,
         gauge: Rc::clone(gauge),
-        connection: Rc::clone(connection),
+        stream: stream.clone(),
         chunks: [Bytes::new(), Bytes::new()],
         trailers: None,
         ended: false,
@@ -108,9 +108,15 @@ where
     Ok(Response::from_parts(parts, paced))
 }
 
+/// Has a response of `bytes` go ahead of everything.
+pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+    go_ahead(gauge, class, bytes).await;
+    gauge.retract();
+}
+
 /// Has `bytes` go ahead of everything, or in the ordinary order while the
 /// fast path's guard says so.
-pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
         let flow = Flow::open(gauge.worker(), class, Size::Exact(bytes), gauge.cost());
         // With no room for another flow, what is small goes at once.
@@ -121,7 +127,6 @@ pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64
             }
         }
     }
-    gauge.retract();
     gauge.promise(bytes);
 }
 
@@ -167,10 +172,10 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
                 if self.held() > 0 {
                     break;
                 }
-                self.connection.upstream_silent();
+                self.stream.upstream_silent();
                 return Poll::Pending;
             };
-            self.connection.upstream_sent();
+            self.stream.upstream_sent();
             match frame {
                 Some(Ok(frame)) => self.take(frame),
                 Some(Err(error)) => return Poll::Ready(Err(error)),

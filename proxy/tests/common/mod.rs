@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod binary;
+pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -84,17 +85,15 @@ impl Message {
 }
 
 /// One end of a connection.
-pub(crate) struct Peer {
-    pub(crate) reader: BufReader<TcpStream>,
+pub(crate) struct Peer<S: Read + Write = TcpStream> {
+    pub(crate) reader: BufReader<S>,
 }
 
 impl Peer {
     pub(crate) fn new(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self {
-            reader: BufReader::new(stream),
-        }
+        Self::over(stream)
     }
 
     pub(crate) fn connect(address: SocketAddr) -> Self {
@@ -105,13 +104,21 @@ impl Peer {
         self.reader.get_ref()
     }
 
+    pub(crate) fn half_close(&self) {
+        let _ = self.stream().shutdown(Shutdown::Write);
+    }
+}
+
+impl<S: Read + Write> Peer<S> {
+    pub(crate) fn over(stream: S) -> Self {
+        Self {
+            reader: BufReader::new(stream),
+        }
+    }
+
     /// Sends; a peer that has gone is no error here.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.reader.get_mut().write_all(bytes.as_ref()).is_ok()
-    }
-
-    pub(crate) fn half_close(&self) {
-        let _ = self.stream().shutdown(Shutdown::Write);
     }
 
     fn line(&mut self) -> Option<String> {
@@ -266,6 +273,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 trusted: Vec::new(),
                 via: Some("sprat".to_owned()),
             },
+            tls: None,
         }],
         uplink: Uplink {
             rate: Rate::Unlimited,

@@ -92,10 +92,11 @@ impl Ready {
         let overhead = u64::from(cost.segment_overhead);
         let segments = wire_bytes / (mss + overhead);
         if background && segments == 0 {
+            let overhead = overhead + u64::from(cost.record_overhead);
             let bytes = wire_bytes.saturating_sub(overhead);
-            return bytes.max(BACKGROUND_MIN_BYTES).min(mss);
+            return bytes.max(BACKGROUND_MIN_BYTES).min(cost.payload_in(1));
         }
-        mss * segments.max(1)
+        cost.payload_in(segments.max(1))
     }
 
     pub(super) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {

@@ -32,6 +32,7 @@ pub(crate) const fn plain(mss: u32, overhead: u32) -> WireCost {
         mss,
         segment_overhead: overhead,
         connection_overhead: 0,
+        record_overhead: 0,
     }
 }
 

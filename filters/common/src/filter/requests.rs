@@ -1,15 +1,14 @@
 //! A request's way to its pool, or to a refusal.
 
-use sprat_config::classify;
-use sprat_config::fields::{Fields, host_without_port};
 use sprat_scheduler::station::{Arrival, Refusal};
 use sprat_scheduler::{Size, Time};
 
-use super::{Filter, RequestHead, Step, seconds};
-use crate::answer::{Answer, Form};
+use super::{Filter, Step, seconds};
+use crate::answer::Answer;
 use crate::groups::{Group, Placed};
 use crate::host::{Host, StreamId};
 use crate::metrics::{Counter, Gauge};
+use crate::reader::{Read, RequestHead};
 use crate::sizes::Source;
 use crate::stream::{Method, Phase, Stream};
 
@@ -22,45 +21,42 @@ impl Filter {
         head: &RequestHead<'_>,
         host: &mut dyn Host,
     ) -> Step {
-        let name = host_without_port(head.authority).unwrap_or_default();
-        let path = head.target.split('?').next().unwrap_or(head.target);
-        let asked = classify::Asked {
-            client: head.client,
-            dscp: None,
-            host: name,
-            path,
-            method: head.method,
-            fields: head.fields,
-        };
-        let classified = self.classifier.classify(&asked);
-        host.count(Counter::Requests(classified.class), 1);
-        let fits = |group: &Group| group.config.matches.matches(name, path);
-        let group = self.groups.iter().position(fits);
-        let mut stream = Stream {
-            class: classified.class,
-            later: self.classifier.later(&asked, classified),
-            asked: None,
-            size: Size::Unknown,
-            source: Source::Unknown,
-            method: Method::of(head.method),
-            group,
-            hash: group.map_or(0, |g| self.groups[g].hash(head.client, name, head.target)),
-            random: head.random,
+        let read = self.reader.read(head);
+        self.request(now, id, read, host)
+    }
+
+    /// A request's head has come and was read by [`Filter::reader`].
+    pub fn request(&mut self, now: Time, id: StreamId, read: Read, host: &mut dyn Host) -> Step {
+        host.count(Counter::Requests(read.class), 1);
+        for &number in &read.forged {
+            // First of all: whatever happens, no route follows the client.
+            host.remove_request_field(id, &self.reader.groups[number].header);
+        }
+        let (size, source) = self.look_up(now, &read, host);
+        let stream = Stream {
+            class: read.class,
+            later: read.later,
+            asked: read.asked,
+            size,
+            source,
+            method: read.method,
+            group: read.group,
+            hash: read.hash,
+            random: read.random,
             ticket: None,
             phase: Phase::Passed,
             arrived: now,
             started: now,
-            form: Form::of(head.fields),
+            form: read.form,
             received: 0,
             lesson: None,
         };
-        self.look_up(now, &mut stream, (name, head.target), head.fields, host);
-        let probes = stream.size == Size::Unknown || stream.source == Source::Estimator;
+        let probes = size == Size::Unknown || source == Source::Estimator;
         let asked = stream
             .asked
             .filter(|_| probes && stream.method == Method::Get);
         self.streams.insert(id, stream);
-        let Some(group) = group else {
+        let Some(group) = read.group else {
             return Step::Continue;
         };
         if let Some(asked) = asked
@@ -75,31 +71,20 @@ impl Filter {
     }
 
     /// What is known of the response's size.
-    fn look_up(
-        &mut self,
-        now: Time,
-        stream: &mut Stream,
-        (name, target): (&str, &str),
-        fields: &dyn Fields,
-        host: &mut dyn Host,
-    ) {
-        let Some(sizes) = &mut self.sizes else {
-            return;
+    fn look_up(&mut self, now: Time, read: &Read, host: &mut dyn Host) -> (Size, Source) {
+        let (Some(sizes), Some(asked)) = (&mut self.sizes, &read.asked) else {
+            return (Size::Unknown, Source::Unknown);
         };
-        if stream.method == Method::Other {
-            return;
+        if read.method == Method::Head {
+            return (Size::Exact(0), Source::Learnt);
         }
-        let group = stream.group.unwrap_or(self.groups.len());
-        let asked = sizes.asked(group, name, target, fields);
-        stream.asked = Some(asked);
-        let of_group = stream.group.is_some_and(|g| self.groups[g].wants_size);
-        if stream.method == Method::Head {
-            (stream.size, stream.source) = (Size::Exact(0), Source::Learnt);
-        } else if of_group || self.wants_sizes {
-            let found = sizes.look_up(&asked, (name, target), seconds(now), host);
-            (stream.size, stream.source) = found;
-            host.count(Counter::Size(stream.source), 1);
+        let of_group = read.group.is_some_and(|g| self.groups[g].wants_size);
+        if !of_group && !self.wants_sizes {
+            return (Size::Unknown, Source::Unknown);
         }
+        let found = sizes.look_up(asked, read.listed, seconds(now), host);
+        host.count(Counter::Size(found.1), 1);
+        found
     }
 
     fn phase(&mut self, id: StreamId, phase: Phase) {
@@ -117,20 +102,27 @@ impl Filter {
         held: bool,
         host: &mut dyn Host,
     ) -> Step {
-        let backlog = self.release.as_ref().map(|own| own.backlog(now));
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.streams.get(&id) else {
             return Step::Continue;
         };
         let Some(group) = stream.group else {
             return Step::Continue;
+        };
+        let (channel_backlog, channel_ahead) = match &self.release {
+            _ if !self.wants_backlog => Default::default(),
+            Some(own) => {
+                let backlog = own.backlog(now);
+                (backlog, backlog)
+            }
+            None => host.backlog(now, stream.class),
         };
         let arrival = Arrival {
             class: stream.class,
             size: stream.size,
             hash: stream.hash,
             random: stream.random,
-            channel_backlog: backlog.unwrap_or_default(),
-            channel_ahead: backlog.unwrap_or_default(),
+            channel_backlog,
+            channel_ahead,
         };
         let placed = self.groups[group].arrive(now, id, &arrival);
         let step = self.decided(now, id, group, placed, held, host);
@@ -156,8 +148,12 @@ impl Filter {
                 stream.ticket = Some(ticket);
                 stream.phase = Phase::Passed;
                 stream.started = now;
-                let config = &self.groups[group].config;
-                host.set_request_field(id, &config.header, &config.pools[pool].name);
+                let config = &self.reader.groups[group];
+                let pool = &config.pools[pool].name;
+                host.set_request_field(id, &config.header, pool);
+                if let Some(key) = &config.metadata_key {
+                    host.set_pool_metadata(id, key, pool);
+                }
                 if held {
                     host.resume_request(id);
                 }

@@ -16,29 +16,11 @@ impl Filter {
         head: &ResponseHead<'_>,
         host: &mut dyn Host,
     ) -> bool {
-        let Some(mut stream) = self.streams.remove(&id) else {
+        let Some(known) = self.learn_response(now, id, head, host) else {
             return false;
         };
-        if stream.phase != Phase::Passed {
-            // An answer of this filter's, or of one before it.
-            self.streams.insert(id, stream);
-            return false;
-        }
-        self.mark(id, &stream, host);
-        let size = self.learn_head(now, &mut stream, head, host);
-        if let (Some(group), Some(ticket)) = (stream.group, stream.ticket) {
-            self.groups[group].resize(ticket, size);
-        }
-        if let Some(later) = stream.later.take() {
-            let class = self
-                .classifier
-                .reclassify(stream.class, &later, head.fields);
-            stream.class = class;
-        }
-        let class = stream.class;
-        self.streams.insert(id, stream);
         let held = match &mut self.release {
-            Some(release) => release.open(now, id, (class, size), host),
+            Some(release) => release.open(now, id, known, host),
             None => false,
         };
         if head.end {
@@ -46,6 +28,50 @@ impl Filter {
         }
         self.gauge_held(host);
         held
+    }
+
+    /// As [`Filter::response_head`], for a host that orders responses by
+    /// itself: the response's class, and what is known of its size. None if it
+    /// is no response to a request that went on.
+    pub fn response(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        head: &ResponseHead<'_>,
+        host: &mut dyn Host,
+    ) -> Option<(usize, Size)> {
+        let known = self.learn_response(now, id, head, host);
+        if head.end {
+            self.ended(now, id, host);
+        }
+        known
+    }
+
+    fn learn_response(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        head: &ResponseHead<'_>,
+        host: &mut dyn Host,
+    ) -> Option<(usize, Size)> {
+        let mut stream = self.streams.remove(&id)?;
+        if stream.phase != Phase::Passed {
+            // An answer of this filter's, or of one before it.
+            self.streams.insert(id, stream);
+            return None;
+        }
+        self.mark(id, &stream, host);
+        let size = self.learn_head(now, &mut stream, head, host);
+        if let (Some(group), Some(ticket)) = (stream.group, stream.ticket) {
+            self.groups[group].resize(ticket, size);
+        }
+        if let Some(later) = stream.later.take() {
+            let classifier = &self.reader.classifier;
+            stream.class = classifier.reclassify(stream.class, &later, head.fields);
+        }
+        let class = stream.class;
+        self.streams.insert(id, stream);
+        Some((class, size))
     }
 
     /// Tells a client, if it is to be told.
@@ -56,7 +82,7 @@ impl Filter {
         let size = stream.size.bytes().map(|bytes| format!(", size={bytes}"));
         let value = format!(
             "class={}{}, source={}, wait_ms={}",
-            self.classifier.name(stream.class),
+            self.reader.classifier.name(stream.class),
             size.unwrap_or_default(),
             stream.source.name(),
             stream.started.since(stream.arrived).as_millis(),
@@ -94,7 +120,8 @@ impl Filter {
         }
     }
 
-    /// A part of a response's body has come; `end` if it is the last.
+    /// A part of a response's body has come; `end` if it is the last. True if it
+    /// is to be held, with what was held before.
     pub fn response_body(
         &mut self,
         now: Time,
@@ -102,7 +129,7 @@ impl Filter {
         bytes: u64,
         end: bool,
         host: &mut dyn Host,
-    ) {
+    ) -> bool {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.received += bytes;
         }
@@ -115,6 +142,13 @@ impl Filter {
             release.pump(now, None, host);
         }
         self.gauge_held(host);
+        false
+    }
+
+    /// The trailers of a response have come. True if they are to be held.
+    pub fn response_trailers(&mut self, now: Time, id: StreamId, host: &mut dyn Host) -> bool {
+        self.ended(now, id, host);
+        false
     }
 
     /// A response has come to its end, with trailers or without: its pool is

@@ -17,6 +17,8 @@ pub(crate) type Shared = Rc<RefCell<BTreeMap<String, (Vec<u8>, u32)>>>;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Did {
     Field(StreamId, String, String),
+    NoField(StreamId, String),
+    Metadata(StreamId, String, String),
     Request(StreamId),
     Response(StreamId),
     Answer(StreamId, &'static str),
@@ -52,6 +54,14 @@ impl Host for FakeHost {
 
     fn set_request_field(&mut self, id: StreamId, name: &str, value: &str) {
         self.did.push(Did::Field(id, name.into(), value.into()));
+    }
+
+    fn remove_request_field(&mut self, id: StreamId, name: &str) {
+        self.did.push(Did::NoField(id, name.into()));
+    }
+
+    fn set_pool_metadata(&mut self, id: StreamId, key: &str, pool: &str) {
+        self.did.push(Did::Metadata(id, key.into(), pool.into()));
     }
 
     fn set_response_field(&mut self, id: StreamId, name: &str, value: &str) {
@@ -135,6 +145,15 @@ impl Worker {
             host,
             now: ms(1_000_000),
             next: 0,
+        }
+    }
+
+    /// All workers, with one filter.
+    pub(crate) fn of_all(config: &str) -> Self {
+        let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
+        Self {
+            filter: Filter::of_all_workers(&loaded.config, (1, 2)),
+            ..Self::new("{}")
         }
     }
 

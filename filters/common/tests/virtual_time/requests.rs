@@ -151,3 +151,27 @@ response_header: x-sprat
     assert_eq!(did, field(3, "x-other", "elsewhere"));
     assert_eq!(told, "class=default, source=unknown, wait_ms=0");
 }
+
+#[test]
+fn a_route_never_follows_what_a_client_has_sent() {
+    let mut worker = Worker::new(
+        "
+clusters:
+  other: {match: {prefix: /other}, pools: [elsewhere], header: x-other}
+  farm: {match: {prefix: /farm}, pools: [one], metadata_key: pool}
+",
+    );
+    let forged = [("x-sprat-cluster", "admin"), ("x-other", "admin")];
+    let off = |id, name: &str| Did::NoField(id, name.into());
+    let (id, step) = worker.get("/none", &forged);
+    assert_eq!(step, Step::Continue);
+    assert_eq!(
+        worker.did(),
+        [off(id, "x-other"), off(id, "x-sprat-cluster")]
+    );
+    let (id, _) = worker.get("/farm/1", &forged[..1]);
+    let named = Did::Metadata(id, "pool".into(), "one".into());
+    assert_eq!(worker.did(), [off(id, "x-sprat-cluster"), pool(id), named]);
+    let (id, _) = worker.get("/farm/1", &[]);
+    assert_eq!(worker.did()[0], pool(id), "there is nothing to take off");
+}

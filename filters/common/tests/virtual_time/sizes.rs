@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sprat_filter::{ResponseHead, Step};
+use sprat_scheduler::Size;
 
 use crate::host::{Did, List, Shared, Worker};
 
@@ -143,4 +144,39 @@ fn a_stream_that_ends_takes_its_probe_along() {
     assert_eq!(worker.did(), [small, Did::Request(waits)]);
     assert_eq!(worker.counted("sprat.head_probe.failed"), 1);
     assert_eq!(worker.filter.next_wakeup(), None);
+}
+
+#[test]
+fn one_filter_for_all_workers_shares_nothing_and_learns_from_its_predecessor() {
+    let config = "{uplink: {rate: 10mbit}, catalogue: {estimator: off}}";
+    let mut old = Worker::of_all(config);
+    let (id, _) = old.get("/a", &[]);
+    let known = |worker: &mut Worker, id, fields: &[(&str, &str)]| {
+        let head = ResponseHead {
+            status: 200,
+            fields: &List(fields),
+            end: false,
+        };
+        let (now, host) = (worker.now, &mut worker.host);
+        worker.filter.response(now, id, &head, host).unwrap()
+    };
+    assert_eq!(known(&mut old, id, &[]).1, Size::Unknown);
+    old.finish(id, 7_000);
+    assert!(old.host.shared.borrow().is_empty(), "there is no other");
+    assert_eq!(old.filter.next_wakeup(), None, "no head is held");
+    let mut new = Worker::of_all(config);
+    new.filter.learn_from(old.now, &mut old.filter);
+    let (id, _) = new.get("/a", &[]);
+    assert_eq!(source(&new, "learnt"), 1);
+    assert_eq!(known(&mut new, id, &[]).1.bytes(), Some(7_000));
+    let (id, _) = new.get("/a", &[]);
+    let length = [("content-length", "6000")];
+    assert_eq!(known(&mut new, id, &length).1, Size::Exact(6_000));
+    // Keys of another secret mean nothing here.
+    let mut stranger = Worker::of_all(config);
+    let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
+    stranger.filter = sprat_filter::Filter::of_all_workers(&loaded.config, (3, 4));
+    stranger.filter.learn_from(new.now, &mut new.filter);
+    stranger.get("/a", &[]);
+    assert_eq!(source(&stranger, "learnt"), 0);
 }

@@ -13,6 +13,7 @@ const COST: WireCost = WireCost {
     mss: 1448,
     segment_overhead: 0,
     connection_overhead: 0,
+    record_overhead: 0,
 };
 
 /// Turns by bytes, strict between levels.

@@ -1,4 +1,4 @@
-//! What the catalogue does at an interval: saving, looking for changes.
+//! What is done at an interval: saving, looking for changes.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -22,12 +22,14 @@ enum End {
 }
 
 impl Background {
-    /// Calls `work` at each `interval`, and `end` when it is over.
+    /// A thread with this name that calls `work` at each `interval`, and `end`
+    /// when it is over.
     ///
     /// # Errors
     ///
     /// No thread can be had.
-    pub(super) fn start(
+    pub(crate) fn start(
+        name: &str,
         interval: Duration,
         mut work: impl FnMut() + Send + 'static,
         end: impl FnOnce() + Send + 'static,
@@ -40,13 +42,13 @@ impl Background {
             end();
         };
         Ok(Self {
-            thread: Builder::new().name("catalogue".to_owned()).spawn(run)?,
+            thread: Builder::new().name(name.to_owned()).spawn(run)?,
             end: End::Blocking(sender),
         })
     }
 
     /// A thread that ends by itself when `end` is dropped.
-    pub(super) fn of(thread: JoinHandle<()>, end: oneshot::Sender<()>) -> Self {
+    pub(crate) fn of(thread: JoinHandle<()>, end: oneshot::Sender<()>) -> Self {
         let end = End::Async(end);
         Self { thread, end }
     }
@@ -55,7 +57,7 @@ impl Background {
     pub(crate) fn join(self) {
         drop(self.end);
         if self.thread.join().is_err() {
-            tracing::error!("a thread of the catalogue panicked");
+            tracing::error!("a thread in the background panicked");
         }
     }
 }

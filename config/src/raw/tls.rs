@@ -1,0 +1,64 @@
+//! TLS as it is written.
+
+use super::{Limit, Timeout};
+use crate::containers::{List, Or};
+use crate::names::FilePath;
+use crate::record::{choices, record};
+use crate::resolved::{ClientCertificateMode, TlsVersion};
+use crate::scalars::{Count, Off};
+
+record! {
+    /// TLS towards clients.
+    closed struct ListenerTls {
+        /// What the listener shows, by the name that a client asks for (SNI):
+        /// the first that is for the name and of a kind that the client takes.
+        /// A client that asks for no name, or for one that none is for, gets
+        /// the first of all.
+        required certificates: List<TlsCertificate, 1>,
+        /// The oldest version that is spoken.
+        default("TLSv1_2") minimum_version: TlsVersion,
+        /// Ask clients for certificates.
+        default("off") client_certificates: Or<Off, ClientCertificates>,
+        /// From the connection's start to the end of the handshake.
+        default("10s") handshake_timeout: Timeout,
+        /// Handshakes in progress; a connection over it is closed.
+        default("1024") max_handshakes: Limit,
+        /// Tickets that a client gets to resume its session with, under TLS
+        /// 1.3; 0 switches resumption off. Each is about 250 bytes on the
+        /// uplink for each new session.
+        default("2") session_tickets: Count<0, 8>,
+    }
+
+    /// A certificate and its key. The files are read again when they change.
+    closed struct TlsCertificate {
+        /// The certificate in PEM, followed by those that lead from it to a
+        /// known authority. It is for the names in its subjectAltName.
+        required certificate_chain: FilePath,
+        /// The certificate's private key in PEM, without a pass phrase.
+        required private_key: FilePath,
+    }
+
+    /// What clients have to show.
+    closed struct ClientCertificates {
+        /// The authorities that are believed, in PEM.
+        required trusted_ca: FilePath,
+        /// Whether a client without a certificate is served.
+        default("required") mode: ClientCertificateMode,
+    }
+}
+
+choices! {
+    TlsVersion as "TlsVersion": "a version" {
+        /// TLS 1.2 (RFC 5246), with forward secrecy and AEAD ciphers alone.
+        "TLSv1_2" => Self::V1_2,
+        /// TLS 1.3 (RFC 8446).
+        "TLSv1_3" => Self::V1_3,
+    }
+
+    ClientCertificateMode as "ClientCertificateMode": "a mode" {
+        /// Without a valid one the handshake fails.
+        "required" => Self::Required,
+        /// A client may have none; one that is not valid fails.
+        "optional" => Self::Optional,
+    }
+}

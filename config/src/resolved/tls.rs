@@ -1,0 +1,75 @@
+//! TLS after every check that needs no file.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A file that the configuration names, and where it does.
+#[derive(Clone, Debug)]
+pub struct FileAt {
+    /// The file.
+    pub path: PathBuf,
+    /// The place of its name, in bytes of the configuration: for
+    /// [`Errors::add`](crate::Errors::add).
+    pub span: Range<usize>,
+}
+
+/// The same file, wherever it is named.
+impl PartialEq for FileAt {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+/// TLS towards clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenerTls {
+    /// At least one; the first is for names that none is for.
+    pub certificates: Vec<TlsCertificate>,
+    /// The oldest version that is spoken.
+    pub minimum_version: TlsVersion,
+    /// None if clients are not asked for certificates.
+    pub client_certificates: Option<ClientCertificates>,
+    /// From the connection's start to the end of the handshake.
+    pub handshake_timeout: Duration,
+    /// Handshakes in progress.
+    pub max_handshakes: usize,
+    /// Tickets for each new session under TLS 1.3; 0 is no resumption at all.
+    pub session_tickets: usize,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlsCertificate {
+    /// The certificate, then those that lead to an authority.
+    pub chain: FileAt,
+    /// Its private key.
+    pub key: FileAt,
+}
+
+/// What clients have to show.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientCertificates {
+    /// The authorities that are believed.
+    pub trusted_ca: FileAt,
+    /// Whether there must be one.
+    pub mode: ClientCertificateMode,
+}
+
+/// Whether a client must show a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificateMode {
+    /// It must.
+    Required,
+    /// It may.
+    Optional,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// RFC 5246.
+    V1_2,
+    /// RFC 8446.
+    V1_3,
+}

@@ -1,0 +1,97 @@
+//! Under which keys sizes are known, and those that the configuration lists.
+//!
+//! None of it changes while a filter runs.
+
+use sprat_config::fields::{Fields, variant_values};
+use sprat_config::resolved::{FilterCatalogue, HostPattern};
+use sprat_scheduler::catalogue::{Groups, Key, KeyHasher, Resource};
+
+/// What a request asks for, as far as sizes go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) resource: Resource,
+    pub(crate) groups: Groups,
+    pub(crate) group: usize,
+}
+
+/// How keys are made, and what is listed under some.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    pub(crate) vary: Vec<String>,
+    hasher: KeyHasher,
+    /// Ascending; by host and target, or by target alone.
+    manifest: Vec<(Key, u64)>,
+    /// Of hosts below a name.
+    below: Vec<(HostPattern, Key, u64)>,
+}
+
+impl Keys {
+    /// Made with this secret.
+    pub(crate) fn new(config: &FilterCatalogue, secret: (u64, u64)) -> Self {
+        let hasher = KeyHasher::new(secret);
+        let (mut manifest, mut below) = (Vec::new(), Vec::new());
+        for listed in &config.manifest {
+            match &listed.host {
+                None => manifest.push((hasher.url("", "", &listed.target), listed.bytes)),
+                Some(HostPattern::Exact(name)) => {
+                    manifest.push((hasher.url("", name, &listed.target), listed.bytes));
+                }
+                Some(suffix @ HostPattern::Suffix(_)) => {
+                    let key = hasher.url("", "", &listed.target);
+                    below.push((suffix.clone(), key, listed.bytes));
+                }
+            }
+        }
+        manifest.sort_by_key(|(key, _)| *key);
+        Self {
+            vary: config.vary.clone(),
+            hasher,
+            manifest,
+            below,
+        }
+    }
+
+    /// Whether the same keys stand for the same resources.
+    pub(crate) fn agree_with(&self, other: &Self) -> bool {
+        self.hasher == other.hasher && self.vary == other.vary
+    }
+
+    /// What a request asks for; `target` is its path and query, and `group`
+    /// the number of what it is dispatched by.
+    pub(crate) fn asked(
+        &self,
+        group: usize,
+        (host, target): (&str, &str),
+        request: &(impl Fields + ?Sized),
+    ) -> Asked {
+        let path = target.split('?').next().unwrap_or(target);
+        Asked {
+            resource: Resource {
+                url: self.hasher.url("", host, target),
+                values: variant_values(&self.hasher, &self.vary, request),
+            },
+            groups: Groups::new(group, path),
+            group,
+        }
+    }
+
+    /// The size that the configuration's manifest has for it.
+    pub(crate) fn listed(&self, (name, target): (&str, &str)) -> Option<u64> {
+        if self.manifest.is_empty() && self.below.is_empty() {
+            return None;
+        }
+        let path = target.split('?').next().unwrap_or(target);
+        let any = |text: &str| self.hasher.url("", "", text);
+        for text in [target, path] {
+            for key in [self.hasher.url("", name, text), any(text)] {
+                if let Ok(at) = self.manifest.binary_search_by_key(&key, |(own, _)| *own) {
+                    return Some(self.manifest[at].1);
+                }
+            }
+        }
+        let keys = [any(target), any(path)];
+        let mut below = self.below.iter();
+        let fits = below.find(|(host, key, _)| keys.contains(key) && host.matches(name));
+        fits.map(|(.., bytes)| *bytes)
+    }
+}

@@ -1,0 +1,321 @@
+//! A host that is made up: the functions that a filter calls, and what they
+//! have noted.
+
+// As many as the ABI has.
+#![allow(clippy::too_many_arguments)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::exports::proxy_on_memory_allocate;
+use super::{OK, pairs};
+
+const NOT_FOUND: u32 = 1;
+const BAD_ARGUMENT: u32 = 2;
+const EMPTY: u32 = 7;
+const CAS_MISMATCH: u32 = 8;
+
+/// What the host has, and what it was told.
+#[derive(Debug, Default)]
+pub(crate) struct Fake {
+    pub(crate) now_ns: u64,
+    pub(crate) configuration: String,
+    /// By context and map.
+    pub(crate) heads: BTreeMap<(u32, u32), Vec<(String, String)>>,
+    /// Of the effective context's stream.
+    pub(crate) client: Option<String>,
+    /// The context that calls are about. The host sets it for a callback.
+    pub(crate) effective: u32,
+    pub(crate) log: Vec<(u32, String)>,
+    pub(crate) tick_ms: u32,
+    /// Contexts and halves.
+    pub(crate) continued: Vec<(u32, u32)>,
+    /// Contexts, statuses, bodies.
+    pub(crate) answered: Vec<(u32, u32, String)>,
+    /// Clusters and heads.
+    pub(crate) calls: Vec<(String, Vec<(String, String)>)>,
+    /// Names and values.
+    pub(crate) metrics: Vec<(String, u64)>,
+    /// Messages in each queue.
+    pub(crate) queues: Vec<usize>,
+    /// Contexts that are no more.
+    pub(crate) gone: Vec<u32>,
+    shared: BTreeMap<String, (Vec<u8>, u32)>,
+}
+
+impl Fake {
+    /// The value of a metric.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let found = self.metrics.iter().find(|(own, _)| own == name);
+        found.map_or(0, |(_, value)| *value)
+    }
+}
+
+thread_local! {
+    static FAKE: RefCell<Fake> = RefCell::default();
+}
+
+/// Reads or changes the host of this thread.
+pub(crate) fn host<T>(act: impl FnOnce(&mut Fake) -> T) -> T {
+    FAKE.with_borrow_mut(act)
+}
+
+/// # Safety
+/// The bytes are there during the call.
+unsafe fn text(bytes: *const u8, length: usize) -> String {
+    // SAFETY: the caller vouches for them.
+    let bytes = unsafe { slice(bytes, length) };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// # Safety
+/// As above.
+unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
+    if bytes.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller vouches for them.
+    unsafe { std::slice::from_raw_parts(bytes, length) }
+}
+
+/// Returns bytes as a host does: in memory that it asks the filter for.
+///
+/// # Safety
+/// Both are places for an answer.
+unsafe fn give(found: Option<Vec<u8>>, bytes: *mut *mut u8, length: *mut usize) -> u32 {
+    let Some(found) = found else {
+        return NOT_FOUND;
+    };
+    // SAFETY: memory of that length, and places for the answers.
+    unsafe {
+        *length = found.len();
+        *bytes = std::ptr::null_mut();
+        if !found.is_empty() {
+            *bytes = proxy_on_memory_allocate(found.len());
+            (*bytes).copy_from_nonoverlapping(found.as_ptr(), found.len());
+        }
+    }
+    OK
+}
+
+/// # Safety
+/// A place for an answer.
+unsafe fn set<T>(place: *mut T, value: T) -> u32 {
+    // SAFETY: the caller vouches for it.
+    unsafe { *place = value };
+    OK
+}
+
+macro_rules! host_functions {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
+        $(
+            /// # Safety
+            /// As the ABI says: what is lent is there during the call.
+            pub(super) unsafe fn $name($($argument: $type),*) -> u32 {
+                // SAFETY: the caller vouches for all pointers.
+                #[allow(unused_unsafe)]
+                unsafe { $body }
+            }
+        )*
+    };
+}
+
+host_functions! {
+    fn proxy_log(level: u32, bytes: *const u8, length: usize) {
+        let text = text(bytes, length);
+        host(|host| host.log.push((level, text)));
+        OK
+    }
+
+    fn proxy_get_current_time_nanoseconds(time: *mut u64) {
+        set(time, host(|host| host.now_ns))
+    }
+
+    fn proxy_set_tick_period_milliseconds(period: u32) {
+        host(|host| host.tick_ms = period);
+        OK
+    }
+
+    fn proxy_get_buffer_bytes(
+        _buffer: u32, _start: usize, _most: usize, bytes: *mut *mut u8, length: *mut usize,
+    ) {
+        give(host(|host| Some(host.configuration.clone().into())), bytes, length)
+    }
+
+    fn proxy_get_header_map_pairs(map: u32, bytes: *mut *mut u8, length: *mut usize) {
+        let fields = host(|host| host.heads.get(&(host.effective, map)).cloned());
+        let fields = fields.unwrap_or_default();
+        let lent: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        give(Some(super::serialize(&lent)), bytes, length)
+    }
+
+    fn proxy_get_header_map_value(
+        map: u32, name: *const u8, name_length: usize, bytes: *mut *mut u8, length: *mut usize,
+    ) {
+        let name = text(name, name_length);
+        let found = host(|host| {
+            let fields = host.heads.get(&(host.effective, map))?;
+            let (_, value) = fields.iter().find(|(own, _)| *own == name)?;
+            Some(value.clone().into())
+        });
+        give(found, bytes, length)
+    }
+
+    fn proxy_replace_header_map_value(
+        map: u32, name: *const u8, name_length: usize, value: *const u8, value_length: usize,
+    ) {
+        let field = (text(name, name_length), text(value, value_length));
+        host(|host| {
+            let fields = host.heads.entry((host.effective, map)).or_default();
+            fields.retain(|(name, _)| *name != field.0);
+            fields.push(field);
+        });
+        OK
+    }
+
+    fn proxy_remove_header_map_value(map: u32, name: *const u8, name_length: usize) {
+        let name = text(name, name_length);
+        host(|host| {
+            let fields = host.heads.entry((host.effective, map)).or_default();
+            fields.retain(|(own, _)| *own != name);
+        });
+        OK
+    }
+
+    fn proxy_get_property(
+        path: *const u8, path_length: usize, bytes: *mut *mut u8, length: *mut usize,
+    ) {
+        let found = match text(path, path_length).as_str() {
+            "source\0address" => host(|host| host.client.clone().map(Into::into)),
+            _ => None,
+        };
+        give(found, bytes, length)
+    }
+
+    fn proxy_get_shared_data(
+        key: *const u8, key_length: usize, bytes: *mut *mut u8, length: *mut usize,
+        version: *mut u32,
+    ) {
+        let key = text(key, key_length);
+        let found = host(|host| host.shared.get(&key).cloned());
+        set(version, found.as_ref().map_or(0, |(_, version)| *version));
+        give(found.map(|(value, _)| value), bytes, length)
+    }
+
+    fn proxy_set_shared_data(
+        key: *const u8, key_length: usize, value: *const u8, value_length: usize, version: u32,
+    ) {
+        let (key, value) = (text(key, key_length), slice(value, value_length).to_vec());
+        host(|host| {
+            let current = host.shared.get(&key).map_or(0, |(_, version)| *version);
+            if version != 0 && version != current {
+                return CAS_MISMATCH;
+            }
+            host.shared.insert(key, (value, current + 1));
+            OK
+        })
+    }
+
+    fn proxy_register_shared_queue(_name: *const u8, _length: usize, queue: *mut u32) {
+        let number = host(|host| {
+            host.queues.push(0);
+            host.queues.len() as u32 - 1
+        });
+        set(queue, number)
+    }
+
+    fn proxy_enqueue_shared_queue(queue: u32, _value: *const u8, _length: usize) {
+        host(|host| match host.queues.get_mut(queue as usize) {
+            Some(messages) => {
+                *messages += 1;
+                OK
+            }
+            None => NOT_FOUND,
+        })
+    }
+
+    fn proxy_dequeue_shared_queue(queue: u32, bytes: *mut *mut u8, length: *mut usize) {
+        let status = host(|host| match host.queues.get_mut(queue as usize) {
+            None => NOT_FOUND,
+            Some(0) => EMPTY,
+            Some(messages) => {
+                *messages -= 1;
+                OK
+            }
+        });
+        match status {
+            OK => give(Some(Vec::new()), bytes, length),
+            status => status,
+        }
+    }
+
+    fn proxy_continue_stream(half: u32) {
+        host(|host| host.continued.push((host.effective, half)));
+        OK
+    }
+
+    fn proxy_send_local_response(
+        status: u32, _details: *const u8, _details_length: usize, body: *const u8,
+        body_length: usize, _fields: *const u8, _fields_length: usize, _grpc_status: i32,
+    ) {
+        let body = text(body, body_length);
+        host(|host| host.answered.push((host.effective, status, body)));
+        OK
+    }
+
+    fn proxy_http_call(
+        cluster: *const u8, cluster_length: usize, head: *const u8, head_length: usize,
+        _body: *const u8, _body_length: usize, _trailers: *const u8, _trailers_length: usize,
+        _timeout_ms: u32, token: *mut u32,
+    ) {
+        let cluster = text(cluster, cluster_length);
+        if cluster == "absent" {
+            return BAD_ARGUMENT;
+        }
+        let call = (cluster, pairs(slice(head, head_length)));
+        let number = host(|host| {
+            host.calls.push(call);
+            host.calls.len() as u32
+        });
+        set(token, number)
+    }
+
+    fn proxy_set_effective_context(context: u32) {
+        host(|host| {
+            if host.gone.contains(&context) {
+                return BAD_ARGUMENT;
+            }
+            host.effective = context;
+            OK
+        })
+    }
+
+    fn proxy_define_metric(_kind: u32, name: *const u8, length: usize, metric: *mut u32) {
+        let name = text(name, length);
+        let number = host(|host| {
+            host.metrics.push((name, 0));
+            host.metrics.len() as u32 - 1
+        });
+        set(metric, number)
+    }
+
+    fn proxy_increment_metric(metric: u32, by: i64) {
+        host(|host| match host.metrics.get_mut(metric as usize) {
+            Some((_, value)) => {
+                *value = value.saturating_add_signed(by);
+                OK
+            }
+            None => NOT_FOUND,
+        })
+    }
+
+    fn proxy_record_metric(metric: u32, value: u64) {
+        host(|host| match host.metrics.get_mut(metric as usize) {
+            Some((_, own)) => {
+                *own = value;
+                OK
+            }
+            None => NOT_FOUND,
+        })
+    }
+}

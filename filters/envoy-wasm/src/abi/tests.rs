@@ -1,0 +1,170 @@
+//! The boundary, and the filter behind it, in a host that is made up.
+
+use super::exports::*;
+use super::fake::host;
+use super::*;
+
+const ROOT: u32 = 1;
+const CONTINUE: u32 = 0;
+const PAUSE: u32 = 1;
+
+fn configure(text: &str) -> bool {
+    _initialize();
+    host(|host| {
+        host.configuration = text.to_owned();
+        host.now_ns = 1_000_000_000_000;
+        host.effective = ROOT;
+    });
+    proxy_on_context_create(ROOT, 0);
+    assert_eq!(proxy_on_vm_start(ROOT, 0), 1);
+    proxy_on_configure(ROOT, text.len() as u32) == 1
+}
+
+/// A stream with a request for this path; what becomes of it.
+fn request(context: u32, path: &str) -> u32 {
+    proxy_on_context_create(context, ROOT);
+    let fields = [
+        (":method", "GET"),
+        (":authority", "a.example"),
+        (":path", path),
+    ];
+    about(context, Head::Request, &fields);
+    proxy_on_request_headers(context, 3, 1)
+}
+
+/// The head of its response; what becomes of it.
+fn response(context: u32, bytes: u64) -> u32 {
+    let length = bytes.to_string();
+    about(
+        context,
+        Head::Response,
+        &[(":status", "200"), ("content-length", &length)],
+    );
+    proxy_on_response_headers(context, 2, 0)
+}
+
+/// The host's next call is about this context, and its head is this.
+fn about(context: u32, head: Head, fields: &[(&str, &str)]) {
+    let owned = fields
+        .iter()
+        .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+    host(|host| {
+        host.effective = context;
+        host.heads.insert((context, head as u32), owned.collect());
+    });
+}
+
+#[test]
+fn fields_go_there_and_back() {
+    for fields in [
+        vec![],
+        vec![("a", "")],
+        vec![(":path", "/x"), ("b", "y, z")],
+    ] {
+        let owned: Vec<_> = fields
+            .iter()
+            .map(|(n, v)| ((*n).into(), (*v).into()))
+            .collect();
+        assert_eq!(pairs(&serialize(&fields)), owned);
+    }
+    let bytes = serialize(&[("name", "value")]);
+    assert_eq!(bytes[..12], [1, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0]);
+    assert_eq!(&bytes[12..], b"name\0value\0");
+}
+
+#[test]
+fn what_is_cut_short_or_no_text_is_left_out() {
+    let mut bytes = serialize(&[("a", "b"), ("c", "d")]);
+    let last = bytes.len() - 2;
+    bytes[last] = 0xff;
+    assert_eq!(pairs(&bytes), [("a".to_owned(), "b".to_owned())]);
+    assert_eq!(pairs(&[]), []);
+    for length in 0..bytes.len() {
+        assert!(pairs(&bytes[..length]).len() <= 1);
+    }
+    assert_eq!(pairs(&[0xff; 64]), []);
+}
+
+#[test]
+fn a_bad_configuration_is_refused_and_logged() {
+    assert!(!configure("{\"uplink\": {\"rate\": \"fast\"}}"));
+    let log = host(|host| host.log.clone());
+    assert!(
+        log[0].0 == Level::Error as u32 && log[0].1.contains("configuration:1:"),
+        "{log:?}"
+    );
+}
+
+#[test]
+fn with_nothing_on_no_stream_is_known() {
+    assert!(configure(""));
+    assert_eq!(request(2, "/"), CONTINUE);
+    assert_eq!(response(2, 1_000_000), CONTINUE);
+    assert_eq!(proxy_on_response_body(2, 1000, 0), CONTINUE);
+    assert_eq!(proxy_on_response_trailers(2, 1), CONTINUE);
+    assert_eq!(proxy_on_done(2), 1);
+    proxy_on_delete(2);
+    assert_eq!(host(|host| host.metric("sprat.requests.default")), 0);
+}
+
+#[test]
+fn a_head_is_held_and_let_go_by_a_tick() {
+    assert!(configure("{catalogue: off, uplink: {rate: 10mbit}}"));
+    assert_eq!(request(2, "/a"), CONTINUE);
+    assert_eq!(response(2, 1 << 20), CONTINUE, "the link is free");
+    assert_eq!(request(3, "/b"), CONTINUE);
+    assert_eq!(response(3, 2 << 20), PAUSE);
+    assert_eq!(host(|host| (host.tick_ms, host.continued.len())), (1, 0));
+    host(|host| host.effective = 2);
+    proxy_on_done(2);
+    proxy_on_delete(2);
+    assert_eq!(
+        host(|host| host.continued.clone()),
+        [(3, Half::Response as u32)]
+    );
+    assert_eq!(host(|host| host.effective), 2, "the callback's own again");
+    assert_eq!(host(|host| host.tick_ms), 0, "nobody waits");
+    // A stream that has gone meanwhile is let be.
+    assert_eq!(request(4, "/c"), CONTINUE);
+    assert_eq!(response(4, 2 << 20), PAUSE);
+    host(|host| host.gone = vec![4]);
+    proxy_on_done(3);
+    assert_eq!(host(|host| host.continued.len()), 1);
+    host(|host| host.effective = ROOT);
+    proxy_on_tick(ROOT);
+    proxy_on_queue_ready(ROOT, 0);
+}
+
+#[test]
+fn a_refused_request_is_answered_and_a_probe_is_sent() {
+    assert!(configure(
+        "{clusters: {farm: {pools: [small, large], max_requests: 1, dispatch: sita, \
+         wait_queue: {max_requests: 0}, head_probe: {cluster: small}}}}"
+    ));
+    assert_eq!(request(2, "/a"), PAUSE);
+    let (cluster, head) = host(|host| host.calls[0].clone());
+    assert_eq!(cluster, "small");
+    assert_eq!(head[0], (":method".to_owned(), "HEAD".to_owned()));
+    about(
+        ROOT,
+        Head::CallResponse,
+        &[(":status", "200"), ("content-length", "7")],
+    );
+    proxy_on_http_call_response(ROOT, 1, 2, 0, 0);
+    assert_eq!(
+        host(|host| host.continued.clone()),
+        [(2, Half::Request as u32)]
+    );
+    assert_eq!(host(|host| host.metric("sprat.head_probe.told")), 1);
+    // Its place is taken, and so is none to wait in.
+    let mut contexts = 3..8;
+    let refused = contexts.any(|context| {
+        request(context, "/a");
+        host(|host| {
+            host.answered
+                .iter()
+                .any(|(own, status, _)| (*own, *status) == (context, 503))
+        })
+    });
+    assert!(refused);
+}

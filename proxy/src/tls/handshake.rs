@@ -1,0 +1,249 @@
+//! A client's handshake: bounded in time and number, ahead of responses on the
+//! uplink, counted.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use rustls::server::Acceptor;
+use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConnection};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::certificates::PeerNames;
+use super::listener::ListenerTls;
+use crate::connection::Connection;
+use crate::error::Reason;
+use crate::stats::Counter;
+use crate::uplink::{Io, Socket, go_ahead};
+
+/// Bytes that the shorter kind of handshake, a resumed one, has us send. What
+/// a longer one adds is debited as it is written.
+const FLIGHT_BYTES: u64 = 250;
+
+/// What was agreed on in a handshake.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    /// The names in the client's certificate, if it has shown one.
+    pub(crate) peer: Option<PeerNames>,
+    /// The application protocol (RFC 7301); none if the client asked for none.
+    #[expect(dead_code, reason = "HTTP/1.1 is the only one yet")]
+    pub(crate) protocol: Option<Vec<u8>>,
+}
+
+/// How a handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Outcome {
+    /// A new session, TLS 1.2.
+    Full12,
+    /// The same, TLS 1.3.
+    Full13,
+    /// A session that the client had before, TLS 1.2.
+    Resumed12,
+    /// The same, TLS 1.3.
+    Resumed13,
+    /// No version, cipher suite or protocol that both have.
+    Incompatible,
+    /// No certificate where one is needed.
+    CertificateRequired,
+    /// A certificate that is not believed.
+    CertificateInvalid,
+    /// The client did not go on: it does not believe us, say.
+    RefusedByClient,
+    /// What came is not TLS, or not as it should be.
+    Malformed,
+    /// The client closed the connection.
+    Closed,
+    /// It took too long.
+    Timeout,
+    /// As many as may be were in progress.
+    Overflow,
+    /// The proxy is shutting down.
+    Shutdown,
+}
+
+impl Outcome {
+    /// All of them, in the order of their numbers.
+    const ALL: [Self; 13] = [
+        Self::Full12,
+        Self::Full13,
+        Self::Resumed12,
+        Self::Resumed13,
+        Self::Incompatible,
+        Self::CertificateRequired,
+        Self::CertificateInvalid,
+        Self::RefusedByClient,
+        Self::Malformed,
+        Self::Closed,
+        Self::Timeout,
+        Self::Overflow,
+        Self::Shutdown,
+    ];
+
+    /// Labels: the version (empty if it came to none) and the result.
+    fn labels(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Full12 => ("1.2", "full"),
+            Self::Full13 => ("1.3", "full"),
+            Self::Resumed12 => ("1.2", "resumed"),
+            Self::Resumed13 => ("1.3", "resumed"),
+            Self::Incompatible => ("", "incompatible"),
+            Self::CertificateRequired => ("", "certificate_required"),
+            Self::CertificateInvalid => ("", "certificate_invalid"),
+            Self::RefusedByClient => ("", "refused_by_client"),
+            Self::Malformed => ("", "malformed"),
+            Self::Closed => ("", "closed"),
+            Self::Timeout => ("", "timeout"),
+            Self::Overflow => ("", "overflow"),
+            Self::Shutdown => ("", "shutdown"),
+        }
+    }
+
+    fn of_success(session: &ServerConnection) -> Self {
+        let newer = session.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+        match (newer, resumed) {
+            (false, false) => Self::Full12,
+            (true, false) => Self::Full13,
+            (false, true) => Self::Resumed12,
+            (true, true) => Self::Resumed13,
+        }
+    }
+
+    fn of_failure(error: &io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match inner {
+            None => Self::Closed,
+            Some(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => Self::Incompatible,
+            Some(Error::NoCertificatesPresented) => Self::CertificateRequired,
+            Some(Error::InvalidCertificate(_)) => Self::CertificateInvalid,
+            Some(Error::AlertReceived(_)) => Self::RefusedByClient,
+            Some(_) => Self::Malformed,
+        }
+    }
+}
+
+/// How a worker's handshakes ended.
+#[derive(Debug, Default)]
+pub(crate) struct HandshakeStats([Counter; Outcome::ALL.len()]);
+
+impl HandshakeStats {
+    fn count(&self, outcome: Outcome) {
+        self.0[outcome as usize].increment();
+    }
+
+    /// Each version and result, and how many there were of it.
+    pub(super) fn each(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
+        let counts = self.0.iter().map(Counter::get);
+        Outcome::ALL.into_iter().map(Outcome::labels).zip(counts)
+    }
+}
+
+/// Does the handshake on a connection that has just been accepted. None if
+/// that fails, which was counted.
+pub(crate) async fn accept(
+    connection: &Rc<Connection>,
+    tls: &ListenerTls,
+    stream: TcpStream,
+) -> Option<Io> {
+    let stats = &connection.worker.stats.handshakes;
+    let Some(_place) = tls.begin() else {
+        stats.count(Outcome::Overflow);
+        return None;
+    };
+    let socket = Socket::new(stream, Rc::clone(connection));
+    let work = timeout(
+        tls.config.handshake_timeout,
+        handshake(connection, tls, socket),
+    );
+    let outcome = match unless_cut(connection, work).await {
+        Err(_) => Outcome::Shutdown,
+        Ok(Err(_)) => Outcome::Timeout,
+        Ok(Ok(Err(error))) => {
+            tracing::debug!(peer = %connection.peer, %error, "no TLS handshake");
+            Outcome::of_failure(&error)
+        }
+        Ok(Ok(Ok(stream))) => {
+            let session = stream.get_ref().1;
+            stats.count(Outcome::of_success(session));
+            connection.secure(Secured {
+                peer: PeerNames::of_peer(session.peer_certificates()),
+                protocol: session.alpn_protocol().map(<[u8]>::to_vec),
+            });
+            if let Some(gauge) = connection.gauge() {
+                gauge.seal(record_overhead(session));
+            }
+            return Some(Io::tls(stream));
+        }
+    };
+    stats.count(outcome);
+    None
+}
+
+/// Bytes that a record has beside its payload (RFC 8446 5.2, RFC 5246 6.2.3.3).
+fn record_overhead(session: &ServerConnection) -> u32 {
+    const HEADER_AND_TAG: u32 = 5 + 16;
+    const INNER_TYPE: u32 = 1;
+    const EXPLICIT_NONCE: u32 = 8;
+    use rustls::CipherSuite as Suite;
+    let chacha = [
+        Suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        Suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ];
+    let suite = session.negotiated_cipher_suite().map(|own| own.suite());
+    match session.protocol_version() {
+        Some(ProtocolVersion::TLSv1_2) if suite.is_some_and(|own| chacha.contains(&own)) => {
+            HEADER_AND_TAG
+        }
+        Some(ProtocolVersion::TLSv1_2) => HEADER_AND_TAG + EXPLICIT_NONCE,
+        _ => HEADER_AND_TAG + INNER_TYPE,
+    }
+}
+
+async fn handshake(
+    connection: &Rc<Connection>,
+    tls: &ListenerTls,
+    socket: Socket,
+) -> io::Result<TlsStream<Socket>> {
+    let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
+    // As the SYN-ACK before it: until it is through, the client cannot ask.
+    if let Some(gauge) = connection.gauge() {
+        let class = connection.worker.classifier.default_class();
+        go_ahead(gauge, class, FLIGHT_BYTES).await;
+    }
+    hello.into_stream(tls.server()).await
+}
+
+/// The output of `work`, unless the connection is cut meanwhile.
+async fn unless_cut<T>(
+    connection: &Connection,
+    work: impl Future<Output = T>,
+) -> Result<T, Reason> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        connection.register(cx);
+        match connection.cut_reason() {
+            Some(reason) => Poll::Ready(Err(reason)),
+            None => work.as_mut().poll(cx).map(Ok),
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_holds_every_outcome_at_its_number() {
+        for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, index);
+        }
+        assert_eq!(Outcome::Shutdown as usize + 1, Outcome::ALL.len());
+    }
+}

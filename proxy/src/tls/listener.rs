@@ -1,0 +1,260 @@
+//! A listener's certificates and settings, as all workers share them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use arc_swap::{ArcSwap, Guard};
+use rustls::crypto::ring::Ticketer;
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+    WebPkiClientVerifier,
+};
+use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
+use sprat_config::resolved::{self as config, ClientCertificateMode, FileAt, TlsCertificate};
+
+use super::certificates::{Certificates, Served};
+use super::files::{Reloadable, Seen};
+use super::pem::{self, Problem};
+use super::{provider, versions};
+
+/// Sessions remembered for clients that take no tickets; about 200 bytes each.
+const SESSIONS_MAX: usize = 1024;
+
+/// What application protocols are called in a handshake (RFC 7301 6).
+const HTTP_1: &[u8] = b"http/1.1";
+
+/// A listener's TLS.
+pub(crate) struct ListenerTls {
+    /// The listener's.
+    name: String,
+    pub(super) config: config::ListenerTls,
+    /// Before they were read.
+    files: Vec<Seen>,
+    current: ArcSwap<Current>,
+    /// Handshakes in progress, over all workers.
+    handshakes: AtomicUsize,
+}
+
+/// What the files hold.
+struct Current {
+    server: Arc<ServerConfig>,
+    /// For each certificate, until when it is valid; seconds since 1970.
+    not_after_s: Vec<i64>,
+}
+
+/// How sessions are resumed; outlives the certificates.
+#[derive(Clone)]
+struct Resumption {
+    ticketer: Option<Arc<dyn ProducesTickets>>,
+    storage: Arc<dyn StoresServerSessions>,
+}
+
+impl Resumption {
+    fn new(tickets: usize) -> Result<Self, rustls::Error> {
+        Ok(match tickets {
+            0 => Self {
+                ticketer: None,
+                storage: Arc::new(NoServerSessionStorage {}),
+            },
+            _ => Self {
+                ticketer: Some(Ticketer::new()?),
+                storage: ServerSessionMemoryCache::new(SESSIONS_MAX),
+            },
+        })
+    }
+
+    fn of(server: &ServerConfig) -> Self {
+        let has = server.ticketer.enabled();
+        Self {
+            ticketer: has.then(|| Arc::clone(&server.ticketer)),
+            storage: Arc::clone(&server.session_storage),
+        }
+    }
+}
+
+impl fmt::Debug for ListenerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ListenerTls").field(&self.name).finish()
+    }
+}
+
+impl ListenerTls {
+    /// A listener's, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub(crate) fn of(listener: &config::Listener) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(config) = &listener.tls else {
+            return Ok(None);
+        };
+        match Self::new(&listener.name, config) {
+            Ok((own, _)) => Ok(Some(Arc::new(own))),
+            Err(problems) => {
+                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                let name = &listener.name;
+                anyhow::bail!("TLS of the listener `{name}`: {}", problems.join("; "))
+            }
+        }
+    }
+
+    /// Reads the files of the listener `name`; with what is doubtful.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub(crate) fn new(
+        name: &str,
+        config: &config::ListenerTls,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let resumption = Resumption::new(config.session_tickets);
+        let resumption = resumption.map_err(|error| {
+            // No random numbers: nothing works.
+            vec![Problem::error(&config.certificates[0].key, error)]
+        })?;
+        let files = files(config).map(|file| Seen::now(&file.path)).collect();
+        let (current, warnings) = Current::read(config, resumption)?;
+        let own = Self {
+            name: name.to_owned(),
+            files,
+            config: config.clone(),
+            current: ArcSwap::from_pointee(current),
+            handshakes: AtomicUsize::new(0),
+        };
+        Ok((own, warnings))
+    }
+
+    /// For a connection that comes now.
+    pub(super) fn server(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.current().server)
+    }
+
+    fn current(&self) -> Guard<Arc<Current>> {
+        self.current.load()
+    }
+
+    /// The listener's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Each certificate, and until when it is valid: seconds since 1970.
+    pub(super) fn expiries(&self) -> Vec<(&TlsCertificate, i64)> {
+        let expiries = self.current().not_after_s.clone();
+        self.config.certificates.iter().zip(expiries).collect()
+    }
+
+    /// A place for a handshake; none if all are taken.
+    pub(super) fn begin(&self) -> Option<Handshaking<'_>> {
+        let bound = self.config.max_handshakes;
+        let taken = self
+            .handshakes
+            .fetch_update(Relaxed, Relaxed, |now| (now < bound).then_some(now + 1));
+        taken.is_ok().then(|| Handshaking(&self.handshakes))
+    }
+}
+
+/// A handshake in progress.
+pub(super) struct Handshaking<'a>(&'a AtomicUsize);
+
+impl Drop for Handshaking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Reloadable for ListenerTls {
+    fn title(&self) -> String {
+        format!("TLS of the listener `{}`", self.name)
+    }
+
+    fn files(&self) -> Vec<Seen> {
+        self.files.clone()
+    }
+
+    fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
+        // A session of a client that was believed before is not resumed where
+        // the authorities may be others now.
+        let resumption = match self.config.client_certificates {
+            None => Resumption::of(&self.current().server),
+            Some(_) => Resumption::new(self.config.session_tickets)
+                .map_err(|error| vec![Problem::error(&self.config.certificates[0].key, error)])?,
+        };
+        let (current, warnings) = Current::read(&self.config, resumption)?;
+        self.current.store(Arc::new(current));
+        Ok(warnings)
+    }
+}
+
+impl Current {
+    /// Reads the files; all that is wrong with them is told.
+    fn read(
+        config: &config::ListenerTls,
+        resumption: Resumption,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let (mut served, mut warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for certificate in &config.certificates {
+            match Served::read(certificate, &mut warnings) {
+                Ok(one) => served.push(one),
+                Err(problems) => errors.extend(problems),
+            }
+        }
+        let asked = config.client_certificates.as_ref();
+        let roots = asked.map(|asked| (pem::authorities(&asked.trusted_ca), asked));
+        let roots = match roots {
+            None => None,
+            Some((Ok(roots), asked)) => Some((roots, asked)),
+            Some((Err(problem), _)) => {
+                errors.push(problem);
+                None
+            }
+        };
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(versions(config.minimum_version))
+            .map_err(|error| vec![Problem::error(&config.certificates[0].chain, error)])?;
+        let builder = match roots {
+            None => builder.with_no_client_auth(),
+            Some((roots, asked)) => verifying(builder, roots, asked)?,
+        };
+        let mut server = builder.with_cert_resolver(Arc::new(Certificates::new(&served)));
+        server.alpn_protocols = vec![HTTP_1.to_vec()];
+        server.send_tls13_tickets = config.session_tickets;
+        server.session_storage = resumption.storage;
+        if let Some(ticketer) = resumption.ticketer {
+            server.ticketer = ticketer;
+        }
+        let current = Self {
+            server: Arc::new(server),
+            not_after_s: served.iter().map(|own| own.not_after_s).collect(),
+        };
+        Ok((current, warnings))
+    }
+}
+
+/// All files of a listener.
+fn files(config: &config::ListenerTls) -> impl Iterator<Item = &FileAt> {
+    let shown = config.certificates.iter();
+    let shown = shown.flat_map(|one| [&one.chain, &one.key]);
+    let asked = config.client_certificates.as_ref();
+    shown.chain(asked.map(|asked| &asked.trusted_ca))
+}
+
+/// Asks clients for certificates.
+fn verifying(
+    builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+    roots: RootCertStore,
+    asked: &config::ClientCertificates,
+) -> Result<ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>, Vec<Problem>> {
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    if asked.mode == ClientCertificateMode::Optional {
+        verifier = verifier.allow_unauthenticated();
+    }
+    let verifier = verifier
+        .build()
+        .map_err(|error| vec![Problem::error(&asked.trusted_ca, error)])?;
+    Ok(builder.with_client_cert_verifier(verifier))
+}

@@ -1,0 +1,171 @@
+//! Certificates and keys in files, and what may be wrong with them.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::ops::Range;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::{Error as PemError, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use sprat_config::resolved::FileAt;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::parse_x509_certificate;
+
+/// Bytes of a file at most: a bundle of every public authority has 220 KB.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// What is wrong with a file that the configuration names.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    /// It cannot be used.
+    pub(crate) fatal: bool,
+    /// The place of its name in the configuration.
+    pub(crate) span: Range<usize>,
+    /// In a line, with the file's name.
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) help: Option<String>,
+}
+
+impl Problem {
+    /// The file at `file` is, or has, `what`.
+    pub(super) fn error(file: &FileAt, what: impl fmt::Display) -> Self {
+        Self {
+            fatal: true,
+            span: file.span.clone(),
+            message: format!("{}: {what}", file.path.display()),
+            help: None,
+        }
+    }
+
+    /// The same, if it can be used all the same.
+    pub(super) fn warning(file: &FileAt, what: impl fmt::Display) -> Self {
+        Self {
+            fatal: false,
+            ..Self::error(file, what)
+        }
+    }
+
+    /// What to do about it.
+    pub(super) fn help(self, help: impl Into<String>) -> Self {
+        Self {
+            help: Some(help.into()),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.help
+            .as_ref()
+            .map_or(Ok(()), |help| write!(f, " ({help})"))
+    }
+}
+
+fn read(file: &FileAt) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    let opened = File::open(&file.path);
+    let read = opened.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(_) if bytes.len() as u64 > MAX_BYTES => {
+            Err(Problem::error(file, "it is larger than 4 MB"))
+        }
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Problem::error(file, error)),
+    }
+}
+
+fn holds(text: &[u8], label: &str) -> bool {
+    text.windows(label.len())
+        .any(|part| part == label.as_bytes())
+}
+
+/// The certificates in a file: at least one.
+pub(super) fn certificates(file: &FileAt) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    let text = read(file)?;
+    let found: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| Problem::error(file, format!("it is not PEM: {error}")))?;
+    match found.is_empty() {
+        false => Ok(found),
+        true if holds(&text, "PRIVATE KEY-----") => {
+            let what = "there is a private key in it, and no certificate";
+            Err(Problem::error(file, what).help("are the two files swapped?"))
+        }
+        true => {
+            let path = file.path.display();
+            let help = format!(
+                "PEM has a line `-----BEGIN CERTIFICATE-----`; for DER: openssl x509 -inform der \
+                 -in {path} -out {path}.pem"
+            );
+            Err(Problem::error(file, "there is no certificate in PEM in it").help(help))
+        }
+    }
+}
+
+/// The private key in a file.
+pub(super) fn private_key(file: &FileAt) -> Result<PrivateKeyDer<'static>, Problem> {
+    let text = read(file)?;
+    if holds(&text, "BEGIN ENCRYPTED PRIVATE KEY") || holds(&text, "Proc-Type: 4,ENCRYPTED") {
+        let path = file.path.display();
+        let help = format!("take it off: openssl pkey -in {path} -out {path}.plain");
+        return Err(Problem::error(file, "the key has a pass phrase").help(help));
+    }
+    match PrivateKeyDer::from_pem_slice(&text) {
+        Ok(key) => Ok(key),
+        Err(PemError::NoItemsFound) if holds(&text, "BEGIN CERTIFICATE") => {
+            let what = "there is a certificate in it, and no private key";
+            Err(Problem::error(file, what).help("are the two files swapped?"))
+        }
+        Err(PemError::NoItemsFound) => {
+            let help = "PEM has a line `-----BEGIN PRIVATE KEY-----`, or one with EC or RSA in it";
+            Err(Problem::error(file, "there is no private key in PEM in it").help(help))
+        }
+        Err(error) => Err(Problem::error(file, format!("it is not PEM: {error}"))),
+    }
+}
+
+/// The authorities in a file.
+pub(super) fn authorities(file: &FileAt) -> Result<RootCertStore, Problem> {
+    let mut roots = RootCertStore::empty();
+    for (index, certificate) in certificates(file)?.into_iter().enumerate() {
+        roots.add(certificate).map_err(|error| {
+            let what = format!("its certificate {} is no authority: {error}", index + 1);
+            Problem::error(file, what)
+        })?;
+    }
+    Ok(roots)
+}
+
+/// A certificate, parsed.
+pub(super) fn parsed<'a>(
+    file: &FileAt,
+    certificate: &'a CertificateDer<'_>,
+) -> Result<X509Certificate<'a>, Problem> {
+    match parse_x509_certificate(certificate) {
+        Ok((_, parsed)) => Ok(parsed),
+        Err(error) => {
+            let what = format!("its certificate cannot be read: {error}");
+            Err(Problem::error(file, what))
+        }
+    }
+}
+
+/// A warning if the certificate is not valid today.
+pub(super) fn check_dates(file: &FileAt, certificate: &X509Certificate<'_>) -> Option<Problem> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock before 1970 tells nothing.
+    let now_s = now.ok()?.as_secs() as i64;
+    let validity = certificate.validity();
+    if validity.not_after.timestamp() < now_s {
+        let what = format!("the certificate has expired: {}", validity.not_after);
+        return Some(Problem::warning(file, what).help("renew it; clients refuse it"));
+    }
+    (validity.not_before.timestamp() > now_s).then(|| {
+        let what = format!("the certificate is not valid yet: {}", validity.not_before);
+        Problem::warning(file, what).help("is this machine's clock right?")
+    })
+}

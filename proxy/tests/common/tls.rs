@@ -1,0 +1,221 @@
+//! Authorities, certificates and TLS clients for tests.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use sprat_config::resolved::*;
+
+use super::{PATIENCE, Peer};
+
+/// An authority, and a directory for its certificates.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    directory: tempfile::TempDir,
+}
+
+/// A certificate and its key in files.
+#[derive(Clone, Debug)]
+pub(crate) struct Issued {
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+        let name = &mut parameters.distinguished_name;
+        name.push(DnType::CommonName, "an authority for tests");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap());
+        let own = Self {
+            issuer: issuer.unwrap(),
+            directory: tempfile::tempdir().unwrap(),
+        };
+        std::fs::write(own.file(), own.issuer.pem()).unwrap();
+        own
+    }
+
+    /// Its own certificate.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("ca.pem")
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A certificate for these names, in files called `label`.
+    pub(crate) fn issue(&self, label: &str, names: &[&str]) -> Issued {
+        self.issue_with(label, names, |_| ())
+    }
+
+    /// The same, changed.
+    pub(crate) fn issue_with(
+        &self,
+        label: &str,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Issued {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut parameters = CertificateParams::new(names).unwrap();
+        change(&mut parameters);
+        let key = KeyPair::generate().unwrap();
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
+        let issued = Issued {
+            chain: self.directory.path().join(format!("{label}.pem")),
+            key: self.directory.path().join(format!("{label}.key")),
+        };
+        // As tools that renew do it: a new file in the old one's place.
+        for (path, text) in [
+            (&issued.chain, certificate.pem()),
+            (&issued.key, key.serialize_pem()),
+        ] {
+            let new = path.with_extension("new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::rename(&new, path).unwrap();
+        }
+        issued
+    }
+
+    /// A client's certificate.
+    pub(crate) fn client(&self, label: &str, common_name: &str, uri: &str) -> Issued {
+        self.issue_with(label, &[], |parameters| {
+            let name = &mut parameters.distinguished_name;
+            name.push(DnType::CommonName, common_name);
+            let uri = SanType::URI(uri.try_into().unwrap());
+            parameters.subject_alt_names.push(uri);
+        })
+    }
+
+    pub(crate) fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        roots
+    }
+}
+
+/// A listener that shows these certificates.
+pub(crate) fn listener_tls(certificates: &[&Issued]) -> ListenerTls {
+    ListenerTls {
+        certificates: certificates
+            .iter()
+            .map(|issued| TlsCertificate {
+                chain: file(&issued.chain),
+                key: file(&issued.key),
+            })
+            .collect(),
+        minimum_version: TlsVersion::V1_2,
+        client_certificates: None,
+        handshake_timeout: PATIENCE,
+        max_handshakes: 100,
+        session_tickets: 2,
+    }
+}
+
+pub(crate) fn file(path: &Path) -> FileAt {
+    FileAt {
+        path: path.to_owned(),
+        span: 0..0,
+    }
+}
+
+/// Speaks TLS with whoever shows a certificate of an authority.
+#[derive(Clone)]
+pub(crate) struct TlsClient {
+    pub(crate) config: Arc<ClientConfig>,
+}
+
+pub(crate) type TlsPeer = Peer<StreamOwned<ClientConnection, TcpStream>>;
+
+impl TlsClient {
+    pub(crate) fn new(authority: &Authority) -> Self {
+        Self::with(
+            authority,
+            &[&rustls::version::TLS13, &rustls::version::TLS12],
+            None,
+        )
+    }
+
+    pub(crate) fn with(
+        authority: &Authority,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        shown: Option<&Issued>,
+    ) -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(authority.roots());
+        let config = match shown {
+            None => builder.with_no_client_auth(),
+            Some(shown) => {
+                let chain = CertificateDer::pem_file_iter(&shown.chain).unwrap();
+                let chain = chain.collect::<Result<_, _>>().unwrap();
+                let key = PrivateKeyDer::from_pem_file(&shown.key).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        Self {
+            config: Arc::new(config),
+        }
+    }
+
+    /// Connects and does the handshake, asking for `name`.
+    pub(crate) fn try_connect(&self, address: SocketAddr, name: &str) -> io::Result<TlsPeer> {
+        let stream = TcpStream::connect(address)?;
+        self.try_over(stream, name)
+    }
+
+    /// Does the handshake on a connection.
+    pub(crate) fn try_over(&self, stream: TcpStream, name: &str) -> io::Result<TlsPeer> {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let mut session = ClientConnection::new(Arc::clone(&self.config), name).unwrap();
+        let mut stream = stream;
+        while session.is_handshaking() {
+            session.complete_io(&mut stream)?;
+        }
+        Ok(Peer::over(StreamOwned::new(session, stream)))
+    }
+
+    pub(crate) fn connect(&self, address: SocketAddr, name: &str) -> TlsPeer {
+        self.try_connect(address, name).unwrap()
+    }
+}
+
+impl TlsPeer {
+    pub(crate) fn session(&self) -> &ClientConnection {
+        &self.reader.get_ref().conn
+    }
+
+    /// The certificate that was shown.
+    pub(crate) fn shown(&self) -> CertificateDer<'static> {
+        self.session().peer_certificates().unwrap()[0]
+            .clone()
+            .into_owned()
+    }
+
+    /// Bytes, to the end of the stream; whether the end was said.
+    pub(crate) fn ends_cleanly(&mut self) -> bool {
+        use std::io::Read as _;
+        let socket = &self.reader.get_ref().sock;
+        socket
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        // rustls makes an error of an end that was not said.
+        self.reader.read_to_end(&mut Vec::new()).is_ok()
+    }
+}
+
+/// The first certificate in a file.
+pub(crate) fn first_in(path: &Path) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(path).unwrap()
+}

@@ -1,0 +1,449 @@
+//! TLS towards clients, over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::tls::*;
+use common::*;
+use rustls::HandshakeKind;
+use rustls::version::{TLS12, TLS13};
+use sprat_config::resolved::*;
+use sprat_scheduler::Discipline;
+
+const NAME: &str = "test.example";
+
+fn secure(origin: &Origin, tls: ListenerTls) -> Config {
+    let mut config = config(&[origin.address]);
+    config.listeners[0].tls = Some(tls);
+    config
+}
+
+/// Says which protocol the client is said to speak.
+fn echo() -> Origin {
+    Origin::http(|request| ok(request.field("x-forwarded-proto").unwrap()))
+}
+
+fn handshakes(proxy: &Proxy, version: &str, result: &str) -> f64 {
+    let (version, result) = (
+        format!("version=\"{version}\""),
+        format!("result=\"{result}\""),
+    );
+    proxy.metric(&["sprat_tls_handshakes_total", &version, &result])
+}
+
+fn wait_handshakes(proxy: &Proxy, version: &str, result: &str, count: f64) {
+    wait_for(&format!("{count} {version} {result}"), || {
+        handshakes(proxy, version, result) == count
+    });
+}
+
+#[test]
+fn both_versions_serve_and_resume() {
+    let (origin, authority) = (echo(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    let proxy = Proxy::logging(secure(&origin, listener_tls(&[&issued])));
+    for (version, label) in [(&TLS12, "1.2"), (&TLS13, "1.3")] {
+        let client = TlsClient::with(&authority, &[version], None);
+        let mut first = client.connect(proxy.address, NAME);
+        assert_eq!(first.session().handshake_kind(), Some(HandshakeKind::Full));
+        assert_eq!(first.ask(get("/a")).text(), "https");
+        assert_eq!(
+            first.ask(get("/b")).text(),
+            "https",
+            "the connection is kept"
+        );
+        let mut second = client.connect(proxy.address, NAME);
+        assert_eq!(
+            second.session().handshake_kind(),
+            Some(HandshakeKind::Resumed)
+        );
+        let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        assert_eq!(second.ask(last).text(), "https");
+        assert!(second.ends_cleanly());
+        assert_eq!(handshakes(&proxy, label, "full"), 1.0);
+        assert_eq!(handshakes(&proxy, label, "resumed"), 1.0);
+    }
+    proxy.assert_no_leak();
+    assert_eq!(proxy.log_lines(6)[0]["status"], 200);
+}
+
+#[test]
+fn older_versions_and_strangers_are_refused_and_counted() {
+    let (origin, authority) = (echo(), Authority::new());
+    let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
+    tls.minimum_version = TlsVersion::V1_3;
+    let proxy = Proxy::start(&secure(&origin, tls));
+    let old = TlsClient::with(&authority, &[&TLS12], None);
+    assert!(old.try_connect(proxy.address, NAME).is_err());
+    wait_handshakes(&proxy, "", "incompatible", 1.0);
+    // A client that believes another authority.
+    let stranger = TlsClient::new(&Authority::new());
+    assert!(stranger.try_connect(proxy.address, NAME).is_err());
+    wait_handshakes(&proxy, "", "refused_by_client", 1.0);
+    // Not TLS at all.
+    let mut plain = proxy.connect();
+    assert!(plain.send(get("/")));
+    assert!(plain.is_closed());
+    wait_handshakes(&proxy, "", "malformed", 1.0);
+    drop(proxy.connect());
+    wait_handshakes(&proxy, "", "closed", 1.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn without_tickets_nothing_is_resumed() {
+    let (origin, authority) = (echo(), Authority::new());
+    let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
+    tls.session_tickets = 0;
+    let proxy = Proxy::start(&secure(&origin, tls));
+    for version in [&TLS12, &TLS13] {
+        let client = TlsClient::with(&authority, &[version], None);
+        for _ in 0..2 {
+            let mut peer = client.connect(proxy.address, NAME);
+            assert_eq!(peer.session().handshake_kind(), Some(HandshakeKind::Full));
+            assert_eq!(peer.ask(get("/")).text(), "https");
+        }
+    }
+}
+
+#[test]
+fn the_name_that_is_asked_for_decides_what_is_shown() {
+    let (origin, authority) = (echo(), Authority::new());
+    let first = authority.issue("first", &["first.example"]);
+    let wild = authority.issue("wild", &["*.wild.example", "wild.example"]);
+    let exact = authority.issue("exact", &["exact.wild.example"]);
+    let proxy = Proxy::start(&secure(&origin, listener_tls(&[&first, &wild, &exact])));
+    let shown = |name: &str| {
+        // Which certificate comes is told, whether the client takes it or not.
+        let output = openssl(&proxy, &["-servername", name]);
+        let pem = output
+            .split_inclusive("-----END CERTIFICATE-----")
+            .next()
+            .unwrap();
+        let start = pem.find("-----BEGIN CERTIFICATE-----").unwrap();
+        let found = authority.directory().join("found.pem");
+        std::fs::write(&found, &pem[start..]).unwrap();
+        first_in(&found)
+    };
+    assert_eq!(shown("first.example"), first_in(&first.chain));
+    assert_eq!(shown("a.wild.example"), first_in(&wild.chain));
+    assert_eq!(shown("A.Wild.Example"), first_in(&wild.chain));
+    assert_eq!(shown("wild.example"), first_in(&wild.chain));
+    assert_eq!(shown("exact.wild.example"), first_in(&exact.chain));
+    // A wildcard stands for one label.
+    assert_eq!(shown("a.b.wild.example"), first_in(&first.chain));
+    assert_eq!(shown("other.example"), first_in(&first.chain));
+}
+
+/// What `openssl s_client` says of the proxy.
+fn openssl(proxy: &Proxy, arguments: &[&str]) -> String {
+    let address = proxy.address.to_string();
+    let output = Command::new("openssl")
+        .args(["s_client", "-connect", &address])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn only_ciphers_with_forward_secrecy_are_agreed_on() {
+    let (origin, authority) = (echo(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    let proxy = Proxy::start(&secure(&origin, listener_tls(&[&issued])));
+    let good = openssl(
+        &proxy,
+        &["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"],
+    );
+    assert!(
+        good.contains("Cipher is ECDHE-ECDSA-AES128-GCM-SHA256"),
+        "{good}"
+    );
+    for bad in ["ECDHE-ECDSA-AES128-SHA", "AES128-GCM-SHA256"] {
+        let refused = openssl(&proxy, &["-tls1_2", "-cipher", bad]);
+        assert!(refused.contains("Cipher is (NONE)"), "{refused}");
+    }
+    let protocol = openssl(&proxy, &["-alpn", "http/1.1,http/1.0"]);
+    assert!(protocol.contains("ALPN protocol: http/1.1"), "{protocol}");
+}
+
+#[test]
+fn curl_is_served() {
+    let (origin, authority) = (echo(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    let proxy = Proxy::start(&secure(&origin, listener_tls(&[&issued])));
+    let resolve = format!("{NAME}:{}:127.0.0.1", proxy.address.port());
+    let url = format!("https://{NAME}:{}/", proxy.address.port());
+    let output = Command::new("curl")
+        .args([
+            "--silent",
+            "--show-error",
+            "--http1.1",
+            "--resolve",
+            &resolve,
+        ])
+        .arg("--cacert")
+        .arg(authority.file())
+        .args([&url, &url])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "httpshttps",
+        "{output:?}"
+    );
+}
+
+#[test]
+fn clients_show_certificates_and_rules_go_by_them() {
+    let (origin, authority) = (Origin::http(|_| ok("fine")), Authority::new());
+    let believed = Authority::new();
+    let (site, ca) = (authority.issue("site", &[NAME]), believed.file());
+    let file = format!(
+        "version: 1\nadmin: off\nruntime: {{workers: 1}}\nlisteners:\n\
+         - address: 127.0.0.1:0\n  tls:\n    \
+         certificates: [{{certificate_chain: '{}', private_key: '{}'}}]\n    \
+         client_certificates: {{trusted_ca: '{}', mode: optional}}\n\
+         uplink: {{rate: unlimited}}\n\
+         clusters: {{farm: {{endpoints: ['{}']}}}}\nroutes: [{{cluster: farm}}]\n\
+         classes: {{gold: {{level: 0}}, silver: {{level: 1}}, any: {{level: 2}}}}\n\
+         class_rules:\n\
+         - {{match: {{client_certificate: {{uris: ['spiffe://farm/gold*']}}}}, class: gold}}\n\
+         - {{match: {{client_certificate: {{common_names: [ann]}}}}, class: silver}}\n\
+         - {{match: {{client_certificate: {{}}}}, class: any}}\n",
+        site.chain.display(),
+        site.key.display(),
+        ca.display(),
+        origin.address,
+    );
+    let mut config = sprat_config::parse(&file, "test", &|_| None)
+        .unwrap()
+        .config;
+    let optional = Proxy::logging(config.clone());
+    let shown = [
+        (
+            Some(believed.client("gold", "ann", "spiffe://farm/gold/1")),
+            "gold",
+        ),
+        (
+            Some(believed.client("silver", "ann", "spiffe://farm/else")),
+            "silver",
+        ),
+        (
+            Some(believed.client("other", "bob", "spiffe://farm/else")),
+            "any",
+        ),
+        (None, "default"),
+    ];
+    for (shown, _) in &shown {
+        let client = TlsClient::with(&authority, &[&TLS13], shown.as_ref());
+        // Resumed, a session has the same certificate.
+        for _ in 0..2 {
+            let mut peer = client.connect(optional.address, NAME);
+            assert_eq!(peer.ask(get("/")).text(), "fine");
+        }
+    }
+    let classes: Vec<String> = (optional.log_lines(8).iter())
+        .map(|line| line["class"].as_str().unwrap().to_owned())
+        .collect();
+    let expected: Vec<_> = shown.iter().flat_map(|(_, class)| [*class; 2]).collect();
+    assert_eq!(classes, expected);
+    assert_eq!(handshakes(&optional, "1.3", "resumed"), 4.0);
+    let forged = authority.client("forged", "ann", "spiffe://farm/gold/1");
+    let forger = TlsClient::with(&authority, &[&TLS13], Some(&forged));
+    refused(&forger, &optional);
+    wait_handshakes(&optional, "", "certificate_invalid", 1.0);
+
+    let tls = config.listeners[0].tls.as_mut().unwrap();
+    tls.client_certificates.as_mut().unwrap().mode = ClientCertificateMode::Required;
+    let required = Proxy::start(&config);
+    refused(&TlsClient::new(&authority), &required);
+    wait_handshakes(&required, "", "certificate_required", 1.0);
+    let client = TlsClient::with(&authority, &[&TLS12], shown[0].0.as_ref());
+    let mut peer = client.connect(required.address, NAME);
+    assert_eq!(peer.ask(get("/")).text(), "fine");
+}
+
+/// Under TLS 1.3 a client learns that it is refused when it reads.
+fn refused(client: &TlsClient, proxy: &Proxy) {
+    if let Ok(mut peer) = client.try_connect(proxy.address, NAME) {
+        peer.send(get("/"));
+        assert!(peer.try_message(true).is_none());
+    }
+}
+
+#[test]
+fn new_files_are_taken_bad_ones_refused() {
+    let (origin, authority) = (echo(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    let old = first_in(&issued.chain);
+    let proxy = Proxy::start(&secure(&origin, listener_tls(&[&issued])));
+    let client = TlsClient::new(&authority);
+    let mut kept = client.connect(proxy.address, NAME);
+    assert_eq!(kept.shown(), old);
+    authority.issue("site", &[NAME]);
+    let new = first_in(&issued.chain);
+    assert_ne!(old, new);
+    let fresh = || TlsClient::new(&authority).connect(proxy.address, NAME);
+    wait_for("the new certificate", || fresh().shown() == new);
+    // Nobody notices.
+    assert_eq!(kept.ask(get("/")).text(), "https");
+    let mut resumed = client.connect(proxy.address, NAME);
+    assert_eq!(resumed.ask(get("/")).text(), "https");
+    // A key that is not the certificate's, then none at all.
+    let other = authority.issue("other", &[NAME]);
+    std::fs::copy(&other.key, &issued.key).unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(fresh().shown(), new);
+    std::fs::remove_file(&issued.key).unwrap();
+    authority.issue("site", &[NAME, "last.example"]);
+    let last = first_in(&issued.chain);
+    wait_for("the last certificate", || fresh().shown() == last);
+    assert!(proxy.metric(&["sprat_tls_certificate_not_after_seconds"]) > 0.0);
+}
+
+#[test]
+fn handshakes_are_bounded_in_time_and_number() {
+    let (origin, authority) = (echo(), Authority::new());
+    let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
+    tls.max_handshakes = 2;
+    tls.handshake_timeout = Duration::from_millis(800);
+    let proxy = Proxy::start(&secure(&origin, tls));
+    let mut silent = [proxy.connect(), proxy.connect()];
+    proxy.wait_metric(&["sprat_open_connections"], 2.0);
+    let mut third = proxy.connect();
+    assert!(third.is_closed());
+    assert_eq!(handshakes(&proxy, "", "overflow"), 1.0);
+    for peer in &mut silent {
+        assert!(peer.is_closed());
+    }
+    wait_handshakes(&proxy, "", "timeout", 2.0);
+    // Their places are free; on a busy machine one try may take too long.
+    wait_for("a handshake in time", || {
+        TlsClient::new(&authority)
+            .try_connect(proxy.address, NAME)
+            .is_ok()
+    });
+    proxy.assert_no_leak();
+    // A handshake that has not ended does not hold up a shutdown.
+    let _open = proxy.connect();
+    proxy.wait_metric(&["sprat_open_connections"], 1.0);
+    proxy.stop();
+}
+
+#[test]
+fn an_idle_connection_is_closed_with_a_word() {
+    let (origin, authority) = (echo(), Authority::new());
+    let mut config = secure(&origin, listener_tls(&[&authority.issue("site", &[NAME])]));
+    config.listeners[0].idle_timeout = Duration::from_millis(100);
+    let proxy = Proxy::start(&config);
+    let mut peer = TlsClient::new(&authority).connect(proxy.address, NAME);
+    assert_eq!(peer.ask(get("/")).text(), "https");
+    assert!(peer.ends_cleanly());
+}
+
+fn pattern(bytes: usize) -> String {
+    "0123456789abcdef-".chars().cycle().take(bytes).collect()
+}
+
+/// `/SIZE`: so many bytes.
+fn farm() -> Origin {
+    Origin::http(|request| {
+        let path = request.start.split(' ').nth(1).unwrap();
+        ok(&pattern(path[1..].parse().unwrap()))
+    })
+}
+
+#[test]
+fn the_uplink_orders_and_counts_what_goes_out_in_records() {
+    let (origin, authority) = (farm(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    for (version, overhead) in [(&TLS13, 22), (&TLS12, 29)] {
+        let mut config = secure(&origin, listener_tls(&[&issued]));
+        config.uplink.rate = Rate::Fixed(8_000_000);
+        config.uplink.policy = Discipline::Srpt;
+        let proxy = Proxy::start(&config);
+        let client = TlsClient::with(&authority, &[version], None);
+        let mut large = client.connect(proxy.address, NAME);
+        assert!(large.send(get("/400000")));
+        proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
+        let mut small = client.connect(proxy.address, NAME);
+        assert_eq!(small.ask(get("/3000")).text(), pattern(3000));
+        // The large one is not through.
+        assert_eq!(proxy.metric(&["sprat_uplink_open_flows"]), 1.0);
+        assert_eq!(large.message().text(), pattern(400_000));
+        drop((small, large));
+        proxy.assert_no_leak();
+        // A grant fills whole segments: each has a record of its own, and the
+        // next one does not hold a few bytes.
+        let payload = 403_000.0;
+        let records = payload / (1448.0 - f64::from(overhead));
+        let wire = proxy.metric(&["sprat_uplink_wire_bytes_total"]);
+        let least = payload + records * (66.0 + f64::from(overhead));
+        assert!(wire > least, "{wire} {least}");
+        // Acknowledgements and handshakes are the rest.
+        assert!(wire < 1.1 * least, "{wire} {least}");
+    }
+}
+
+#[test]
+fn every_rate_and_engine_passes_large_bodies_unchanged() {
+    let (origin, authority) = (farm(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    for rate in [Rate::Unlimited, Rate::Fixed(10_000_000_000), Rate::Auto] {
+        let mut config = secure(&origin, listener_tls(&[&issued]));
+        config.uplink.rate = rate;
+        let proxy = Proxy::start(&config);
+        let client = TlsClient::new(&authority);
+        let mut peer = client.connect(proxy.address, NAME);
+        for bytes in [1, 20_000, 3_000_000] {
+            let answer = peer.ask(get(&format!("/{bytes}")));
+            assert!(answer.text() == pattern(bytes), "{rate:?} {bytes}");
+        }
+        // A client that reads slowly.
+        assert!(peer.send(get("/5000000")));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(peer.message().text() == pattern(5_000_000), "{rate:?}");
+        drop(peer);
+        proxy.assert_no_leak();
+    }
+}
+
+#[test]
+fn a_body_that_a_client_sends_arrives() {
+    let origin = Origin::http(|request| ok(&request.body.len().to_string()));
+    let authority = Authority::new();
+    let issued = authority.issue("site", &[NAME]);
+    let proxy = Proxy::start(&secure(&origin, listener_tls(&[&issued])));
+    let mut peer = TlsClient::new(&authority).connect(proxy.address, NAME);
+    let body = vec![b'x'; 1_000_000];
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let stream = peer.reader.get_mut();
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    assert_eq!(peer.message().text(), "1000000");
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_gives_everything_back() {
+    let (origin, authority) = (farm(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    let mut config = secure(&origin, listener_tls(&[&issued]));
+    config.uplink.rate = Rate::Fixed(2_000_000);
+    let proxy = Proxy::start(&config);
+    let mut gone = TlsClient::new(&authority).connect(proxy.address, NAME);
+    assert!(gone.send(get("/10000000")));
+    gone.reader.read_exact(&mut [0; 1000]).unwrap();
+    drop(gone);
+    proxy.assert_no_leak();
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
+}

@@ -1,0 +1,128 @@
+# Functions of the scripts that measure; sourced after lib.sh, never run.
+# shellcheck shell=bash
+
+READY_WITHIN_S=${READY_WITHIN_S:-20}
+
+# A prefix of what is started, and of what replays: lab.sh has network
+# namespaces there.
+within=() from=()
+
+# measure_begin PACKAGE...: builds the packages optimised ($target has their
+# binaries) and makes a scratch directory ($work). Whatever happens, the end stops
+# what was started, last first, then runs what stands in `at_end`, last first.
+measure_begin() {
+    local package packages=()
+    need curl curl
+    for package in "$@"; do packages+=(-p "$package"); done
+    cargo build --release --locked --quiet "${packages[@]}"
+    target=${CARGO_TARGET_DIR:-$ROOT/target}/release
+    # As many open connections as this machine allows, in every system alike.
+    ulimit -n "$(ulimit -H -n)"
+    work=$(mktemp -d)
+    # Some of what is measured gives up root, and writes below it.
+    chmod 755 "$work"
+    declare -gA pid_of=()
+    started=() at_end=()
+    trap measure_end EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+
+measure_end() {
+    local status=$? index
+    trap - EXIT
+    for ((index = ${#started[@]} - 1; index >= 0; index--)); do stop_process "${started[index]}" || true; done
+    for ((index = ${#at_end[@]} - 1; index >= 0; index--)); do "${at_end[index]}" || true; done
+    rm -rf "$work"
+    exit "$status"
+}
+
+# start_process NAME COMMAND...: in the background, in place of the one of that
+# name, as ${pid_of[NAME]}; what it says is in $work/NAME.log.
+start_process() {
+    stop_process "$1"
+    "${within[@]}" "${@:2}" >"$work/$1.log" 2>&1 &
+    pid_of[$1]=$!
+    started+=("$1")
+}
+
+# stop_process NAME [SECONDS]: the one of that name, if there is one.
+stop_process() {
+    [ -n "${pid_of[$1]:-}" ] || return 0
+    stop_pid "${pid_of[$1]}" "${2:-5}"
+    unset "pid_of[$1]"
+}
+
+# answers URL: whether a GET succeeds, where what is measured runs.
+answers() { "${within[@]}" curl -fsS --max-time 5 -o /dev/null "$1" 2>/dev/null; }
+
+# wait_for NAME URL: until the process of that name answers there.
+wait_for() {
+    wait_ready "$1" "${pid_of[$1]}" answers "$2" && return 0
+    cat "$work/$1.log" >&2
+    die "$1 does not answer at $2"
+}
+
+# start_origin "HOST:PORT ..." [OPTION...]: the load generator's servers, in place
+# of those before.
+start_origin() {
+    local each listen=()
+    for each in $1; do
+        listen+=(--listen "$each")
+        [ -n "${pid_of[origin]:-}" ] || ! answers "http://$each/size/0/probe" ||
+            die "something answers at $each already"
+    done
+    start_process origin "$target/sprat-loadgen" origin "${listen[@]}" "${@:2}"
+    for each in $1; do wait_for origin "http://$each/size/0/probe"; done
+}
+
+# replay NAME OPTION...: a replay through the system of that name; what it said is
+# in $work/replay-NAME.log.
+replay() {
+    "${from[@]}" "$target/sprat-loadgen" replay --name "$1" "${@:2}" >"$work/replay-$1.log" 2>&1 && return 0
+    cat "$work/replay-$1.log" >&2
+    die "the replay through $1 failed"
+}
+
+# none_failed CSV: whether every request of a replay was answered in whole.
+none_failed() { awk -F , 'NR > 1 && $NF != "" { failed = 1 } END { exit failed }' "$1"; }
+
+# times CSV_GZ: "bytes ms" of each response that came in whole.
+times() {
+    zcat "$1" | awk -F , '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        $column["error"] == "" { print $column["bytes"], $column["response_ms"] }'
+}
+
+# failures CSV_GZ: how many did not.
+failures() {
+    zcat "$1" | awk -F , '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        $column["error"] != "" { n++ }
+        END { print n + 0 }'
+}
+
+# family PID: it, and what it started (nginx's workers).
+family() {
+    echo "$1"
+    cat "/proc/$1/task/$1/children"
+}
+
+# cpu_ms PID: its CPU time so far and its children's, in milliseconds.
+cpu_ms() {
+    local pid total=0 fields
+    for pid in $(family "$1"); do
+        # The fields after the name, which may hold spaces: utime and stime.
+        read -r -a fields <<<"$(sed 's/.*) //' "/proc/$pid/stat")"
+        total=$((total + fields[11] + fields[12]))
+    done
+    echo $((total * 1000 / $(getconf CLK_TCK)))
+}
+
+# resident_kb PID: its memory and its children's.
+resident_kb() {
+    local pid
+    for pid in $(family "$1"); do
+        sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status"
+    done | awk '{ total += $1 } END { print total + 0 }'
+}

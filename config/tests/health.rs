@@ -179,31 +179,31 @@ fn what_contradicts_itself_is_refused() {
         (
             "",
             "retry_policy: {retry_on: [retriable-status-codes]}",
-            "9:29 there are no `retriable_status_codes` | add them, such as \
+            "9:30 there are no `retriable_status_codes` | add them, such as \
              `retriable_status_codes: [503]`",
         ),
         (
             "",
             "retry_policy: {retriable_status_codes: [503]}",
-            "9:43 these codes lead to no repetition | add `retriable-status-codes` to `retry_on`",
+            "9:44 these codes lead to no repetition | add `retriable-status-codes` to `retry_on`",
         ),
         (
             "",
             "retry_policy: {retry_on: [conect-failure]}",
-            "9:30 expected what leads to a repetition: `connect-failure`, `refused-stream`, \
+            "9:31 expected what leads to a repetition: `connect-failure`, `refused-stream`, \
              `reset`, `gateway-error`, `5xx` or `retriable-status-codes`, found \
              `conect-failure` | did you mean `connect-failure`?",
         ),
         (
             "",
             "retry_policy: {retry_back_off: {base_interval: 1s}}",
-            "9:35 the longest interval is shorter than the first one | raise `max_interval` to \
+            "9:36 the longest interval is shorter than the first one | raise `max_interval` to \
              the `base_interval` at least",
         ),
         (
             "",
             "hedge_policy: {}",
-            "9:18 the key `delay` is missing | `delay` takes a time, such as 250ms, 10s or 5m",
+            "9:19 the key `delay` is missing | `delay` takes a time, such as 250ms, 10s or 5m",
         ),
     ] {
         assert_eq!(complaint(cluster, route), expected);

@@ -325,7 +325,9 @@ fn a_hedge_and_its_first_attempt_may_both_fail() {
     let proxy = Proxy::logging(config);
     slow.is(Mood::Stalls);
     bad.is(Mood::Cuts);
-    assert_eq!(proxy.connect().ask(get("/")).status(), 502);
+    // The one that was cut, or the one whose time was up.
+    let status = proxy.connect().ask(get("/")).status();
+    assert!([502, 504].contains(&status), "{status}");
     proxy.assert_no_leak();
 }
 

@@ -76,7 +76,8 @@ impl Exchange<'_> {
         };
         let stats = self.plan.upstream.stats(endpoint);
         if !elsewhere {
-            if failed.reason == Reason::ConnectionLimit {
+            // It has just shown that it cannot be reached.
+            if failed.what == RetryOn::ConnectFailure {
                 return failed.end();
             }
             let random = fastrand::u64(..);

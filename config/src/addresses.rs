@@ -97,6 +97,31 @@ fn is_host_name(host: &str) -> bool {
         && last.is_some_and(|last| !last.bytes().all(|b| b.is_ascii_digit()))
 }
 
+/// The name of a host, as TLS asks for it and certificates have it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerName(pub(crate) String);
+
+impl Leaf for ServerName {
+    fn expected() -> Cow<'static, str> {
+        "the name of a host, such as backend.example".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "maxLength": 253,
+            "pattern": r"^([A-Za-z0-9_-]{1,63}\.)*(?![0-9]+$)[A-Za-z0-9_-]{1,63}$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match is_host_name(text) {
+            true => Ok(Self(text.to_ascii_lowercase())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// A block of addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cidr(pub(crate) Network);

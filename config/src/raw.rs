@@ -7,6 +7,8 @@ mod classes;
 mod clusters;
 mod filter;
 mod health;
+mod http2;
+mod limits;
 mod tls;
 
 use std::borrow::Cow;
@@ -30,6 +32,8 @@ pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
 pub(crate) use health::*;
+pub(crate) use http2::*;
+pub(crate) use limits::*;
 pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
@@ -75,6 +79,8 @@ record! {
         default("off") access_log: Or<Off, AccessLog>,
         /// What is known of sizes before a response begins.
         default("{}") catalogue: Catalogue,
+        /// What to stop doing as memory runs short.
+        default("off") overload_manager: Or<Off, OverloadManager>,
     }
 
     /// Threads and shutdown.
@@ -116,8 +122,21 @@ record! {
         /// Without a byte of progress, while a request is open and it is the
         /// client that keeps it waiting.
         default("60s") stream_idle_timeout: Timeout,
+        /// Requests in progress, over all clients; one over it is answered
+        /// 503.
+        default("unlimited") max_requests: Or<Unlimited, Limit>,
+        /// Bounds on each client.
+        default("{}") per_client: PerClient,
+        /// The least that a client must move while it is the one that keeps
+        /// Sprat waiting.
+        default("{}") min_rates: Or<Off, MinRates>,
+        /// Requests of each client over time, wherever they go.
+        default("off") rate_limit: Or<Off, RateLimit>,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Speak HTTP/2 with clients that begin with its preface, or choose it
+        /// in the TLS handshake.
+        default("{}") http2: Or<Off, Http2>,
         /// Speak TLS.
         default("off") tls: Or<Off, ListenerTls>,
     }
@@ -204,6 +223,8 @@ record! {
         default("{}") retry_policy: Or<Off, RetryPolicy>,
         /// A second attempt beside a first one that is slow.
         default("off") hedge_policy: Or<Off, HedgePolicy>,
+        /// Requests of each client over time.
+        default("off") rate_limit: Or<Off, RateLimit>,
         /// Replaces the matched `prefix` (or `path`).
         optional prefix_rewrite: UrlPath,
         /// Replaces the `Host` that the backend sees.

@@ -5,6 +5,7 @@ mod classes;
 mod clusters;
 mod filter;
 mod health;
+mod limits;
 mod routes;
 mod tls;
 
@@ -45,6 +46,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let access_log = access_log(&file.access_log);
     let catalogue = file.catalogue.get();
     let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
+    let overload_manager = limits::overload_manager(&file.overload_manager, reporter);
     file.version.get()?;
     Some(Config {
         runtime: runtime?,
@@ -57,6 +59,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         admission: admission?,
         access_log: access_log?,
         catalogue: catalogue?,
+        overload_manager: overload_manager?,
     })
 }
 
@@ -139,13 +142,31 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
         header_timeout: time(&raw.request_headers_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
         stream_idle_timeout: time(&raw.stream_idle_timeout)?,
+        limits: limits::listener(raw)?,
         forwarding: Forwarding {
             x_forwarded: forwarding.x_forwarded.copied()?.0,
             forwarded: forwarding.forwarded.copied()?.0,
             trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
         },
-        tls: tls::listener(&raw.tls)?,
+        http2: match raw.http2.get()?.value() {
+            None => None,
+            Some(http2) => Some(self::http2(http2)?),
+        },
+        tls: tls::listener(&raw.tls, raw.http2.get()?.value().is_some())?,
+    })
+}
+
+/// A number whose bound is below 2^32.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn http2(raw: &raw::Http2) -> Option<Http2> {
+    Some(Http2 {
+        max_streams: small(count(&raw.max_concurrent_streams)?),
+        stream_window_bytes: small(bytes(&raw.initial_stream_window_size)?),
+        connection_window_bytes: small(bytes(&raw.initial_connection_window_size)?),
     })
 }
 

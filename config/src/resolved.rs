@@ -5,9 +5,12 @@ mod catalogue;
 mod classes;
 mod filter;
 mod health;
+mod http2;
+mod limits;
+mod network;
 mod tls;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +24,9 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 pub use classes::*;
 pub use filter::*;
 pub use health::*;
+pub use http2::*;
+pub use limits::*;
+pub use network::*;
 pub use tls::*;
 
 /// A whole configuration, checked.
@@ -46,6 +52,8 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
+    /// What to stop doing as memory runs short; none if switched off.
+    pub overload_manager: Option<OverloadManager>,
 }
 
 /// Threads and shutdown.
@@ -86,8 +94,12 @@ pub struct Listener {
     /// Without a byte of progress in either direction while a request is open
     /// and the client is the one that keeps it waiting.
     pub stream_idle_timeout: Duration,
+    /// What its clients may take.
+    pub limits: ListenerLimits,
     /// Forwarding headers.
     pub forwarding: Forwarding,
+    /// None if it is switched off.
+    pub http2: Option<Http2>,
     /// None for plain text.
     pub tls: Option<ListenerTls>,
 }
@@ -104,29 +116,6 @@ pub struct Forwarding {
     pub trusted: Vec<Network>,
     /// The pseudonym in `Via` (RFC 9110 7.6.3); `None` sends no `Via`.
     pub via: Option<String>,
-}
-
-/// A block of addresses (`10.0.0.0/8`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// The first address.
-    pub address: IpAddr,
-    /// Leading bits that count.
-    pub prefix_len: u8,
-}
-
-impl Network {
-    /// Whether `ip` lies in the block (an IPv4-mapped IPv6 address counts as
-    /// the IPv4 one).
-    pub fn contains(&self, ip: IpAddr) -> bool {
-        let bits = |ip: IpAddr| match ip.to_canonical() {
-            IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, true),
-            IpAddr::V6(v6) => (v6.to_bits(), false),
-        };
-        let ((own, own_v4), (other, other_v4)) = (bits(self.address), bits(ip));
-        let shift = 128 - u32::from(self.prefix_len);
-        own_v4 == other_v4 && (shift == 128 || own >> shift == other >> shift)
-    }
 }
 
 /// The scarce link towards the clients.
@@ -215,6 +204,8 @@ pub struct Cluster {
     pub idle_timeout: Duration,
     /// Bytes of a response's head.
     pub max_header_bytes: usize,
+    /// None for plain text.
+    pub tls: Option<ClusterTls>,
 }
 
 /// One backend.
@@ -292,6 +283,8 @@ pub struct Route {
     pub idle_timeout: Duration,
     /// Which requests are repeated, and when.
     pub retry: RetryPolicy,
+    /// Requests of each client over time.
+    pub rate_limit: Option<RateLimit>,
     /// Replaces the matched path prefix.
     pub prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.

@@ -85,6 +85,15 @@ fn classes_and_their_rules_are_checked() {
             "5:37 expected an extension without its dot, such as html, found `.html` | write html",
         ),
         (
+            "overload_manager: {max_heap_size: 1GB, stop_accepting_connections: 0.5}\n",
+            "5:68 connections would be refused before requests are | give at least 0.95, as \
+             `stop_accepting_requests` has it",
+        ),
+        (
+            "overload_manager: {max_heap_size: 1MB}\n",
+            "5:35 `1MB` is too small | give at least 16MB",
+        ),
+        (
             "class_rules: [{match: {dscp: [af44]}, class: default}]\n",
             "5:31 expected a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43, found `af44`",
         ),

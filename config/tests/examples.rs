@@ -66,7 +66,12 @@ fn the_design_file_resolves_to_the_defaults() {
         max_idle_connections: 256,
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 65_536,
+        tls: None,
     });
+    let rate = MinRate {
+        bytes_per_s: 240,
+        window: Duration::from_secs(20),
+    };
     let expected = Config {
         runtime: Runtime {
             workers: std::thread::available_parallelism().unwrap().get(),
@@ -85,12 +90,24 @@ fn the_design_file_resolves_to_the_defaults() {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             stream_idle_timeout: Duration::from_secs(60),
+            limits: ListenerLimits {
+                min_rates: MinRates {
+                    request_body: Some(rate),
+                    response: Some(rate),
+                },
+                ..ListenerLimits::default()
+            },
             forwarding: Forwarding {
                 x_forwarded: true,
                 forwarded: false,
                 trusted: vec![],
                 via: Some("sprat".to_owned()),
             },
+            http2: Some(Http2 {
+                max_streams: 100,
+                stream_window_bytes: 64 << 10,
+                connection_window_bytes: 1 << 20,
+            }),
             tls: None,
         }],
         uplink: Uplink {
@@ -108,6 +125,7 @@ fn the_design_file_resolves_to_the_defaults() {
             response_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
             retry: RetryPolicy::default(),
+            rate_limit: None,
             prefix_rewrite: None,
             host_rewrite: None,
             document_root: None,
@@ -129,6 +147,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 observations_min: 8,
             }),
         },
+        overload_manager: None,
     };
     assert_eq!(example("design.yaml"), expected);
 }

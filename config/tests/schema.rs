@@ -95,6 +95,7 @@ clusters:
   farm:
     endpoints: [a.example:1, {address: 'b:2', weight: 3}]
     dispatch: round_robin
+    tls: {sni: a.example, trusted_ca: system}
 routes:
   - match: {hosts: [x.example], prefix: /a}
     cluster: farm
@@ -143,6 +144,9 @@ const REFUSED: &[(&str, &str)] = &[
         "{certificate_chain: a.pem}",
     ),
     ("[{certificate_chain: a.pem, private_key: a.key}]", "[]"),
+    ("sni: a.example", "sni: 10.0.0.1"),
+    ("sni: a.example", "sni: a b"),
+    ("sni: a.example", "insecure_skip_verify: maybe"),
     ("TLSv1_3", "TLSv1_1"),
     ("TLSv1_3", "1.3"),
     ("{trusted_ca: ca.pem}", "{mode: required}"),

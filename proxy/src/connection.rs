@@ -1,5 +1,5 @@
 //! A client's connection: what its request, its socket and its deadlines
-//! share, and the loop that drives it.
+//! share.
 //!
 //! Nothing here arms a timer for each request. The connection has one, armed
 //! for the earliest deadline it has seen; when it fires, the deadline is
@@ -8,34 +8,34 @@
 
 mod conclusion;
 mod deadlines;
+mod drain;
+mod frames;
+mod http2;
+mod multiplexed;
+mod preface;
+mod serve;
 mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::convert::Infallible;
-use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use sprat_config::classify::Certificate;
-use tokio::net::TcpStream;
-use tokio::time::sleep_until;
 
-use self::conclusion::conclude;
-use self::deadlines::rearm;
+use self::drain::{Drain, Look};
+use self::http2::Http2;
+pub(crate) use self::serve::serve;
 pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
 use crate::error::Reason;
 use crate::framing::RequestWatch;
-use crate::handler;
 use crate::record::Record;
-use crate::tls::{self, Secured};
-use crate::uplink::{Io, Outlet, Socket, SocketGauge};
+use crate::tls::Secured;
+use crate::uplink::{Outlet, SocketGauge};
 use crate::worker::{ListenerState, Worker};
 
 /// What a connection is waiting for.
@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     /// The listener that accepted it.
     pub(crate) listener: Rc<ListenerState>,
+    /// When.
+    pub(crate) accepted: Instant,
     /// The other end.
     pub(crate) peer: SocketAddr,
     peer_text: OnceCell<HeaderValue>,
@@ -84,10 +86,14 @@ pub(crate) struct Connection {
     outlet: Outlet,
     /// What the TLS handshake came to.
     secured: OnceCell<Box<Secured>>,
-    /// The request in progress.
+    /// The request in progress; with HTTP/2, whether there is any.
     only: StreamState,
+    /// What HTTP/2 needs, once it is spoken.
+    http2: OnceCell<Box<Http2>>,
     watch: RefCell<RequestWatch>,
     write_blocked_since: Cell<Option<Instant>>,
+    /// How fast the client takes what it asked for, once its socket was full.
+    drain: RefCell<Option<Box<Drain>>>,
     /// A body waits for the socket to take what is written before it.
     holding_back: Cell<bool>,
     written: Cell<u64>,
@@ -113,6 +119,7 @@ impl Connection {
         Self {
             worker,
             listener,
+            accepted: now,
             peer,
             peer_text: OnceCell::new(),
             dscp,
@@ -125,8 +132,10 @@ impl Connection {
                     begun: false,
                 },
             ),
+            http2: OnceCell::new(),
             watch: RefCell::default(),
             write_blocked_since: Cell::new(None),
+            drain: RefCell::new(None),
             holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
@@ -183,6 +192,9 @@ impl Connection {
 
     /// These bytes have just been read from the socket.
     pub(crate) fn on_read(&self, bytes: &[u8]) {
+        if let Some(http2) = self.http2.get() {
+            return self.on_frames(http2, bytes);
+        }
         let phase = &self.only.phase;
         match phase.get() {
             Phase::Idle { .. } => phase.set(Phase::Head {
@@ -200,10 +212,30 @@ impl Connection {
         self.watch.borrow_mut().read(bytes);
     }
 
+    fn on_frames(&self, http2: &Http2, bytes: &[u8]) {
+        let mut watch = http2.watch.borrow_mut();
+        watch.read(Instant::now(), bytes, self.written.get());
+        if watch.is_flooded() {
+            self.cut(Reason::Http2Flood);
+        }
+    }
+
+    /// The client speaks HTTP/2, and has said so with these bytes.
+    fn speak_http2(&self, bytes: &[u8]) {
+        let now = Instant::now();
+        let http2 = self.http2.get_or_init(|| Http2::new(now));
+        self.only.phase.set(Phase::Idle { since: now });
+        self.on_frames(http2, bytes);
+    }
+
     /// So many bytes have just been taken by the socket.
     pub(crate) fn on_written(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
-        self.write_blocked_since.set(None);
+        if self.write_blocked_since.take().is_some()
+            && let Some(drain) = &mut *self.drain.borrow_mut()
+        {
+            drain.resume(Instant::now());
+        }
     }
 
     /// The socket has taken all that was offered.
@@ -219,9 +251,31 @@ impl Connection {
     }
 
     /// The socket takes no more for now.
-    pub(crate) fn on_write_blocked(&self) {
-        if self.write_blocked_since.get().is_none() {
+    pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
+        let began = self.write_blocked_since.get().is_none();
+        let mut drain = self.drain.borrow_mut();
+        match &mut *drain {
+            Some(drain) if !began => self.judge(drain, socket),
+            Some(drain) => drain.wait(Instant::now()),
+            None => {
+                let rule = self.listener.config.limits.min_rates.response;
+                *drain = rule.map(|rule| Box::new(Drain::new(rule, Instant::now(), socket)));
+            }
+        }
+        if began {
             self.write_blocked_since.set(Some(Instant::now()));
+        }
+    }
+
+    /// Cuts a client that has taken too little of what it asked for.
+    fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
+        let now = Instant::now();
+        let queued_here = matches!(self.outlet, Outlet::Marked(_));
+        match drain.look(now, socket, queued_here) {
+            Look::NotDue => {}
+            // The socket's buffer hides it, but there is progress.
+            Look::Enough => self.write_blocked_since.set(Some(now)),
+            Look::TooSlow => self.cut(Reason::ResponseTooSlow),
         }
     }
 
@@ -256,6 +310,14 @@ impl Connection {
         }
     }
 
+    /// Whether a request is in progress.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(
+            self.only.phase.get(),
+            Phase::Waiting | Phase::Responding | Phase::Head { begun: true, .. }
+        ) || self.finishing.borrow().is_some()
+    }
+
     /// Has [`Connection::wake`] wake this task.
     pub(crate) fn register(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
@@ -275,73 +337,4 @@ impl Connection {
             record.complete();
         }
     }
-}
-
-/// Why a connection's loop ended.
-enum End {
-    /// hyper is done with it.
-    Closed,
-    /// hyper gave it up.
-    Failed(hyper::Error),
-    /// A kept connection was not used again.
-    Idle,
-    /// The head did not arrive.
-    HeadTimeout,
-    /// It must end in the middle.
-    Cut(Reason),
-}
-
-/// Serves a connection to its end.
-pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
-    let io = match &connection.listener.tls {
-        None => Io::plain(Socket::new(stream, Rc::clone(&connection))),
-        // Boxed: a connection does not carry a handshake's room.
-        Some(tls) => match Box::pin(tls::accept(&connection, tls, stream)).await {
-            Some(io) => io,
-            None => return,
-        },
-    };
-    let io = TokioIo::new(io);
-    let service = service_fn({
-        let connection = Rc::clone(&connection);
-        move |request| {
-            let stream = Stream::only(&connection);
-            // Boxed: an idle connection does not carry a request's room.
-            Box::pin(async move { Ok::<_, Infallible>(handler::handle(stream, request).await) })
-        }
-    });
-    let mut http = connection.listener.http.serve_connection(io, service);
-    let first = connection.next_deadline().unwrap_or_else(Instant::now);
-    let mut sleep = pin!(sleep_until(first.into()));
-    let mut armed = false;
-    let end = poll_fn(|cx| {
-        connection.register(cx);
-        loop {
-            if let Some(reason) = connection.cut.get() {
-                return Poll::Ready(End::Cut(reason));
-            }
-            if connection.draining.get() {
-                Pin::new(&mut http).graceful_shutdown();
-            }
-            match Pin::new(&mut http).poll(cx) {
-                Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
-                Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
-                Poll::Pending => connection.settle(),
-            }
-            if !rearm(&connection, sleep.as_mut(), &mut armed, cx) {
-                return Poll::Pending;
-            }
-            if let Some(end) = connection.expired(Instant::now()) {
-                return Poll::Ready(end);
-            }
-        }
-    })
-    .await;
-    if let End::Cut(reason) = &end {
-        // Before hyper drops the response, whose record asks for it.
-        connection.cut.set(Some(*reason));
-    }
-    let parts = http.into_parts();
-    // Boxed: an idle connection does not carry the room that its end needs.
-    Box::pin(conclude(&connection, end, parts.io.into_inner())).await;
 }

@@ -9,6 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
 
+use crate::limits::RateStatus;
+
 /// What a refused client is told beside the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Advice {
@@ -16,13 +18,27 @@ pub(crate) struct Advice {
     pub(crate) retry_after_s: u64,
     /// A page for a browser.
     pub(crate) page: Option<Bytes>,
+    /// How often it may ask.
+    pub(crate) rate: Option<RateStatus>,
 }
 
 impl Advice {
+    /// Nothing but when to ask again, in seconds.
+    pub(crate) fn later(retry_after_s: u64) -> Self {
+        Self {
+            retry_after_s,
+            page: None,
+            rate: None,
+        }
+    }
+
     /// Adds it to an answer.
     pub(crate) fn add(self, response: &mut Response<Bytes>) {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
+        if let Some(rate) = self.rate {
+            rate.add(headers);
+        }
         if let Some(page) = self.page {
             let html = HeaderValue::from_static("text/html; charset=utf-8");
             headers.insert(CONTENT_TYPE, html);
@@ -73,6 +89,8 @@ pub(crate) enum Reason {
     UnknownTransferCoding,
     /// `CONNECT` or `TRACE`.
     MethodRefused,
+    /// Frames of HTTP/2 that cost work and bring nothing, too many of them.
+    Http2Flood,
     // Nothing is configured for it.
     /// No route matches.
     NoRoute,
@@ -87,6 +105,12 @@ pub(crate) enum Reason {
     NameNotFound,
     /// As many connections to the endpoint as are allowed are busy.
     ConnectionLimit,
+    /// The endpoint's certificate is not believed.
+    TlsCertificateError,
+    /// The endpoint ended the TLS handshake.
+    TlsAlertReceived,
+    /// The endpoint does not speak TLS as we do.
+    TlsProtocolError,
     // The upstream misbehaved.
     /// The upstream closed the connection before it answered.
     ConnectionTerminated,
@@ -131,6 +155,19 @@ pub(crate) enum Reason {
     ClientStalled,
     /// The bound on a graceful shutdown passed.
     Shutdown,
+    // Bounds on what one client may take.
+    /// The client sends its body too slowly.
+    BodyTooSlow,
+    /// The client takes the response too slowly.
+    ResponseTooSlow,
+    /// The client asks too often.
+    RateLimited,
+    /// The client has as many requests in progress as it may.
+    ClientFull,
+    /// The listener has as many requests in progress as it may.
+    ListenerFull,
+    /// The process has no memory to spare.
+    HeapFull,
 }
 
 /// Where the fault lies.
@@ -178,7 +215,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 42] = [
+    pub(crate) const ALL: [Self; 52] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -194,12 +231,16 @@ impl Reason {
         Self::UnknownExpectation,
         Self::UnknownTransferCoding,
         Self::MethodRefused,
+        Self::Http2Flood,
         Self::NoRoute,
         Self::ConnectionRefused,
         Self::ConnectionTimeout,
         Self::Unreachable,
         Self::NameNotFound,
         Self::ConnectionLimit,
+        Self::TlsCertificateError,
+        Self::TlsAlertReceived,
+        Self::TlsProtocolError,
         Self::ConnectionTerminated,
         Self::ProtocolError,
         Self::ResponseHeadTooLarge,
@@ -221,6 +262,12 @@ impl Reason {
         Self::ClientClosed,
         Self::ClientStalled,
         Self::Shutdown,
+        Self::BodyTooSlow,
+        Self::ResponseTooSlow,
+        Self::RateLimited,
+        Self::ClientFull,
+        Self::ListenerFull,
+        Self::HeapFull,
     ];
 
     /// Its place in [`Reason::ALL`].
@@ -253,12 +300,16 @@ impl Reason {
             Self::UnknownExpectation => facts!("unknown_expectation", S::EXPECTATION_FAILED, Client, "http_request_error", "the only expectation known is 100-continue"),
             Self::UnknownTransferCoding => facts!("unknown_transfer_coding", S::NOT_IMPLEMENTED, Client, "http_request_error", "the only transfer coding known is chunked"),
             Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),
+            Self::Http2Flood => facts!("http2_flood", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the connection has too many control frames, or cancelled requests"),
             Self::NoRoute => facts!("no_route", S::NOT_FOUND, Proxy, "destination_not_found", "no route matches the request"),
             Self::ConnectionRefused => facts!("connection_refused", S::BAD_GATEWAY, Upstream, "connection_refused", "the endpoint refused the connection"),
             Self::ConnectionTimeout => facts!("connection_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_timeout", "the endpoint did not accept the connection in time"),
             Self::Unreachable => facts!("unreachable", S::BAD_GATEWAY, Upstream, "destination_ip_unroutable", "the endpoint cannot be reached"),
             Self::NameNotFound => facts!("name_not_found", S::BAD_GATEWAY, Upstream, "dns_error", "the endpoint's name has no address"),
             Self::ConnectionLimit => facts!("connection_limit", S::SERVICE_UNAVAILABLE, Upstream, "connection_limit_reached", "every connection to the endpoint is busy"),
+            Self::TlsCertificateError => facts!("tls_certificate_error", S::BAD_GATEWAY, Upstream, "tls_certificate_error", "the endpoint's certificate is not believed"),
+            Self::TlsAlertReceived => facts!("tls_alert_received", S::BAD_GATEWAY, Upstream, "tls_alert_received", "the endpoint ended the TLS handshake"),
+            Self::TlsProtocolError => facts!("tls_protocol_error", S::BAD_GATEWAY, Upstream, "tls_protocol_error", "the endpoint does not speak TLS, or not a kind that is spoken here"),
             Self::ConnectionTerminated => facts!("connection_terminated", S::BAD_GATEWAY, Upstream, "connection_terminated", "the endpoint closed the connection before it answered"),
             Self::ProtocolError => facts!("protocol_error", S::BAD_GATEWAY, Upstream, "http_protocol_error", "the endpoint's answer is not valid HTTP/1.1"),
             Self::ResponseHeadTooLarge => facts!("response_head_too_large", S::BAD_GATEWAY, Upstream, "http_response_header_section_size", "the head of the endpoint's answer is too large"),
@@ -280,6 +331,12 @@ impl Reason {
             Self::ClientClosed => facts!("client_closed", client_closed_request(), Client, "http_request_error", "the client closed the connection"),
             Self::ClientStalled => facts!("client_stalled", client_closed_request(), Client, "http_request_error", "the client stopped reading"),
             Self::Shutdown => facts!("shutdown", S::SERVICE_UNAVAILABLE, Proxy, "proxy_internal_response", "the proxy is shutting down"),
+            Self::BodyTooSlow => facts!("body_too_slow", S::REQUEST_TIMEOUT, Client, "http_request_error", "the request's body came too slowly"),
+            Self::ResponseTooSlow => facts!("response_too_slow", client_closed_request(), Client, "http_request_error", "the client took the response too slowly"),
+            Self::RateLimited => facts!("rate_limited", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the client asks too often"),
+            Self::ClientFull => facts!("client_full", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the client has as many requests in progress as it may"),
+            Self::ListenerFull => facts!("listener_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many requests are in progress"),
+            Self::HeapFull => facts!("heap_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the proxy has no memory to spare"),
         }
     }
 
@@ -301,7 +358,12 @@ impl Reason {
     /// Whether the rest of the connection can't be used: the request's end is
     /// unknown, or the client is still sending what nobody wants.
     pub(crate) fn ends_connection(self) -> bool {
-        self.facts().fault == Fault::Client && self != Self::MethodRefused
+        match self {
+            Self::MethodRefused | Self::RateLimited | Self::ClientFull => false,
+            // A connection takes memory.
+            Self::HeapFull => true,
+            _ => self.facts().fault == Fault::Client,
+        }
     }
 
     /// The answer to a request whose headers are (or were) `request`: problem
@@ -343,7 +405,7 @@ mod tests {
         for (index, reason) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(reason.index(), index);
         }
-        assert_eq!(Reason::Shutdown.index() + 1, Reason::ALL.len());
+        assert_eq!(Reason::HeapFull.index() + 1, Reason::ALL.len());
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     };
     let classified = classifier.classify(&asked);
     let later = classifier.later(&asked, classified);
-    let routes = routing::routes(config)?;
+    let routes = routing::routes(config, &[])?;
     let route = routing::position(&routes, host, uri.path());
     let (size, source) = match (method == Method::HEAD, request.size) {
         (true, _) => (

@@ -3,12 +3,13 @@
 
 mod check;
 mod exchange;
+mod http2;
 mod retry;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, EXPECT, HOST, TE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
@@ -24,6 +25,7 @@ use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
 use crate::error::Reason;
 use crate::headers::{self, Client, Head};
+use crate::limits;
 use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
@@ -40,8 +42,13 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let mut record = Record::open(&stream, &parts.method, &parts.uri, &parts.headers);
     let json = accepts_json(&Head(&parts.headers));
     let uplink = &stream.connection.worker.uplink;
-    let checked = check(&stream.connection, &parts, slips);
-    let plan = checked.and_then(|()| Plan::make(&stream, &mut parts, &mut record));
+    let checked = match check(&stream.connection, &parts, slips) {
+        Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
+        checked => checked,
+    };
+    let admitted =
+        checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
+    let plan = admitted.and_then(|()| Plan::make(&stream, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
         Err(reason) => return uplink.refuse(&stream, reason, json, record).await,
@@ -104,6 +111,9 @@ impl<'a> Plan<'a> {
         classify(connection, parts, host, record);
         let route = routing::find(&worker.routes, host, path).ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
+        if let Some(rate) = &route.rate {
+            limits::admit_by_route(connection, rate, &parts.headers, record)?;
+        }
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         let resource = match parts.uri.path_and_query() {
@@ -144,8 +154,9 @@ impl<'a> Plan<'a> {
         let mut request = Request::from_parts(parts, RequestBody::Empty);
         let mut upload = None;
         if !body.is_end_stream() {
-            let bound = self.connection.listener.config.max_body_bytes;
-            let (body, progress) = RequestBody::streaming(body, bound);
+            let config = &self.connection.listener.config;
+            let rule = config.limits.min_rates.request_body;
+            let (body, progress) = RequestBody::streaming(body, config.max_body_bytes, rule);
             *request.body_mut() = body;
             upload = Some(progress);
             if request.headers().contains_key(EXPECT)
@@ -317,6 +328,9 @@ fn plan_head(
     } else if let (Some(host), Some(_)) = (asked, parts.uri.authority()) {
         parts.headers.insert(HOST, host);
     }
+    // A body of HTTP/2 needs no length.
+    let lengthless = !parts.headers.contains_key(CONTENT_LENGTH);
+    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless);
     parts.version = Version::HTTP_11;
-    Ok(hop.chunked)
+    Ok(chunked)
 }

@@ -134,8 +134,8 @@ impl Client<'_> {
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     config: Forwarding,
-    /// What is added to `Via` for a client that speaks HTTP/1.0, and 1.1.
-    via: Option<[HeaderValue; 2]>,
+    /// What is added to `Via` for a client that speaks HTTP/1.0, 1.1 and 2.
+    via: Option<[HeaderValue; 3]>,
 }
 
 impl Forwarder {
@@ -149,6 +149,7 @@ impl Forwarder {
             Some(pseudonym) => Some([
                 HeaderValue::try_from(format!("1.0 {pseudonym}"))?,
                 HeaderValue::try_from(format!("1.1 {pseudonym}"))?,
+                HeaderValue::try_from(format!("2.0 {pseudonym}"))?,
             ]),
             None => None,
         };
@@ -189,7 +190,11 @@ impl Forwarder {
             append(headers, FORWARDED, &element);
         }
         if let Some(via) = &self.via {
-            let spoken = usize::from(client.version != Version::HTTP_10);
+            let spoken = match client.version {
+                Version::HTTP_10 => 0,
+                Version::HTTP_2 => 2,
+                _ => 1,
+            };
             append(headers, VIA, &via[spoken]);
         }
     }

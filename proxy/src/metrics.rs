@@ -187,6 +187,14 @@ impl View {
         self.counter(encoder, "refused_connections", help, |w| {
             &w.refused_connections
         })?;
+        let help = "Client connections closed at once because of the bound on each client";
+        self.counter(encoder, "client_refused_connections", help, |w| {
+            &w.client_connections
+        })?;
+        let help = "Client connections closed at once because memory was short";
+        self.counter(encoder, "overload_refused_connections", help, |w| {
+            &w.overload_connections
+        })?;
         let help = "Client connections that could not be accepted";
         self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
         let help = "Lines of the access log that found no room";

@@ -13,6 +13,7 @@ use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
+use crate::limits::RequestPlace;
 use crate::upload::Upload;
 use crate::upstream::Lease;
 
@@ -46,6 +47,8 @@ pub(crate) struct Record {
     pub(crate) endpoint: Option<usize>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
+    /// Its place among those in progress, where they are counted.
+    pub(crate) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
     pub(crate) upload: Option<Rc<Upload>>,
     /// What the response teaches when it has gone out, if its size was not
@@ -55,6 +58,11 @@ pub(crate) struct Record {
     pub(crate) layer: Option<Layer>,
     reason: Option<Reason>,
     done: bool,
+}
+
+/// HTTP/2's `Host`.
+fn authority(target: &Uri) -> Option<HeaderValue> {
+    HeaderValue::try_from(target.authority()?.as_str()).ok()
 }
 
 /// What the access log tells of the request.
@@ -78,7 +86,7 @@ impl Record {
             Box::new(RequestLine {
                 method: method.clone(),
                 target: target.clone(),
-                host: headers.get(HOST).cloned(),
+                host: headers.get(HOST).cloned().or_else(|| authority(target)),
             })
         });
         Self::new(stream, request)
@@ -108,6 +116,7 @@ impl Record {
             cluster: None,
             endpoint: None,
             lease: None,
+            place: None,
             upload: None,
             lesson: None,
             layer: None,

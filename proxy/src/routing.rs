@@ -1,11 +1,14 @@
 //! From a request's host and path to its route.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
 pub(crate) use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{Config, PathPattern, RetryPolicy, RouteMatch};
+
+use crate::limits::RateLimiter;
 
 /// A route as a worker uses it.
 #[derive(Debug)]
@@ -23,13 +26,18 @@ pub(crate) struct Route {
     pub(crate) idle_timeout: Duration,
     /// Which requests are repeated, and when.
     pub(crate) retry: RetryPolicy,
+    /// Requests of each client over time.
+    pub(crate) rate: Option<Arc<RateLimiter>>,
     prefix_rewrite: Option<String>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
 }
 
-/// The routes of a configuration, in order.
-pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
+/// The routes of a configuration, in order, with their `rates`.
+pub(crate) fn routes(
+    config: &Config,
+    rates: &[Option<Arc<RateLimiter>>],
+) -> anyhow::Result<Vec<Route>> {
     let route = |(index, route): (usize, &sprat_config::resolved::Route)| {
         let cluster = config
             .clusters
@@ -45,6 +53,7 @@ pub(crate) fn routes(config: &Config) -> anyhow::Result<Vec<Route>> {
             response_timeout: route.response_timeout,
             idle_timeout: route.idle_timeout,
             retry: route.retry.clone(),
+            rate: rates.get(index).cloned().flatten(),
             prefix_rewrite: route.prefix_rewrite.clone(),
             host_rewrite: match &route.host_rewrite {
                 Some(host) => Some(HeaderValue::from_str(host)?),
@@ -125,6 +134,7 @@ mod tests {
             response_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
             retry: RetryPolicy::none(),
+            rate: None,
             prefix_rewrite: rewrite.map(str::to_owned),
             host_rewrite: None,
         }

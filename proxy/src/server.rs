@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,15 @@ use crate::access_log;
 use crate::admin;
 use crate::background::Background;
 use crate::catalogue::Catalogue;
+use crate::limits::{Overload, RateLimiter};
 use crate::metrics::Metrics;
 use crate::routing;
 use crate::stats::WorkerStats;
-use crate::tls::{self, ListenerTls};
+use crate::tls;
 use crate::uplink::kernel::KernelLink;
 use crate::uplink::{AutoRate, PacedLink, SharedUplink, Uplink};
 use crate::upstream::{Keeper, SharedCluster, Upstream};
-use crate::worker::{self, ListenerState, Stage, Worker};
+use crate::worker::{self, ListenerShared, ListenerState, Stage, Worker};
 
 /// Connections that the kernel holds for a worker that has not accepted them.
 const BACKLOG: i32 = 4096;
@@ -95,11 +96,11 @@ impl Server {
             .iter()
             .map(TcpListener::local_addr)
             .collect::<Result<_, _>>()?;
-        let admin_socket = config.admin.as_ref().map(|admin| {
+        let bind_admin = |admin: &config::Admin| {
             bind(admin.address, false)
                 .with_context(|| format!("cannot listen on {} (admin)", admin.address))
-        });
-        let admin_socket = admin_socket.transpose()?;
+        };
+        let admin_socket = config.admin.as_ref().map(bind_admin).transpose()?;
         let (log, writer) = match &config.access_log {
             Some(log) => {
                 let opened = access_log::Writer::start(log);
@@ -120,23 +121,23 @@ impl Server {
             let work = move || parts.work(&config, counters, sockets, stage);
             workers.push(thread.spawn(work).context("cannot start a worker")?);
         }
+        let tls: Vec<_> = parts.listeners.iter().map(|l| l.tls.clone()).collect();
         let metrics = Arc::new(Metrics::new(
             config,
             stats,
             &parts.shared,
             &parts.catalogue,
             &parts.uplink,
-            parts.tls.iter().flatten().cloned().collect(),
+            tls.iter().flatten().cloned().collect(),
         ));
         let keeper = Keeper::default();
         for (cluster, shared) in config.clusters.iter().zip(&parts.shared) {
             keeper.keep(cluster, shared)?;
         }
         let mut background = parts.catalogue.start(&config.catalogue)?;
-        background.extend(tls::watch(&parts.tls)?);
+        background.extend(tls::watch(&tls, &parts.shared)?);
         drop(parts);
-        let admin = admin_socket.as_ref().map(TcpListener::local_addr);
-        let admin = admin.transpose()?;
+        let admin = (admin_socket.as_ref().map(TcpListener::local_addr)).transpose()?;
         let admin_thread = match admin_socket {
             Some(socket) => {
                 let (metrics, stage) = (Arc::clone(&metrics), stage.subscribe());
@@ -277,10 +278,11 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
 struct Parts {
     /// In the order of the configuration's clusters.
     shared: Vec<SharedCluster>,
-    /// For each listener, its open connections.
-    open: Vec<Arc<AtomicUsize>>,
-    /// For each listener.
-    tls: Vec<Option<Arc<ListenerTls>>>,
+    /// In the order of the configuration.
+    listeners: Vec<ListenerShared>,
+    /// For each route, requests over time.
+    rates: Vec<Option<Arc<RateLimiter>>>,
+    overload: Option<Arc<Overload>>,
     catalogue: Arc<Catalogue>,
     classifier: Arc<Classifier>,
     /// How many.
@@ -308,12 +310,9 @@ impl Parts {
                 .iter()
                 .map(shared)
                 .collect::<Result<_, _>>()?,
-            open: config.listeners.iter().map(|_| Arc::default()).collect(),
-            tls: config
-                .listeners
-                .iter()
-                .map(ListenerTls::of)
-                .collect::<Result<_, _>>()?,
+            listeners: ListenerShared::all(config)?,
+            rates: config.routes.iter().map(RateLimiter::of_route).collect(),
+            overload: Overload::of(config),
             catalogue: Arc::new(catalogue),
             classifier: Arc::new(classifier),
             classes: classes.len(),
@@ -341,9 +340,10 @@ impl Parts {
             .build_local(LocalOptions::default())
             .context("cannot start an event loop")?;
         let mut listeners = Vec::new();
-        let shared = self.tls.iter().zip(&self.open);
-        for ((listener, (tls, open)), socket) in config.listeners.iter().zip(shared).zip(sockets) {
-            let state = ListenerState::new(listener, tls.clone(), Arc::clone(open))?;
+        for ((listener, shared), socket) in
+            config.listeners.iter().zip(&self.listeners).zip(sockets)
+        {
+            let state = ListenerState::new(listener, shared.clone())?;
             listeners.push((Rc::new(state), socket));
         }
         runtime.block_on(async {
@@ -361,11 +361,12 @@ impl Parts {
             upstreams.push(Rc::new(upstream));
         }
         Ok(Worker {
-            routes: routing::routes(config)?,
+            routes: routing::routes(config, &self.rates)?,
             upstreams,
             uplink: Uplink::new(&self.uplink)?,
             catalogue: self.catalogue,
             classifier: self.classifier,
+            overload: self.overload,
             log: self.log,
             reclaim: self.reclaim,
             connections: Default::default(),

@@ -173,6 +173,10 @@ pub(crate) struct WorkerStats {
     pub(crate) open_requests: Counter,
     /// Connections closed at once because the listener's bound was reached.
     pub(crate) refused_connections: Counter,
+    /// Those closed at once because their client had as many as it may.
+    pub(crate) client_connections: Counter,
+    /// Those closed at once because memory was short.
+    pub(crate) overload_connections: Counter,
     /// Failed accepts.
     pub(crate) accept_errors: Counter,
     /// Requests that failed, by [`Reason::index`].

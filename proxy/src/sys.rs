@@ -194,6 +194,15 @@ fn traffic_class(mut told: &[u8]) -> Option<u8> {
     }
 }
 
+/// Has the C library give free memory back to the kernel, where it can.
+pub(crate) fn release_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes a number, and locks the allocator's own structures.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Puts a descriptor on the reactor of the runtime that this is called on.
 pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor for as long as it

@@ -5,6 +5,7 @@
 //! suites are those of Mozilla's "intermediate" with forward secrecy and AEAD.
 
 mod certificates;
+mod cluster;
 mod files;
 mod handshake;
 mod listener;
@@ -20,10 +21,16 @@ use sprat_config::resolved::{Config, TlsVersion};
 use sprat_config::{Errors, Severity};
 
 use crate::background::Background;
+use crate::upstream::SharedCluster;
 pub(crate) use certificates::PeerNames;
+pub(crate) use cluster::ClusterTls;
 pub(crate) use handshake::{HandshakeStats, Secured, accept};
 pub(crate) use listener::ListenerTls;
 pub(crate) use metrics::TlsView;
+
+/// What application protocols are called in a handshake (RFC 7301 6).
+const HTTP_1: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
 
 /// The algorithms.
 fn provider() -> Arc<CryptoProvider> {
@@ -45,26 +52,33 @@ fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion]
 /// # Errors
 ///
 /// No thread can be had.
-pub(crate) fn watch(listeners: &[Option<Arc<ListenerTls>>]) -> io::Result<Option<Background>> {
+pub(crate) fn watch(
+    listeners: &[Option<Arc<ListenerTls>>],
+    clusters: &[SharedCluster],
+) -> io::Result<Option<Background>> {
     let listeners = listeners.iter().flatten();
-    files::watch(listeners.map(|own| Arc::clone(own) as _).collect())
+    let listeners = listeners.map(|own| Arc::clone(own) as _);
+    let clusters = clusters.iter().filter_map(|own| own.tls.as_ref());
+    let clusters = clusters.map(|own| Arc::clone(own) as _);
+    files::watch(listeners.chain(clusters).collect())
 }
 
 /// Reads every file of `config` that has to do with TLS, and adds what is
 /// wrong with it to the `complaints` about the configuration.
 pub(crate) fn inspect(config: &Config, complaints: &mut Errors) {
-    for listener in &config.listeners {
-        let Some(tls) = &listener.tls else { continue };
-        let problems = match ListenerTls::new(&listener.name, tls) {
-            Ok((_, warnings)) => warnings,
-            Err(problems) => problems,
+    let listeners = config.listeners.iter().filter_map(|listener| {
+        let made = ListenerTls::new(&listener.name, listener.tls.as_ref()?);
+        Some(made.map_or_else(|problems| problems, |(_, warnings)| warnings))
+    });
+    let clusters = config.clusters.iter().filter_map(|cluster| {
+        let made = ClusterTls::new(&cluster.name, cluster.tls.as_ref()?);
+        Some(made.map_or_else(|problems| problems, |(_, warnings)| warnings))
+    });
+    for problem in listeners.chain(clusters).flatten() {
+        let severity = match problem.fatal {
+            true => Severity::Error,
+            false => Severity::Warning,
         };
-        for problem in problems {
-            let severity = match problem.fatal {
-                true => Severity::Error,
-                false => Severity::Warning,
-            };
-            complaints.add(severity, &problem.span, problem.message, problem.help);
-        }
+        complaints.add(severity, &problem.span.0, problem.message, problem.help);
     }
 }

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use sprat_scheduler::Time;
+use sprat_scheduler::limits::{MinRate, Patience};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
@@ -26,6 +28,10 @@ const CONTINUE_BOUND: Duration = Duration::from_secs(1);
 pub(crate) struct Upload {
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
+    /// How much the client must send, and how long it was waited for.
+    rule: Option<MinRate>,
+    patience: Cell<Patience>,
+    epoch: Instant,
     waits_for_end: RefCell<Option<Waker>>,
     /// The task that sends the body, while it waits.
     sender: RefCell<Option<Waker>>,
@@ -57,6 +63,40 @@ impl Upload {
     /// How far it has got.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.get()
+    }
+
+    fn time(&self, at: Instant) -> Time {
+        Time::ZERO + at.saturating_duration_since(self.epoch)
+    }
+
+    /// When a client that is waited for will have been too slow; `now` if it
+    /// has been.
+    pub(crate) fn judged_at(&self, now: Instant) -> Option<Instant> {
+        let rule = self.rule.as_ref()?;
+        let mut patience = self.patience.get();
+        if patience.is_too_slow(self.time(now), rule) {
+            return Some(now);
+        }
+        self.patience.set(patience);
+        Some(self.epoch + patience.due(rule)?.since(Time::ZERO))
+    }
+
+    /// The client is waited for.
+    fn wait(&self, now: Instant) {
+        let mut patience = self.patience.get();
+        patience.wait(self.time(now));
+        self.patience.set(patience);
+    }
+
+    /// It has sent so much; whether that was too little for the time it took.
+    fn is_too_slow(&self, now: Instant, bytes: usize) -> bool {
+        let Some(rule) = &self.rule else { return false };
+        let mut patience = self.patience.get();
+        patience.resume(self.time(now));
+        patience.moved(bytes as u64);
+        let slow = patience.is_too_slow(self.time(now), rule);
+        self.patience.set(patience);
+        slow
     }
 
     /// Wakes a task when all of it is with the upstream.
@@ -133,13 +173,19 @@ impl GateOpener {
 }
 
 impl RequestBody {
-    /// A body of at most `max_bytes`.
-    pub(crate) fn streaming(body: Incoming, max_bytes: Option<u64>) -> (Self, Rc<Upload>) {
+    /// A body of at most `max_bytes`, which comes no slower than `rule` has it.
+    pub(crate) fn streaming(
+        body: Incoming,
+        max_bytes: Option<u64>,
+        rule: Option<MinRate>,
+    ) -> (Self, Rc<Upload>) {
+        let now = Instant::now();
         let upload = Rc::new(Upload {
-            progress: Cell::new(Progress::UpstreamOwes {
-                since: Instant::now(),
-            }),
+            progress: Cell::new(Progress::UpstreamOwes { since: now }),
             failure: Cell::new(None),
+            rule,
+            patience: Cell::default(),
+            epoch: now,
             waits_for_end: RefCell::new(None),
             sender: RefCell::new(None),
             over: Cell::new(false),
@@ -208,6 +254,7 @@ impl Streaming {
                 if !matches!(self.upload.progress.get(), Progress::ClientOwes { .. }) {
                     let since = Instant::now();
                     self.upload.progress.set(Progress::ClientOwes { since });
+                    self.upload.wait(since);
                 }
                 return Poll::Pending;
             }
@@ -224,10 +271,14 @@ impl Streaming {
                 None => return self.fail(Reason::BodyTooLarge),
             }
         }
+        let since = Instant::now();
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let slow = self.upload.is_too_slow(since, bytes);
         if self.body.is_end_stream() {
             self.done();
+        } else if slow {
+            return self.fail(Reason::BodyTooSlow);
         } else {
-            let since = Instant::now();
             self.upload.progress.set(Progress::UpstreamOwes { since });
         }
         Poll::Ready(Some(Ok(frame)))

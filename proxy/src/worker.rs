@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::TcpListener as StdListener;
+use std::net::{IpAddr, TcpListener as StdListener};
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use hyper::server::conn::http1;
 use slab::Slab;
 use sprat_config::classify::Classifier;
-use sprat_config::resolved::Listener;
+use sprat_config::resolved::{Config, Listener};
+use sprat_scheduler::limits::HeapState;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_local;
@@ -24,6 +25,7 @@ use crate::catalogue::Catalogue;
 use crate::connection::{self, Connection};
 use crate::error::Reason;
 use crate::headers::Forwarder;
+use crate::limits::{self, ConnectionPlace, ListenerLimits, Overload};
 use crate::routing::Route;
 use crate::stats::WorkerStats;
 use crate::tls::ListenerTls;
@@ -59,25 +61,48 @@ pub(crate) struct ListenerState {
     pub(crate) config: Listener,
     /// Tells backends about its clients.
     pub(crate) forwarder: Forwarder,
-    /// None for plain text.
-    pub(crate) tls: Option<Arc<ListenerTls>>,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
-    /// Connections open over all workers.
+    /// What all workers have of it.
+    pub(crate) shared: ListenerShared,
+}
+
+/// What all workers have of a listener.
+#[derive(Clone)]
+pub(crate) struct ListenerShared {
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ListenerTls>>,
+    /// None without bounds on clients.
+    pub(crate) limits: Option<Arc<ListenerLimits>>,
+    /// Open connections.
     open: Arc<AtomicUsize>,
 }
 
+impl ListenerShared {
+    /// Of each listener of a configuration.
+    ///
+    /// # Errors
+    ///
+    /// Certificates that cannot be used.
+    pub(crate) fn all(config: &Config) -> anyhow::Result<Vec<Self>> {
+        let shared = |config: &Listener| {
+            Ok(Self {
+                tls: ListenerTls::of(config)?,
+                limits: ListenerLimits::new(config),
+                open: Arc::default(),
+            })
+        };
+        config.listeners.iter().map(shared).collect()
+    }
+}
+
 impl ListenerState {
-    /// A listener whose connections are counted in `open`.
+    /// A worker's view of it.
     ///
     /// # Errors
     ///
     /// A pseudonym for `Via` that no header field can hold.
-    pub(crate) fn new(
-        config: &Listener,
-        tls: Option<Arc<ListenerTls>>,
-        open: Arc<AtomicUsize>,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: &Listener, shared: ListenerShared) -> anyhow::Result<Self> {
         let mut http = http1::Builder::new();
         // The connection has a timer of its own.
         http.header_read_timeout(None);
@@ -88,9 +113,8 @@ impl ListenerState {
         Ok(Self {
             forwarder: Forwarder::new(&config.forwarding)?,
             config: config.clone(),
-            tls,
             http,
-            open,
+            shared,
         })
     }
 }
@@ -109,6 +133,8 @@ pub(crate) struct Worker {
     pub(crate) uplink: Uplink,
     /// What is known of sizes.
     pub(crate) catalogue: Arc<Catalogue>,
+    /// None if nobody watches the memory.
+    pub(crate) overload: Option<Arc<Overload>>,
     /// None if there is no access log.
     pub(crate) log: Option<access_log::Sender>,
     /// Open connections.
@@ -137,6 +163,7 @@ pub(crate) async fn run(
         )));
     }
     let reaper = spawn_local(reap(Rc::clone(&worker)));
+    let watch = spawn_local(limits::watch(Rc::clone(&worker)));
     let uplink = worker.uplink.clone();
     let granting = spawn_local(async move { uplink.run().await });
     // An error means that the server is gone: the same as a cut.
@@ -156,6 +183,7 @@ pub(crate) async fn run(
         }
     }
     reaper.abort();
+    watch.abort();
     granting.abort();
     for upstream in &worker.upstreams {
         upstream.close_idle();
@@ -236,17 +264,42 @@ async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
+/// A place for a connection of this client, if its listener counts them.
+fn place(
+    worker: &Worker,
+    listener: &ListenerState,
+    ip: IpAddr,
+) -> Result<Option<ConnectionPlace>, ()> {
+    let overload = worker.overload.as_ref();
+    if overload.is_some_and(|overload| overload.state() >= HeapState::NoConnections) {
+        worker.stats.overload_connections.increment();
+        return Err(());
+    }
+    let Some(limits) = &listener.shared.limits else {
+        return Ok(None);
+    };
+    let place = limits.connect(ip);
+    if place.is_none() {
+        worker.stats.client_connections.increment();
+    }
+    place.map(Some).ok_or(())
+}
+
 fn admit(
     worker: &Rc<Worker>,
     listener: &Rc<ListenerState>,
     stream: TcpStream,
     peer: std::net::SocketAddr,
 ) {
-    if listener.open.fetch_add(1, Relaxed) >= listener.config.max_connections {
-        listener.open.fetch_sub(1, Relaxed);
+    if listener.shared.open.fetch_add(1, Relaxed) >= listener.config.max_connections {
+        listener.shared.open.fetch_sub(1, Relaxed);
         worker.stats.refused_connections.increment();
         return;
     }
+    let Ok(place) = place(worker, listener, peer.ip()) else {
+        listener.shared.open.fetch_sub(1, Relaxed);
+        return;
+    };
     if let Err(error) = stream.set_nodelay(true) {
         // The client has gone already.
         tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
@@ -273,9 +326,10 @@ fn admit(
     let (worker, listener) = (Rc::clone(worker), Rc::clone(listener));
     spawn_local(async move {
         connection::serve(connection, stream).await;
+        drop(place);
         worker.connections.borrow_mut().remove(key);
         worker.stats.open_connections.decrement();
-        listener.open.fetch_sub(1, Relaxed);
+        listener.shared.open.fetch_sub(1, Relaxed);
         if worker.connections.borrow().is_empty() {
             worker.emptied.notify_one();
         }

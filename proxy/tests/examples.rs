@@ -41,6 +41,7 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
     }
     for cluster in &mut config.clusters {
         let mut own = (**cluster).clone();
+        own.tls = None;
         for endpoint in &mut own.endpoints {
             endpoint.address = EndpointAddress::Ip(origin.address);
         }

@@ -7,6 +7,8 @@
 //! backend is slow, is not ready, and is passed over rather than waited for.
 
 mod coarse;
+mod groups;
+mod order;
 mod ready;
 mod types;
 
@@ -17,6 +19,8 @@ use crate::discipline::{FlowView, Ranker};
 use crate::guard::Guard;
 use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
+pub use groups::{GroupId, Precedence};
+use groups::{Groups, Member};
 use ready::{Next, Ready};
 pub use types::{AtCapacity, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
 
@@ -34,6 +38,8 @@ pub struct Egress {
     /// Slots of closed flows, to be used again.
     vacant: Vec<u32>,
     ready: Ready,
+    /// Connections with several flows.
+    groups: Groups,
     /// By class: whether it takes what the others leave, and its level.
     orders: Vec<(bool, u8)>,
     class_stats: Vec<EgressClassStats>,
@@ -52,6 +58,8 @@ struct Flow {
     open: bool,
     cost: WireCost,
     class: usize,
+    /// Its place among those of its connection, if there are any.
+    member: Option<Member>,
     view: FlowView,
     /// Its part of its class's [`Egress::unsent_bytes`].
     unsent_bytes: u64,
@@ -74,6 +82,7 @@ impl Egress {
         Self {
             ranker: Ranker::new(config.discipline),
             ready: Ready::new(&classes, &config.pacer),
+            groups: Groups::default(),
             orders: classes.iter().map(|c| (c.idle_only, c.level)).collect(),
             class_stats: vec![EgressClassStats::default(); classes.len()],
             unsent_bytes: vec![0; classes.len()],
@@ -104,6 +113,7 @@ impl Egress {
             open: true,
             cost: spec.cost,
             class,
+            member: None,
             unsent_bytes: 0,
             view: FlowView {
                 level: self.orders[class].1,
@@ -144,10 +154,9 @@ impl Egress {
             return;
         };
         flow.ready_bytes = bytes;
-        let class = flow.class;
         self.recount(id.slot);
         if bytes == 0 {
-            self.ready.remove(class, id.slot);
+            self.dequeue(now, id.slot);
             return;
         }
         self.enqueue(now, id.slot);
@@ -161,6 +170,7 @@ impl Egress {
             Next::At(until) => return Grant::Wait { until },
             Next::Nobody => return Grant::Idle,
         };
+        self.leave_group(now, slot);
         let flow = &mut self.slots[slot as usize];
         let quantum = self.ready.quantum(&self.pacer, flow.class, flow.cost);
         let bytes = flow.ready_bytes.min(quantum);
@@ -237,7 +247,7 @@ impl Egress {
         flow.open = false;
         flow.ready_bytes = 0;
         let class = flow.class;
-        self.ready.remove(class, id.slot);
+        self.dequeue(now, id.slot);
         self.ready.close(class, id.slot);
         self.class_stats[class].open_flows -= 1;
         self.recount(id.slot);
@@ -329,7 +339,7 @@ impl Egress {
 
     /// Flows that wait for a grant.
     pub fn waiting_flows(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.groups.hidden()
     }
 
     /// The cutoffs between size classes, in bytes, ascending; empty for
@@ -346,24 +356,6 @@ impl Egress {
     /// What happened so far, by class.
     pub fn class_stats(&self) -> &[EgressClassStats] {
         &self.class_stats
-    }
-
-    /// Puts a flow with bytes to write in its place in the queue.
-    fn enqueue(&mut self, now: Time, slot: u32) {
-        let flow = &mut self.slots[slot as usize];
-        if self.ranker.takes_turns() {
-            let band = usize::from(self.ranker.band(&flow.view));
-            let lane = flow.class * MAX_BANDS + band;
-            let round = self.round[lane];
-            flow.view.turn = if flow.lane == lane {
-                flow.view.turn.max(round)
-            } else {
-                round
-            };
-            flow.lane = lane;
-        }
-        let rank = self.ranker.rank(&flow.view);
-        self.ready.insert(now, flow.class, slot, rank);
     }
 
     /// Takes what a flow has left into the sum.

@@ -17,6 +17,7 @@ pub mod egress;
 mod guard;
 pub mod health;
 mod histogram;
+pub mod limits;
 mod pacer;
 mod queue;
 pub mod rate_control;
@@ -30,6 +31,7 @@ pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
     AtCapacity, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
+    GroupId, Precedence,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{
-    CircuitBreakers, HeadBytes, HealthChecks, Limit, NoParameters, OutlierDetection, Percent,
-    SomeBytes, Timeout,
+    CircuitBreakers, ClusterTls, HeadBytes, HealthChecks, Limit, NoParameters, OutlierDetection,
+    Percent, SomeBytes, Timeout,
 };
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
@@ -57,6 +57,8 @@ record! {
         default("60s") idle_timeout: Timeout,
         /// Bytes of a response's head. A larger one is answered 502.
         default("64KB") max_response_headers: HeadBytes,
+        /// Speak TLS with the backends.
+        default("off") tls: Or<Off, ClusterTls>,
     }
 
     /// A backend with parameters.

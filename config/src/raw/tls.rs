@@ -1,11 +1,12 @@
 //! TLS as it is written.
 
 use super::{Limit, Timeout};
-use crate::containers::{List, Or};
+use crate::addresses::ServerName;
+use crate::containers::{List, Or, Word};
 use crate::names::FilePath;
 use crate::record::{choices, record};
 use crate::resolved::{ClientCertificateMode, TlsVersion};
-use crate::scalars::{Count, Off};
+use crate::scalars::{Count, Flag, Off};
 
 record! {
     /// TLS towards clients.
@@ -38,6 +39,23 @@ record! {
         required private_key: FilePath,
     }
 
+    /// TLS towards backends.
+    closed struct ClusterTls {
+        /// The authorities that are believed, in PEM; `system` is those that
+        /// this system believes.
+        default("system") trusted_ca: Or<System, FilePath>,
+        /// The name that is asked for, and that the certificate must be for;
+        /// the endpoint's host if absent.
+        optional sni: ServerName,
+        /// What is shown to a backend that asks.
+        optional client_certificate: TlsCertificate,
+        /// The oldest version that is spoken.
+        default("TLSv1_2") minimum_version: TlsVersion,
+        /// Believe any certificate: whoever is on the way can read and change
+        /// everything.
+        default("false") insecure_skip_verify: Flag,
+    }
+
     /// What clients have to show.
     closed struct ClientCertificates {
         /// The authorities that are believed, in PEM.
@@ -45,6 +63,14 @@ record! {
         /// Whether a client without a certificate is served.
         default("required") mode: ClientCertificateMode,
     }
+}
+
+/// What this system has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct System;
+
+impl Word for System {
+    const WORD: &'static str = "system";
 }
 
 choices! {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
 
-use super::{bytes, count, health, size, time};
+use super::{bytes, count, health, size, time, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -63,6 +63,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         max_idle_connections: max_idle?.min(max_connections),
         idle_timeout: time(&raw.idle_timeout)?,
         max_header_bytes: bytes(&raw.max_response_headers)?,
+        tls: tls::cluster(&raw.tls, reporter)?,
     })
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::catalogue::{document_root, head_probe};
 use super::health::retry_policy;
+use super::limits::rate_limit;
 use super::{each, time};
 use crate::decode::similar;
 use crate::diagnostic::Reporter;
@@ -102,6 +103,7 @@ fn route(
         response_timeout: time(&raw.response_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
         retry: retry_policy(raw, reporter)?,
+        rate_limit: rate_limit(&raw.rate_limit)?,
         prefix_rewrite: raw.prefix_rewrite.optional()?.map(|path| path.0.clone()),
         host_rewrite: raw.host_rewrite.optional()?.map(|host| host.0.clone()),
         document_root: match raw.document_root.get()?.value() {

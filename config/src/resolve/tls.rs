@@ -3,12 +3,16 @@
 use super::{count, each, time};
 use crate::containers::Or;
 use crate::decode::Field;
+use crate::diagnostic::Reporter;
 use crate::names::FilePath;
 use crate::raw;
 use crate::resolved::*;
 
-/// A listener's; `Some(None)` if it is off.
-pub(super) fn listener<W>(raw: &Field<Or<W, raw::ListenerTls>>) -> Option<Option<ListenerTls>> {
+/// A listener's, with `http2` or without; `Some(None)` if it is off.
+pub(super) fn listener<W>(
+    raw: &Field<Or<W, raw::ListenerTls>>,
+    http2: bool,
+) -> Option<Option<ListenerTls>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
     };
@@ -25,6 +29,41 @@ pub(super) fn listener<W>(raw: &Field<Or<W, raw::ListenerTls>>) -> Option<Option
         handshake_timeout: time(&raw.handshake_timeout)?,
         max_handshakes: count(&raw.max_handshakes)?,
         session_tickets: count(&raw.session_tickets)?,
+        http2,
+    }))
+}
+
+/// A cluster's; `Some(None)` if it is off.
+pub(super) fn cluster<W>(
+    raw: &Field<Or<W, raw::ClusterTls>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Option<ClusterTls>> {
+    let Some(raw) = raw.get()?.value() else {
+        return Some(None);
+    };
+    let verify = !raw.insecure_skip_verify.copied()?.0;
+    if !verify {
+        let message = "the backends' certificates are not looked at".to_owned();
+        let help = "name their authority in `trusted_ca`, and leave this out";
+        let span = &raw.insecure_skip_verify.span;
+        reporter.warning(span, message, Some(help.to_owned()));
+    }
+    let trusted = &raw.trusted_ca;
+    Some(Some(ClusterTls {
+        trusted_ca: match trusted.get()? {
+            Or::Word(_) => TrustedCa::System(Span(trusted.span.clone())),
+            Or::Value(path) => TrustedCa::File(FileAt {
+                path: path.0.clone(),
+                span: Span(trusted.span.clone()),
+            }),
+        },
+        sni: raw.sni.optional()?.map(|name| name.0.clone()),
+        client_certificate: match raw.client_certificate.optional()? {
+            None => None,
+            Some(own) => Some(certificate(own)?),
+        },
+        minimum_version: raw.minimum_version.copied()?,
+        verify,
     }))
 }
 
@@ -38,6 +77,6 @@ fn certificate(raw: &raw::TlsCertificate) -> Option<TlsCertificate> {
 fn file(raw: &Field<FilePath>) -> Option<FileAt> {
     Some(FileAt {
         path: raw.get()?.0.clone(),
-        span: raw.span.clone(),
+        span: Span(raw.span.clone()),
     })
 }

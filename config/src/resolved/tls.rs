@@ -4,21 +4,25 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A file that the configuration names, and where it does.
-#[derive(Clone, Debug)]
+/// A place in the configuration, in bytes: for
+/// [`Errors::add`](crate::Errors::add).
+#[derive(Clone, Debug, Default)]
+pub struct Span(pub Range<usize>);
+
+/// Where something stands does not change what it means.
+impl PartialEq for Span {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// A file that the configuration names.
+#[derive(Clone, Debug, PartialEq)]
 pub struct FileAt {
     /// The file.
     pub path: PathBuf,
-    /// The place of its name, in bytes of the configuration: for
-    /// [`Errors::add`](crate::Errors::add).
-    pub span: Range<usize>,
-}
-
-/// The same file, wherever it is named.
-impl PartialEq for FileAt {
-    fn eq(&self, other: &Self) -> bool {
-        self.path == other.path
-    }
+    /// Where it is named.
+    pub span: Span,
 }
 
 /// TLS towards clients.
@@ -36,6 +40,8 @@ pub struct ListenerTls {
     pub max_handshakes: usize,
     /// Tickets for each new session under TLS 1.3; 0 is no resumption at all.
     pub session_tickets: usize,
+    /// Offer HTTP/2.
+    pub http2: bool,
 }
 
 /// A certificate and its key, in PEM.
@@ -72,4 +78,28 @@ pub enum TlsVersion {
     V1_2,
     /// RFC 8446.
     V1_3,
+}
+
+/// TLS towards backends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterTls {
+    /// The authorities that are believed.
+    pub trusted_ca: TrustedCa,
+    /// What is asked for, in lower case; the endpoint's host if none.
+    pub sni: Option<String>,
+    /// What is shown to a backend that asks.
+    pub client_certificate: Option<TlsCertificate>,
+    /// The oldest version that is spoken.
+    pub minimum_version: TlsVersion,
+    /// Whether certificates are looked at.
+    pub verify: bool,
+}
+
+/// Authorities.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TrustedCa {
+    /// Those that this system believes; where that is said, or left open.
+    System(Span),
+    /// Those in a file.
+    File(FileAt),
 }

@@ -10,10 +10,12 @@ use serde_json::Value;
 use crate::tree::Tree;
 
 /// Where `unsafe` may stand: one small, documented module for each boundary.
-const UNSAFE_MODULES: [&str; 8] = [
+const UNSAFE_MODULES: [&str; 10] = [
     "proxy/src/sys.rs",
     "filters/envoy-module/src/abi.rs",
+    "filters/envoy-module/src/abi/callbacks.rs",
     "filters/envoy-module/src/abi/hooks.rs",
+    "filters/envoy-module/src/abi/stream.rs",
     "filters/envoy-module/src/abi/tests.rs",
     "filters/envoy-wasm/src/abi.rs",
     "filters/envoy-wasm/src/abi/exports.rs",

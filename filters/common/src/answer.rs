@@ -14,6 +14,9 @@ pub struct Answer {
     pub body: String,
     /// For logs, in one word.
     pub reason: &'static str,
+    /// Its client reads a status of gRPC's instead: it is then
+    /// [`Answer::GRPC_STATUS`], if the host has not a better one.
+    pub is_grpc: bool,
 }
 
 /// Whether a client is a browser that shows pages.
@@ -27,11 +30,16 @@ pub(crate) enum Form {
     Html,
     Json,
     Text,
+    Grpc,
 }
 
 impl Form {
     /// What a client with these fields reads best.
     pub(crate) fn of(request: &(impl Fields + ?Sized)) -> Self {
+        let grpc = |value: &str| value.starts_with("application/grpc");
+        if request.any("content-type", &mut |value| grpc(value)) {
+            return Self::Grpc;
+        }
         match (accepts_html(request), accepts_json(request)) {
             (true, _) => Self::Html,
             (false, true) => Self::Json,
@@ -43,6 +51,9 @@ impl Form {
 const TITLE: &str = "Service Unavailable";
 
 impl Answer {
+    /// `UNAVAILABLE`: to be tried again after a while.
+    pub const GRPC_STATUS: &str = "14";
+
     /// A 503 that says why, and when to ask again (SDIS02's informed
     /// dropping).
     pub(crate) fn to_refused(refusal: &Refusal, form: Form) -> Self {
@@ -57,6 +68,7 @@ impl Answer {
                      <p>Try again in {seconds} s.\n"
                 ),
             ),
+            Form::Grpc => ("text/plain; charset=utf-8", detail.to_owned()),
             Form::Json | Form::Text => problem(form == Form::Json, 503, TITLE, detail, reason),
         };
         let status = format!("sprat; error=http_request_denied; details=\"{detail}\"");
@@ -69,6 +81,7 @@ impl Answer {
             ],
             body,
             reason,
+            is_grpc: form == Form::Grpc,
         }
     }
 }
@@ -101,6 +114,13 @@ mod tests {
         );
         let html = answer("text/html,*/*;q=0.8");
         assert!(html.body.contains("Try again in 3 s."), "{}", html.body);
+        let call = [
+            ("content-type", "application/grpc+proto"),
+            ("accept", "*/*"),
+        ];
+        let call = Answer::to_refused(&refusal, Form::of(&call[..]));
+        assert!(call.is_grpc);
+        assert_eq!(call.body, "as many requests wait as may");
         let text = answer("image/png");
         assert_eq!(
             text.body,

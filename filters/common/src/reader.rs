@@ -49,6 +49,13 @@ pub struct Read {
     pub(crate) forged: Vec<usize>,
 }
 
+impl Read {
+    /// Index of its class among the configuration's.
+    pub fn class(&self) -> usize {
+        self.class
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Reader {

@@ -14,8 +14,17 @@ use sprat_filter_e2e::{
 
 /// Starts a file's Envoy and says where its listener is.
 async fn start(file: &str) -> (Envoy, SocketAddr) {
+    start_with(file, false).await
+}
+
+/// The same with the module in the wasm filter's place, which takes the same
+/// configuration.
+async fn start_with(file: &str, module: bool) -> (Envoy, SocketAddr) {
     let path = checkout().join("config/envoy").join(file);
     let mut text = std::fs::read_to_string(path).unwrap();
+    if module {
+        text = with_module(&text);
+    }
     for port in [9901, 10000, 15006] {
         text = text.replace(&format!("port_value: {port}}}"), "port_value: 0}");
     }
@@ -39,6 +48,23 @@ async fn start(file: &str) -> (Envoy, SocketAddr) {
     let envoy = Envoy::start_text(&text, 2, &environment).await.unwrap();
     let address = envoy.listener("main").await.unwrap();
     (envoy, address)
+}
+
+fn with_module(text: &str) -> String {
+    let wasm = r#""@type": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm"#;
+    let (before, after) = text.split_once(wasm).expect("a wasm filter");
+    let (_, configuration) = after
+        .split_once("configuration:")
+        .expect("its configuration");
+    let indent = before.len() - before.trim_end_matches(' ').len();
+    let module = [
+        r#""@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter"#,
+        "dynamic_module_config: {name: sprat_envoy}",
+        "filter_name: sprat",
+        "filter_config:",
+    ];
+    let module = module.join(&format!("\n{}", " ".repeat(indent)));
+    format!("{before}{module}{configuration}")
 }
 
 async fn asks(envoy: &Envoy, cluster: &str) -> u64 {
@@ -85,7 +111,13 @@ fn every_file_has_its_test() {
 
 #[tokio::test]
 async fn sizes_go_to_their_pools() {
-    let (envoy, address) = start("size-dispatch.yaml").await;
+    for module in [false, true] {
+        sizes_go_to_their_pools_with(module).await;
+    }
+}
+
+async fn sizes_go_to_their_pools_with(module: bool) {
+    let (envoy, address) = start_with("size-dispatch.yaml", module).await;
     serves(address).await;
     let client = Client::connect(address, Protocol::Http1).await.unwrap();
     // Learnt, or told by HEAD; each worker that is new to it may ask once.
@@ -108,7 +140,13 @@ async fn sizes_go_to_their_pools() {
 
 #[tokio::test]
 async fn bulk_is_turned_away_early_and_told_why() {
-    let (envoy, address) = start("priority.yaml").await;
+    for module in [false, true] {
+        bulk_is_turned_away_with(module).await;
+    }
+}
+
+async fn bulk_is_turned_away_with(module: bool) {
+    let (envoy, address) = start_with("priority.yaml", module).await;
     serves(address).await;
     let mut bulk = tokio::task::JoinSet::new();
     let flood = std::sync::Arc::new(Client::connect(address, Protocol::Http2).await.unwrap());

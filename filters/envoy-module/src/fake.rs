@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sprat_filter::metrics::{Counter, Gauge};
 
 use crate::host::{Fields, Host, Metric, Wake};
 
@@ -28,8 +31,17 @@ impl Wake for Bell {
 /// One stream.
 #[derive(Default)]
 pub(crate) struct FakeHost {
-    request: BTreeMap<&'static str, String>,
-    response: BTreeMap<&'static str, String>,
+    request: BTreeMap<String, String>,
+    response: BTreeMap<String, String>,
+    /// What was set, and how often a route was to be chosen anew.
+    pub(crate) metadata: BTreeMap<String, String>,
+    /// See [`Host::clear_route_cache`].
+    pub(crate) routed: usize,
+    /// See [`Host::is_resuming`].
+    pub(crate) resuming: bool,
+    /// Where requests were sent to, with their heads.
+    pub(crate) asked: RefCell<Vec<String>>,
+    added: RefCell<BTreeMap<String, u64>>,
     /// See [`Host::connection`].
     pub(crate) connection: Option<u64>,
     /// See [`Host::client`].
@@ -48,7 +60,8 @@ pub(crate) struct FakeHost {
 impl FakeHost {
     /// A stream whose response has these fields.
     pub(crate) fn responding(fields: &[(&'static str, &str)]) -> Self {
-        let fields = fields.iter().map(|&(name, value)| (name, value.to_owned()));
+        let fields = fields.iter();
+        let fields = fields.map(|&(name, value)| (name.to_owned(), value.to_owned()));
         Self {
             response: fields.collect(),
             ..Self::default()
@@ -57,8 +70,19 @@ impl FakeHost {
 
     /// With a field in its request.
     pub(crate) fn asked(mut self, name: &'static str, value: &str) -> Self {
-        self.request.insert(name, value.to_owned());
+        self.request.insert(name.to_owned(), value.to_owned());
         self
+    }
+
+    /// The value of a field.
+    pub(crate) fn text(&self, fields: Fields, name: &str) -> Option<&str> {
+        let value = self.field(fields, name)?;
+        std::str::from_utf8(value).ok()
+    }
+
+    /// What was counted, or set, under this name.
+    pub(crate) fn added(&self, name: &str) -> u64 {
+        self.added.borrow().get(name).copied().unwrap_or_default()
     }
 
     /// What was counted.
@@ -110,7 +134,60 @@ impl Host for FakeHost {
         Arc::clone(&self.bell) as Arc<dyn Wake>
     }
 
+    fn add(&self, counter: Counter, by: u64) {
+        let name = counter.name(&["0".to_owned(), "1".to_owned()]);
+        *self.added.borrow_mut().entry(name).or_default() += by;
+    }
+
+    fn set_gauge(&self, gauge: Gauge, value: u64) {
+        let name = gauge.name().to_owned();
+        self.added.borrow_mut().insert(name, value);
+    }
+
+    fn request_fields(&self) -> Vec<(String, String)> {
+        self.request.clone().into_iter().collect()
+    }
+
+    fn ask(&self, cluster: &str, head: &[(&str, &str)], _: Duration) -> bool {
+        let head: Vec<String> = head.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        let asked = format!("{cluster} {}", head.join(" "));
+        self.asked.borrow_mut().push(asked);
+        true
+    }
+
+    fn is_resuming(&self) -> bool {
+        self.resuming
+    }
+
+    fn set_field(&mut self, fields: Fields, name: &str, value: Option<&str>) {
+        let map = match fields {
+            Fields::Request => &mut self.request,
+            Fields::Response => &mut self.response,
+        };
+        match value {
+            Some(value) => map.insert(name.to_owned(), value.to_owned()),
+            None => map.remove(name),
+        };
+    }
+
+    fn set_metadata(&mut self, key: &str, value: &str) {
+        self.metadata.insert(key.to_owned(), value.to_owned());
+    }
+
+    fn clear_route_cache(&mut self) {
+        self.routed += 1;
+    }
+
     fn count(&self, metric: Metric, by: u64) {
         *self.counts.borrow_mut().entry(metric.name()).or_default() += by;
+    }
+}
+
+/// The fields of a probe's answer.
+pub(crate) struct List<'a>(pub(crate) &'a [(&'a str, &'a str)]);
+
+impl sprat_config::fields::Fields for List<'_> {
+    fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
+        self.0.any(name, see)
     }
 }

@@ -1,14 +1,20 @@
-//! One stream's response, held back until its turn comes.
+//! One stream: its request is received, and may be held; then its response.
+
+mod response;
 
 use std::sync::Arc;
 
-use sprat_config::classify::{Classifier, Later};
-use sprat_scheduler::{FlowId, Size, Time};
+use sprat_config::fields::Fields as AnyFields;
+use sprat_filter::{Answer, ResponseHead, StreamId};
+use sprat_scheduler::{Size, Time};
 
-use crate::head::{HeadOf, classify, content_length, framing_bytes, head_bytes, is_tunnel};
-use crate::host::{Fields, Host, Metric};
-use crate::link::Asked;
-use crate::timer::Ticking;
+use crate::desk::{Desk, Verdict};
+use crate::head::{HeadOf, read, status};
+use crate::host::{Fields, Host};
+use crate::link::Link;
+use crate::orders::Go;
+use crate::timer::{self, Ticking};
+use response::Response;
 
 /// What Envoy is to do with what a hook brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,265 +25,194 @@ pub(crate) enum Step {
     Hold,
 }
 
-/// How far a response has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Nothing of it is here, or it is over.
-    Absent,
-    /// It is none of the scheduler's business: a tunnel, or nothing is paced.
-    Unscheduled,
-    /// As many responses are open as may be: it goes at once, and is debited.
-    Unpaced,
-    /// Its head is held back for the first bytes of its body.
-    Head,
-    /// Something is held back, and waits for its turn.
-    Waiting,
-    /// All that came has gone.
-    Flowing,
+/// What Envoy is to do with a stream that was woken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Nothing: it was woken too often.
+    Nothing,
+    /// Let its request go on.
+    Request,
+    /// Answer its request.
+    Answer(Box<Answer>),
+    /// Let go of all that is held of its response.
+    Response,
 }
 
 /// The filter of one stream.
 pub(crate) struct Filter {
-    uplink: Option<Arc<Ticking>>,
-    classifier: Option<Arc<Classifier>>,
+    /// None if nothing is switched on.
+    desk: Option<Arc<Ticking<Desk>>>,
+    id: StreamId,
+    /// The desk knows of it.
+    received: bool,
+    /// Its request is held.
+    held: bool,
+    /// A probe is under way that was sent from it.
+    probe: Option<u32>,
     class: usize,
-    /// Rules that look at the response.
-    later: Option<Later>,
-    phase: Phase,
-    flow: Option<FlowId>,
-    /// Bytes of the head, while it is held back.
-    head: u64,
-    /// Bytes added to each chunk on the wire.
-    framing: u64,
-    /// Nothing comes after what is here.
-    ended: bool,
+    response: Response,
+    /// Bytes of the response's body that were passed on.
+    passed: u64,
+    /// The desk knows that the response has come in whole.
+    whole: bool,
 }
 
 impl Filter {
-    /// A stream's filter, under that uplink; none paces nothing.
-    pub(crate) fn new(uplink: Option<Arc<Ticking>>, classifier: Option<Arc<Classifier>>) -> Self {
+    /// A stream's filter: its request is received there, and its response goes
+    /// under that uplink.
+    pub(crate) fn new(
+        uplink: Option<Arc<Ticking<Link>>>,
+        desk: Option<Arc<Ticking<Desk>>>,
+    ) -> Self {
         Self {
-            phase: match uplink {
-                Some(_) => Phase::Absent,
-                None => Phase::Unscheduled,
-            },
-            uplink,
+            id: desk.as_ref().map_or(0, |desk| desk.stream()),
+            desk,
+            received: false,
+            held: false,
+            probe: None,
             class: 0,
-            later: None,
-            classifier,
-            flow: None,
-            head: 0,
-            framing: 0,
-            ended: false,
+            response: Response::new(uplink),
+            passed: 0,
+            whole: false,
         }
     }
 
     /// The request's head has come.
-    pub(crate) fn on_request_head(&mut self, host: &impl Host, now: Time) {
-        let Some(uplink) = &self.uplink else {
-            return;
+    pub(crate) fn on_request_head(&mut self, host: &mut impl Host, now: Time) -> Verdict {
+        self.response.on_request(host, now);
+        let Some(desk) = self.desk.clone() else {
+            return Verdict::Continue;
         };
-        if let Some(connection) = host.connection() {
-            uplink.on_request(now, connection);
-        }
-        if let Some(classifier) = &self.classifier {
-            (self.class, self.later) = classify(classifier, host);
+        let read = read(desk.reader(), host, timer::chance(self.id));
+        self.class = read.class();
+        self.received = true;
+        let (verdict, mut orders) = desk.request(now, self.id, host, read);
+        self.probe = orders.probe;
+        self.held = verdict == Verdict::Hold;
+        orders.carry_out(host);
+        verdict
+    }
+
+    /// A probe that was sent from this stream was answered, or failed.
+    pub(crate) fn on_answer(
+        &mut self,
+        host: &impl Host,
+        now: Time,
+        answer: Option<(u16, &dyn AnyFields)>,
+    ) {
+        if let (Some(desk), Some(probe)) = (&self.desk, self.probe.take()) {
+            desk.probed(now, (self.id, probe), host, answer);
         }
     }
 
     /// The response's head has come; `end` if it is all of it.
-    pub(crate) fn on_response_head(&mut self, host: &impl Host, now: Time, end: bool) -> Step {
-        let Some(uplink) = self.uplink.clone() else {
-            return Step::Continue;
-        };
-        // A local reply of Envoy's takes the place of what had begun.
-        self.close(now);
-        if is_tunnel(host) {
-            self.phase = Phase::Unscheduled;
-            return Step::Continue;
-        }
-        let head = head_bytes(host);
-        self.ended = end;
-        if end {
-            if uplink.fast_path(now, head) {
-                self.phase = Phase::Flowing;
-                return Step::Continue;
-            }
-            return match self.open(host, now, Size::Exact(head), head) {
-                Some(()) => self.ask(host, now, head),
-                None => self.pass(now, head),
+    pub(crate) fn on_response_head(&mut self, host: &mut impl Host, now: Time, end: bool) -> Step {
+        let mut known = (self.class, Size::Unknown);
+        if let Some(desk) = self.desk.as_ref().filter(|_| self.received) {
+            let head = ResponseHead {
+                status: status(host),
+                fields: &HeadOf(host, Fields::Response),
+                end,
             };
+            let (told, mut orders) = desk.response(now, self.id, host, &head);
+            known = told.unwrap_or(known);
+            orders.carry_out(host);
         }
-        if let (Some(classifier), Some(later)) = (&self.classifier, self.later.take()) {
-            let head = HeadOf(host, Fields::Response);
-            self.class = classifier.reclassify(self.class, &later, &head);
-        }
-        self.framing = framing_bytes(host);
-        let length = content_length(host);
-        let size = length.map_or(Size::Unknown, |bytes| {
-            Size::Exact(bytes.saturating_add(head))
-        });
-        if self.open(host, now, size, head).is_none() {
-            return self.pass(now, head);
-        }
-        match length {
-            Some(_) => self.hold_head(host, now),
-            // The sooner it goes, the sooner the client can do something.
-            None if uplink.fast_path(now, head) => {
-                self.head = 0;
-                self.phase = Phase::Flowing;
-                Step::Continue
-            }
-            None => self.ask(host, now, head),
-        }
+        self.whole |= end;
+        self.response.on_head(host, now, known, end)
     }
 
     /// More of the body has come.
     pub(crate) fn on_response_body(&mut self, host: &impl Host, now: Time, end: bool) -> Step {
-        let received = host.received_bytes();
-        self.ended |= end;
-        match self.phase {
-            Phase::Absent | Phase::Unscheduled => Step::Continue,
-            Phase::Unpaced => self.pass(now, received),
-            Phase::Flowing if received == 0 => {
-                self.close_if_ended(now);
-                Step::Continue
-            }
-            Phase::Head if received == 0 && !end => Step::Hold,
-            Phase::Flowing => self.ask(host, now, received + self.framing),
-            Phase::Head | Phase::Waiting => {
-                let bytes = self.in_hand(host) + received;
-                self.ask(host, now, bytes)
-            }
-        }
+        let in_hand = self.in_hand(host, host.received_bytes(), end, now);
+        let step = self.response.on_body(host, now, end);
+        self.pass(step, in_hand)
     }
 
     /// The trailers have come.
     pub(crate) fn on_response_trailers(&mut self, host: &impl Host, now: Time) -> Step {
-        self.ended = true;
-        match self.phase {
-            Phase::Absent | Phase::Unscheduled | Phase::Unpaced => Step::Continue,
-            Phase::Flowing => {
-                self.close(now);
-                Step::Continue
-            }
-            Phase::Head => self.ask(host, now, self.in_hand(host)),
-            Phase::Waiting => Step::Hold,
-        }
+        let in_hand = self.in_hand(host, 0, true, now);
+        let step = self.response.on_trailers(host, now);
+        self.pass(step, in_hand)
     }
 
-    /// Woken: [`Step::Continue`] lets go of everything that is held back.
-    pub(crate) fn on_woken(&mut self, host: &impl Host, now: Time) -> Step {
-        let (Phase::Head | Phase::Waiting, Some(uplink), Some(flow)) =
-            (self.phase, &self.uplink, self.flow)
-        else {
-            return Step::Hold;
+    /// Bytes of body that Envoy holds, with those that a hook brings. At the
+    /// response's end the desk is told: its pool is free.
+    fn in_hand(&mut self, host: &impl Host, received: u64, end: bool, now: Time) -> u64 {
+        let Some(desk) = self.desk.as_ref().filter(|_| !self.whole) else {
+            return 0;
         };
-        let bytes = self.in_hand(host);
-        let Some(waited) = uplink.take_turn(now, flow, bytes) else {
-            return Step::Hold;
-        };
-        let micros = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
-        host.count(Metric::Waits, 1);
-        host.count(Metric::WaitMicros, micros);
-        self.let_go(host, now, bytes);
-        Step::Continue
+        let in_hand = host.held_bytes() + received;
+        if end && self.received {
+            self.whole = true;
+            desk.received(now, self.id, host, self.passed + in_hand);
+        }
+        in_hand
+    }
+
+    fn pass(&mut self, step: Step, bytes: u64) -> Step {
+        if step == Step::Continue {
+            self.passed += bytes;
+        }
+        step
+    }
+
+    /// Woken: there are orders for a held request, or it is the response's
+    /// turn.
+    pub(crate) fn on_woken(&mut self, host: &mut impl Host, now: Time) -> Woken {
+        let desk = self.desk.as_ref().filter(|_| self.held);
+        if let Some(mut orders) = desk.and_then(|desk| desk.collect(self.id, host)) {
+            self.held = false;
+            return match orders.go.take() {
+                Some(Go::Answered(answer)) => Woken::Answer(answer),
+                Some(Go::On) | None => {
+                    orders.carry_out(host);
+                    Woken::Request
+                }
+            };
+        }
+        let bytes = host.held_bytes();
+        match self.response.on_woken(host, now) {
+            Step::Continue => {
+                self.passed += bytes;
+                Woken::Response
+            }
+            Step::Hold => Woken::Nothing,
+        }
     }
 
     /// The stream is over, however it ended.
-    pub(crate) fn on_complete(&mut self, now: Time) {
-        self.close(now);
-        self.phase = Phase::Absent;
+    pub(crate) fn on_complete(&mut self, host: Option<&dyn Host>, now: Time) {
+        self.response.on_complete(now);
+        self.leave(host, now);
     }
 
-    /// The filter cannot be trusted any more: its stream goes on without it.
-    pub(crate) fn give_up(&mut self, now: Time) {
-        self.phase = Phase::Unscheduled;
-        self.close(now);
-    }
-
-    fn open(&mut self, host: &impl Host, now: Time, size: Size, head: u64) -> Option<()> {
-        self.flow = self.uplink.as_ref()?.open(now, self.class, size);
-        self.head = head;
-        let metric = match self.flow {
-            Some(_) => Metric::Scheduled,
-            None => Metric::AtCapacity,
-        };
-        host.count(metric, 1);
-        self.flow.map(drop)
-    }
-
-    /// Lets bytes pass that no flow stands for.
-    fn pass(&mut self, now: Time, bytes: u64) -> Step {
-        if let Some(uplink) = &self.uplink {
-            uplink.debit(now, bytes);
-        }
-        self.head = 0;
-        self.phase = Phase::Unpaced;
-        Step::Continue
-    }
-
-    fn hold_head(&mut self, host: &impl Host, now: Time) -> Step {
-        if let (Some(uplink), Some(flow)) = (&self.uplink, self.flow) {
-            uplink.arm(uplink.hold_head(now, flow, self.head, host.waker()));
-        }
-        self.phase = Phase::Head;
-        Step::Hold
-    }
-
-    fn ask(&mut self, host: &impl Host, now: Time, bytes: u64) -> Step {
-        let (Some(uplink), Some(flow)) = (&self.uplink, self.flow) else {
-            return Step::Continue;
-        };
-        let (asked, due) = uplink.ask(now, flow, bytes, || host.waker());
-        uplink.arm(due);
-        match asked {
-            Asked::Go => {
-                self.let_go(host, now, bytes);
-                Step::Continue
-            }
-            Asked::Wait => {
-                self.phase = Phase::Waiting;
-                Step::Hold
-            }
+    /// The filter cannot be trusted any more: its stream goes on without it,
+    /// and so does what was held of it.
+    pub(crate) fn give_up(&mut self, now: Time) -> Woken {
+        let held = std::mem::take(&mut self.held);
+        self.response.give_up(now);
+        self.leave(None, now);
+        self.desk = None;
+        match held {
+            true => Woken::Request,
+            false => Woken::Response,
         }
     }
 
-    /// All that is held back, as it goes out.
-    fn in_hand(&self, host: &impl Host) -> u64 {
-        let body = host.held_bytes();
-        let framing = if body > 0 || self.phase == Phase::Head {
-            self.framing
-        } else {
-            0
-        };
-        self.head + body + framing
-    }
-
-    fn let_go(&mut self, host: &impl Host, now: Time, bytes: u64) {
-        host.count(Metric::ReleasedBytes, bytes);
-        self.head = 0;
-        self.phase = Phase::Flowing;
-        self.close_if_ended(now);
-    }
-
-    fn close_if_ended(&mut self, now: Time) {
-        if self.ended {
-            self.close(now);
-        }
-    }
-
-    fn close(&mut self, now: Time) {
-        if let (Some(uplink), Some(flow)) = (&self.uplink, self.flow.take()) {
-            uplink.arm(uplink.close(now, flow));
+    fn leave(&mut self, host: Option<&dyn Host>, now: Time) {
+        self.held = false;
+        let received = std::mem::take(&mut self.received);
+        if let Some(desk) = self.desk.as_ref().filter(|_| received) {
+            desk.done(now, self.id, host);
         }
     }
 }
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        if self.flow.is_some() {
-            self.close(crate::timer::now());
+        if self.received {
+            self.leave(None, timer::now());
         }
     }
 }

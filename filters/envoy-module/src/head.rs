@@ -1,7 +1,7 @@
 //! What heads say, and what a response's costs on the wire.
 
-use sprat_config::classify::{Asked, Classifier, Later};
-use sprat_config::fields::{self, host_without_port};
+use sprat_config::fields;
+use sprat_filter::{Read, Reader, RequestHead};
 
 use crate::host::{Fields, Host};
 
@@ -43,12 +43,6 @@ pub(crate) fn framing_bytes(host: &impl Host) -> u64 {
     }
 }
 
-/// What the response says of its body's length.
-pub(crate) fn content_length(host: &impl Host) -> Option<u64> {
-    let text = std::str::from_utf8(host.field(Fields::Response, "content-length")?).ok()?;
-    text.trim().parse().ok()
-}
-
 /// One of a stream's heads, as rules look at it.
 pub(crate) struct HeadOf<'a, H>(pub(crate) &'a H, pub(crate) Fields);
 
@@ -61,24 +55,27 @@ impl<H: Host> fields::Fields for HeadOf<'_, H> {
     }
 }
 
-/// The class of a request, and the rules that look at its response.
-pub(crate) fn classify(classifier: &Classifier, host: &impl Host) -> (usize, Option<Later>) {
+/// Has a request's head read; `random` is drawn for it.
+pub(crate) fn read(reader: &Reader, host: &impl Host, random: u64) -> Read {
     let text = |name| {
         let value = host.field(Fields::Request, name).unwrap_or_default();
         std::str::from_utf8(value).unwrap_or_default()
     };
-    let target = text(":path");
-    let asked = Asked {
-        client: host.client(),
-        dscp: None,
-        certificate: None,
-        host: host_without_port(text(":authority")).unwrap_or_default(),
-        path: target.split('?').next().unwrap_or(target),
+    reader.read(&RequestHead {
+        client: reader.wants_client().then(|| host.client()).flatten(),
         method: text(":method"),
+        authority: text(":authority"),
+        target: text(":path"),
         fields: &HeadOf(host, Fields::Request),
-    };
-    let classified = classifier.classify(&asked);
-    (classified.class, classifier.later(&asked, classified))
+        random,
+    })
+}
+
+/// A response's status.
+pub(crate) fn status(host: &impl Host) -> u16 {
+    let text = host.field(Fields::Response, ":status").unwrap_or_default();
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    text.parse().unwrap_or(0)
 }
 
 /// The connection becomes a tunnel, whose bytes are no response.

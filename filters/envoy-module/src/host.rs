@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+use sprat_filter::metrics::{Counter, Gauge};
 
 /// Wakes a stream's filter on its own worker, from any thread.
 pub(crate) trait Wake: Send + Sync {
@@ -94,4 +97,29 @@ pub(crate) trait Host {
 
     /// Adds to a counter.
     fn count(&self, metric: Metric, by: u64);
+
+    /// Adds to one of the counters that both of Sprat's filters have.
+    fn add(&self, counter: Counter, by: u64);
+
+    /// Sets one of the gauges that both of Sprat's filters have.
+    fn set_gauge(&self, gauge: Gauge, value: u64);
+
+    /// The fields of the request's head that are text.
+    fn request_fields(&self) -> Vec<(String, String)>;
+
+    /// Sends a request without a body to one of Envoy's clusters; false if it
+    /// cannot be sent. The answer comes to the filter's `on_answer`.
+    fn ask(&self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> bool;
+
+    /// Envoy is inside of the call that lets the stream's request go on.
+    fn is_resuming(&self) -> bool;
+
+    /// Sets a field of a head that is held or at hand, or takes it off.
+    fn set_field(&mut self, fields: Fields, name: &str, value: Option<&str>);
+
+    /// Sets a value in the metadata that load balancing goes by.
+    fn set_metadata(&mut self, key: &str, value: &str);
+
+    /// Has Envoy choose the request's route anew.
+    fn clear_route_cache(&mut self);
 }

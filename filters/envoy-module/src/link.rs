@@ -14,6 +14,7 @@ use sprat_scheduler::{
 };
 
 use crate::host::Wake;
+use crate::timer::Tick;
 
 /// How long a head waits for the first bytes of its body, so that both go out
 /// in one segment. A backend that writes them separately does so within this.
@@ -258,24 +259,11 @@ impl Link {
         self.lock().egress.debit(now, wire_bytes);
     }
 
-    /// Makes the grants that are due. Answers when to be called again.
-    pub(crate) fn tick(&self, now: Time) -> Option<Time> {
-        let mut state = self.lock();
-        while let Some(&(until, flow)) = state.heads.front() {
-            if until > now {
-                break;
-            }
-            state.heads.pop_front();
-            // Its body has come, or its client has left.
-            let Some(waiter) = state.waiter(flow).filter(|waiter| waiter.head > 0) else {
-                continue;
-            };
-            let head = std::mem::take(&mut waiter.head);
-            waiter.asked = head;
-            state.egress.ready(now, flow, head);
-        }
-        state.grant_due(now);
-        state.due()
+    /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
+    pub(crate) fn backlog(&self, now: Time, class: usize) -> (Duration, Duration) {
+        let state = self.lock();
+        let egress = &state.egress;
+        (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
     /// On the wire.
@@ -299,6 +287,28 @@ impl Link {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic in here leaves the order wrong at worst, never the bodies.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tick for Link {
+    /// Makes the grants that are due.
+    fn tick(&self, now: Time) -> Option<Time> {
+        let mut state = self.lock();
+        while let Some(&(until, flow)) = state.heads.front() {
+            if until > now {
+                break;
+            }
+            state.heads.pop_front();
+            // Its body has come, or its client has left.
+            let Some(waiter) = state.waiter(flow).filter(|waiter| waiter.head > 0) else {
+                continue;
+            };
+            let head = std::mem::take(&mut waiter.head);
+            waiter.asked = head;
+            state.egress.ready(now, flow, head);
+        }
+        state.grant_due(now);
+        state.due()
     }
 }
 

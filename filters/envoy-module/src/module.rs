@@ -1,20 +1,23 @@
 //! The module's configurations, and the uplinks that they share.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use sprat_config::classify::Classifier;
 use sprat_config::resolved;
+use sprat_scheduler::Discipline;
 
+use crate::desk::Desk;
 use crate::filter::Filter;
 use crate::link::{Link, Settings};
 use crate::timer::{self, Ticking};
 
 /// One configuration of the filter, as a listener has it.
 pub(crate) struct Config {
-    uplink: Option<Arc<Ticking>>,
-    classifier: Arc<Classifier>,
+    uplink: Option<Arc<Ticking<Link>>>,
+    desk: Option<Arc<Ticking<Desk>>>,
+    classes: Vec<String>,
     settings: Option<Settings>,
     /// Later configurations have higher numbers.
     generation: u64,
@@ -35,7 +38,6 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     let loaded = sprat_config::parse_filter(text, name, &sprat_config::process_env)
         .map_err(|errors| errors.to_string())?;
     let filter = loaded.config;
-    refuse_what_is_missing(name, &filter)?;
     let settings = filter
         .uplink
         .rate_bits_per_s
@@ -47,16 +49,15 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
         });
     static GENERATION: AtomicU64 = AtomicU64::new(1);
     let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
-    let uplink = match &settings {
-        None => None,
-        Some(settings) => Some(
-            uplink(name, settings, generation)
-                .map_err(|error| format!("{name}: no thread for the uplink: {error}"))?,
-        ),
-    };
+    let no_thread = |error| format!("{name}: no thread for the timer: {error}");
+    let uplink = settings.as_ref().map(|own| uplink(name, own, generation));
+    let uplink = uplink.transpose().map_err(no_thread)?;
+    let desk = desk(name, &filter, &uplink).map_err(no_thread)?;
+    let classes = filter.classes.list.iter().map(|class| class.name.clone());
     let config = Config {
         uplink,
-        classifier: Arc::new(Classifier::new(&filter.classes)),
+        desk,
+        classes: classes.collect(),
         settings,
         generation,
         in_use: AtomicBool::new(false),
@@ -65,34 +66,10 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     Ok((Arc::new(config), warnings))
 }
 
-/// What the configuration can say and this filter does not do: an error rather
-/// than a key without effect.
-fn refuse_what_is_missing(name: &str, filter: &resolved::Filter) -> Result<(), String> {
-    let nothing = sprat_config::parse_filter("{}", name, &|_| None)
-        .map_err(|errors| errors.to_string())?
-        .config;
-    let missing = [
-        (filter.catalogue != nothing.catalogue, "catalogue"),
-        (filter.admission != nothing.admission, "admission"),
-        (filter.clusters != nothing.clusters, "clusters"),
-        (
-            filter.response_header != nothing.response_header,
-            "response_header",
-        ),
-    ];
-    match missing.iter().find(|(given, _)| *given) {
-        Some((_, key)) => Err(format!(
-            "{name}: the dynamic module classifies and paces responses and does nothing else: \
-             remove `{key}`, or use the wasm filter"
-        )),
-        None => Ok(()),
-    }
-}
-
 /// The uplink of that name. What is in use is changed only when the new
 /// configuration is: Envoy may yet refuse the listener that it is part of.
-fn uplink(name: &str, settings: &Settings, generation: u64) -> std::io::Result<Arc<Ticking>> {
-    static UPLINKS: Mutex<BTreeMap<String, Weak<Ticking>>> = Mutex::new(BTreeMap::new());
+fn uplink(name: &str, settings: &Settings, generation: u64) -> io::Result<Arc<Ticking<Link>>> {
+    static UPLINKS: Mutex<BTreeMap<String, Weak<Ticking<Link>>>> = Mutex::new(BTreeMap::new());
     let mut uplinks = UPLINKS.lock().unwrap_or_else(PoisonError::into_inner);
     uplinks.retain(|_, uplink| uplink.strong_count() > 0);
     let known = uplinks.get(name).and_then(Weak::upgrade);
@@ -104,11 +81,71 @@ fn uplink(name: &str, settings: &Settings, generation: u64) -> std::io::Result<A
     Ok(uplink)
 }
 
+/// A desk, and the configuration that it was set up for.
+type Known = (resolved::Filter, Weak<Ticking<Desk>>);
+
+/// The desk of that name for what a configuration says of requests; none if it
+/// says nothing. Configurations that say the same share one, or its places
+/// would be given away twice. A new one learns what the last one knew.
+fn desk(
+    name: &str,
+    filter: &resolved::Filter,
+    uplink: &Option<Arc<Ticking<Link>>>,
+) -> io::Result<Option<Arc<Ticking<Desk>>>> {
+    static DESKS: Mutex<BTreeMap<String, Vec<Known>>> = Mutex::new(BTreeMap::new());
+    static SECRET: OnceLock<(u64, u64)> = OnceLock::new();
+    let own = requests_alone(filter);
+    let secret = SECRET.get_or_init(|| (timer::chance(1), timer::chance(2)));
+    let new = sprat_filter::Filter::of_all_workers(&own, *secret);
+    if new.is_passive() {
+        return Ok(None);
+    }
+    let mut desks = DESKS.lock().unwrap_or_else(PoisonError::into_inner);
+    for desks in desks.values_mut() {
+        desks.retain(|(_, desk)| desk.strong_count() > 0);
+    }
+    desks.retain(|_, desks| !desks.is_empty());
+    let known = desks.entry(name.to_owned()).or_default();
+    let same = known.iter().filter(|(config, _)| *config == own);
+    if let Some(desk) = same.filter_map(|(_, desk)| desk.upgrade()).next() {
+        return Ok(Some(desk));
+    }
+    let desk = Desk::new(new, uplink.clone());
+    let last = known.last().and_then(|(_, last)| last.upgrade());
+    if let Some(last) = last {
+        desk.learn_from(timer::now(), &last);
+    }
+    let desk = Ticking::new(desk)?;
+    known.push((own, Arc::downgrade(&desk)));
+    Ok(Some(desk))
+}
+
+/// A configuration without what is the uplink's, which may change under the
+/// desk: only that there is one matters.
+fn requests_alone(filter: &resolved::Filter) -> resolved::Filter {
+    let mut own = filter.clone();
+    own.uplink.rate_bits_per_s = own.uplink.rate_bits_per_s.map(|_| 1);
+    own.uplink.policy = Discipline::Fcfs;
+    own.uplink.max_flows = 0;
+    own
+}
+
 impl Config {
+    /// Names of the classes, in the order of their numbers.
+    pub(crate) fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
     /// The uplink that its streams share.
     #[cfg(test)]
-    pub(crate) fn uplink(&self) -> Option<Arc<Ticking>> {
+    pub(crate) fn uplink(&self) -> Option<Arc<Ticking<Link>>> {
         self.uplink.clone()
+    }
+
+    /// The desk that its streams share.
+    #[cfg(test)]
+    pub(crate) fn desk(&self) -> Option<Arc<Ticking<Desk>>> {
+        self.desk.clone()
     }
 
     /// A new stream's filter. With the first stream the configuration is in
@@ -119,7 +156,7 @@ impl Config {
         {
             uplink.apply(timer::now(), settings, self.generation);
         }
-        Filter::new(self.uplink.clone(), Some(Arc::clone(&self.classifier)))
+        Filter::new(self.uplink.clone(), self.desk.clone())
     }
 }
 
@@ -139,6 +176,7 @@ mod tests {
         for text in ["", "{}", r#"{"uplink": {"rate": "unlimited"}}"#] {
             let (config, warnings) = configure("nothing", text).unwrap();
             assert!(config.uplink.is_none(), "{text}");
+            assert!(config.desk.is_none(), "{text}");
             assert_eq!(warnings, None);
         }
     }
@@ -179,13 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn what_this_filter_does_not_do_is_refused() {
-        for (key, value) in [
-            ("catalogue", r#""off""#),
-            ("response_header", r#""x-sprat""#),
-        ] {
-            let text = error(&format!("{{\"{key}\": {value}}}"));
-            assert!(text.contains(&format!("`{key}`")), "{text}");
-        }
+    fn configurations_that_say_the_same_of_requests_share_a_desk() {
+        let config = |rate: &str, places: u32| {
+            let text = format!(
+                r#"{{"uplink": {{"rate": "{rate}"}},
+                    "clusters": {{"farm": {{"pools": ["a"], "max_requests": {places}}}}}}}"#
+            );
+            configure("desks", &text).unwrap().0
+        };
+        let desk = |config: &Config| config.desk.clone().unwrap();
+        let (slow, fast) = (config("10mbit", 1), config("20mbit", 1));
+        assert!(Arc::ptr_eq(&desk(&slow), &desk(&fast)));
+        let other = config("20mbit", 2);
+        assert!(!Arc::ptr_eq(&desk(&slow), &desk(&other)));
+        // One that Envoy has refused meanwhile has changed nothing.
+        assert!(Arc::ptr_eq(&desk(&slow), &desk(&config("10mbit", 1))));
     }
 }

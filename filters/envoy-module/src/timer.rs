@@ -1,8 +1,9 @@
-//! The clock, and the one thread that wakes streams when the link gets free.
+//! The clock, chance, and the one thread that wakes streams when their time has come.
 //!
-//! Envoy's filters have no timers of their own, so a thread sleeps until the
-//! next grant is due, and for ever while nobody waits.
+//! Envoy's filters have no timers of their own, so a thread sleeps until
+//! something is due, and for ever while nobody waits.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +13,14 @@ use std::time::{Duration, Instant};
 use sprat_scheduler::Time;
 
 use crate::abi;
-use crate::link::Link;
 
 const NEVER: u64 = u64::MAX;
+
+/// A number that nobody foresees, another for each `index`.
+pub(crate) fn chance(index: u64) -> u64 {
+    static CHANCE: OnceLock<RandomState> = OnceLock::new();
+    CHANCE.get_or_init(RandomState::new).hash_one(index)
+}
 
 /// Nanoseconds since the module was first asked.
 pub(crate) fn now() -> Time {
@@ -23,37 +29,44 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A link that is ticked when it says so.
-pub(crate) struct Ticking {
-    link: Link,
-    /// When the thread is to tick it, in nanoseconds.
-    due_ns: AtomicU64,
+/// What has something to do at times.
+pub(crate) trait Tick: Send + Sync {
+    /// Does what is due. Answers when to be called again.
+    fn tick(&self, now: Time) -> Option<Time>;
 }
 
-impl Deref for Ticking {
-    type Target = Link;
+/// Something that is ticked when it says so.
+pub(crate) struct Ticking<T: ?Sized> {
+    /// When the thread is to tick it, in nanoseconds.
+    due_ns: AtomicU64,
+    inner: T,
+}
 
-    fn deref(&self) -> &Link {
-        &self.link
+impl<T> Deref for Ticking<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
     }
 }
 
-impl Ticking {
-    /// Puts a link under the thread's care, which is started for the first.
+impl<T: Tick + 'static> Ticking<T> {
+    /// Puts something under the thread's care, which is started for the first.
     ///
     /// # Errors
     ///
     /// No thread can be had.
-    pub(crate) fn new(link: Link) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(inner: T) -> io::Result<Arc<Self>> {
         let ticking = Arc::new(Self {
-            link,
             due_ns: AtomicU64::new(NEVER),
+            inner,
         });
-        thread().adopt(&ticking)?;
+        let care: Arc<Ticking<dyn Tick>> = ticking.clone();
+        thread().adopt(&care)?;
         Ok(ticking)
     }
 
-    /// The link is to be ticked at `due`, or earlier.
+    /// It is to be ticked at `due`, or earlier.
     pub(crate) fn arm(&self, due: Option<Time>) {
         let Some(due) = due else { return };
         if due.as_nanos() < self.due_ns.fetch_min(due.as_nanos(), Ordering::AcqRel) {
@@ -62,16 +75,19 @@ impl Ticking {
     }
 }
 
+/// Those in the thread's care.
+type Care = Vec<Weak<Ticking<dyn Tick>>>;
+
 struct Thread {
-    /// Every link there is; those that are gone are dropped on the way.
-    links: Mutex<Vec<Weak<Ticking>>>,
+    /// Those that are gone are dropped on the way.
+    care: Mutex<Care>,
     earlier: Condvar,
     started: Mutex<bool>,
 }
 
 fn thread() -> &'static Thread {
     static THREAD: Thread = Thread {
-        links: Mutex::new(Vec::new()),
+        care: Mutex::new(Vec::new()),
         earlier: Condvar::new(),
         started: Mutex::new(false),
     };
@@ -79,61 +95,62 @@ fn thread() -> &'static Thread {
 }
 
 impl Thread {
-    fn adopt(&'static self, link: &Arc<Ticking>) -> io::Result<()> {
+    fn adopt(&'static self, new: &Arc<Ticking<dyn Tick>>) -> io::Result<()> {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         if !*started {
             std::thread::Builder::new()
-                .name("sprat-uplink".to_owned())
+                .name("sprat-timer".to_owned())
                 .spawn(|| self.run())?;
             *started = true;
         }
-        self.links().push(Arc::downgrade(link));
+        self.care().push(Arc::downgrade(new));
         Ok(())
     }
 
     /// Under the lock, so that the thread does not fall asleep between its
     /// look and its sleep.
     fn look_again(&self) {
-        drop(self.links());
+        drop(self.care());
         self.earlier.notify_one();
     }
 
     fn run(&self) {
         abi::wake_on_time();
-        let mut links = self.links();
+        let mut care = self.care();
         loop {
-            links.retain(|link| link.strong_count() > 0);
-            let alive: Vec<_> = links.iter().filter_map(Weak::upgrade).collect();
-            let due_ns = |link: &Arc<Ticking>| link.due_ns.load(Ordering::Acquire);
+            care.retain(|own| own.strong_count() > 0);
+            let alive: Vec<_> = care.iter().filter_map(Weak::upgrade).collect();
+            let due_ns = |own: &Arc<Ticking<dyn Tick>>| own.due_ns.load(Ordering::Acquire);
             let next_ns = alive.iter().map(due_ns).min().unwrap_or(NEVER);
             let now_ns = now().as_nanos();
             if next_ns <= now_ns {
-                drop(links);
-                for link in alive.iter().filter(|link| due_ns(link) <= now_ns) {
+                drop(care);
+                for own in alive.iter().filter(|own| due_ns(own) <= now_ns) {
                     // First, or what is armed meanwhile would be lost.
-                    link.due_ns.store(NEVER, Ordering::Release);
-                    let next = link.tick(now());
-                    link.due_ns
+                    own.due_ns.store(NEVER, Ordering::Release);
+                    // After a panic this one sleeps until somebody arms it.
+                    let next = abi::guarded(|| own.inner.tick(now())).flatten();
+                    own.due_ns
                         .fetch_min(next.map_or(NEVER, Time::as_nanos), Ordering::AcqRel);
                 }
                 drop(alive);
-                links = self.links();
+                care = self.care();
                 continue;
             }
             drop(alive);
-            links = if next_ns == NEVER {
+            care = if next_ns == NEVER {
                 self.earlier
-                    .wait(links)
+                    .wait(care)
                     .unwrap_or_else(PoisonError::into_inner)
             } else {
                 let nap = Duration::from_nanos(next_ns - now_ns);
-                let woken = self.earlier.wait_timeout(links, nap);
+                let woken = self.earlier.wait_timeout(care, nap);
                 woken.unwrap_or_else(PoisonError::into_inner).0
             };
         }
     }
 
-    fn links(&self) -> MutexGuard<'_, Vec<Weak<Ticking>>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    fn care(&self) -> MutexGuard<'_, Care> {
+        self.care.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,8 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::{Connection, End, Phase, Stream};
+use super::serve::End;
+use super::{Connection, Phase, Stream};
 use crate::error::Reason;
 use crate::record::Record;
 use crate::uplink::Io;
@@ -29,7 +30,7 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
         End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
         // hyper has sent its answer to a bad head after what was before it.
         End::Failed(error) if error.is_parse() => connection.settle(),
-        End::Failed(_) | End::Cut(_) => {}
+        End::Failed(_) | End::Cut(_) | End::Http2 => {}
     }
     // A response that is still here was never taken by the socket as a whole.
     drop(connection.finishing.take());
@@ -39,7 +40,7 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
         End::HeadTimeout => refuse(connection, Reason::HeadTimeout, io).await,
         // Under TLS an end that is not said could be an attacker's.
         End::Idle if connection.secured().is_some() => farewell(io).await,
-        End::Closed | End::Idle | End::Cut(_) => {}
+        End::Closed | End::Idle | End::Cut(_) | End::Http2 => {}
     }
 }
 

@@ -7,28 +7,21 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
-use super::{Connection, End, Phase};
+use super::serve::End;
+use super::stream::past;
+use super::{Connection, Phase};
 use crate::error::Reason;
 
 impl Connection {
     /// None while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
-        let phase = match self.only.phase.get() {
-            Phase::Head { since, .. } => Some(since + listener.header_timeout),
-            Phase::Idle { since } => Some(since + listener.idle_timeout),
-            Phase::Waiting => Some(self.only.wake_at.get()),
-            Phase::Responding => None,
-        };
         let blocked = self.write_blocked_since.get();
-        let bounds = self.only.bounds.get();
         let deadlines = [
-            phase,
+            self.only.next_deadline(listener),
             blocked.map(|since| since + listener.stream_idle_timeout),
-            bounds.and_then(|bounds| bounds.deadline),
-            bounds
-                .zip(self.only.upstream_silent_since.get())
-                .map(|(bounds, since)| since + bounds.upstream_idle),
+            self.drain.borrow().as_ref().and_then(|drain| drain.due()),
+            self.http2.get().and_then(|http2| http2.next_deadline(self)),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -36,56 +29,57 @@ impl Connection {
     /// What has taken too long, if anything has.
     pub(super) fn expired(&self, now: Instant) -> Option<End> {
         let listener = &self.listener.config;
-        let past = |since: Instant, bound: Duration| now >= since + bound;
+        if let Some(drain) = &mut *self.drain.borrow_mut() {
+            drain.ask(now);
+        }
         if let Some(since) = self.write_blocked_since.get()
-            && past(since, listener.stream_idle_timeout)
+            && past(now, since, listener.stream_idle_timeout)
         {
             return Some(End::Cut(Reason::ClientStalled));
         }
-        if let Some(bounds) = self.only.bounds.get() {
-            if bounds.deadline.is_some_and(|deadline| now >= deadline) {
-                return Some(End::Cut(Reason::RouteTimeout));
-            }
-            if let Some(since) = self.only.upstream_silent_since.get()
-                && past(since, bounds.upstream_idle)
-            {
-                return Some(End::Cut(Reason::UpstreamIdleTimeout));
-            }
+        if let Some(reason) = self.only.overdue(now) {
+            return Some(End::Cut(reason));
+        }
+        if let Some(http2) = self.http2.get()
+            && let Some(reason) = http2.overdue(now, self)
+        {
+            return Some(End::Cut(reason));
         }
         match self.only.phase.get() {
-            Phase::Head { since, begun } if past(since, listener.header_timeout) => {
+            Phase::Head { since, begun } if past(now, since, listener.header_timeout) => {
                 Some(if begun { End::HeadTimeout } else { End::Idle })
             }
-            Phase::Idle { since } if past(since, listener.idle_timeout) => Some(End::Idle),
+            Phase::Idle { since } if past(now, since, listener.idle_timeout) => Some(End::Idle),
             _ => None,
         }
     }
 }
 
-/// Arms the timer for the next deadline if that is earlier than what it is
-/// armed for; true if it has fired, and deadlines must be looked at.
+/// Arms the timer for the `next` deadline if that is earlier than what it is
+/// armed for; true if it has fired, and deadlines must be looked at. If there
+/// is none, it is looked at again `later`.
 pub(super) fn rearm(
-    connection: &Connection,
+    next: Option<Instant>,
+    later: Duration,
     mut sleep: Pin<&mut Sleep>,
     armed: &mut bool,
     cx: &mut Context<'_>,
 ) -> bool {
     let fired = *armed && sleep.is_elapsed();
-    if let Some(next) = connection.next_deadline() {
+    if let Some(next) = next {
         if fired {
             // A deadline that has passed is dealt with by the caller; should
             // it stay, looking again soon is enough.
             let soon = Instant::now() + Duration::from_millis(5);
             sleep.as_mut().reset(next.max(soon).into());
             *armed = false;
-        } else if *armed && sleep.deadline() > next.into() {
+        } else if sleep.deadline() > next.into() {
             sleep.as_mut().reset(next.into());
             *armed = false;
         }
     } else if fired {
         // Nothing to wait for now; the next poll that finds a deadline arms it.
-        let later = Instant::now() + connection.listener.config.stream_idle_timeout;
-        sleep.as_mut().reset(later.into());
+        sleep.as_mut().reset((Instant::now() + later).into());
         *armed = false;
     }
     if !*armed {

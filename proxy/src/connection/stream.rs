@@ -3,12 +3,19 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use http::HeaderMap;
+use sprat_config::resolved::Listener;
+use sprat_scheduler::Precedence;
+
+use super::http2::Http2Stream;
 use super::{Connection, Phase, ResponseBounds};
 use crate::error::Reason;
 use crate::framing::Slips;
+use crate::precedence;
 use crate::record::Record;
+use crate::uplink::FlushGate;
 
 /// How far a request has got.
 pub(super) struct StreamState {
@@ -28,6 +35,40 @@ impl StreamState {
             upstream_silent_since: Cell::new(None),
         }
     }
+
+    /// None while nothing is being waited for.
+    pub(super) fn next_deadline(&self, listener: &Listener) -> Option<Instant> {
+        let phase = match self.phase.get() {
+            Phase::Head { since, .. } => Some(since + listener.header_timeout),
+            Phase::Idle { since } => Some(since + listener.idle_timeout),
+            Phase::Waiting => Some(self.wake_at.get()),
+            Phase::Responding => None,
+        };
+        let bounds = self.bounds.get();
+        let deadlines = [
+            phase,
+            bounds.and_then(|bounds| bounds.deadline),
+            bounds
+                .zip(self.upstream_silent_since.get())
+                .map(|(bounds, since)| since + bounds.upstream_idle),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Why a response has taken too long, if it has.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Reason> {
+        let bounds = self.bounds.get()?;
+        if bounds.deadline.is_some_and(|deadline| now >= deadline) {
+            return Some(Reason::RouteTimeout);
+        }
+        let silent_since = self.upstream_silent_since.get()?;
+        past(now, silent_since, bounds.upstream_idle).then_some(Reason::UpstreamIdleTimeout)
+    }
+}
+
+/// Whether `bound` has passed.
+pub(super) fn past(now: Instant, since: Instant, bound: Duration) -> bool {
+    now >= since + bound
 }
 
 /// A request's place on its connection.
@@ -35,6 +76,8 @@ impl StreamState {
 pub(crate) struct Stream {
     /// The connection that it came on.
     pub(crate) connection: Rc<Connection>,
+    /// In HTTP/1.1 there is one request at a time, which the connection holds.
+    pub(super) http2: Option<Rc<Http2Stream>>,
 }
 
 impl Stream {
@@ -42,11 +85,33 @@ impl Stream {
     pub(crate) fn only(connection: &Rc<Connection>) -> Self {
         Self {
             connection: Rc::clone(connection),
+            http2: None,
         }
     }
 
+    /// Whether there are others beside it.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.http2.is_some()
+    }
+
+    /// Which of its connection's responses the client wants first: what it
+    /// said, unless the response says something else.
+    pub(crate) fn precedence(&self, response: &HeaderMap) -> Option<Precedence> {
+        let own = self.http2.as_ref()?;
+        Some(precedence::told(response, own.precedence.get()))
+    }
+
     fn state(&self) -> &StreamState {
-        &self.connection.only
+        match &self.http2 {
+            None => &self.connection.only,
+            Some(stream) => &stream.state,
+        }
+    }
+
+    /// Opens when what it has given is in the socket; none if that is its
+    /// connection's affair.
+    pub(crate) fn gate(&self) -> Option<&FlushGate> {
+        self.http2.as_ref().map(|stream| &stream.gate)
     }
 
     /// The handler wants to be polled again by then.
@@ -56,8 +121,14 @@ impl Stream {
 
     /// The request's head has been read; what was wrong with it.
     pub(crate) fn begin_request(&self) -> Slips {
-        self.state().phase.set(Phase::Waiting);
-        self.connection.watch.borrow_mut().next_head()
+        match &self.http2 {
+            None => {
+                self.connection.only.phase.set(Phase::Waiting);
+                self.connection.watch.borrow_mut().next_head()
+            }
+            // Its frames leave no room for them.
+            Some(_) => Slips::default(),
+        }
     }
 
     /// The response's head goes out; its body follows.
@@ -88,11 +159,13 @@ impl Stream {
 
     /// Whether a body should give no more for now, for the socket takes none:
     /// what is read from upstream meanwhile would come in more and smaller
-    /// pieces, and lie here. The connection is woken when that changes.
+    /// pieces, and lie here. The connection is woken when that changes. (In
+    /// HTTP/2 hyper asks only for what it has room for.)
     pub(crate) fn hold_back(&self) -> bool {
         let blocked = self.connection.write_blocked_since.get().is_some();
-        self.connection.holding_back.set(blocked);
-        blocked
+        let held = blocked && self.http2.is_none();
+        self.connection.holding_back.set(held);
+        held
     }
 
     /// The response is complete up to what hyper and the socket still hold;
@@ -101,6 +174,10 @@ impl Stream {
         let state = self.state();
         state.bounds.set(None);
         state.upstream_silent_since.set(None);
+        if let Some(stream) = &self.http2 {
+            stream.finish(record);
+            return;
+        }
         if let Some(earlier) = self.connection.finishing.replace(Some(record)) {
             // Pipelined: the earlier response went out before this one began.
             earlier.complete();
@@ -113,13 +190,15 @@ impl Stream {
     }
 
     /// The connection ends with the present answer, while the client may still
-    /// be sending: it is read for a while, so that the answer arrives.
+    /// be sending: it is read for a while, so that the answer arrives. (A
+    /// stream of HTTP/2 ends by itself.)
     pub(crate) fn close_lingering(&self) {
-        self.connection.lingers.set(true);
+        self.connection.lingers.set(self.http2.is_none());
     }
 
     /// Why it is being cut, if it is.
     pub(crate) fn cut_reason(&self) -> Option<Reason> {
-        self.connection.cut_reason()
+        let own = self.http2.as_ref().and_then(|stream| stream.cut.get());
+        own.or(self.connection.cut.get())
     }
 }

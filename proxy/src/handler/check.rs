@@ -40,11 +40,15 @@ pub(super) fn check(connection: &Connection, parts: &Parts, slips: Slips) -> Res
 }
 
 /// The `Host` that the request is for: its target's, if that has one (RFC 9112
-/// 3.2.2). None is right in HTTP/1.0 only.
+/// 3.2.2), as HTTP/2's `:authority` is. None is right in HTTP/1.0 only.
 pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = hosts.next();
-    if hosts.next().is_some() || (host.is_none() && parts.version >= Version::HTTP_11) {
+    let may_lack = match parts.version {
+        Version::HTTP_2 => parts.uri.authority().is_some(),
+        version => version < Version::HTTP_11,
+    };
+    if hosts.next().is_some() || (host.is_none() && !may_lack) {
         return Err(Reason::InvalidHost);
     }
     let Some(authority) = parts.uri.authority() else {

@@ -218,8 +218,8 @@ impl Exchange<'_> {
     ) -> Reason {
         let page = self.plan.upstream.overload_page.as_ref();
         record.advice = Some(Box::new(Advice {
-            retry_after_s: refusal.retry_after_s(),
             page: page.filter(|_| accepts_html(asked)).cloned(),
+            ..Advice::later(refusal.retry_after_s())
         }));
         Reason::of_refusal(refusal.reason)
     }
@@ -309,10 +309,17 @@ impl Exchange<'_> {
     fn owed(&self, sent: Instant) -> (Instant, Reason) {
         let route = self.plan.route;
         let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
-        match self.upload.as_ref().map(|upload| upload.progress()) {
+        let upload = self.upload.as_ref();
+        match upload.map(|upload| upload.progress()) {
             None => (sent + route.response_timeout, Reason::ResponseTimeout),
             Some(Progress::Done { at }) => (at + route.response_timeout, Reason::ResponseTimeout),
-            Some(Progress::ClientOwes { since }) => (since + client_idle, Reason::BodyTimeout),
+            Some(Progress::ClientOwes { since }) => {
+                let idle = since + client_idle;
+                match upload.and_then(|upload| upload.judged_at(Instant::now())) {
+                    Some(at) if at < idle => (at, Reason::BodyTooSlow),
+                    _ => (idle, Reason::BodyTimeout),
+                }
+            }
             Some(Progress::UpstreamOwes { since }) => {
                 (since + route.idle_timeout, Reason::UpstreamWriteTimeout)
             }

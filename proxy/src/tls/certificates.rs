@@ -9,7 +9,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use sprat_config::classify::Certificate;
-use sprat_config::resolved::{FileAt, TlsCertificate};
+use sprat_config::resolved::{FileAt, Span, TlsCertificate};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
@@ -157,7 +157,7 @@ impl PeerNames {
     pub(crate) fn of_file(path: &Path) -> anyhow::Result<Self> {
         let file = FileAt {
             path: path.to_owned(),
-            span: 0..0,
+            span: Span::default(),
         };
         let of_first =
             |chain: Vec<CertificateDer<'_>>| Ok(Self::of(&pem::parsed(&file, &chain[0])?));

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::HTTP_2;
 use super::certificates::PeerNames;
 use super::listener::ListenerTls;
 use crate::connection::Connection;
@@ -31,8 +32,14 @@ pub(crate) struct Secured {
     /// The names in the client's certificate, if it has shown one.
     pub(crate) peer: Option<PeerNames>,
     /// The application protocol (RFC 7301); none if the client asked for none.
-    #[expect(dead_code, reason = "HTTP/1.1 is the only one yet")]
     pub(crate) protocol: Option<Vec<u8>>,
+}
+
+impl Secured {
+    /// Whether the application protocol is HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.protocol.as_deref() == Some(HTTP_2)
+    }
 }
 
 /// How a handshake ended.

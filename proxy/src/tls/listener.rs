@@ -16,13 +16,10 @@ use sprat_config::resolved::{self as config, ClientCertificateMode, FileAt, TlsC
 use super::certificates::{Certificates, Served};
 use super::files::{Reloadable, Seen};
 use super::pem::{self, Problem};
-use super::{provider, versions};
+use super::{HTTP_1, HTTP_2, provider, versions};
 
 /// Sessions remembered for clients that take no tickets; about 200 bytes each.
 const SESSIONS_MAX: usize = 1024;
-
-/// What application protocols are called in a handshake (RFC 7301 6).
-const HTTP_1: &[u8] = b"http/1.1";
 
 /// A listener's TLS.
 pub(crate) struct ListenerTls {
@@ -91,11 +88,7 @@ impl ListenerTls {
         };
         match Self::new(&listener.name, config) {
             Ok((own, _)) => Ok(Some(Arc::new(own))),
-            Err(problems) => {
-                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-                let name = &listener.name;
-                anyhow::bail!("TLS of the listener `{name}`: {}", problems.join("; "))
-            }
+            Err(problems) => Err(pem::failure("listener", &listener.name, &problems)),
         }
     }
 
@@ -221,7 +214,11 @@ impl Current {
             Some((roots, asked)) => verifying(builder, roots, asked)?,
         };
         let mut server = builder.with_cert_resolver(Arc::new(Certificates::new(&served)));
-        server.alpn_protocols = vec![HTTP_1.to_vec()];
+        // In the order of preference.
+        let protocols = [HTTP_2, HTTP_1]
+            .into_iter()
+            .skip(usize::from(!config.http2));
+        server.alpn_protocols = protocols.map(<[u8]>::to_vec).collect();
         server.send_tls13_tickets = config.session_tickets;
         server.session_storage = resumption.storage;
         if let Some(ticketer) = resumption.ticketer {

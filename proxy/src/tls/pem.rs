@@ -3,13 +3,12 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use sprat_config::resolved::FileAt;
+use sprat_config::resolved::{FileAt, Span};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::parse_x509_certificate;
 
@@ -22,7 +21,7 @@ pub(crate) struct Problem {
     /// It cannot be used.
     pub(crate) fatal: bool,
     /// The place of its name in the configuration.
-    pub(crate) span: Range<usize>,
+    pub(crate) span: Span,
     /// In a line, with the file's name.
     pub(crate) message: String,
     /// What to do about it.
@@ -32,10 +31,15 @@ pub(crate) struct Problem {
 impl Problem {
     /// The file at `file` is, or has, `what`.
     pub(super) fn error(file: &FileAt, what: impl fmt::Display) -> Self {
+        Self::at(&file.span, format!("{}: {what}", file.path.display()))
+    }
+
+    /// What is said at `span` cannot be done.
+    pub(super) fn at(span: &Span, message: String) -> Self {
         Self {
             fatal: true,
-            span: file.span.clone(),
-            message: format!("{}: {what}", file.path.display()),
+            span: span.clone(),
+            message,
             help: None,
         }
     }
@@ -64,6 +68,12 @@ impl fmt::Display for Problem {
             .as_ref()
             .map_or(Ok(()), |help| write!(f, " ({help})"))
     }
+}
+
+/// Why the TLS of a listener or cluster cannot be.
+pub(super) fn failure(kind: &str, name: &str, problems: &[Problem]) -> anyhow::Error {
+    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!("TLS of the {kind} `{name}`: {}", problems.join("; "))
 }
 
 fn read(file: &FileAt) -> Result<Vec<u8>, Problem> {

@@ -10,6 +10,8 @@ pub(crate) struct FlushGate {
     /// A frame has been handed to the HTTP layer and is not all written.
     unflushed: Cell<bool>,
     on_flush: RefCell<Option<Waker>>,
+    /// Others, on a connection that has more than one body at a time.
+    others: RefCell<Vec<Waker>>,
 }
 
 impl FlushGate {
@@ -23,14 +25,24 @@ impl FlushGate {
         if !self.unflushed.get() {
             return Poll::Ready(());
         }
-        *self.on_flush.borrow_mut() = Some(cx.waker().clone());
+        let mut first = self.on_flush.borrow_mut();
+        if first.as_ref().is_none_or(|it| it.will_wake(cx.waker())) {
+            *first = Some(cx.waker().clone());
+        } else {
+            let mut others = self.others.borrow_mut();
+            if !others.iter().any(|other| other.will_wake(cx.waker())) {
+                others.push(cx.waker().clone());
+            }
+        }
         Poll::Pending
     }
 
     /// The socket has taken all that was offered.
     pub(crate) fn flushed(&self) {
         self.unflushed.set(false);
-        let waker = self.on_flush.borrow_mut().take();
-        waker.into_iter().for_each(Waker::wake);
+        let first = self.on_flush.borrow_mut().take();
+        first.into_iter().for_each(Waker::wake);
+        let others = std::mem::take(&mut *self.others.borrow_mut());
+        others.into_iter().for_each(Waker::wake);
     }
 }

@@ -1,13 +1,13 @@
 //! What one client connection has put on the wire.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use socket2::SockRef;
-use sprat_scheduler::WireCost;
+use sprat_scheduler::{GroupId, WireCost};
 use tokio::net::TcpStream;
 
 use super::flush::FlushGate;
@@ -41,6 +41,10 @@ pub(crate) struct SocketGauge {
     network: u64,
     /// Bytes that the socket has taken.
     written: Cell<u64>,
+    /// HTTP/2: its streams' group on the uplink.
+    group: OnceCell<GroupId>,
+    /// HTTP/2: chunks given that the socket does not have.
+    chunks: Cell<usize>,
     /// A response is to come that others wait for.
     announced: Cell<bool>,
 }
@@ -58,6 +62,8 @@ impl SocketGauge {
             socket: worker.next_socket(),
             network: network(stream),
             written: Cell::new(0),
+            group: OnceCell::new(),
+            chunks: Cell::new(0),
             announced: Cell::new(false),
         });
         // Whatever it is going to ask for: that is known in a moment.
@@ -131,9 +137,32 @@ impl SocketGauge {
 
     /// The kernel has taken all that was offered.
     pub(crate) fn flushed(&self) {
-        // What is promised now was an over-estimate of a head's length.
-        self.promised.set(0);
+        self.forgive();
         self.gate.flushed();
+    }
+
+    /// The group of its streams.
+    pub(crate) fn group(&self) -> GroupId {
+        *self.group.get_or_init(|| self.worker.open_group())
+    }
+
+    /// A stream of HTTP/2 has given a chunk that was promised.
+    pub(crate) fn chunk_given(&self) {
+        self.chunks.set(self.chunks.get() + 1);
+    }
+
+    /// It is in the socket, or will never be.
+    pub(crate) fn chunk_gone(&self) {
+        self.chunks.set(self.chunks.get() - 1);
+        self.forgive();
+    }
+
+    /// With nothing on its way to the socket, what is promised was an
+    /// over-estimate of a head's length.
+    fn forgive(&self) {
+        if self.chunks.get() == 0 {
+            self.promised.set(0);
+        }
     }
 
     fn debit(&self, wire_bytes: u64) {
@@ -171,6 +200,9 @@ impl SocketGauge {
 impl Drop for SocketGauge {
     fn drop(&mut self) {
         self.retract();
+        if let Some(group) = self.group.get() {
+            self.worker.close_group(*group);
+        }
     }
 }
 

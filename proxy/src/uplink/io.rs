@@ -41,7 +41,7 @@ impl Socket {
                 }
             }
             Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.connection.on_write_blocked(),
+            Poll::Pending => self.connection.on_write_blocked(self.stream.as_fd()),
         }
         written
     }

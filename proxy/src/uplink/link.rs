@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sprat_scheduler::{
     AtCapacity, ClassSpec, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec,
-    Grant, Size, Time, WireCost, Write,
+    Grant, GroupId, Precedence, Size, Time, WireCost, Write,
 };
 
 use super::auto::AutoRate;
@@ -241,6 +241,17 @@ impl WorkerLink {
         granted.into_iter().for_each(Waker::wake);
     }
 
+    /// See [`Egress::open_group`].
+    pub(crate) fn open_group(&self) -> GroupId {
+        self.link.lock().egress.open_group()
+    }
+
+    /// See [`Egress::close_group`].
+    pub(crate) fn close_group(&self, group: GroupId) {
+        let now = self.link.now();
+        self.link.lock().egress.close_group(now, group);
+    }
+
     /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
     pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
         let now = self.link.now();
@@ -302,16 +313,22 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// A new flow that has nothing to send yet.
+    /// A new flow that has nothing to send yet; in HTTP/2, with its place
+    /// among those of its connection.
     pub(crate) fn open(
         worker: &Rc<WorkerLink>,
         class: usize,
         size: Size,
         cost: WireCost,
+        place: Option<(GroupId, Precedence)>,
     ) -> Result<Self, AtCapacity> {
         let now = worker.link.now();
         let mut state = worker.link.lock();
-        let id = state.egress.open(now, FlowSpec { class, size, cost })?;
+        let spec = FlowSpec { class, size, cost };
+        let id = match place {
+            None => state.egress.open(now, spec)?,
+            Some((group, precedence)) => state.egress.open_in(now, spec, group, precedence)?,
+        };
         if state.waiters.len() <= id.index() {
             state.waiters.resize_with(id.index() + 1, Waiter::default);
         }

@@ -32,6 +32,7 @@ use crate::headers::Head;
 use crate::record::Record;
 
 pub(crate) use auto::AutoRate;
+pub(crate) use flush::FlushGate;
 pub(crate) use gauge::SocketGauge;
 pub(crate) use io::{Io, Socket};
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
@@ -164,7 +165,7 @@ impl Uplink {
                 response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, known))))
             }
             Outlet::Gauged(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
-                send_ahead(gauge, record.class, head_bytes(&response)).await;
+                send_ahead(gauge, record.class, head_bytes(stream, &response)).await;
                 response.map(Inner::Upstream)
             }
             Outlet::Gauged(gauge) => {
@@ -203,7 +204,7 @@ impl Uplink {
         match stream.connection.outlet() {
             Outlet::Plain => {}
             Outlet::Gauged(gauge) => {
-                let bytes = head_bytes(&response) + bytes;
+                let bytes = head_bytes(stream, &response) + bytes;
                 send_ahead(gauge, record.class, bytes).await;
             }
             Outlet::Marked(mark) => mark.unmark(),

@@ -13,6 +13,7 @@ use sprat_scheduler::{AtCapacity, Size};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use super::flush::FlushGate;
 use super::gauge::SocketGauge;
 use super::link::Flow;
 use crate::connection::Stream;
@@ -23,6 +24,9 @@ const HEAD_WAIT: Duration = Duration::from_millis(2);
 
 /// Framing of one chunk in chunked coding: the size in hex, two line ends.
 const CHUNK_FRAMING: u64 = 12;
+
+/// A frame's header in HTTP/2 (RFC 9113 4.1).
+const FRAME_HEADER: u64 = 9;
 
 /// Chunks of the upstream's held back at most, so that a segment need not be
 /// cut where a chunk ends.
@@ -65,9 +69,14 @@ pub(crate) async fn pace<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let head = head_bytes(&response);
-    let chunked = response.body().size_hint().exact().is_none();
-    let framing = if chunked { CHUNK_FRAMING } else { 0 };
+    let head = head_bytes(stream, &response);
+    let framing = if stream.is_http2() {
+        FRAME_HEADER
+    } else if response.body().size_hint().exact().is_none() {
+        CHUNK_FRAMING
+    } else {
+        0
+    };
     let whole = |bytes: u64| {
         let frames = bytes.div_ceil(gauge.cost().payload_in(1));
         bytes + head + frames * framing
@@ -80,7 +89,10 @@ where
         },
         Size::Unknown => Size::Unknown,
     };
-    let flow = match Flow::open(gauge.worker(), class, whole, gauge.cost()) {
+    let place = stream
+        .precedence(response.headers())
+        .map(|precedence| (gauge.group(), precedence));
+    let flow = match Flow::open(gauge.worker(), class, whole, gauge.cost(), place) {
         Ok(flow) => flow,
         Err(full) => return Err((full, response)),
     };
@@ -118,7 +130,13 @@ pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64
 /// fast path's guard says so.
 pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
-        let flow = Flow::open(gauge.worker(), class, Size::Exact(bytes), gauge.cost());
+        let flow = Flow::open(
+            gauge.worker(),
+            class,
+            Size::Exact(bytes),
+            gauge.cost(),
+            None,
+        );
         // With no room for another flow, what is small goes at once.
         if let Ok(mut flow) = flow {
             let mut granted = 0;
@@ -153,6 +171,10 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
         }
         self.gauge.promise(granted);
         self.credit = (granted - head).saturating_sub(self.framing);
+    }
+
+    fn gate(&self) -> &FlushGate {
+        self.stream.gate().unwrap_or(&self.gauge.gate)
     }
 
     fn held(&self) -> u64 {
@@ -207,7 +229,7 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
             self.chunks.swap(0, 1);
         }
         self.credit -= data.len() as u64;
-        self.gauge.gate.frame_given();
+        self.gate().frame_given();
         data
     }
 }
@@ -228,7 +250,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
             // What was granted before must be in the socket first: a
             // connection that TCP holds back does not queue for more.
             if this.credit == 0 {
-                ready!(this.gauge.gate.poll_flushed(cx));
+                ready!(this.gate().poll_flushed(cx));
             }
             if let Err(error) = ready!(this.poll_fill(cx)) {
                 return Poll::Ready(Some(Err(error)));
@@ -261,8 +283,19 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
     }
 }
 
-/// Bytes of the head as HTTP/1.1 writes it, a few over rather than under.
-pub(crate) fn head_bytes<B>(response: &Response<B>) -> u64 {
+/// Bytes of the head, a few over rather than under. HTTP/2 writes a field that
+/// it has written before in a byte or two, others with about three quarters of
+/// their length (RFC 7541); what it comes to is known when it is written.
+pub(crate) fn head_bytes<B>(stream: &Stream, response: &Response<B>) -> u64 {
+    let bytes = text_bytes(response);
+    match stream.is_http2() {
+        true => FRAME_HEADER + bytes / 2,
+        false => bytes,
+    }
+}
+
+/// Bytes of the head as HTTP/1.1 writes it.
+fn text_bytes<B>(response: &Response<B>) -> u64 {
     /// `HTTP/1.1 200 ` and two line ends.
     const STATUS_LINE: usize = 17;
     /// `connection: keep-alive` or `transfer-encoding: chunked`.

@@ -11,8 +11,10 @@ use sprat_config::resolved::EndpointAddress;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::transport::Transport;
 use super::{Breaker, Shared, Upstream, take_one};
 use crate::error::Reason;
+use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 
 /// How often idle connections are asked for.
@@ -112,7 +114,7 @@ pub(super) async fn connect(
             .ok_or(Reason::ConnectionLimit)?,
     };
     let address = &upstream.config.endpoints[endpoint].address;
-    let stream = timeout(bound, open(address))
+    let stream = timeout(bound, transport(upstream.tls.as_deref(), address))
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     upstream.stats(endpoint).connects.increment();
@@ -128,7 +130,23 @@ pub(super) async fn connect(
     Ok(sender)
 }
 
-pub(super) async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
+/// A connection over which HTTP can be spoken.
+pub(super) async fn transport(
+    tls: Option<&ClusterTls>,
+    address: &EndpointAddress,
+) -> Result<Transport, Reason> {
+    let stream = open(address).await?;
+    match tls {
+        None => Ok(Transport::Plain(stream)),
+        // Boxed: a connection in plain text does not carry a handshake's room.
+        Some(tls) => {
+            let secured = Box::pin(tls.connect(address, stream)).await?;
+            Ok(Transport::Tls(Box::new(secured)))
+        }
+    }
+}
+
+async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
     let stream = match address {
         EndpointAddress::Ip(address) => TcpStream::connect(address).await,
         EndpointAddress::Name { host, port } => {

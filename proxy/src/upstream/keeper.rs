@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::{Shared, SharedCluster, SharedStation, connect};
+use crate::tls::ClusterTls;
 
 /// Checks at a time, over all clusters.
 const CHECKS_MAX: usize = 64;
@@ -47,6 +48,7 @@ struct Running {
 struct Charge {
     config: Arc<Cluster>,
     station: Weak<SharedStation>,
+    tls: Option<Arc<ClusterTls>>,
     endpoints: Vec<Weak<Shared>>,
 }
 
@@ -70,6 +72,7 @@ impl Keeper {
         let _ = running.clusters.send(Charge {
             config: Arc::clone(config),
             station: Arc::downgrade(&shared.station),
+            tls: shared.tls.clone(),
             endpoints: shared.endpoints.iter().map(Arc::downgrade).collect(),
         });
         Ok(())
@@ -112,6 +115,7 @@ async fn look_after(mut charges: mpsc::UnboundedReceiver<Charge>) {
                     address: charge.config.endpoints[slot].address.clone(),
                     checks: checks.clone(),
                     station: charge.station.clone(),
+                    tls: charge.tls.clone(),
                     slot,
                     shared: endpoint,
                 };
@@ -146,6 +150,7 @@ struct Checked {
     address: EndpointAddress,
     checks: HealthChecks,
     station: Weak<SharedStation>,
+    tls: Option<Arc<ClusterTls>>,
     slot: usize,
     shared: Weak<Shared>,
 }
@@ -176,7 +181,8 @@ impl Checked {
 
     /// Whether the endpoint is well. The caller bounds the time.
     async fn passes(&self) -> bool {
-        let Ok(stream) = connect::open(&self.address).await else {
+        let connected = connect::transport(self.tls.as_deref(), &self.address).await;
+        let Ok(stream) = connected else {
             return false;
         };
         let Some(http) = &self.checks.http else {

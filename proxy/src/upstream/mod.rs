@@ -9,6 +9,7 @@ mod probe;
 mod shared;
 mod sizes;
 mod station;
+mod transport;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
 use crate::stats::{EndpointStats, WorkerStats};
+use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 
 pub(crate) use condition::{Condition, EndpointCondition};
@@ -102,6 +104,8 @@ pub(crate) struct Upstream {
     breaker: Arc<Breaker>,
     /// What browsers get with a 503.
     pub(crate) overload_page: Option<Bytes>,
+    /// None for plain text.
+    tls: Option<Arc<ClusterTls>>,
     http: http1::Builder,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
@@ -135,6 +139,7 @@ impl Upstream {
             station: Arc::clone(&shared.station),
             breaker: Arc::clone(&shared.breaker),
             overload_page: shared.overload_page.clone(),
+            tls: shared.tls.clone(),
             config: Arc::clone(config),
             index,
             stats,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use sprat_config::resolved::{Admission, Class, Cluster};
 
 use super::{Shared, SharedStation, take_one};
+use crate::tls::ClusterTls;
 
 /// What all workers know of a cluster.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct SharedCluster {
     /// How many connections there are to all endpoints.
     pub(crate) breaker: Arc<Breaker>,
     pub(super) overload_page: Option<Bytes>,
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ClusterTls>>,
 }
 
 /// Bounds the connections to all endpoints of a cluster.
@@ -74,7 +77,7 @@ impl SharedCluster {
     ///
     /// # Errors
     ///
-    /// The page for browsers cannot be read.
+    /// The page for browsers cannot be read, or a certificate.
     pub(crate) fn new(
         cluster: &Cluster,
         classes: &[Class],
@@ -96,6 +99,7 @@ impl SharedCluster {
             station: SharedStation::new(cluster, classes, admission, epoch),
             breaker: Arc::new(Breaker::new(cluster.resilience.max_connections)),
             overload_page,
+            tls: ClusterTls::of(cluster)?,
         })
     }
 }

@@ -250,6 +250,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         max_idle_connections: 64,
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 64 << 10,
+        tls: None,
     });
     Config {
         runtime: Runtime {
@@ -267,12 +268,18 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             stream_idle_timeout: Duration::from_secs(60),
+            limits: ListenerLimits::default(),
             forwarding: Forwarding {
                 x_forwarded: true,
                 forwarded: false,
                 trusted: Vec::new(),
                 via: Some("sprat".to_owned()),
             },
+            http2: Some(Http2 {
+                max_streams: 100,
+                stream_window_bytes: 64 << 10,
+                connection_window_bytes: 1 << 20,
+            }),
             tls: None,
         }],
         uplink: Uplink {
@@ -296,6 +303,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             shared: None,
             estimator: None,
         },
+        overload_manager: None,
     }
 }
 
@@ -307,6 +315,7 @@ pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
         response_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(30),
         retry: RetryPolicy::default(),
+        rate_limit: None,
         prefix_rewrite: None,
         host_rewrite: None,
         document_root: None,

@@ -116,13 +116,14 @@ pub(crate) fn listener_tls(certificates: &[&Issued]) -> ListenerTls {
         handshake_timeout: PATIENCE,
         max_handshakes: 100,
         session_tickets: 2,
+        http2: true,
     }
 }
 
 pub(crate) fn file(path: &Path) -> FileAt {
     FileAt {
         path: path.to_owned(),
-        span: 0..0,
+        span: Span::default(),
     }
 }
 

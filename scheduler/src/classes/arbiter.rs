@@ -278,6 +278,11 @@ impl Arbiter {
         (class.pacer.as_ref(), !class.foreground)
     }
 
+    /// Whether a class's pool has a bound.
+    pub(crate) fn is_limited(&self, class: usize) -> bool {
+        self.classes[class].is_limited()
+    }
+
     /// The earliest that a class which is ready may send, as far as its own
     /// rate says.
     pub(crate) fn next_turn_at(&self) -> Option<Time> {

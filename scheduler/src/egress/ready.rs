@@ -115,6 +115,14 @@ impl Ready {
         }
     }
 
+    /// Whether a class bounds how many of its flows are served at a time.
+    pub(super) fn is_limited(&self, class: usize) -> bool {
+        match self {
+            Self::Ranked(_) => false,
+            Self::Arbited(arbiter) => arbiter.is_limited(class),
+        }
+    }
+
     /// The earliest that somebody who is ready may send, on a link that is
     /// free.
     pub(super) fn next_at(&self) -> Option<Time> {

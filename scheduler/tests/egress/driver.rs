@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use sprat_scheduler::{
-    ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size,
-    Time, WireCost,
+    ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, GroupId, Pacer,
+    Precedence, Size, Time, WireCost,
 };
 
 /// A link and what a segment costs on it.
@@ -157,10 +157,25 @@ impl Driver {
         bytes: u64,
     ) -> usize {
         let spec = FlowSpec { class, size, cost };
-        let id = self
-            .egress
-            .open(self.now, spec)
-            .expect("room for another flow");
+        let id = self.egress.open(self.now, spec);
+        self.begin(id.expect("room for another flow"), cost, bytes)
+    }
+
+    /// A response arrives on a connection that has others.
+    pub(crate) fn arrive_in(
+        &mut self,
+        group: GroupId,
+        precedence: Precedence,
+        class: usize,
+        bytes: u64,
+    ) -> usize {
+        let (size, cost) = (Size::Exact(bytes), self.cost);
+        let spec = FlowSpec { class, size, cost };
+        let id = self.egress.open_in(self.now, spec, group, precedence);
+        self.begin(id.expect("room for another flow"), cost, bytes)
+    }
+
+    fn begin(&mut self, id: FlowId, cost: WireCost, bytes: u64) -> usize {
         self.egress.ready(self.now, id, bytes);
         self.clients.push(Client {
             id,

@@ -1,12 +1,23 @@
 //! The uplink's scheduler as its drivers see it: exact orders and shares,
 //! every small case, and properties over random operations.
 
+#[path = "../operations/bytes.rs"]
+mod bytes;
 mod classes;
+#[path = "../operations/corpus.rs"]
+mod corpus;
 mod driver;
 mod flows;
+mod from_bytes;
+mod groups;
 mod link;
 mod orders;
 mod properties;
 mod random_operations;
 mod shares;
 mod small_cases;
+
+#[test]
+fn the_corpus_runs() {
+    corpus::each("egress", from_bytes::run);
+}

@@ -12,12 +12,12 @@ use sprat_scheduler::{
 use crate::driver::{levels, plain};
 
 const MAX_FLOWS: usize = 12;
-const AGEING: u64 = 1_000_000;
-const CUTOFFS: [u64; 3] = [1000, 5000, 20_000];
+pub(crate) const AGEING: u64 = 1_000_000;
+pub(crate) const CUTOFFS: [u64; 3] = [1000, 5000, 20_000];
 
 /// `flow` counts all flows ever opened, round and round.
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub(crate) enum Op {
     Open(FlowSpec),
     Ready { flow: usize, bytes: u64 },
     Grant,
@@ -124,7 +124,7 @@ impl ModelFlow {
     }
 }
 
-struct Model {
+pub(crate) struct Model {
     discipline: Discipline,
     egress: Egress,
     now: Time,
@@ -136,7 +136,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(discipline: Discipline) -> Self {
+    pub(crate) fn new(discipline: Discipline) -> Self {
         let egress = Egress::new(EgressConfig {
             discipline: discipline.clone(),
             pacer: Pacer::exact(10_000_000),
@@ -156,7 +156,7 @@ impl Model {
         }
     }
 
-    fn apply(&mut self, op: Op) {
+    pub(crate) fn apply(&mut self, op: Op) {
         let now = self.now;
         match op {
             Op::Open(spec) => self.open(spec),
@@ -315,7 +315,7 @@ impl Model {
     }
 
     /// Closes what has too much to send, serves the rest to the end.
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         self.egress.set_rate(self.now, 1_000_000_000);
         for flow in 0..self.flows.len() {
             if self.flows[flow].ready > 200_000 {

@@ -6,7 +6,12 @@ use std::ffi::{c_char, c_void};
 use std::io::Write as _;
 use std::sync::Arc;
 
+use sprat_config::fields::Fields;
+
+use super::stream::{answer, resume};
 use super::*;
+use crate::desk::Verdict;
+use crate::filter::Step;
 
 /// The first thing that Envoy calls; null refuses to be loaded.
 #[unsafe(no_mangle)]
@@ -54,10 +59,11 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
         if let Some(warnings) = warnings {
             log(LOG_WARN, &warnings);
         }
-        let counters = Metric::ALL.map(|metric| define_counter(envoy, metric.name()));
+        // SAFETY: the configuration is there while it is made.
+        let metrics = unsafe { Metrics::define(envoy, config.classes()) };
         Ok(OurConfig {
             config,
-            counters: Arc::new(counters),
+            metrics: Arc::new(metrics),
         })
     });
     match made {
@@ -69,15 +75,6 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
         }
         None => std::ptr::null(),
     }
-}
-
-fn define_counter(envoy: Envoy, name: &str) -> Option<usize> {
-    let mut id = 0;
-    let name = Buffer::of(name.as_bytes());
-    let labels = std::ptr::null_mut();
-    // SAFETY: the configuration is there while it is made; no labels.
-    let result = unsafe { (callbacks().define_counter)(envoy, name, labels, 0, &raw mut id) };
-    (result == 0).then_some(id)
 }
 
 /// A configuration is given up.
@@ -99,7 +96,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
     let filter = guarded(|| ours.config.filter()).unwrap_or_else(|| Filter::new(None, None));
     let ours = OurFilter {
         filter,
-        counters: Arc::clone(&ours.counters),
+        metrics: Arc::clone(&ours.metrics),
         waker: None,
     };
     Box::into_raw(Box::new(ours)).cast()
@@ -121,13 +118,28 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_head
     _end: bool,
 ) -> u32 {
     // SAFETY: as Envoy passes it.
-    unsafe {
+    let verdict = unsafe {
         hook(envoy, ours, |filter, stream| {
-            filter.on_request_head(stream, timer::now());
-            Step::Continue
-        });
+            filter.on_request_head(stream, timer::now())
+        })
+    };
+    match verdict {
+        Ok(Verdict::Continue) | Err(_) => CONTINUE,
+        Ok(Verdict::Hold) => STOP_ALL_AND_WATERMARK,
+        Ok(Verdict::Answer(own)) => {
+            // SAFETY: the stream is there; what it does to `ours` is none of
+            // our concern any more.
+            unsafe { answer(envoy, &own) };
+            STOP_ITERATION
+        }
     }
-    CONTINUE
+}
+
+fn head_or_trailers(step: &Result<Step, Woken>) -> u32 {
+    match step {
+        Ok(Step::Hold) => STOP_ITERATION,
+        Ok(Step::Continue) | Err(_) => CONTINUE,
+    }
 }
 
 /// The response's head.
@@ -138,15 +150,11 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_hea
     end: bool,
 ) -> u32 {
     // SAFETY: as Envoy passes it.
-    let step = unsafe {
+    head_or_trailers(&unsafe {
         hook(envoy, ours, |filter, stream| {
             filter.on_response_head(stream, timer::now(), end)
         })
-    };
-    match step {
-        Step::Continue => CONTINUE,
-        Step::Hold => STOP_ITERATION,
-    }
+    })
 }
 
 /// More of the response's body.
@@ -163,8 +171,8 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_bod
         })
     };
     match step {
-        Step::Continue => CONTINUE,
-        Step::Hold => STOP_ITERATION_AND_WATERMARK,
+        Ok(Step::Hold) => STOP_ITERATION_AND_WATERMARK,
+        Ok(Step::Continue) | Err(_) => CONTINUE,
     }
 }
 
@@ -175,14 +183,27 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_tra
     ours: Ours,
 ) -> u32 {
     // SAFETY: as Envoy passes it.
-    let step = unsafe {
+    head_or_trailers(&unsafe {
         hook(envoy, ours, |filter, stream| {
             filter.on_response_trailers(stream, timer::now())
         })
-    };
-    match step {
-        Step::Continue => CONTINUE,
-        Step::Hold => STOP_ITERATION,
+    })
+}
+
+/// Lets a stream go on, as the last thing that a hook does.
+///
+/// # Safety
+/// The stream is there.
+unsafe fn let_go(envoy: Envoy, what: Woken) {
+    // SAFETY: the stream is there; what it does to our filter is none of our
+    // concern any more.
+    unsafe {
+        match what {
+            Woken::Nothing => {}
+            Woken::Request => resume(envoy),
+            Woken::Answer(own) => answer(envoy, &own),
+            Woken::Response => (callbacks().continue_encoding)(envoy),
+        }
     }
 }
 
@@ -194,15 +215,65 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
     _event: u64,
 ) {
     // SAFETY: as Envoy passes it.
-    let step = unsafe {
-        hook(envoy, ours, |filter, stream| {
+    unsafe {
+        let woken = hook(envoy, ours, |filter, stream| {
             filter.on_woken(stream, timer::now())
-        })
+        });
+        let_go(envoy, woken.unwrap_or_else(|given_up| given_up));
+    }
+}
+
+/// The fields of a callout's answer.
+struct AnswerHead<'a>(&'a [Field]);
+
+impl Fields for AnswerHead<'_> {
+    fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
+        // SAFETY: lent during the hook, and this is not kept.
+        let fields = self.0.iter().map(|f| unsafe { (f.key(), f.value()) });
+        let own = fields.filter(|(key, _)| *key == name.as_bytes());
+        own.filter_map(|(_, value)| std::str::from_utf8(value).ok())
+            .any(see)
+    }
+}
+
+impl AnswerHead<'_> {
+    fn status(&self) -> Option<u16> {
+        let mut status = None;
+        self.any(":status", &mut |text| {
+            status = text.parse().ok();
+            true
+        });
+        status
+    }
+}
+
+/// A callout was answered, or failed.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout_done(
+    envoy: Envoy,
+    ours: Ours,
+    _callout: u64,
+    result: u32,
+    fields: *const Field,
+    count: usize,
+    _body: *const Buffer,
+    _chunks: usize,
+) {
+    let fields = match fields.is_null() || result != SUCCESS {
+        true => &[][..],
+        // SAFETY: lent during the hook.
+        false => unsafe { slice::from_raw_parts(fields, count) },
     };
-    if step == Step::Continue {
-        // SAFETY: the stream is there; what it does to `ours` is none of our
-        // concern any more.
-        unsafe { (callbacks().continue_encoding)(envoy) };
+    let head = AnswerHead(fields);
+    // SAFETY: as Envoy passes it.
+    unsafe {
+        let done = hook(envoy, ours, |filter, stream| {
+            let answer = head.status().map(|status| (status, &head as &dyn Fields));
+            filter.on_answer(stream, timer::now(), answer);
+        });
+        if let Err(given_up) = done {
+            let_go(envoy, given_up);
+        }
     }
 }
 
@@ -212,13 +283,12 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_compl
     envoy: Envoy,
     ours: Ours,
 ) {
-    // SAFETY: as Envoy passes it.
-    unsafe {
-        hook(envoy, ours, |filter, _| {
-            filter.on_complete(timer::now());
-            Step::Continue
-        });
-    }
+    // SAFETY: as Envoy passes it. After a panic there is nothing to let go.
+    let _ = unsafe {
+        hook(envoy, ours, |filter, stream| {
+            filter.on_complete(Some(stream), timer::now());
+        })
+    };
 }
 
 /// What Envoy asks for and this filter has no use of: it changes nothing.
@@ -251,7 +321,6 @@ unused! {
     envoy_dynamic_module_on_http_filter_per_route_config_destroy(Ours);
     envoy_dynamic_module_on_http_filter_request_body(Envoy, Ours, bool) -> u32 = CONTINUE;
     envoy_dynamic_module_on_http_filter_request_trailers(Envoy, Ours) -> u32 = CONTINUE;
-    envoy_dynamic_module_on_http_filter_http_callout_done(Envoy, Ours, u64, u32, *mut c_void, usize, *mut c_void, usize);
     envoy_dynamic_module_on_http_filter_http_stream_headers(Envoy, Ours, u64, *mut c_void, usize, bool);
     envoy_dynamic_module_on_http_filter_http_stream_data(Envoy, Ours, u64, *const c_void, usize, bool);
     envoy_dynamic_module_on_http_filter_http_stream_trailers(Envoy, Ours, u64, *mut c_void, usize);

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 
 use super::hooks::*;
+use super::stream::{RECEIVED_RESPONSE_BODY, RESPONSE_HEADERS};
 use super::*;
+use crate::filter::Step;
 
 /// One stand-in for all that Envoy has: whatever is asked of it is noted.
 #[derive(Default)]
@@ -14,6 +16,14 @@ struct Noted {
     schedulers: i64,
     commits: usize,
     received: usize,
+    /// Of requests' heads.
+    set: Vec<(String, String)>,
+    resumed: usize,
+    /// A stream whose response comes while its request is let go on, and what
+    /// its head is answered.
+    replies: Option<usize>,
+    replied: Option<u32>,
+    answered: Vec<(u32, String)>,
 }
 
 thread_local! {
@@ -125,6 +135,60 @@ unsafe extern "C" fn increment(_: Envoy, id: usize, _: *mut Buffer, _: usize, by
     0
 }
 
+unsafe extern "C" fn set_header(_: Envoy, map: u32, name: Buffer, value: Buffer) -> bool {
+    // SAFETY: lent by the caller.
+    let text = |own: Buffer| unsafe { String::from_utf8_lossy(own.bytes()).into_owned() };
+    if map != RESPONSE_HEADERS {
+        noted(|noted| noted.set.push((text(name), text(value))));
+    }
+    true
+}
+
+unsafe extern "C" fn set_metadata(_: Envoy, space: Buffer, key: Buffer, value: Buffer) {
+    // SAFETY: lent by the caller.
+    let text = |own: Buffer| unsafe { String::from_utf8_lossy(own.bytes()).into_owned() };
+    let key = format!("{}.{}", text(space), text(key));
+    noted(|noted| noted.set.push((key, text(value))));
+}
+
+unsafe extern "C" fn callout(
+    _: Envoy,
+    _: *mut u64,
+    _: Buffer,
+    _: *mut Field,
+    _: usize,
+    _: Buffer,
+    _: u64,
+) -> u32 {
+    SUCCESS
+}
+
+unsafe extern "C" fn resume_request(envoy: Envoy) {
+    noted(|noted| noted.resumed += 1);
+    if let Some(stream) = noted(|noted| noted.replies.take()) {
+        let ours = std::ptr::without_provenance::<c_void>(stream);
+        // SAFETY: the test has put a stream there that exists.
+        let status =
+            unsafe { envoy_dynamic_module_on_http_filter_response_headers(envoy, ours, false) };
+        noted(|noted| noted.replied = Some(status));
+    }
+}
+
+unsafe extern "C" fn send_response(
+    _: Envoy,
+    status: u32,
+    _: *mut Field,
+    _: usize,
+    _: Buffer,
+    details: Buffer,
+) {
+    // SAFETY: lent by the caller.
+    let details = unsafe { String::from_utf8_lossy(details.bytes()).into_owned() };
+    noted(|noted| noted.answered.push((status, details)));
+}
+
+unsafe extern "C" fn route_anew(_: Envoy) {}
+
 fn stand_in() {
     CALLBACKS.get_or_init(|| Callbacks {
         log: log_text,
@@ -140,6 +204,14 @@ fn stand_in() {
         scheduler_delete: delete,
         define_counter: define,
         increment_counter: increment,
+        define_gauge: define,
+        set_gauge: increment,
+        set_header,
+        set_metadata,
+        clear_route_cache: route_anew,
+        callout,
+        continue_decoding: resume_request,
+        send_response,
     });
 }
 
@@ -210,14 +282,78 @@ fn a_panic_is_caught_and_counted_and_its_stream_goes_on() {
     unsafe {
         let stream = envoy_dynamic_module_on_http_filter_new(config, STREAM);
         envoy_dynamic_module_on_http_filter_response_headers(STREAM, stream, false);
-        let step = hook(STREAM, stream, |_, _| panic!("on purpose"));
-        assert_eq!(step, Step::Continue, "what is held goes");
+        let step = hook::<Step>(STREAM, stream, |_, _| panic!("on purpose"));
+        assert_eq!(step, Err(Woken::Response), "what is held goes");
         let panics = noted(|noted| noted.counted.contains(&(Metric::Panics as usize, 1)));
         assert!(panics);
         noted(|noted| noted.received = 500);
         let status = envoy_dynamic_module_on_http_filter_response_body(STREAM, stream, true);
         assert_eq!(status, CONTINUE, "unscheduled");
         envoy_dynamic_module_on_http_filter_destroy(stream);
+        envoy_dynamic_module_on_http_filter_config_destroy(config);
+    }
+}
+
+const ONE_PLACE: &str = r#"{"uplink": {"rate": "10mbit"}, "catalogue": "off", "clusters": {"farm":
+    {"pools": ["one"], "metadata_key": "pool", "max_requests": 1,
+     "wait_queue": {"max_requests": 1}}}}"#;
+
+/// Streams of such a configuration, and what their requests are told.
+fn asking<const N: usize>(config: Ours) -> [(Ours, u32); N] {
+    // SAFETY: the configuration is there.
+    std::array::from_fn(|_| unsafe {
+        let stream = envoy_dynamic_module_on_http_filter_new(config, STREAM);
+        let status = envoy_dynamic_module_on_http_filter_request_headers(STREAM, stream, true);
+        (stream, status)
+    })
+}
+
+#[test]
+fn a_request_waits_and_goes_on_and_its_reply_within_that_is_not_held() {
+    let config = configured(ONE_PLACE);
+    let [(first, goes), (second, waits), (third, refused)] = asking(config);
+    assert_eq!(
+        (goes, waits, refused),
+        (CONTINUE, STOP_ALL_AND_WATERMARK, STOP_ITERATION)
+    );
+    let pool = [("x-sprat-cluster", "one"), ("envoy.lb.pool", "one")];
+    let pool = pool.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(noted(|noted| std::mem::take(&mut noted.set)), pool);
+    let answered = noted(|noted| noted.answered.clone());
+    assert_eq!(answered, [(503, "sprat_queue_full".to_owned())]);
+    // SAFETY: as above.
+    unsafe {
+        envoy_dynamic_module_on_http_filter_scheduled(STREAM, second, 0);
+        assert_eq!(noted(|noted| noted.resumed), 0, "there is no place yet");
+        envoy_dynamic_module_on_http_filter_stream_complete(STREAM, first);
+        assert_eq!(noted(|noted| noted.commits), 1);
+        noted(|noted| noted.replies = Some(second.addr()));
+        envoy_dynamic_module_on_http_filter_scheduled(STREAM, second, 0);
+        assert_eq!(noted(|noted| noted.resumed), 1);
+        assert_eq!(noted(|noted| noted.set.clone()), pool);
+        assert_eq!(noted(|noted| noted.replied), Some(CONTINUE));
+        for stream in [first, second, third] {
+            envoy_dynamic_module_on_http_filter_destroy(stream);
+        }
+        envoy_dynamic_module_on_http_filter_config_destroy(config);
+    }
+    assert_eq!(noted(|noted| noted.schedulers), 0);
+}
+
+#[test]
+fn a_panic_lets_a_held_request_go_on_and_frees_its_place() {
+    let config = configured(&ONE_PLACE.replace("farm", "other"));
+    let [(first, _), (second, waits)] = asking(config);
+    assert_eq!(waits, STOP_ALL_AND_WATERMARK);
+    // SAFETY: as above.
+    unsafe {
+        let step = hook::<()>(STREAM, second, |_, _| panic!("on purpose"));
+        assert_eq!(step, Err(Woken::Request));
+        let [(third, waits)] = asking(config);
+        assert_eq!(waits, STOP_ALL_AND_WATERMARK, "the queue has room again");
+        for stream in [first, second, third] {
+            envoy_dynamic_module_on_http_filter_destroy(stream);
+        }
         envoy_dynamic_module_on_http_filter_config_destroy(config);
     }
 }

@@ -1,6 +1,10 @@
+mod requests;
+mod responses;
+
 use super::*;
 use crate::fake::FakeHost;
 use crate::link::{Link, Settings};
+use crate::timer::Tick;
 use sprat_scheduler::Discipline;
 
 fn at(micros: u64) -> Time {
@@ -9,7 +13,7 @@ fn at(micros: u64) -> Time {
     Time::from_nanos((1 << 60) + micros * 1000)
 }
 
-fn uplink() -> Arc<Ticking> {
+fn uplink() -> Arc<Ticking<Link>> {
     let settings = Settings {
         rate_bits_per_s: 10_000_000,
         policy: Discipline::Srpt,
@@ -20,12 +24,16 @@ fn uplink() -> Arc<Ticking> {
 }
 
 /// Keeps the link busy for 13 ms.
-fn occupy(uplink: &Arc<Ticking>) -> Filter {
-    let host = FakeHost::responding(&[(":status", "200"), ("content-length", "1000000")]);
+fn occupy(uplink: &Arc<Ticking<Link>>) -> Filter {
+    occupy_at(uplink, at(0))
+}
+
+fn occupy_at(uplink: &Arc<Ticking<Link>>, now: Time) -> Filter {
+    let mut host = FakeHost::responding(&[(":status", "200"), ("content-length", "1000000")]);
     let mut filter = Filter::new(Some(Arc::clone(uplink)), None);
-    assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
+    assert_eq!(filter.on_response_head(&mut host, now, false), Step::Hold);
     host.received.set(16_384);
-    assert_eq!(filter.on_response_body(&host, at(0), false), Step::Continue);
+    assert_eq!(filter.on_response_body(&host, now, false), Step::Continue);
     filter
 }
 
@@ -36,286 +44,4 @@ fn small() -> FakeHost {
 /// What Envoy does with a chunk that is held back.
 fn hold(host: &FakeHost) {
     host.held.set(host.held.get() + host.received.take());
-}
-
-#[test]
-fn without_an_uplink_everything_passes() {
-    let mut filter = Filter::new(None, None);
-    let host = small();
-    filter.on_request_head(&host, at(0));
-    assert_eq!(filter.on_response_head(&host, at(0), false), Step::Continue);
-    host.received.set(500);
-    assert_eq!(filter.on_response_body(&host, at(0), true), Step::Continue);
-    assert_eq!(host.counted(Metric::Scheduled), 0);
-    filter.on_complete(at(1));
-}
-
-#[test]
-fn head_and_body_go_together_on_a_free_link() {
-    let uplink = uplink();
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
-    host.received.set(500);
-    assert_eq!(filter.on_response_body(&host, at(0), true), Step::Continue);
-    assert_eq!(uplink.open_flows(), 0, "it is over");
-    assert_eq!(host.counted(Metric::ReleasedBytes), head_bytes(&host) + 500);
-    assert_eq!(host.counted(Metric::Waits), 0);
-}
-
-#[test]
-fn a_small_response_waits_for_the_link_and_no_longer() {
-    let uplink = uplink();
-    let _busy = occupy(&uplink);
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    assert_eq!(filter.on_response_head(&host, at(1), false), Step::Hold);
-    host.received.set(200);
-    assert_eq!(filter.on_response_body(&host, at(1), false), Step::Hold);
-    hold(&host);
-    // A wake that is none of its own changes nothing.
-    assert_eq!(filter.on_woken(&host, at(2)), Step::Hold);
-    host.received.set(300);
-    assert_eq!(filter.on_response_body(&host, at(3), true), Step::Hold);
-    hold(&host);
-    uplink.tick(at(20_000));
-    assert_eq!(host.bell.rung(), 1);
-    assert_eq!(filter.on_woken(&host, at(20_001)), Step::Continue);
-    assert_eq!(host.counted(Metric::ReleasedBytes), head_bytes(&host) + 500);
-    assert_eq!(host.counted(Metric::Waits), 1);
-    assert_eq!(host.counted(Metric::WaitMicros), 20_000);
-    assert_eq!(uplink.open_flows(), 1, "the busy one alone");
-}
-
-#[test]
-fn a_chunk_that_comes_with_the_grant_takes_the_held_with_it() {
-    let uplink = uplink();
-    let _busy = occupy(&uplink);
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    filter.on_response_head(&host, at(1), false);
-    host.received.set(200);
-    filter.on_response_body(&host, at(1), false);
-    hold(&host);
-    uplink.tick(at(20_000));
-    host.received.set(300);
-    assert_eq!(
-        filter.on_response_body(&host, at(20_001), true),
-        Step::Continue
-    );
-    assert_eq!(host.counted(Metric::ReleasedBytes), head_bytes(&host) + 500);
-    host.received.set(0);
-    host.held.set(0);
-    assert_eq!(
-        filter.on_woken(&host, at(20_002)),
-        Step::Hold,
-        "all is gone"
-    );
-}
-
-#[test]
-fn trailers_wait_with_their_body() {
-    let uplink = uplink();
-    let _busy = occupy(&uplink);
-    let host = FakeHost::responding(&[(":status", "200")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    let step = filter.on_response_head(&host, at(1), false);
-    assert_eq!(step, Step::Continue, "a head of unknown size goes ahead");
-    host.received.set(100);
-    assert_eq!(filter.on_response_body(&host, at(1), false), Step::Hold);
-    hold(&host);
-    assert_eq!(filter.on_response_trailers(&host, at(2)), Step::Hold);
-    uplink.tick(at(20_000));
-    assert_eq!(filter.on_woken(&host, at(20_000)), Step::Continue);
-    assert_eq!(uplink.open_flows(), 1, "nothing comes after trailers");
-}
-
-#[test]
-fn trailers_after_a_body_that_has_gone_pass() {
-    let uplink = uplink();
-    let host = FakeHost::responding(&[(":status", "200")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    filter.on_response_head(&host, at(0), false);
-    host.received.set(10);
-    let step = filter.on_response_body(&host, at(10_000), false);
-    assert_eq!(step, Step::Continue);
-    assert_eq!(
-        filter.on_response_trailers(&host, at(10_001)),
-        Step::Continue
-    );
-    assert_eq!(uplink.open_flows(), 0);
-}
-
-#[test]
-fn a_head_without_its_body_goes_after_a_moment() {
-    let uplink = uplink();
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
-    uplink.tick(at(2_000));
-    assert_eq!(host.bell.rung(), 1);
-    assert_eq!(filter.on_woken(&host, at(2_000)), Step::Continue);
-    assert_eq!(host.counted(Metric::ReleasedBytes), head_bytes(&host));
-    host.received.set(500);
-    assert_eq!(
-        filter.on_response_body(&host, at(9_000), true),
-        Step::Continue
-    );
-    assert_eq!(uplink.open_flows(), 0);
-}
-
-#[test]
-fn bodiless_responses_go_ahead() {
-    let uplink = uplink();
-    let _busy = occupy(&uplink);
-    let host = FakeHost::responding(&[(":status", "304")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    let before = uplink.wire_bytes();
-    assert_eq!(filter.on_response_head(&host, at(1), true), Step::Continue);
-    assert!(uplink.wire_bytes() > before, "they are debited");
-    assert_eq!(uplink.open_flows(), 1);
-}
-
-#[test]
-fn an_empty_body_ends_a_response() {
-    let uplink = uplink();
-    let host = FakeHost::responding(&[(":status", "200"), ("content-length", "0")]);
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    assert_eq!(filter.on_response_head(&host, at(0), false), Step::Hold);
-    assert_eq!(filter.on_response_body(&host, at(0), true), Step::Continue);
-    assert_eq!(uplink.open_flows(), 0);
-}
-
-#[test]
-fn tunnels_are_left_alone() {
-    let uplink = uplink();
-    let upgraded = FakeHost::responding(&[(":status", "101")]);
-    let connected = FakeHost::responding(&[(":status", "200")]).asked(":method", "CONNECT");
-    let _busy = occupy(&uplink);
-    for host in [upgraded, connected] {
-        let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-        assert_eq!(filter.on_response_head(&host, at(0), false), Step::Continue);
-        host.received.set(100_000);
-        assert_eq!(filter.on_response_body(&host, at(0), false), Step::Continue);
-        assert_eq!(host.counted(Metric::Scheduled), 0);
-    }
-}
-
-#[test]
-fn beyond_the_bound_responses_go_at_once_and_are_debited() {
-    let uplink = uplink();
-    let busy = [occupy(&uplink), occupy_more(&uplink), occupy_more(&uplink)];
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    let before = uplink.wire_bytes();
-    assert_eq!(filter.on_response_head(&host, at(1), false), Step::Continue);
-    host.received.set(500);
-    assert_eq!(filter.on_response_body(&host, at(1), true), Step::Continue);
-    assert_eq!(host.counted(Metric::AtCapacity), 1);
-    assert!(uplink.wire_bytes() - before > 500);
-    drop(busy);
-    assert_eq!(uplink.open_flows(), 0);
-}
-
-/// A response whose head is held.
-fn occupy_more(uplink: &Arc<Ticking>) -> Filter {
-    let mut filter = Filter::new(Some(Arc::clone(uplink)), None);
-    filter.on_response_head(&small(), at(0), false);
-    filter
-}
-
-#[test]
-fn a_local_reply_takes_the_place_of_what_had_begun() {
-    let uplink = uplink();
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    filter.on_response_head(&host, at(0), false);
-    let reply = FakeHost::responding(&[(":status", "503"), ("content-length", "20")]);
-    assert_eq!(filter.on_response_head(&reply, at(1), false), Step::Hold);
-    assert_eq!(uplink.open_flows(), 1);
-    reply.received.set(20);
-    assert_eq!(filter.on_response_body(&reply, at(1), true), Step::Continue);
-    assert_eq!(uplink.open_flows(), 0);
-}
-
-#[test]
-fn who_leaves_leaves_nothing_behind() {
-    let uplink = uplink();
-    let _busy = occupy(&uplink);
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    filter.on_response_head(&host, at(1), false);
-    host.received.set(200);
-    filter.on_response_body(&host, at(1), false);
-    filter.on_complete(at(2));
-    assert_eq!(uplink.open_flows(), 1);
-    uplink.tick(at(30_000));
-    assert_eq!(host.bell.rung(), 0);
-}
-
-#[test]
-fn a_filter_that_gave_up_lets_everything_pass() {
-    let uplink = uplink();
-    let _busy = occupy(&uplink);
-    let host = small();
-    let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
-    filter.on_response_head(&host, at(1), false);
-    filter.give_up(at(1));
-    assert_eq!(uplink.open_flows(), 1);
-    host.received.set(200);
-    assert_eq!(filter.on_response_body(&host, at(2), false), Step::Continue);
-    assert_eq!(filter.on_response_trailers(&host, at(2)), Step::Continue);
-}
-
-#[test]
-fn frames_and_chunks_are_counted_with_what_they_carry() {
-    let released = |host: FakeHost| {
-        let mut filter = Filter::new(Some(uplink()), None);
-        filter.on_response_head(&host, at(0), false);
-        host.received.set(100);
-        filter.on_response_body(&host, at(10_000), true);
-        host.counted(Metric::ReleasedBytes)
-    };
-    assert_eq!(released(FakeHost::responding(&[(":status", "200")])), 112);
-    let mut frames = FakeHost::responding(&[(":status", "200")]);
-    frames.multiplexed = true;
-    assert_eq!(released(frames), 109);
-}
-
-#[test]
-fn a_class_of_a_better_level_goes_before_less_left() {
-    let text = r#"{
-        "uplink": {"rate": "10mbit"},
-        "classes": {"gold": {"level": 0}, "base": {"level": 1}},
-        "class_rules": [
-            {"match": {"clients": ["192.0.2.0/24"]}, "class": "gold"},
-            {"match": {"prefix": "/"}, "class": "base"}
-        ]
-    }"#;
-    let (config, _) = crate::module::configure("levels", text).unwrap();
-    let uplink = config.uplink().unwrap();
-    let _busy = occupy(&uplink);
-    let mut base = small();
-    base.client = Some([198, 51, 100, 1].into());
-    let mut gold = FakeHost::responding(&[(":status", "200"), ("content-length", "9000")]);
-    gold.client = Some([192, 0, 2, 7].into());
-    let hosts = [base, gold].map(|host| host.asked(":path", "/a"));
-    let mut filters: Vec<_> = hosts.iter().map(|_| config.filter()).collect();
-    for (filter, host) in filters.iter_mut().zip(&hosts) {
-        filter.on_request_head(host, at(1));
-        assert_eq!(filter.on_response_head(host, at(1), false), Step::Hold);
-        host.received.set(400);
-        assert_eq!(filter.on_response_body(host, at(1), false), Step::Hold);
-        hold(host);
-    }
-    let mut now = at(1);
-    while let Some(due) = uplink.tick(now) {
-        let rung = hosts.each_ref().map(|host| host.bell.rung());
-        if rung != [0, 0] {
-            assert_eq!(rung, [0, 1], "gold first, though it has more left");
-            return;
-        }
-        now = due;
-    }
-    panic!("nobody had a turn");
 }

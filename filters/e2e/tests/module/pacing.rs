@@ -1,75 +1,21 @@
-//! The dynamic module in a real Envoy.
+//! Responses under an uplink.
 
-#![forbid(unsafe_code)]
-
-use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, Response, cdylib, origin, soak};
+use serde_json::json;
+use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, Response, origin, soak};
 
-/// Envoy's name of the module, after `lib` and before `.so`.
-const NAME: &str = "sprat_envoy";
-
-/// What Envoy puts before a module's own counters.
-const STATS: &str = "dynamicmodulescustom.";
-
-/// A bootstrap whose filter has this configuration.
-fn bootstrap(config: &Value) -> Bootstrap {
-    with_module(Bootstrap::new(&[origin().expect("an origin")]), config)
-}
-
-fn with_module(mut bootstrap: Bootstrap, config: &Value) -> Bootstrap {
-    let library: PathBuf = cdylib("sprat-envoy-module").expect("the module builds");
-    let directory = library
-        .parent()
-        .expect("a file is in a directory")
-        .to_string_lossy()
-        .into_owned();
-    bootstrap
-        .environment
-        .push(("ENVOY_DYNAMIC_MODULES_SEARCH_PATH".to_owned(), directory));
-    bootstrap.http_filter(filter(config))
-}
-
-fn filter(config: &Value) -> Value {
-    json!({
-        "name": "sprat",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
-            "dynamic_module_config": {"name": NAME},
-            "filter_name": "sprat",
-            "filter_config": {
-                "@type": "type.googleapis.com/google.protobuf.Struct",
-                "value": config,
-            },
-        },
-    })
-}
-
-fn paced(rate: &str) -> Value {
-    json!({"uplink": {"rate": rate}})
-}
-
-async fn counter(envoy: &Envoy, name: &str) -> u64 {
-    let stats = envoy.stats().await.expect("stats");
-    let name = format!("{STATS}{name}");
-    *stats.get(&name).unwrap_or_else(|| panic!("no {name}"))
-}
-
-/// Nothing is left behind, nothing went wrong on the way.
-async fn ends_well(envoy: Envoy) {
-    envoy
-        .wait_for_stat("http.main.downstream_rq_active", |active| active == 0)
-        .await
-        .expect("every stream ends");
-    assert_eq!(counter(&envoy, "sprat_panics_total").await, 0);
-    envoy.stop().await.expect("an end in order");
-}
+use crate::{NAME, STATS, bootstrap, counter, ends_well, filter, paced, with_module};
 
 #[tokio::test]
 async fn it_loads_without_a_warning() {
-    let envoy = Envoy::start(&bootstrap(&json!({}))).await.unwrap();
+    let mut bootstrap = bootstrap(&json!({}));
+    // As a message of protobuf it loses the order of its keys alone.
+    bootstrap.http_filters[0]["typed_config"]["filter_config"] = json!({
+        "@type": "type.googleapis.com/google.protobuf.Struct",
+        "value": {"uplink": {"policy": "fair"}},
+    });
+    let envoy = Envoy::start(&bootstrap).await.unwrap();
     let log = envoy.log();
     assert!(log.contains("Dynamic module ABI version"), "{log}");
     assert!(log.contains("matched"), "{log}");

@@ -1,0 +1,20 @@
+//! HTTP/2 as it is written.
+
+use crate::record::record;
+use crate::scalars::{Bytes, Count};
+
+/// Of a flow-control window (RFC 9113 6.9.1).
+type Window = Bytes<65_535, 0x7fff_ffff>;
+
+record! {
+    /// HTTP/2 with clients.
+    closed struct Http2 {
+        /// Requests in progress on one connection.
+        default("100") max_concurrent_streams: Count<1, 10_000>,
+        /// Bytes of one request's body that may come before they are wanted.
+        default("64KB") initial_stream_window_size: Window,
+        /// The same for all requests of a connection together: what one
+        /// connection may have in memory.
+        default("1MB") initial_connection_window_size: Window,
+    }
+}

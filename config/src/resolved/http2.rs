@@ -1,0 +1,12 @@
+//! HTTP/2, checked.
+
+/// HTTP/2 with clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http2 {
+    /// Requests in progress on one connection.
+    pub max_streams: u32,
+    /// Bytes of one request's body that may come before they are wanted.
+    pub stream_window_bytes: u32,
+    /// The same for all of a connection.
+    pub connection_window_bytes: u32,
+}

@@ -1,0 +1,81 @@
+//! Bounds on what one client may take.
+
+use std::time::Duration;
+
+pub use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
+
+/// What clients of a listener may take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListenerLimits {
+    /// Requests in progress, over all workers; `None` is without bound.
+    pub max_requests: Option<usize>,
+    /// Of each client.
+    pub per_client: PerClient,
+    /// The least that a client must move.
+    pub min_rates: MinRates,
+    /// Requests over time.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// Bounds on each client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PerClient {
+    /// Open connections; `None` is without bound.
+    pub max_connections: Option<usize>,
+    /// Requests in progress; `None` is without bound.
+    pub max_requests: Option<usize>,
+    /// Leading bits of an IPv4 address that make a client; 32 at most.
+    pub ipv4_prefix: u8,
+    /// Leading bits of an IPv6 address that make a client; 128 at most.
+    pub ipv6_prefix: u8,
+}
+
+impl Default for PerClient {
+    fn default() -> Self {
+        Self {
+            max_connections: None,
+            max_requests: None,
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+        }
+    }
+}
+
+/// The least that a client must move while it is waited for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MinRates {
+    /// Of a request's body; `None` if anything will do.
+    pub request_body: Option<MinRate>,
+    /// Of what is sent to it; `None` if anything will do.
+    pub response: Option<MinRate>,
+}
+
+/// Requests of each client over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateLimit {
+    /// Whose requests count together.
+    pub key: RateLimitKey,
+    /// How many, and how fast.
+    pub bucket: Bucket,
+    /// Clients that are told apart at a time.
+    pub max_keys: usize,
+}
+
+/// Whose requests count together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RateLimitKey {
+    /// Those of an address, cut as [`PerClient`] says.
+    Client,
+    /// Those with one value of this field (in lower case); of an address where
+    /// there is none.
+    Header(String),
+}
+
+/// What to stop doing as memory runs short.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverloadManager {
+    /// Where it begins to.
+    pub heap: HeapBounds,
+    /// How often memory is looked at; not zero.
+    pub refresh_interval: Duration,
+}

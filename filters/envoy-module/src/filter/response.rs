@@ -1,0 +1,277 @@
+//! A response, held back until its turn comes.
+
+use std::sync::Arc;
+
+use sprat_config::fields::announced_length;
+use sprat_scheduler::{FlowId, Size, Time};
+
+use super::Step;
+use crate::head::{HeadOf, framing_bytes, head_bytes, is_tunnel};
+use crate::host::{Fields, Host, Metric};
+use crate::link::{Asked, Link};
+use crate::timer::Ticking;
+
+/// How far a response has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing of it is here, or it is over.
+    Absent,
+    /// It is none of the scheduler's business: a tunnel, or nothing is paced.
+    Unscheduled,
+    /// As many responses are open as may be: it goes at once, and is debited.
+    Unpaced,
+    /// Its head is held back for the first bytes of its body.
+    Head,
+    /// Something is held back, and waits for its turn.
+    Waiting,
+    /// All that came has gone.
+    Flowing,
+}
+
+/// The response of one stream.
+pub(super) struct Response {
+    uplink: Option<Arc<Ticking<Link>>>,
+    phase: Phase,
+    flow: Option<FlowId>,
+    /// Bytes of the head, while it is held back.
+    head: u64,
+    /// Bytes added to each chunk on the wire.
+    framing: u64,
+    /// Nothing comes after what is here.
+    ended: bool,
+}
+
+impl Response {
+    /// Under that uplink; none paces nothing.
+    pub(super) fn new(uplink: Option<Arc<Ticking<Link>>>) -> Self {
+        Self {
+            phase: match uplink {
+                Some(_) => Phase::Absent,
+                None => Phase::Unscheduled,
+            },
+            uplink,
+            flow: None,
+            head: 0,
+            framing: 0,
+            ended: false,
+        }
+    }
+
+    /// The request's head has come.
+    pub(super) fn on_request(&self, host: &impl Host, now: Time) {
+        if let Some(uplink) = &self.uplink
+            && let Some(connection) = host.connection()
+        {
+            uplink.on_request(now, connection);
+        }
+    }
+
+    /// The head has come; `end` if it is all of it. What is known of it are
+    /// its class and its body's size.
+    pub(super) fn on_head(
+        &mut self,
+        host: &impl Host,
+        now: Time,
+        (class, known): (usize, Size),
+        end: bool,
+    ) -> Step {
+        let Some(uplink) = self.uplink.clone() else {
+            return Step::Continue;
+        };
+        // A local reply of Envoy's takes the place of what had begun.
+        self.close(now);
+        if is_tunnel(host) {
+            self.phase = Phase::Unscheduled;
+            return Step::Continue;
+        }
+        let head = head_bytes(host);
+        self.ended = end;
+        if host.is_resuming() {
+            // Envoy's own reply to a request that it has just let go. It would
+            // take note that all of the stream goes on, and so never let go of
+            // what is held meanwhile.
+            return self.pass(now, head);
+        }
+        if end {
+            if uplink.fast_path(now, head) {
+                self.phase = Phase::Flowing;
+                return Step::Continue;
+            }
+            return match self.open(host, now, (class, Size::Exact(head)), head) {
+                Some(()) => self.ask(host, now, head),
+                None => self.pass(now, head),
+            };
+        }
+        self.framing = framing_bytes(host);
+        let length = announced_length(&HeadOf(host, Fields::Response));
+        let size = length.map_or(known, |bytes| Size::Exact(bytes.saturating_add(head)));
+        if self.open(host, now, (class, size), head).is_none() {
+            return self.pass(now, head);
+        }
+        match length {
+            Some(_) => self.hold_head(host, now),
+            // The sooner it goes, the sooner the client can do something.
+            None if uplink.fast_path(now, head) => {
+                self.head = 0;
+                self.phase = Phase::Flowing;
+                Step::Continue
+            }
+            None => self.ask(host, now, head),
+        }
+    }
+
+    /// More of the body has come.
+    pub(super) fn on_body(&mut self, host: &impl Host, now: Time, end: bool) -> Step {
+        let received = host.received_bytes();
+        self.ended |= end;
+        match self.phase {
+            Phase::Absent | Phase::Unscheduled => Step::Continue,
+            Phase::Unpaced => self.pass(now, received),
+            Phase::Flowing if received == 0 => {
+                self.close_if_ended(now);
+                Step::Continue
+            }
+            Phase::Head if received == 0 && !end => Step::Hold,
+            Phase::Flowing => self.ask(host, now, received + self.framing),
+            Phase::Head | Phase::Waiting => {
+                let bytes = self.in_hand(host) + received;
+                self.ask(host, now, bytes)
+            }
+        }
+    }
+
+    /// The trailers have come.
+    pub(super) fn on_trailers(&mut self, host: &impl Host, now: Time) -> Step {
+        self.ended = true;
+        match self.phase {
+            Phase::Absent | Phase::Unscheduled | Phase::Unpaced => Step::Continue,
+            Phase::Flowing => {
+                self.close(now);
+                Step::Continue
+            }
+            Phase::Head => self.ask(host, now, self.in_hand(host)),
+            Phase::Waiting => Step::Hold,
+        }
+    }
+
+    /// Woken: [`Step::Continue`] lets go of everything that is held back.
+    pub(super) fn on_woken(&mut self, host: &impl Host, now: Time) -> Step {
+        let (Phase::Head | Phase::Waiting, Some(uplink), Some(flow)) =
+            (self.phase, &self.uplink, self.flow)
+        else {
+            return Step::Hold;
+        };
+        let bytes = self.in_hand(host);
+        let Some(waited) = uplink.take_turn(now, flow, bytes) else {
+            return Step::Hold;
+        };
+        let micros = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+        host.count(Metric::Waits, 1);
+        host.count(Metric::WaitMicros, micros);
+        self.let_go(host, now, bytes);
+        Step::Continue
+    }
+
+    /// The stream is over, however it ended.
+    pub(super) fn on_complete(&mut self, now: Time) {
+        self.close(now);
+        self.phase = Phase::Absent;
+    }
+
+    /// The filter cannot be trusted any more: its stream goes on without it.
+    pub(super) fn give_up(&mut self, now: Time) {
+        self.phase = Phase::Unscheduled;
+        self.close(now);
+    }
+
+    fn open(
+        &mut self,
+        host: &impl Host,
+        now: Time,
+        (class, size): (usize, Size),
+        head: u64,
+    ) -> Option<()> {
+        self.flow = self.uplink.as_ref()?.open(now, class, size);
+        self.head = head;
+        let metric = match self.flow {
+            Some(_) => Metric::Scheduled,
+            None => Metric::AtCapacity,
+        };
+        host.count(metric, 1);
+        self.flow.map(drop)
+    }
+
+    /// Lets bytes pass that no flow stands for.
+    fn pass(&mut self, now: Time, bytes: u64) -> Step {
+        if let Some(uplink) = &self.uplink {
+            uplink.debit(now, bytes);
+        }
+        self.head = 0;
+        self.phase = Phase::Unpaced;
+        Step::Continue
+    }
+
+    fn hold_head(&mut self, host: &impl Host, now: Time) -> Step {
+        if let (Some(uplink), Some(flow)) = (&self.uplink, self.flow) {
+            uplink.arm(uplink.hold_head(now, flow, self.head, host.waker()));
+        }
+        self.phase = Phase::Head;
+        Step::Hold
+    }
+
+    fn ask(&mut self, host: &impl Host, now: Time, bytes: u64) -> Step {
+        let (Some(uplink), Some(flow)) = (&self.uplink, self.flow) else {
+            return Step::Continue;
+        };
+        let (asked, due) = uplink.ask(now, flow, bytes, || host.waker());
+        uplink.arm(due);
+        match asked {
+            Asked::Go => {
+                self.let_go(host, now, bytes);
+                Step::Continue
+            }
+            Asked::Wait => {
+                self.phase = Phase::Waiting;
+                Step::Hold
+            }
+        }
+    }
+
+    /// All that is held back, as it goes out.
+    fn in_hand(&self, host: &impl Host) -> u64 {
+        let body = host.held_bytes();
+        let framing = if body > 0 || self.phase == Phase::Head {
+            self.framing
+        } else {
+            0
+        };
+        self.head + body + framing
+    }
+
+    fn let_go(&mut self, host: &impl Host, now: Time, bytes: u64) {
+        host.count(Metric::ReleasedBytes, bytes);
+        self.head = 0;
+        self.phase = Phase::Flowing;
+        self.close_if_ended(now);
+    }
+
+    fn close_if_ended(&mut self, now: Time) {
+        if self.ended {
+            self.close(now);
+        }
+    }
+
+    fn close(&mut self, now: Time) {
+        if let (Some(uplink), Some(flow)) = (&self.uplink, self.flow.take()) {
+            uplink.arm(uplink.close(now, flow));
+        }
+    }
+}
+
+impl Drop for Response {
+    fn drop(&mut self) {
+        if self.flow.is_some() {
+            self.close(crate::timer::now());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What the shared filter has decided about a stream, to be carried out on the
+//! stream's own worker, in one of its own hooks.
+
+use sprat_filter::Answer;
+
+use crate::host::{Fields, Host};
+
+/// How a held request goes on.
+#[derive(Debug)]
+pub(crate) enum Go {
+    /// To its pool.
+    On,
+    /// Answered here.
+    Answered(Box<Answer>),
+}
+
+/// For one stream.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// Fields to set, or to take off.
+    fields: Vec<(Fields, String, Option<String>)>,
+    /// Keys and values of the metadata of load balancing.
+    metadata: Vec<(String, String)>,
+    /// If its request was held.
+    pub(crate) go: Option<Go>,
+    /// The probe that was sent from it.
+    pub(crate) probe: Option<u32>,
+}
+
+impl Orders {
+    pub(crate) fn of_probe(probe: Option<u32>) -> Self {
+        Self {
+            probe,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn field(&mut self, head: Fields, name: &str, value: Option<&str>) {
+        let value = value.map(str::to_owned);
+        self.fields.push((head, name.to_owned(), value));
+    }
+
+    pub(crate) fn metadata(&mut self, key: &str, value: &str) {
+        self.metadata.push((key.to_owned(), value.to_owned()));
+    }
+
+    /// Changes the heads and the metadata as ordered.
+    pub(crate) fn carry_out(&mut self, host: &mut impl Host) {
+        let mut routed = !self.metadata.is_empty();
+        for (head, name, value) in self.fields.drain(..) {
+            routed |= head == Fields::Request;
+            host.set_field(head, &name, value.as_deref());
+        }
+        for (key, value) in self.metadata.drain(..) {
+            host.set_metadata(&key, &value);
+        }
+        if routed {
+            host.clear_route_cache();
+        }
+    }
+}

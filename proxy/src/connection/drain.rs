@@ -1,0 +1,111 @@
+//! Whether a client takes what it asked for.
+//!
+//! That a socket takes no more says little: its buffer may hold megabytes, of
+//! which the client takes some all the time. So when a client has been waited
+//! for long enough to be judged, the kernel is asked how much of what was sent
+//! it has acknowledged.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use sprat_scheduler::Time;
+use sprat_scheduler::limits::{MinRate, Patience};
+
+use crate::sys;
+
+/// A connection whose socket has been full at least once.
+pub(super) struct Drain {
+    rule: MinRate,
+    epoch: Instant,
+    patience: Patience,
+    /// What the client had acknowledged when the window began, in bytes.
+    acked: u64,
+    /// How long its receive window had held TCP back by then.
+    limited: Duration,
+    /// The window is full: the next write that is refused asks the kernel.
+    look: bool,
+}
+
+/// What came of a look at the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It is not time for one.
+    NotDue,
+    /// The client takes enough.
+    Enough,
+    /// It does not.
+    TooSlow,
+}
+
+impl Drain {
+    /// The socket is full for the first time.
+    pub(super) fn new(rule: MinRate, now: Instant, socket: BorrowedFd<'_>) -> Self {
+        // An error: the connection is gone, as the next write will find.
+        let info = sys::tcp_info(socket).unwrap_or_default();
+        let mut patience = Patience::default();
+        patience.wait(Time::ZERO);
+        Self {
+            rule,
+            epoch: now,
+            patience,
+            acked: info.bytes_acked,
+            limited: Duration::from_micros(info.rwnd_limited_us),
+            look: false,
+        }
+    }
+
+    fn time(&self, at: Instant) -> Time {
+        Time::ZERO + at.saturating_duration_since(self.epoch)
+    }
+
+    /// The socket is full.
+    pub(super) fn wait(&mut self, now: Instant) {
+        self.patience.wait(self.time(now));
+    }
+
+    /// It has taken something.
+    pub(super) fn resume(&mut self, now: Instant) {
+        self.patience.resume(self.time(now));
+    }
+
+    /// When the client will have been waited for long enough.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let due = self.patience.due(&self.rule)?;
+        Some(self.epoch + due.since(Time::ZERO))
+    }
+
+    /// A window is full by now: has the next refused write look at the socket.
+    pub(super) fn ask(&mut self, now: Instant) {
+        if self.due().is_some_and(|due| due <= now) {
+            if self.look {
+                // Nobody wrote: that is not the client's fault.
+                self.patience = Patience::default();
+            }
+            self.look = !self.look;
+        }
+    }
+
+    /// Judges the client, if that is due. With `queued_here` the kernel has a
+    /// queue of ours before the wire: then only a client counts as slow whose
+    /// receive window was closed for half of the time.
+    pub(super) fn look(&mut self, now: Instant, socket: BorrowedFd<'_>, queued_here: bool) -> Look {
+        if !std::mem::take(&mut self.look) {
+            return Look::NotDue;
+        }
+        let info = sys::tcp_info(socket).unwrap_or_default();
+        let limited = Duration::from_micros(info.rwnd_limited_us);
+        let now = self.time(now);
+        let closed = limited.saturating_sub(self.limited);
+        if queued_here && closed * 2 < self.patience.waited(now) {
+            self.patience.moved(u64::MAX);
+        } else {
+            self.patience
+                .moved(info.bytes_acked.saturating_sub(self.acked));
+        }
+        if self.patience.is_too_slow(now, &self.rule) {
+            return Look::TooSlow;
+        }
+        (self.acked, self.limited) = (info.bytes_acked, limited);
+        Look::Enough
+    }
+}

@@ -1,0 +1,238 @@
+//! Watches HTTP/2's frames on their way in, for floods of those that cost the
+//! client nothing and the server an answer or a look (CVE-2019-9512, -9513,
+//! -9515, -9518; CVE-2023-44487).
+
+use std::time::Instant;
+
+/// Octets of a frame's header (RFC 9113 4.1).
+const HEADER_BYTES: usize = 9;
+
+/// Octets of the preface, which come first.
+const PREFACE_BYTES: usize = 24;
+
+/// Control frames beyond those that the connection's traffic earns.
+const CONTROL_MAX: f64 = 1000.0;
+
+/// Earned by each second of the connection's life.
+const EARNED_PER_S: f64 = 20.0;
+
+/// Earned by each frame that brings a request, or a part of its body.
+const EARNED_PER_FRAME: f64 = 4.0;
+
+/// Earned by each byte that the client has taken: window updates answer data.
+const EARNED_PER_BYTE: f64 = 0.01;
+
+/// Requests that a client may cancel beyond those that were answered.
+const CANCELLED_MAX: u64 = 200;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 0x4;
+const END_STREAM: u8 = 0x1;
+
+/// The state of a watch over a connection.
+#[derive(Debug)]
+pub(super) struct FrameWatch {
+    /// Of the preface or a payload, still to come.
+    passing: usize,
+    header: [u8; HEADER_BYTES],
+    /// Of the header, come so far.
+    known: usize,
+    /// A header block has begun and is not complete.
+    block_since: Option<Instant>,
+    /// What is held against the client.
+    control: f64,
+    earned_at: Instant,
+    /// What the client had taken then.
+    earned_bytes: u64,
+    cancelled: u64,
+    answered: u64,
+}
+
+impl FrameWatch {
+    /// Over a connection of which nothing has been seen, the preface included.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            passing: PREFACE_BYTES,
+            header: [0; HEADER_BYTES],
+            known: 0,
+            block_since: None,
+            control: 0.0,
+            earned_at: now,
+            earned_bytes: 0,
+            cancelled: 0,
+            answered: 0,
+        }
+    }
+
+    /// The next bytes from the client, which has taken `taken` so far.
+    pub(super) fn read(&mut self, now: Instant, mut bytes: &[u8], taken: u64) {
+        let seconds = now.saturating_duration_since(self.earned_at).as_secs_f64();
+        let more = taken.saturating_sub(self.earned_bytes) as f64;
+        self.earn(seconds * EARNED_PER_S + more * EARNED_PER_BYTE);
+        (self.earned_at, self.earned_bytes) = (now, taken);
+        while !bytes.is_empty() {
+            let used = match self.passing {
+                0 => self.header(now, bytes),
+                passing => {
+                    let used = passing.min(bytes.len());
+                    self.passing -= used;
+                    used
+                }
+            };
+            bytes = &bytes[used..];
+        }
+    }
+
+    /// A request was answered to its end.
+    pub(super) fn answered(&mut self) {
+        self.answered += 1;
+    }
+
+    /// Whether the client does too much that is of no use.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.control > CONTROL_MAX || self.cancelled > self.answered + CANCELLED_MAX
+    }
+
+    /// Since when a request's head has been incomplete.
+    pub(super) fn block_since(&self) -> Option<Instant> {
+        self.block_since
+    }
+
+    fn earn(&mut self, frames: f64) {
+        self.control = (self.control - frames).max(0.0);
+    }
+
+    fn header(&mut self, now: Instant, bytes: &[u8]) -> usize {
+        let used = (HEADER_BYTES - self.known).min(bytes.len());
+        self.header[self.known..self.known + used].copy_from_slice(&bytes[..used]);
+        self.known += used;
+        if self.known == HEADER_BYTES {
+            self.known = 0;
+            self.frame(now);
+        }
+        used
+    }
+
+    fn frame(&mut self, now: Instant) {
+        let [high, middle, low, kind, flags, ..] = self.header;
+        let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.passing = length;
+        match kind {
+            DATA if length > 0 || flags & END_STREAM != 0 => self.earn(EARNED_PER_FRAME),
+            HEADERS => {
+                self.earn(EARNED_PER_FRAME);
+                self.block_since = (flags & END_HEADERS == 0).then_some(now);
+            }
+            CONTINUATION => {
+                self.control += 1.0;
+                if flags & END_HEADERS != 0 {
+                    self.block_since = None;
+                }
+            }
+            RST_STREAM => {
+                self.control += 1.0;
+                self.cancelled += 1;
+            }
+            _ => self.control += 1.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let [_, high, middle, low] = (payload as u32).to_be_bytes();
+        let mut frame = vec![high, middle, low, kind, flags, 0, 0, 0, 1];
+        frame.resize(HEADER_BYTES + payload, 0x55);
+        frame
+    }
+
+    /// A watch that has seen the preface and these frames, in parts of `part`.
+    fn watch(now: Instant, frames: &[Vec<u8>], part: usize) -> FrameWatch {
+        let mut watch = FrameWatch::new(now);
+        watch.read(now, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
+        for bytes in frames.concat().chunks(part) {
+            watch.read(now, bytes, 0);
+        }
+        watch
+    }
+
+    #[test]
+    fn frames_are_told_apart_however_they_come() {
+        let now = Instant::now();
+        let frames = [
+            frame(6, 0, 8),
+            frame(4, 0, 0),
+            frame(HEADERS, END_HEADERS, 30),
+            frame(DATA, 0, 300),
+            frame(RST_STREAM, 0, 4),
+            frame(2, 0, 5),
+        ];
+        for part in [1, 2, 9, 10, 4000] {
+            let watch = watch(now, &frames, part);
+            assert_eq!(watch.control, 2.0, "in parts of {part}");
+            assert_eq!(watch.cancelled, 1);
+            assert_eq!(watch.block_since(), None);
+        }
+    }
+
+    #[test]
+    fn control_frames_alone_are_a_flood_and_time_and_traffic_excuse_them() {
+        let now = Instant::now();
+        for kind in [2, 4, 6, 8, CONTINUATION, 0x10, 0xff] {
+            let mut watch = watch(now, &vec![frame(kind, 0, 8); 1000], 4000);
+            assert!(!watch.is_flooded(), "{kind}");
+            watch.read(now, &frame(kind, 0, 8), 0);
+            assert!(watch.is_flooded(), "{kind}");
+            watch.read(now + Duration::from_secs(1), &[], 0);
+            assert!(!watch.is_flooded(), "{kind}");
+        }
+        let updates = [frame(8, 0, 4), frame(8, 0, 4)].concat();
+        let mut watch = watch(now, &[], 1);
+        for taken in 1..10_000 {
+            watch.read(now, &updates, taken * 1400);
+        }
+        assert!(!watch.is_flooded());
+    }
+
+    #[test]
+    fn empty_data_is_a_flood_and_requests_are_not() {
+        let now = Instant::now();
+        assert!(watch(now, &vec![frame(DATA, 0, 0); 1001], 4000).is_flooded());
+        let request = frame(HEADERS, END_HEADERS | END_STREAM, 20);
+        assert!(!watch(now, &vec![request; 5000], 4000).is_flooded());
+    }
+
+    #[test]
+    fn cancelling_more_than_is_answered_is_a_flood() {
+        let now = Instant::now();
+        let cancelled = [
+            frame(HEADERS, END_HEADERS | END_STREAM, 20),
+            frame(RST_STREAM, 0, 4),
+        ];
+        let cancelled = cancelled.concat();
+        let mut watch = watch(now, &vec![cancelled.clone(); 200], 4000);
+        assert!(!watch.is_flooded());
+        watch.answered();
+        watch.read(now, &cancelled, 0);
+        assert!(!watch.is_flooded());
+        watch.read(now, &cancelled, 0);
+        assert!(watch.is_flooded());
+    }
+
+    #[test]
+    fn a_head_in_parts_is_timed() {
+        let now = Instant::now();
+        let begun = [frame(HEADERS, 0, 20), frame(CONTINUATION, 0, 20)];
+        let mut watch = watch(now, &begun, 7);
+        assert_eq!(watch.block_since(), Some(now));
+        watch.read(now, &frame(CONTINUATION, END_HEADERS, 0), 0);
+        assert_eq!(watch.block_since(), None);
+    }
+}

@@ -1,0 +1,342 @@
+//! HTTP/2 with a client: many requests at a time, each in a task of its own.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::TokioIo;
+use sprat_scheduler::Precedence;
+use tokio::task::spawn_local;
+use tokio::time::{sleep_until, timeout};
+
+use super::deadlines::rearm;
+use super::frames::FrameWatch;
+use super::multiplexed::Multiplexed;
+use super::preface::Prefaced;
+use super::serve::{End, Http, drive};
+use super::stream::{StreamState, past};
+use super::{Connection, Phase, Stream};
+use crate::error::Reason;
+use crate::handler;
+use crate::precedence;
+use crate::record::Record;
+use crate::uplink::FlushGate;
+
+/// Bytes of one response that hyper may hold beyond the chunk that it was
+/// given last. By itself it is 400 KB, more than most responses have: nothing
+/// would be left to order.
+const SEND_BUFFER_BYTES: usize = 16 << 10;
+
+/// How long a connection that is not used again gets to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// What an HTTP/2 connection has beyond any other.
+pub(super) struct Http2 {
+    pub(super) watch: RefCell<FrameWatch>,
+    /// Streams whose responses are not in the socket.
+    open: Cell<usize>,
+    /// The stream whose task is to be started next.
+    starting: RefCell<Option<Stream>>,
+}
+
+impl Http2 {
+    pub(super) fn new(now: Instant) -> Box<Self> {
+        Box::new(Self {
+            watch: RefCell::new(FrameWatch::new(now)),
+            open: Cell::new(0),
+            starting: RefCell::new(None),
+        })
+    }
+
+    /// What a client does that none may, if it does.
+    pub(super) fn overdue(&self, now: Instant, connection: &Connection) -> Option<Reason> {
+        let watch = self.watch.borrow();
+        let bound = connection.listener.config.header_timeout;
+        match watch.block_since() {
+            _ if watch.is_flooded() => Some(Reason::Http2Flood),
+            Some(since) if past(now, since, bound) => Some(Reason::HeadTimeout),
+            _ => None,
+        }
+    }
+
+    /// When a head must be complete.
+    pub(super) fn next_deadline(&self, connection: &Connection) -> Option<Instant> {
+        let since = self.watch.borrow().block_since()?;
+        Some(since + connection.listener.config.header_timeout)
+    }
+}
+
+/// A request of an HTTP/2 connection and its response.
+pub(super) struct Http2Stream {
+    pub(super) state: StreamState,
+    /// What the client said of it.
+    pub(super) precedence: Cell<Precedence>,
+    /// Opens when what the body gave is in the socket.
+    pub(super) gate: FlushGate,
+    /// Chunks that the body gave and the socket does not have.
+    in_flight: Cell<usize>,
+    /// When the last byte of them moved.
+    moved_at: Cell<Instant>,
+    /// One of them will never be sent.
+    lost: Cell<bool>,
+    /// The body has ended.
+    finishing: RefCell<Option<Box<Record>>>,
+    pub(super) cut: Cell<Option<Reason>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Http2Stream {
+    fn new(now: Instant) -> Rc<Self> {
+        Rc::new(Self {
+            state: StreamState::new(now, Phase::Waiting),
+            precedence: Cell::default(),
+            gate: FlushGate::default(),
+            in_flight: Cell::new(0),
+            moved_at: Cell::new(now),
+            lost: Cell::new(false),
+            finishing: RefCell::new(None),
+            cut: Cell::new(None),
+            waker: RefCell::new(None),
+        })
+    }
+
+    /// The body has given all it has.
+    pub(super) fn finish(&self, record: Box<Record>) {
+        *self.finishing.borrow_mut() = Some(record);
+    }
+
+    fn settle(&self) {
+        if self.in_flight.get() > 0 {
+            return;
+        }
+        if let Some(record) = self.finishing.take() {
+            if !self.lost.get() {
+                record.complete();
+            }
+            if let Some(waker) = &*self.waker.borrow() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    fn next_deadline(&self, connection: &Connection) -> Option<Instant> {
+        let listener = &connection.listener.config;
+        let stalled =
+            (self.in_flight.get() > 0).then(|| self.moved_at.get() + listener.stream_idle_timeout);
+        let deadlines = [self.state.next_deadline(listener), stalled];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn overdue(&self, now: Instant, connection: &Connection) -> Option<Reason> {
+        let bound = connection.listener.config.stream_idle_timeout;
+        if self.in_flight.get() > 0 && past(now, self.moved_at.get(), bound) {
+            return Some(Reason::ClientStalled);
+        }
+        self.state.overdue(now)
+    }
+}
+
+/// What the body of a response tells (`multiplexed`); for HTTP/1.1, nothing.
+impl Stream {
+    /// The body has given a chunk.
+    pub(super) fn given(&self) {
+        let Some(own) = &self.http2 else { return };
+        if own.in_flight.replace(own.in_flight.get() + 1) == 0 {
+            own.moved_at.set(Instant::now());
+        }
+        if let Some(gauge) = self.connection.gauge() {
+            gauge.chunk_given();
+        }
+    }
+
+    /// The socket takes what was given.
+    pub(super) fn moved(&self) {
+        if let Some(own) = &self.http2 {
+            own.moved_at.set(Instant::now());
+        }
+    }
+
+    /// A chunk is in the socket, as a `whole`, or will never be.
+    pub(super) fn gone(&self, whole: bool) {
+        let Some(own) = &self.http2 else { return };
+        own.in_flight.set(own.in_flight.get() - 1);
+        if !whole {
+            own.lost.set(true);
+        }
+        if let Some(gauge) = self.connection.gauge() {
+            gauge.chunk_gone();
+        }
+        if own.in_flight.get() == 0 {
+            own.gate.flushed();
+            own.settle();
+        }
+    }
+
+    /// Completes the response if it has ended and nothing of it is left here.
+    pub(super) fn settle(&self) {
+        if let Some(own) = &self.http2 {
+            own.settle();
+        }
+    }
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
+    let listener = &connection.listener.config;
+    let Some(config) = &listener.http2 else {
+        return;
+    };
+    let service = service_fn({
+        let connection = Rc::clone(&connection);
+        move |request| {
+            let stream = begin(&connection);
+            Box::pin(async move { Ok::<_, Infallible>(answer(stream, request).await) })
+        }
+    });
+    let http = http2::Builder::new(Tasks(Rc::clone(&connection)))
+        .max_concurrent_streams(config.max_streams)
+        .initial_stream_window_size(config.stream_window_bytes)
+        .initial_connection_window_size(config.connection_window_bytes)
+        .max_header_list_size(u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX))
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .serve_connection(TokioIo::new(io), service);
+    let mut http = pin!(http);
+    match drive(&connection, http.as_mut()).await {
+        End::Idle => {
+            http.as_mut().graceful_shutdown();
+            // Elapsed: it does not answer.
+            let _ = timeout(GOODBYE, http).await;
+        }
+        // Whoever has no stream for it to be seen on.
+        End::Cut(reason @ (Reason::Http2Flood | Reason::HeadTimeout)) => {
+            connection.cut.set(Some(reason));
+            Record::unreadable(&Stream::only(&connection)).fail(reason);
+        }
+        // Before hyper drops the streams, whose records ask for it.
+        End::Cut(reason) => connection.cut.set(Some(reason)),
+        End::Closed | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
+    }
+}
+
+impl<S> Http for http2::Connection<TokioIo<Prefaced>, S, Tasks>
+where
+    S: HttpService<Incoming, ResBody = Multiplexed>,
+    S::Future: 'static,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    const IS_FIRST: bool = false;
+
+    fn shut_down(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// A request has come.
+fn begin(connection: &Rc<Connection>) -> Stream {
+    let stream = Stream {
+        connection: Rc::clone(connection),
+        http2: Some(Http2Stream::new(Instant::now())),
+    };
+    if let Some(http2) = connection.http2.get() {
+        http2.open.set(http2.open.get() + 1);
+        *http2.starting.borrow_mut() = Some(stream.clone());
+    }
+    connection.only.phase.set(Phase::Responding);
+    stream
+}
+
+async fn answer(stream: Stream, request: Request<Incoming>) -> Response<Multiplexed> {
+    let bodiless = request.method() == Method::HEAD;
+    if let Some(own) = &stream.http2 {
+        let precedence = precedence::told(request.headers(), Precedence::default());
+        own.precedence.set(precedence);
+    }
+    let response = handler::handle(stream.clone(), request).await;
+    response.map(|body| Multiplexed::new(body, stream, bodiless))
+}
+
+/// Starts the tasks of a connection's streams.
+#[derive(Clone)]
+struct Tasks(Rc<Connection>);
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        let http2 = self.0.http2.get();
+        // hyper starts a request's task as soon as it has the service's future.
+        match http2.and_then(|http2| http2.starting.take()) {
+            Some(stream) => drop(spawn_local(supervise(stream, task))),
+            None => drop(spawn_local(task)),
+        }
+    }
+}
+
+/// Counts a stream as open while it lives.
+struct Open(Stream);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let connection = &self.0.connection;
+        let Some(http2) = connection.http2.get() else {
+            return;
+        };
+        let open = http2.open.get() - 1;
+        http2.open.set(open);
+        if open == 0 {
+            let since = Instant::now();
+            connection.only.phase.set(Phase::Idle { since });
+            connection.wake();
+        }
+    }
+}
+
+/// Runs a stream's task until all of the response is in the socket, within the
+/// bounds on time. Dropped before its end, the task resets the stream.
+async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
+    let Some(own) = stream.http2.clone() else {
+        return;
+    };
+    let open = Open(stream);
+    let connection = &open.0.connection;
+    let mut task = pin!(Some(task));
+    let later = connection.listener.config.stream_idle_timeout;
+    let mut sleep = pin!(sleep_until((Instant::now() + later).into()));
+    let mut armed = false;
+    poll_fn(|cx| {
+        *own.waker.borrow_mut() = Some(cx.waker().clone());
+        loop {
+            if let Some(running) = task.as_mut().as_pin_mut()
+                && running.poll(cx).is_ready()
+            {
+                task.set(None);
+            }
+            if task.is_none() && own.in_flight.get() == 0 {
+                return Poll::Ready(());
+            }
+            let next = own.next_deadline(connection);
+            if !rearm(next, later, sleep.as_mut(), &mut armed, cx) {
+                return Poll::Pending;
+            }
+            if let Some(reason) = own.overdue(Instant::now(), connection) {
+                own.cut.set(Some(reason));
+                return Poll::Ready(());
+            }
+        }
+    })
+    .await;
+    // Resets the stream if it is not through.
+    task.set(None);
+    if let (None, Some(http2)) = (own.cut.get(), connection.http2.get()) {
+        http2.watch.borrow_mut().answered();
+    }
+    // What is still in hyper's hands goes with the connection.
+    drop(own.finishing.take());
+}

@@ -1,0 +1,163 @@
+//! Tells HTTP/2 from HTTP/1.1 by a connection's first bytes.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Connection;
+use crate::uplink::Io;
+
+/// What HTTP/2 begins with (RFC 9113 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A connection of which the first bytes are looked at. They are read as any
+/// others: a request costs no system call more for it.
+pub(super) struct Prefaced {
+    io: Io,
+    connection: Rc<Connection>,
+    look: Look,
+}
+
+enum Look {
+    /// So many bytes of the preface have come, and nothing else.
+    Matching(usize),
+    /// What has been read and not yet given, if anything.
+    Over(Option<Box<Bytes>>),
+    /// The preface has come; with it, this. Nothing more is given before
+    /// [`Prefaced::rewound`].
+    Found(Box<Bytes>),
+}
+
+impl Prefaced {
+    /// A connection that is known to speak HTTP/2.
+    pub(super) fn known(io: Io, connection: &Rc<Connection>) -> Self {
+        Self {
+            io,
+            connection: Rc::clone(connection),
+            look: Look::Over(None),
+        }
+    }
+
+    /// A connection that nothing has been read from.
+    pub(super) fn new(io: Io, connection: &Rc<Connection>) -> Self {
+        // Under TLS the handshake has decided.
+        let open = connection.secured().is_none() && connection.listener.config.http2.is_some();
+        let look = match open {
+            true => Look::Matching(0),
+            false => Look::Over(None),
+        };
+        let connection = Rc::clone(connection);
+        Self {
+            io,
+            connection,
+            look,
+        }
+    }
+
+    /// After the preface was found, begins again with what was read so far.
+    pub(super) fn rewound(mut self) -> Self {
+        if let Look::Found(read) = self.look {
+            self.look = Look::Over(Some(read));
+        }
+        self
+    }
+
+    /// The connection itself.
+    pub(super) fn into_inner(self) -> Io {
+        self.io
+    }
+
+    /// Reads until it is clear what is spoken.
+    fn look(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        while let Look::Matching(matched) = self.look {
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
+            let read = &buffer.filled()[before..];
+            let rest = &PREFACE[matched..];
+            let compared = read.len().min(rest.len());
+            let matches = compared > 0 && read[..compared] == rest[..compared];
+            if matched == 0 && !matches {
+                self.look = Look::Over(None);
+                return Poll::Ready(Ok(()));
+            }
+            let all = BytesMut::from_iter(PREFACE[..matched].iter().chain(read)).freeze();
+            buffer.set_filled(before);
+            self.look = match (matches, all.len() < PREFACE.len()) {
+                (true, true) => Look::Matching(all.len()),
+                (true, false) => {
+                    self.connection.speak_http2(&all);
+                    Look::Found(Box::new(all))
+                }
+                (false, _) => Look::Over(Some(Box::new(all))),
+            };
+        }
+        self.give(buffer)
+    }
+
+    /// Gives what was read while looking.
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.look {
+            Look::Over(held) => {
+                if let Some(bytes) = held {
+                    let count = bytes.len().min(buffer.remaining());
+                    buffer.put_slice(&bytes[..count]);
+                    bytes.advance(count);
+                    if bytes.is_empty() {
+                        *held = None;
+                    }
+                }
+                Poll::Ready(Ok(()))
+            }
+            // The connection's task, which is reading, looks for itself.
+            Look::Matching(_) | Look::Found(_) => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Prefaced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &self.look {
+            Look::Over(None) => Pin::new(&mut self.io).poll_read(cx, buffer),
+            Look::Matching(_) => self.look(cx, buffer),
+            Look::Over(Some(_)) | Look::Found(_) => self.give(buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Prefaced {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

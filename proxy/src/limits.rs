@@ -1,0 +1,172 @@
+//! Bounds on what one client may take, shared by the workers of a listener.
+//!
+//! The core counts; here are its locks, its clock, and what clients are told.
+//! A listener without such bounds has none of this: one look at an `Option`
+//! for each request.
+
+mod client;
+mod overload;
+mod rate;
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderMap;
+use sprat_config::resolved::Listener;
+use sprat_scheduler::limits::{HeapState, Tallies};
+
+pub(crate) use self::client::{ClientKey, Prefixes};
+pub(crate) use self::overload::{Overload, watch};
+pub(crate) use self::rate::{RateLimiter, RateStatus};
+use crate::connection::Connection;
+use crate::error::{Advice, Reason};
+use crate::record::Record;
+
+/// When to ask again after a refusal for want of a place, in seconds: places
+/// come free all the time.
+const RETRY_AFTER_S: u64 = 1;
+
+/// What the clients of a listener may take.
+#[derive(Debug)]
+pub(crate) struct ListenerLimits {
+    prefixes: Prefixes,
+    connections: Option<Mutex<Tallies<ClientKey>>>,
+    requests: Option<Mutex<Tallies<ClientKey>>>,
+    max_requests: usize,
+    /// Requests in progress.
+    open_requests: AtomicUsize,
+    rate: Option<RateLimiter>,
+}
+
+impl ListenerLimits {
+    /// What a listener's configuration asks for; `None` if that is nothing.
+    pub(crate) fn new(config: &Listener) -> Option<Arc<Self>> {
+        let limits = &config.limits;
+        let client = &limits.per_client;
+        let asked = client.max_connections.is_some()
+            || client.max_requests.is_some()
+            || limits.max_requests.is_some()
+            || limits.rate_limit.is_some();
+        let prefixes = Prefixes::new(client);
+        let tallies = |bound: Option<usize>| bound.map(|bound| Mutex::new(Tallies::new(bound)));
+        asked.then(|| {
+            Arc::new(Self {
+                prefixes,
+                connections: tallies(client.max_connections),
+                requests: tallies(client.max_requests),
+                max_requests: limits.max_requests.unwrap_or(usize::MAX),
+                open_requests: AtomicUsize::new(0),
+                rate: limits.rate_limit.as_ref().map(RateLimiter::new),
+            })
+        })
+    }
+
+    /// A place for a connection of this client; `None` if it has as many as it
+    /// may.
+    pub(crate) fn connect(self: &Arc<Self>, ip: IpAddr) -> Option<ConnectionPlace> {
+        let client = self.prefixes.key(ip);
+        let fits = (self.connections.as_ref()).is_none_or(|open| lock(open).enter(client));
+        fits.then(|| ConnectionPlace {
+            limits: Arc::clone(self),
+            client,
+        })
+    }
+
+    /// A place for a request of this client.
+    fn request(self: &Arc<Self>, client: ClientKey) -> Result<RequestPlace, Reason> {
+        if self.open_requests.fetch_add(1, Relaxed) >= self.max_requests {
+            self.open_requests.fetch_sub(1, Relaxed);
+            return Err(Reason::ListenerFull);
+        }
+        if let Some(open) = &self.requests
+            && !lock(open).enter(client)
+        {
+            self.open_requests.fetch_sub(1, Relaxed);
+            return Err(Reason::ClientFull);
+        }
+        Ok(RequestPlace {
+            limits: Arc::clone(self),
+            client,
+        })
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whatever panicked left a count; it is no less right than before.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection among those of its client, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionPlace {
+    limits: Arc<ListenerLimits>,
+    client: ClientKey,
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        if let Some(open) = &self.limits.connections {
+            lock(open).leave(&self.client);
+        }
+    }
+}
+
+/// A request among those in progress, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestPlace {
+    limits: Arc<ListenerLimits>,
+    client: ClientKey,
+}
+
+impl Drop for RequestPlace {
+    fn drop(&mut self) {
+        self.limits.open_requests.fetch_sub(1, Relaxed);
+        if let Some(open) = &self.limits.requests {
+            lock(open).leave(&self.client);
+        }
+    }
+}
+
+/// Takes a request, or says which bound it is over; it keeps its place as long
+/// as its record.
+pub(crate) fn admit(
+    connection: &Connection,
+    headers: &HeaderMap,
+    record: &mut Record,
+) -> Result<(), Reason> {
+    let refuse = |record: &mut Record, reason| {
+        record.advice = Some(Box::new(Advice::later(RETRY_AFTER_S)));
+        Err(reason)
+    };
+    let overload = connection.worker.overload.as_ref();
+    if overload.is_some_and(|overload| overload.state() >= HeapState::NoRequests) {
+        return refuse(record, Reason::HeapFull);
+    }
+    let Some(limits) = &connection.listener.shared.limits else {
+        return Ok(());
+    };
+    let client = limits.prefixes.key(connection.peer.ip());
+    if let Some(rate) = &limits.rate {
+        rate.admit(client, headers, record)?;
+    }
+    match limits.request(client) {
+        Ok(place) => {
+            record.place = Some(Box::new(place));
+            Ok(())
+        }
+        Err(reason) => refuse(record, reason),
+    }
+}
+
+/// Takes a request that goes by a route with a rate limit.
+pub(crate) fn admit_by_route(
+    connection: &Connection,
+    rate: &RateLimiter,
+    headers: &HeaderMap,
+    record: &mut Record,
+) -> Result<(), Reason> {
+    let prefixes = Prefixes::new(&connection.listener.config.limits.per_client);
+    let client = prefixes.key(connection.peer.ip());
+    rate.admit(client, headers, record)
+}

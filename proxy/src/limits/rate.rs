@@ -1,0 +1,110 @@
+//! Requests of each client over time.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sprat_config::resolved::{RateLimit, RateLimitKey, Route};
+use sprat_scheduler::Time;
+use sprat_scheduler::limits::{Bucket, Exceeded, RateTable};
+
+use super::{ClientKey, lock};
+use crate::error::{Advice, Reason};
+use crate::record::Record;
+
+/// Parts of a table, each with a lock of its own.
+const SHARDS: usize = 8;
+
+/// draft-ietf-httpapi-ratelimit-headers, sections 3 and 4.
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// What a client that asks too often is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RateStatus {
+    policy: HeaderValue,
+    state: HeaderValue,
+}
+
+impl RateStatus {
+    /// Adds it to an answer.
+    pub(crate) fn add(self, headers: &mut HeaderMap) {
+        headers.insert(RATELIMIT_POLICY, self.policy);
+        headers.insert(RATELIMIT, self.state);
+    }
+}
+
+/// Token buckets, one for each client.
+#[derive(Debug)]
+pub(crate) struct RateLimiter {
+    /// The field that tells clients apart; their address if `None`.
+    header: Option<HeaderName>,
+    bucket: Bucket,
+    shards: [Mutex<RateTable>; SHARDS],
+    /// Its secret keeps clients from aiming at each other's buckets.
+    hasher: RandomState,
+    epoch: Instant,
+}
+
+impl RateLimiter {
+    /// All buckets are full.
+    pub(crate) fn new(config: &RateLimit) -> Self {
+        let keys = config.max_keys.div_ceil(SHARDS);
+        Self {
+            header: match &config.key {
+                RateLimitKey::Client => None,
+                // Checked with the configuration.
+                RateLimitKey::Header(name) => HeaderName::try_from(name).ok(),
+            },
+            bucket: config.bucket,
+            shards: std::array::from_fn(|_| Mutex::new(RateTable::new(config.bucket, keys))),
+            hasher: RandomState::new(),
+            epoch: Instant::now(),
+        }
+    }
+
+    /// What a route asks for.
+    pub(crate) fn of_route(route: &Route) -> Option<Arc<Self>> {
+        let limit = route.rate_limit.as_ref()?;
+        Some(Arc::new(Self::new(limit)))
+    }
+
+    /// Takes a token for a request, or has the client told when to come again.
+    pub(super) fn admit(
+        &self,
+        client: ClientKey,
+        headers: &HeaderMap,
+        record: &mut Record,
+    ) -> Result<(), Reason> {
+        let value = self.header.as_ref().and_then(|name| headers.get(name));
+        let key = match value {
+            Some(value) => self.hasher.hash_one(value.as_bytes()),
+            None => self.hasher.hash_one(client),
+        };
+        let now = Time::ZERO + self.epoch.elapsed();
+        // The lowest bits: a table goes by the highest.
+        let shard = &self.shards[key as usize % SHARDS];
+        let taken = lock(shard).take(key, now);
+        taken.map(drop).map_err(|exceeded| {
+            record.advice = Some(Box::new(self.advice(exceeded)));
+            Reason::RateLimited
+        })
+    }
+
+    fn advice(&self, exceeded: Exceeded) -> Advice {
+        let seconds = |time: std::time::Duration| time.as_millis().div_ceil(1000).max(1) as u64;
+        let retry_after_s = seconds(exceeded.retry_after);
+        let tokens = self.bucket.max_tokens;
+        let window_s = seconds(self.bucket.interval.saturating_mul(tokens));
+        let field = |text: String| HeaderValue::try_from(text).ok();
+        let policy = field(format!("\"requests\";q={tokens};w={window_s}"));
+        let state = field(format!("\"requests\";r=0;t={retry_after_s}"));
+        Advice {
+            rate: policy
+                .zip(state)
+                .map(|(policy, state)| RateStatus { policy, state }),
+            ..Advice::later(retry_after_s)
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a client, or the origin, says of a response's priority (RFC 9218).
+
+use http::{HeaderMap, HeaderName};
+use sprat_scheduler::Precedence;
+
+const PRIORITY: HeaderName = HeaderName::from_static("priority");
+
+/// What `Priority` says, where it says something; a member that is not right
+/// is passed over (RFC 9218 4).
+pub(crate) fn told(headers: &HeaderMap, mut before: Precedence) -> Precedence {
+    let values = headers.get_all(PRIORITY).iter();
+    let members = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    for member in members {
+        // Without its parameters (RFC 9651 3.1.2).
+        let member = member.split(';').next().unwrap_or("").trim();
+        match member.split_once('=').unwrap_or((member, "?1")) {
+            ("u", urgency) => {
+                if let Ok(urgency @ ..=7) = urgency.parse() {
+                    before.urgency = urgency;
+                }
+            }
+            ("i", "?1") => before.incremental = true,
+            ("i", "?0") => before.incremental = false,
+            _ => {}
+        }
+    }
+    before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn members_are_read_and_nonsense_is_passed_over() {
+        for (values, urgency, incremental) in [
+            (&[][..], 3, false),
+            (&["u=1"], 1, false),
+            (&["i"], 3, true),
+            (&["u=0, i"], 0, true),
+            (&["u=7,i=?1"], 7, true),
+            (&["i, i=?0"], 3, false),
+            (&["u=2;x=y, i;q"], 2, true),
+            (&["u=1", "u=5"], 5, false),
+            (&["u=8"], 3, false),
+            (&["u=-1, i=1, u, x=u=2"], 3, false),
+            (&["u = 1"], 3, false),
+            (&["u=2.0"], 3, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(PRIORITY, HeaderValue::from_static(value));
+            }
+            let told = told(&headers, Precedence::default());
+            assert_eq!(
+                (told.urgency, told.incremental),
+                (urgency, incremental),
+                "{values:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_origin_has_the_last_word_where_it_says_something() {
+        let mut headers = HeaderMap::new();
+        let before = Precedence {
+            urgency: 1,
+            incremental: true,
+        };
+        assert_eq!(told(&headers, before), before);
+        headers.insert(PRIORITY, HeaderValue::from_static("u=4"));
+        assert_eq!(
+            told(&headers, before),
+            Precedence {
+                urgency: 4,
+                ..before
+            }
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! TLS to a cluster's endpoints, as all workers share it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use sprat_config::resolved::{self as config, Cluster, EndpointAddress, FileAt, Span, TrustedCa};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::certificates::Served;
+use super::files::{Reloadable, Seen};
+use super::pem::{self, Problem};
+use super::{HTTP_1, provider, versions};
+use crate::error::Reason;
+
+/// A cluster's TLS.
+pub(crate) struct ClusterTls {
+    /// The cluster's name.
+    name: String,
+    config: config::ClusterTls,
+    /// Before they were read.
+    files: Vec<Seen>,
+    current: ArcSwap<ClientConfig>,
+    /// The log has been told that a handshake failed, and none has come to be
+    /// since.
+    complained: AtomicBool,
+}
+
+impl fmt::Debug for ClusterTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClusterTls").field(&self.name).finish()
+    }
+}
+
+impl ClusterTls {
+    /// A cluster's, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub(crate) fn of(cluster: &Cluster) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(config) = &cluster.tls else {
+            return Ok(None);
+        };
+        match Self::new(&cluster.name, config) {
+            Ok((own, _)) => Ok(Some(Arc::new(own))),
+            Err(problems) => Err(pem::failure("cluster", &cluster.name, &problems)),
+        }
+    }
+
+    /// Reads the files of the cluster `name`; with what is doubtful.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub(crate) fn new(
+        name: &str,
+        config: &config::ClusterTls,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let files = files(config).map(|file| Seen::now(&file.path)).collect();
+        let (current, warnings) = read(config)?;
+        let own = Self {
+            name: name.to_owned(),
+            config: config.clone(),
+            files,
+            current: ArcSwap::from_pointee(current),
+            complained: AtomicBool::new(false),
+        };
+        Ok((own, warnings))
+    }
+
+    /// Does the handshake with an endpoint. The caller bounds the time.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be believed, or talked to.
+    pub(crate) async fn connect(
+        &self,
+        address: &EndpointAddress,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, Reason> {
+        let name = self
+            .server_name(address)
+            .ok_or(Reason::TlsCertificateError)?;
+        let connector = TlsConnector::from(self.current.load_full());
+        match connector.connect(name, stream).await {
+            Ok(stream) => {
+                // A read first: the line is shared by all workers.
+                if self.complained.load(Relaxed) {
+                    self.complained.store(false, Relaxed);
+                }
+                Ok(stream)
+            }
+            Err(error) => {
+                let reason = reason(&error);
+                if !self.complained.swap(true, Relaxed) {
+                    let (cluster, reason) = (&self.name, reason.name());
+                    tracing::warn!(%address, cluster, reason, %error, "no TLS with an endpoint");
+                }
+                Err(reason)
+            }
+        }
+    }
+
+    /// What the endpoint's certificate is to be for.
+    fn server_name(&self, address: &EndpointAddress) -> Option<ServerName<'static>> {
+        match (&self.config.sni, address) {
+            (Some(name), _) => ServerName::try_from(name.clone()).ok(),
+            (None, EndpointAddress::Name { host, .. }) => ServerName::try_from(host.clone()).ok(),
+            (None, EndpointAddress::Ip(address)) => Some(ServerName::from(address.ip())),
+        }
+    }
+}
+
+impl Reloadable for ClusterTls {
+    fn title(&self) -> String {
+        format!("TLS to the cluster `{}`", self.name)
+    }
+
+    fn files(&self) -> Vec<Seen> {
+        self.files.clone()
+    }
+
+    fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
+        let (current, warnings) = read(&self.config)?;
+        self.current.store(Arc::new(current));
+        Ok(warnings)
+    }
+}
+
+/// All files of a cluster. The system's authorities are not among them.
+fn files(config: &config::ClusterTls) -> impl Iterator<Item = &FileAt> {
+    let own = match &config.trusted_ca {
+        TrustedCa::System(_) => None,
+        TrustedCa::File(file) => Some(file),
+    };
+    let shown = config.client_certificate.iter();
+    own.into_iter()
+        .chain(shown.flat_map(|shown| [&shown.chain, &shown.key]))
+}
+
+/// Reads the files; all that is wrong with them is told.
+fn read(config: &config::ClusterTls) -> Result<(ClientConfig, Vec<Problem>), Vec<Problem>> {
+    let mut warnings = Vec::new();
+    let mut errors = Vec::new();
+    let roots = match (&config.trusted_ca, config.verify) {
+        (_, false) => Some(RootCertStore::empty()),
+        (TrustedCa::System(span), true) => kept(system_authorities(span), &mut errors),
+        (TrustedCa::File(file), true) => kept(pem::authorities(file), &mut errors),
+    };
+    let shown = config.client_certificate.as_ref();
+    let shown = shown.map(|shown| Served::read(shown, &mut warnings));
+    let shown = shown.transpose().unwrap_or_else(|problems| {
+        errors.extend(problems);
+        None
+    });
+    let Some(roots) = roots.filter(|_| errors.is_empty()) else {
+        return Err(errors);
+    };
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(versions(config.minimum_version))
+        .expect("ring speaks both versions");
+    let builder = match config.verify {
+        true => builder.with_root_certificates(roots),
+        false => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider()))),
+    };
+    let mut client = match shown {
+        None => builder.with_no_client_auth(),
+        Some(shown) => {
+            let key = rustls::sign::CertifiedKey::clone(&shown.key);
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+        }
+    };
+    client.alpn_protocols = vec![HTTP_1.to_vec()];
+    Ok((client, warnings))
+}
+
+/// What there is; what is wrong is added to the others.
+fn kept<T>(result: Result<T, Problem>, errors: &mut Vec<Problem>) -> Option<T> {
+    result.map_err(|problem| errors.push(problem)).ok()
+}
+
+/// The authorities that this system believes.
+fn system_authorities(span: &Span) -> Result<RootCertStore, Problem> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // Some systems have certificates that nobody can read: they are passed over.
+    let (taken, _) = roots.add_parsable_certificates(found.certs);
+    if taken > 0 {
+        return Ok(roots);
+    }
+    let why = found.errors.first();
+    let why = why.map_or_else(|| "none was found".to_owned(), ToString::to_string);
+    let message = format!("this system's authorities cannot be read: {why}");
+    let help = "install the package ca-certificates, or name a file in `trusted_ca`";
+    Err(Problem::at(span, message).help(help))
+}
+
+/// Why a handshake failed.
+fn reason(error: &io::Error) -> Reason {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        None => Reason::ConnectionTerminated,
+        Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => {
+            Reason::TlsCertificateError
+        }
+        Some(Error::AlertReceived(_)) => Reason::TlsAlertReceived,
+        Some(_) => Reason::TlsProtocolError,
+    }
+}
+
+/// Believes any certificate, as `insecure_skip_verify` says; that its key is
+/// the endpoint's is checked all the same.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

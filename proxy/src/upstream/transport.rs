@@ -1,0 +1,76 @@
+//! A connection to an endpoint, in plain text or under TLS.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// What HTTP is spoken over with an endpoint.
+pub(super) enum Transport {
+    /// Without TLS.
+    Plain(TcpStream),
+    /// After a handshake.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// The same for whichever it is.
+macro_rules! either {
+    ($transport:expr, $stream:ident => $call:expr) => {
+        match $transport.get_mut() {
+            Self::Plain($stream) => {
+                let $stream = Pin::new($stream);
+                $call
+            }
+            Self::Tls($stream) => {
+                let $stream = Pin::new($stream);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_shutdown(cx))
+    }
+}

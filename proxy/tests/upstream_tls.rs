@@ -1,0 +1,262 @@
+//! TLS towards backends, over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use common::tls::*;
+use common::*;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
+use sprat_config::resolved::*;
+
+static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+
+/// What a backend shows, and whom it wants to see.
+struct Backend<'a> {
+    shown: &'a Issued,
+    clients: Option<&'a Authority>,
+    versions: &'a [&'static SupportedProtocolVersion],
+}
+
+impl<'a> Backend<'a> {
+    fn showing(shown: &'a Issued) -> Self {
+        Self {
+            shown,
+            clients: None,
+            versions: &BOTH,
+        }
+    }
+
+    /// Answers each request with the name that was asked for.
+    fn start(self) -> Origin {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(self.versions)
+            .unwrap();
+        let builder = match self.clients {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let roots = Arc::new(authority.roots());
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let chain = CertificateDer::pem_file_iter(&self.shown.chain).unwrap();
+        let chain = chain.collect::<Result<_, _>>().unwrap();
+        let key = PrivateKeyDer::from_pem_file(&self.shown.key).unwrap();
+        let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
+        Origin::start(move |peer| {
+            let stream: TcpStream = peer.reader.into_inner();
+            let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut peer = Peer::over(StreamOwned::new(session, stream));
+            while peer.try_message(true).is_some() {
+                let asked = peer.reader.get_ref().conn.server_name();
+                let asked = asked.unwrap_or("nothing").to_owned();
+                peer.send(ok(&asked));
+            }
+        })
+    }
+}
+
+/// A cluster of this origin, believed if `authority` says so.
+fn cluster_tls(authority: &Authority) -> ClusterTls {
+    ClusterTls {
+        trusted_ca: TrustedCa::File(file(&authority.file())),
+        sni: None,
+        client_certificate: None,
+        minimum_version: TlsVersion::V1_2,
+        verify: true,
+    }
+}
+
+fn proxy(origin: &Origin, tls: ClusterTls) -> Proxy {
+    let mut config = config(&[origin.address]);
+    with_cluster(&mut config, |cluster| cluster.tls = Some(tls));
+    Proxy::logging(config)
+}
+
+/// A request fails for this reason, and is said to.
+fn fails(proxy: &Proxy, reason: &str) {
+    let answer = proxy.connect().ask(get("/"));
+    assert_eq!(answer.status(), 502);
+    let told = answer.field("proxy-status").unwrap();
+    assert!(told.contains(&format!("error={reason};")), "{told}");
+    let log = proxy.log_lines_at_least(1);
+    assert_eq!(log.last().unwrap()["reason"], reason);
+    let label = format!("reason=\"{reason}\"");
+    proxy.wait_metric(&["sprat_upstream_errors_total", &label], 1.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_backend_is_believed_by_its_address_or_its_name() {
+    let authority = Authority::new();
+    let by_address = authority.issue("address", &["127.0.0.1"]);
+    let origin = Backend::showing(&by_address).start();
+    let proxy_by_address = proxy(&origin, cluster_tls(&authority));
+    let mut client = proxy_by_address.connect();
+    // An address is not asked for by name (RFC 6066 3).
+    assert_eq!(client.ask(get("/1")).text(), "nothing");
+    assert_eq!(client.ask(get("/2")).text(), "nothing");
+    assert_eq!(origin.connections(), 1, "the connection is kept");
+
+    let by_name = authority.issue("name", &["backend.example"]);
+    for version in [&TLS12, &TLS13] {
+        let origin = Backend {
+            versions: &[version],
+            ..Backend::showing(&by_name)
+        }
+        .start();
+        let mut tls = cluster_tls(&authority);
+        tls.sni = Some("backend.example".to_owned());
+        let by_name = proxy(&origin, tls);
+        assert_eq!(by_name.connect().ask(get("/")).text(), "backend.example");
+    }
+}
+
+#[test]
+fn whoever_is_not_believed_gets_no_request() {
+    let authority = Authority::new();
+    let other_name = authority.issue("other", &["other.example"]);
+    let old = authority.issue_with("old", &["127.0.0.1"], |parameters| {
+        parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    });
+    for shown in [&other_name, &old] {
+        let origin = Backend::showing(shown).start();
+        fails(
+            &proxy(&origin, cluster_tls(&authority)),
+            "tls_certificate_error",
+        );
+    }
+    let stranger = Authority::new();
+    let issued = stranger.issue("site", &["127.0.0.1"]);
+    let origin = Backend::showing(&issued).start();
+    fails(
+        &proxy(&origin, cluster_tls(&authority)),
+        "tls_certificate_error",
+    );
+    // The system's authorities have not signed it either.
+    if std::path::Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
+        let mut tls = cluster_tls(&authority);
+        tls.trusted_ca = TrustedCa::System(Span::default());
+        fails(&proxy(&origin, tls), "tls_certificate_error");
+    }
+    // Unless nobody looks.
+    let mut tls = cluster_tls(&authority);
+    tls.verify = false;
+    assert_eq!(proxy(&origin, tls).connect().ask(get("/")).status(), 200);
+}
+
+#[test]
+fn what_does_not_speak_tls_is_told_apart() {
+    let authority = Authority::new();
+    let plain = Origin::start(|mut peer| {
+        peer.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        peer.is_closed();
+    });
+    fails(
+        &proxy(&plain, cluster_tls(&authority)),
+        "tls_protocol_error",
+    );
+    let closing = Origin::start(drop);
+    fails(
+        &proxy(&closing, cluster_tls(&authority)),
+        "connection_terminated",
+    );
+    let issued = authority.issue("site", &["127.0.0.1"]);
+    let old = Backend {
+        versions: &[&TLS12],
+        ..Backend::showing(&issued)
+    }
+    .start();
+    let mut tls = cluster_tls(&authority);
+    tls.minimum_version = TlsVersion::V1_3;
+    fails(&proxy(&old, tls), "tls_alert_received");
+}
+
+#[test]
+fn a_backend_that_does_not_go_on_is_given_up() {
+    let authority = Authority::new();
+    let silent = Origin::start(|mut peer| {
+        peer.is_closed();
+    });
+    let mut config = config(&[silent.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.tls = Some(cluster_tls(&authority));
+        cluster.connect_timeout = std::time::Duration::from_millis(200);
+    });
+    let proxy = Proxy::start(&config);
+    assert_eq!(proxy.connect().ask(get("/")).status(), 504);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_certificate_is_shown_to_a_backend_that_asks() {
+    let (authority, believed) = (Authority::new(), Authority::new());
+    let issued = authority.issue("site", &["127.0.0.1"]);
+    let own = believed.client("own", "sprat", "spiffe://farm/sprat");
+    let origin = Backend {
+        clients: Some(&believed),
+        versions: &[&TLS12],
+        ..Backend::showing(&issued)
+    }
+    .start();
+    let mut tls = cluster_tls(&authority);
+    fails(&proxy(&origin, tls.clone()), "tls_alert_received");
+    tls.client_certificate = Some(TlsCertificate {
+        chain: file(&own.chain),
+        key: file(&own.key),
+    });
+    assert_eq!(proxy(&origin, tls).connect().ask(get("/")).status(), 200);
+}
+
+#[test]
+fn authorities_are_read_again_when_they_change() {
+    let (authority, next) = (Authority::new(), Authority::new());
+    let issued = next.issue("site", &["127.0.0.1"]);
+    let origin = Backend::showing(&issued).start();
+    let proxy = proxy(&origin, cluster_tls(&authority));
+    assert_eq!(proxy.connect().ask(get("/")).status(), 502);
+    // Nonsense changes nothing; what is right then is taken.
+    std::fs::write(authority.file(), "nonsense").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert_eq!(proxy.connect().ask(get("/")).status(), 502);
+    std::fs::copy(next.file(), authority.file()).unwrap();
+    wait_for("the new authority to be believed", || {
+        proxy.connect().ask(get("/")).status() == 200
+    });
+}
+
+#[test]
+fn large_bodies_pass_both_ways() {
+    let authority = Authority::new();
+    let issued = authority.issue("site", &["127.0.0.1"]);
+    // Answers what it was sent, over TLS on both sides.
+    let echo = Origin::http(|request| ok(&request.text()));
+    let mut inner = config(&[echo.address]);
+    inner.listeners[0].tls = Some(listener_tls(&[&issued]));
+    let inner = Proxy::start(&inner);
+    let mut outer = config(&[inner.address]);
+    outer.listeners[0].tls = Some(listener_tls(&[&issued]));
+    with_cluster(&mut outer, |c| c.tls = Some(cluster_tls(&authority)));
+    let outer = Proxy::start(&outer);
+    let mut peer = TlsClient::new(&authority).connect(outer.address, "127.0.0.1");
+    let body = "0123456789abcdef-".repeat(100_000);
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    assert!(peer.ask(head + &body).text() == body);
+    drop(peer);
+    outer.assert_no_leak();
+    // Which keeps connections to the other one.
+    outer.stop();
+    inner.assert_no_leak();
+}

@@ -1,0 +1,92 @@
+//! Which flows stand in the queue, and where: by themselves, or for others of
+//! their connection.
+
+use super::groups::{Change, GroupId, Precedence};
+use super::{AtCapacity, Egress, FlowId, FlowSpec, MAX_BANDS};
+use crate::Time;
+
+impl Egress {
+    /// A connection whose client says which of its responses it wants first.
+    pub fn open_group(&mut self) -> GroupId {
+        self.groups.open()
+    }
+
+    /// The connection is gone.
+    pub fn close_group(&mut self, now: Time, group: GroupId) {
+        for slot in self.groups.close(group) {
+            self.enqueue(now, slot);
+        }
+    }
+
+    /// A new response on a connection that may have others, whose client says
+    /// this of it. Where a class bounds how many of its flows are served at a
+    /// time, that decides, and what the client says does not count.
+    pub fn open_in(
+        &mut self,
+        now: Time,
+        spec: FlowSpec,
+        group: GroupId,
+        precedence: Precedence,
+    ) -> Result<FlowId, AtCapacity> {
+        let id = self.open(now, spec)?;
+        let flow = &mut self.slots[id.slot as usize];
+        if !self.ready.is_limited(flow.class) {
+            flow.member = self.groups.member(group, precedence);
+        }
+        Ok(id)
+    }
+
+    /// Puts a flow with bytes to write in its place in the queue.
+    pub(super) fn enqueue(&mut self, now: Time, slot: u32) {
+        let flow = &mut self.slots[slot as usize];
+        if self.ranker.takes_turns() {
+            let band = usize::from(self.ranker.band(&flow.view));
+            let lane = flow.class * MAX_BANDS + band;
+            let round = self.round[lane];
+            flow.view.turn = if flow.lane == lane {
+                flow.view.turn.max(round)
+            } else {
+                round
+            };
+            flow.lane = lane;
+        }
+        let rank = self.ranker.rank(&flow.view);
+        let (class, attained) = (flow.class, flow.view.attained);
+        let change = flow
+            .member
+            .and_then(|member| (self.groups).insert(member, class, slot, (rank, attained)));
+        match change {
+            None => self.ready.insert(now, class, slot, rank),
+            Some(change) => self.change(now, change),
+        }
+    }
+
+    /// Takes a flow out of the queue, if it is in.
+    pub(super) fn dequeue(&mut self, now: Time, slot: u32) {
+        let class = self.slots[slot as usize].class;
+        self.ready.remove(class, slot);
+        self.leave_group(now, slot);
+    }
+
+    /// The flow is not in the queue: another of its group may take its place.
+    pub(super) fn leave_group(&mut self, now: Time, slot: u32) {
+        let flow = &self.slots[slot as usize];
+        let member = flow.member;
+        let change = member.and_then(|member| self.groups.remove(member, flow.class, slot));
+        if let Some(change) = change {
+            self.change(now, change);
+        }
+    }
+
+    /// Another flow of a group stands in the queue for it.
+    fn change(&mut self, now: Time, change: Change) {
+        if let Some(out) = change.out {
+            self.ready.remove(self.slots[out as usize].class, out);
+        }
+        if let Some(slot) = change.into {
+            let flow = &self.slots[slot as usize];
+            let rank = self.ranker.rank(&flow.view);
+            self.ready.insert(now, flow.class, slot, rank);
+        }
+    }
+}

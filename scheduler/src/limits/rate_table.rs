@@ -1,0 +1,198 @@
+//! A token bucket for each of many keys, in a fixed number of bytes.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// Entries in which a key can lie.
+const WAYS: usize = 8;
+
+/// How requests of one key are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Requests that may come at once; at least 1.
+    pub max_tokens: u32,
+    /// In which one more is allowed; not zero.
+    pub interval: Duration,
+}
+
+/// A request came too soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// After which the next one would be allowed; not zero.
+    pub retry_after: Duration,
+}
+
+/// Until when a key's bucket would take to be full again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    key: u64,
+    /// The theoretical arrival time of the generic cell rate algorithm (ITU-T
+    /// I.371, annex A); once it has passed, the entry says nothing.
+    full_at: Time,
+}
+
+/// Token buckets by key, as the generic cell rate algorithm has them: one
+/// instant for each.
+///
+/// A key lies in one of eight entries that its hash points at. Where all of
+/// them are in use, the one closest to a full bucket gives way: it is forgiven
+/// little, and those in debt are not forgotten for a flood of other keys.
+#[derive(Clone, Debug)]
+pub struct RateTable {
+    bucket: Bucket,
+    sets: Box<[[Entry; WAYS]]>,
+}
+
+impl RateTable {
+    /// For `max_keys` keys at a time, 16 bytes each.
+    pub fn new(bucket: Bucket, max_keys: usize) -> Self {
+        let sets = max_keys.div_ceil(WAYS).max(1);
+        Self {
+            bucket,
+            sets: vec![[Entry::default(); WAYS]; sets].into(),
+        }
+    }
+
+    /// Takes a token of a key's bucket; the tokens that it has left. The key is
+    /// a hash that clients cannot aim.
+    ///
+    /// # Errors
+    ///
+    /// The bucket is empty. Nothing is taken.
+    pub fn take(&mut self, key: u64, now: Time) -> Result<u32, Exceeded> {
+        let interval = self.bucket.interval;
+        let tokens = self.bucket.max_tokens;
+        let room = interval.saturating_mul(tokens);
+        let entry = self.entry(key, now);
+        let before = if entry.key == key {
+            entry.full_at.max(now)
+        } else {
+            now
+        };
+        let full_at = before + interval;
+        let used = full_at.since(now);
+        if used > room {
+            return Err(Exceeded {
+                retry_after: used - room,
+            });
+        }
+        *entry = Entry { key, full_at };
+        let left = (room - used).as_nanos() / interval.as_nanos().max(1);
+        Ok(u32::try_from(left).unwrap_or(tokens))
+    }
+
+    /// The key's entry, or the one that gives way to it.
+    fn entry(&mut self, key: u64, now: Time) -> &mut Entry {
+        let sets = self.sets.len() as u128;
+        // The product's high half: each set gets an equal part of the keys.
+        let index = ((u128::from(key) * sets) >> 64) as usize;
+        let set = &mut self.sets[index];
+        let found = set
+            .iter()
+            .position(|entry| entry.key == key && entry.full_at > now);
+        let way = found.unwrap_or_else(|| {
+            let soonest = set.iter().enumerate().min_by_key(|(_, e)| e.full_at);
+            soonest.map_or(0, |(way, _)| way)
+        });
+        &mut set[way]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BUCKET: Bucket = Bucket {
+        max_tokens: 3,
+        interval: Duration::from_millis(100),
+    };
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn wait(ms: u64) -> Result<u32, Exceeded> {
+        Err(Exceeded {
+            retry_after: Duration::from_millis(ms),
+        })
+    }
+
+    #[test]
+    fn a_burst_then_the_rate() {
+        let mut table = RateTable::new(BUCKET, 8);
+        let taken = [0, 0, 0, 0, 99, 100, 100, 150, 300].map(|ms| table.take(7, at(ms)));
+        assert_eq!(
+            taken,
+            [
+                Ok(2),
+                Ok(1),
+                Ok(0),
+                wait(100),
+                wait(1),
+                Ok(0),
+                wait(100),
+                wait(50),
+                Ok(1)
+            ]
+        );
+        // Full again, and not more than full.
+        assert_eq!(table.take(7, at(1_000_000)), Ok(2));
+    }
+
+    #[test]
+    fn keys_do_not_share() {
+        let mut table = RateTable::new(BUCKET, 8);
+        for key in 1..=8 {
+            assert_eq!(table.take(key, at(0)), Ok(2));
+        }
+        for key in 1..=8 {
+            assert_eq!(table.take(key, at(0)), Ok(1));
+        }
+    }
+
+    #[test]
+    fn a_flood_of_keys_does_not_forgive_who_is_in_debt() {
+        let mut table = RateTable::new(BUCKET, 8);
+        for _ in 0..3 {
+            table.take(1, at(0)).unwrap();
+        }
+        for key in 2..10_000 {
+            assert_eq!(table.take(key, at(1)), Ok(2));
+        }
+        assert_eq!(table.take(1, at(1)), wait(99));
+    }
+
+    proptest! {
+        /// In any span of time, one key's requests stay within the burst and
+        /// what the rate adds.
+        #[test]
+        fn no_span_has_more_than_the_bucket_allows(
+            gaps in prop::collection::vec(0_u64..250, 1..300),
+        ) {
+            let mut table = RateTable::new(BUCKET, 64);
+            let mut now = 0;
+            let mut taken = Vec::new();
+            for gap in gaps {
+                now += gap;
+                match table.take(u64::MAX, at(now)) {
+                    Ok(_) => taken.push(now),
+                    Err(exceeded) => {
+                        let then = now + exceeded.retry_after.as_millis() as u64;
+                        let mut later = table.clone();
+                        prop_assert_eq!(later.take(u64::MAX, at(then)), Ok(0));
+                        prop_assert!(table.clone().take(u64::MAX, at(then - 1)).is_err());
+                    }
+                }
+            }
+            for (first, start) in taken.iter().enumerate() {
+                for (last, end) in taken.iter().enumerate().skip(first) {
+                    let allowed = 3 + (end - start) / 100;
+                    prop_assert!(((last - first) as u64) < allowed);
+                }
+            }
+        }
+    }
+}

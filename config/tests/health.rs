@@ -203,7 +203,8 @@ fn what_contradicts_itself_is_refused() {
         (
             "",
             "hedge_policy: {}",
-            "9:19 the key `delay` is missing | `delay` takes a time, such as 250ms, 10s or 5m",
+            "9:19 the key `delay` is missing | `delay` takes a span of time, such as 250ms, \
+             10s, 5m or 1h",
         ),
     ] {
         assert_eq!(complaint(cluster, route), expected);

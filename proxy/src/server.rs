@@ -28,7 +28,7 @@ use crate::stats::WorkerStats;
 use crate::tls;
 use crate::uplink::kernel::KernelLink;
 use crate::uplink::{AutoRate, PacedLink, SharedUplink, Uplink};
-use crate::upstream::{Keeper, SharedCluster, Upstream};
+use crate::upstream::{self, SharedCluster, Upstream};
 use crate::worker::{self, ListenerShared, ListenerState, Stage, Worker};
 
 /// Connections that the kernel holds for a worker that has not accepted them.
@@ -45,7 +45,6 @@ pub struct Server {
     admin_thread: Option<JoinHandle<()>>,
     log: Option<access_log::Writer>,
     background: Vec<Background>,
-    keeper: Keeper,
     metrics: Arc<Metrics>,
 }
 
@@ -130,12 +129,10 @@ impl Server {
             &parts.uplink,
             tls.iter().flatten().cloned().collect(),
         ));
-        let keeper = Keeper::default();
-        for (cluster, shared) in config.clusters.iter().zip(&parts.shared) {
-            keeper.keep(cluster, shared)?;
-        }
         let mut background = parts.catalogue.start(&config.catalogue)?;
         background.extend(tls::watch(&tls, &parts.shared)?);
+        let clusters: Vec<_> = config.clusters.iter().zip(&parts.shared).collect();
+        background.extend(upstream::keep(&clusters)?);
         drop(parts);
         let admin = (admin_socket.as_ref().map(TcpListener::local_addr)).transpose()?;
         let admin_thread = match admin_socket {
@@ -155,7 +152,6 @@ impl Server {
             admin_thread,
             log: writer,
             background,
-            keeper,
             metrics,
         })
     }
@@ -215,7 +211,6 @@ impl Server {
             log.join();
         }
         self.background.into_iter().for_each(Background::join);
-        self.keeper.join();
         failure.map_or(Ok(()), Err)
     }
 }

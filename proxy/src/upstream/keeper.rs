@@ -1,9 +1,10 @@
 //! A thread that looks after the clusters' endpoints: it lets those back that
 //! were ejected, and asks those that are to be asked. One for all workers.
 
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::{Builder as Thread, JoinHandle};
+use std::sync::{Arc, Weak};
+use std::thread::Builder as Thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,11 +16,12 @@ use hyper_util::rt::TokioIo;
 use sprat_config::resolved::{Cluster, EndpointAddress, HealthChecks, HttpHealthCheck};
 use sprat_scheduler::health::jittered;
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::{Shared, SharedCluster, SharedStation, connect};
+use crate::background::Background;
 use crate::tls::ClusterTls;
 
 /// Checks at a time, over all clusters.
@@ -34,97 +36,57 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// What the checks say they are.
 const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 
-/// Looks after clusters. Dropped, it ends.
-#[derive(Debug, Default)]
-pub(crate) struct Keeper(Mutex<Option<Running>>);
-
-#[derive(Debug)]
-struct Running {
-    clusters: mpsc::UnboundedSender<Charge>,
-    thread: JoinHandle<()>,
-}
-
-/// A cluster to be looked after, until its station is gone.
-struct Charge {
-    config: Arc<Cluster>,
-    station: Weak<SharedStation>,
-    tls: Option<Arc<ClusterTls>>,
-    endpoints: Vec<Weak<Shared>>,
-}
-
-impl Keeper {
-    /// Looks after a cluster from now on, if there is anything to do.
-    ///
-    /// # Errors
-    ///
-    /// There can be no thread for it.
-    pub(crate) fn keep(&self, config: &Arc<Cluster>, shared: &SharedCluster) -> anyhow::Result<()> {
-        let resilience = &config.resilience;
-        if resilience.outlier_detection.is_none() && resilience.health_checks.is_none() {
-            return Ok(());
-        }
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = match &mut *running {
-            Some(running) => running,
-            none => none.insert(Running::start()?),
-        };
-        // The thread is there as long as the sender.
-        let _ = running.clusters.send(Charge {
-            config: Arc::clone(config),
-            station: Arc::downgrade(&shared.station),
-            tls: shared.tls.clone(),
-            endpoints: shared.endpoints.iter().map(Arc::downgrade).collect(),
-        });
-        Ok(())
-    }
-
-    /// Ends it.
-    pub(crate) fn join(self) {
-        let running = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Running { clusters, thread }) = running {
-            drop(clusters);
-            if thread.join().is_err() {
-                tracing::error!("the thread that looks after endpoints panicked");
-            }
-        }
-    }
-}
-
-impl Running {
-    fn start() -> anyhow::Result<Self> {
-        let (clusters, charges) = mpsc::unbounded_channel();
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let thread = Thread::new().name("health".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(look_after(charges)))?;
-        Ok(Self { clusters, thread })
-    }
-}
-
-async fn look_after(mut charges: mpsc::UnboundedReceiver<Charge>) {
+/// Looks after clusters, as long as the thread is not ended or their stations
+/// are there; `None` if there is nothing to do.
+///
+/// # Errors
+///
+/// There can be no thread for it.
+pub(crate) fn keep(clusters: &[(&Arc<Cluster>, &SharedCluster)]) -> io::Result<Option<Background>> {
     let places = Arc::new(Semaphore::new(CHECKS_MAX));
-    // Dropped at the end, which ends them.
-    let mut tasks = JoinSet::new();
-    while let Some(charge) = charges.recv().await {
-        let resilience = &charge.config.resilience;
+    let mut tended = Vec::new();
+    let mut checked = Vec::new();
+    for (config, shared) in clusters {
+        let resilience = &config.resilience;
+        let station = Arc::downgrade(&shared.station);
         if resilience.outlier_detection.is_some() {
-            tasks.spawn(tend(charge.station.clone()));
+            tended.push(station.clone());
         }
-        if let Some(checks) = &resilience.health_checks {
-            for (slot, endpoint) in charge.endpoints.into_iter().enumerate() {
-                let checked = Checked {
-                    address: charge.config.endpoints[slot].address.clone(),
-                    checks: checks.clone(),
-                    station: charge.station.clone(),
-                    tls: charge.tls.clone(),
-                    slot,
-                    shared: endpoint,
-                };
-                tasks.spawn(checked.run(Arc::clone(&places)));
-            }
+        let Some(checks) = &resilience.health_checks else {
+            continue;
+        };
+        let endpoints = config.endpoints.iter().zip(&shared.endpoints);
+        for (slot, (endpoint, shared_endpoint)) in endpoints.enumerate() {
+            checked.push(Checked {
+                address: endpoint.address.clone(),
+                checks: checks.clone(),
+                station: station.clone(),
+                tls: shared.tls.clone(),
+                slot,
+                shared: Arc::downgrade(shared_endpoint),
+            });
         }
-        // What has ended by itself.
-        while tasks.try_join_next().is_some() {}
     }
+    if tended.is_empty() && checked.is_empty() {
+        return Ok(None);
+    }
+    let (end, ended) = oneshot::channel();
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let work = async move {
+        // Dropped at the end, which ends them.
+        let mut tasks = JoinSet::new();
+        for station in tended {
+            tasks.spawn(tend(station));
+        }
+        for checked in checked {
+            tasks.spawn(checked.run(Arc::clone(&places)));
+        }
+        // An error is the end, too.
+        let _: Result<(), _> = ended.await;
+    };
+    let thread = Thread::new().name("health".to_owned());
+    let thread = thread.spawn(move || runtime.block_on(work))?;
+    Ok(Some(Background::of(thread, end)))
 }
 
 /// Does what is due for a station's endpoints, until it is gone.

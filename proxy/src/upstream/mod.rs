@@ -32,7 +32,7 @@ use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 
 pub(crate) use condition::{Condition, EndpointCondition};
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::keep;
 pub(crate) use lease::Lease;
 pub(crate) use shared::{Breaker, SharedCluster};
 use station::Waiting;

@@ -131,8 +131,7 @@ impl Server {
         ));
         let mut background = parts.catalogue.start(&config.catalogue)?;
         background.extend(tls::watch(&tls, &parts.shared)?);
-        let clusters: Vec<_> = config.clusters.iter().zip(&parts.shared).collect();
-        background.extend(upstream::keep(&clusters)?);
+        background.extend(upstream::keep(&config.clusters, &parts.shared)?);
         drop(parts);
         let admin = (admin_socket.as_ref().map(TcpListener::local_addr)).transpose()?;
         let admin_thread = match admin_socket {

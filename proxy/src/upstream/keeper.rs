@@ -42,11 +42,14 @@ const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 /// # Errors
 ///
 /// There can be no thread for it.
-pub(crate) fn keep(clusters: &[(&Arc<Cluster>, &SharedCluster)]) -> io::Result<Option<Background>> {
+pub(crate) fn keep(
+    clusters: &[Arc<Cluster>],
+    shared: &[SharedCluster],
+) -> io::Result<Option<Background>> {
     let places = Arc::new(Semaphore::new(CHECKS_MAX));
     let mut tended = Vec::new();
     let mut checked = Vec::new();
-    for (config, shared) in clusters {
+    for (config, shared) in clusters.iter().zip(shared) {
         let resilience = &config.resilience;
         let station = Arc::downgrade(&shared.station);
         if resilience.outlier_detection.is_some() {

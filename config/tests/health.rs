@@ -126,13 +126,13 @@ fn breakers_are_read() {
 fn a_retry_policy_is_read() {
     let (_, retry) = read(
         "",
-        "retry_policy: {retry_on: [gateway-error, retriable-status-codes], num_retries: 1, \
-         per_try_timeout: 1s, retriable_status_codes: [429], retry_non_idempotent: true, \
+        "retry_policy: {retry_on: [reset, gateway-error, retriable-status-codes], \
+         num_retries: 1, per_try_timeout: 1s, retriable_status_codes: [429], retry_non_idempotent: true, \
          retry_back_off: {base_interval: 1ms, max_interval: 2ms}}\n    \
          hedge_policy: {delay: 100ms}",
     );
     let expected = RetryPolicy {
-        retry_on: vec![RetryOn::GatewayError, RetryOn::StatusCodes],
+        retry_on: vec![RetryOn::Reset, RetryOn::GatewayError, RetryOn::StatusCodes],
         num_retries: 1,
         per_try_timeout: Some(Duration::from_secs(1)),
         status_codes: vec![429],
@@ -186,6 +186,12 @@ fn what_contradicts_itself_is_refused() {
             "",
             "retry_policy: {retriable_status_codes: [503]}",
             "9:44 these codes lead to no repetition | add `retriable-status-codes` to `retry_on`",
+        ),
+        (
+            "",
+            "retry_policy: {per_try_timeout: 1s}",
+            "9:36 an attempt that takes longer is not repeated | add `reset` to `retry_on`; the \
+             route's `timeout` bounds a request",
         ),
         (
             "",

@@ -6,7 +6,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{
     CircuitBreakers, ClusterTls, HeadBytes, HealthChecks, Limit, NoParameters, OutlierDetection,
-    Percent, SomeBytes, Timeout,
+    Percent, SomeBytes, Timeout, UpstreamHttp2,
 };
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
@@ -59,6 +59,9 @@ record! {
         default("64KB") max_response_headers: HeadBytes,
         /// Speak TLS with the backends.
         default("off") tls: Or<Off, ClusterTls>,
+        /// Speak HTTP/2 with the endpoints, with prior knowledge or chosen in
+        /// the TLS handshake; `{}` with the defaults.
+        default("off") http2: Or<Off, UpstreamHttp2>,
     }
 
     /// A backend with parameters.

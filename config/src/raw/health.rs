@@ -113,11 +113,11 @@ record! {
     /// been tried it is tried at once; where all have been, after a while.
     closed struct RetryPolicy {
         /// What leads to a repetition.
-        default("[connect-failure, refused-stream, reset]") retry_on: List<RetryOn, 1>,
+        default("[connect-failure, refused-stream]") retry_on: List<RetryOn, 1>,
         /// Repetitions of a request.
         default("2") num_retries: Count<0, 100>,
         /// From an attempt's beginning to its response's head; then another
-        /// endpoint is tried.
+        /// endpoint is tried. Needs `reset` in `retry_on`.
         default("off") per_try_timeout: Or<Off, Timeout>,
         /// Status codes that lead to a repetition, with
         /// `retriable-status-codes`.

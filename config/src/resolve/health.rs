@@ -174,6 +174,13 @@ pub(super) fn retry_policy(raw: &raw::Route, reporter: &mut Reporter<'_>) -> Opt
         reporter.error(place, message.to_owned(), Some(help.to_owned()));
         return None;
     }
+    let per_try_timeout = policy.per_try_timeout.get()?.value().map(|time| time.0);
+    if per_try_timeout.is_some() && !retry_on.contains(&RetryOn::Reset) {
+        let message = "an attempt that takes longer is not repeated".to_owned();
+        let help = "add `reset` to `retry_on`; the route's `timeout` bounds a request".to_owned();
+        reporter.error(&policy.per_try_timeout.span, message, Some(help));
+        return None;
+    }
     let back_off = policy.retry_back_off.get()?;
     let (base, max) = (
         time(&back_off.base_interval)?,
@@ -188,7 +195,7 @@ pub(super) fn retry_policy(raw: &raw::Route, reporter: &mut Reporter<'_>) -> Opt
     Some(RetryPolicy {
         retry_on,
         num_retries: small(policy.num_retries.copied()?),
-        per_try_timeout: policy.per_try_timeout.get()?.value().map(|time| time.0),
+        per_try_timeout,
         status_codes,
         non_idempotent: policy.retry_non_idempotent.copied()?.0,
         back_off: Backoff { base, max },

@@ -112,11 +112,7 @@ impl Default for RetryPolicy {
     /// As a file has it that says nothing of it.
     fn default() -> Self {
         Self {
-            retry_on: vec![
-                RetryOn::ConnectFailure,
-                RetryOn::RefusedStream,
-                RetryOn::Reset,
-            ],
+            retry_on: vec![RetryOn::ConnectFailure, RetryOn::RefusedStream],
             num_retries: 2,
             back_off: Backoff {
                 base: Duration::from_millis(25),
@@ -142,6 +138,12 @@ impl RetryPolicy {
             },
             hedge_delay: None,
         }
+    }
+
+    /// Whether a request may be repeated that an endpoint has looked at.
+    pub fn repeats_what_was_sent(&self) -> bool {
+        let unsent = |on| matches!(on, RetryOn::ConnectFailure | RetryOn::RefusedStream);
+        self.num_retries > 0 && !self.retry_on.iter().copied().all(unsent)
     }
 
     /// Whether something leads to a repetition.

@@ -19,7 +19,10 @@ use crate::error::{Advice, Fault, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
 use crate::upload::{Progress, RequestBody, Upload};
-use crate::upstream::Lease;
+use crate::upstream::{Lease, was_refused};
+
+/// Times that a request is sent to an endpoint again that did not look at it.
+const REFUSALS_MAX: usize = 3;
 
 /// Longer than anybody waits in a queue without a bound.
 const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
@@ -92,6 +95,7 @@ impl Exchange<'_> {
         // What an attempt may take begins with it.
         let tried_until = policy.per_try_timeout.map(|bound| Instant::now() + bound);
         let mut may_reuse = true;
+        let mut refusals = 0;
         loop {
             let reused = may_reuse && lease.reuse();
             if reused {
@@ -111,8 +115,11 @@ impl Exchange<'_> {
                 request.headers_mut().insert(HOST, host);
             }
             stats.requests.increment();
-            let repeatable = reused || policy.num_retries > 0;
-            let spare = repeatable.then(|| self.spare(&request)).flatten();
+            let spare = if reused || upstream.is_http2() || policy.repeats_what_was_sent() {
+                self.spare(&request)
+            } else {
+                None
+            };
             let Some(sender) = lease.sender() else {
                 return Err(failed(
                     lease,
@@ -121,6 +128,9 @@ impl Exchange<'_> {
                     Reason::ConnectionTerminated,
                 ));
             };
+            if let Err(reason) = sender.prepare(&mut request) {
+                return Err(failed(lease, None, RetryOn::Reset, reason));
+            }
             let sent = sender.try_send_request(request);
             let mut error = match self.wait(due, tried_until, sent).await {
                 Ok(Ok(response)) => return self.judge(lease, spare, response),
@@ -133,16 +143,19 @@ impl Exchange<'_> {
                 }
             };
             let untouched = error.take_message();
-            let what = match untouched {
-                Some(_) => RetryOn::RefusedStream,
-                None => RetryOn::Reset,
+            let refused = was_refused(error.error());
+            let what = match refused || untouched.is_some() {
+                true => RetryOn::RefusedStream,
+                false => RetryOn::Reset,
             };
             let reason = self.blame(error.error());
+            let stale = reused && reason == Reason::ConnectionTerminated;
             match untouched.or(spare) {
-                Some(again) if reused && reason == Reason::ConnectionTerminated => {
+                Some(again) if stale || (refused && refusals < REFUSALS_MAX) => {
                     stats.retries.increment();
                     request = again;
                     may_reuse = false;
+                    refusals += usize::from(refused);
                 }
                 again => {
                     self.blame_endpoint(endpoint, reason);

@@ -158,10 +158,14 @@ impl Exchange<'_> {
                 Err(failed) => (failed, first.await),
             },
         };
-        // A response that is not wanted is better than none.
-        other.map_err(|other| match other.response {
-            None => failed,
-            Some(_) => other,
+        // A response that is not wanted is better than none; else what came
+        // last counts, as with repetitions, but time that is up is up.
+        other.map_err(|other| {
+            let stands = failed.response.is_some() || failed.reason == Reason::RouteTimeout;
+            match other.response {
+                None if stands => failed,
+                _ => other,
+            }
         })
     }
 }

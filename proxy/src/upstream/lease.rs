@@ -3,13 +3,11 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use hyper::client::conn::http1::SendRequest;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::{Again, Refusal, Ticket};
 
-use super::{Upstream, connect};
+use super::{Sender, Upstream, connect};
 use crate::error::Reason;
-use crate::upload::RequestBody;
 
 /// A request's hold on an endpoint: it counts as outstanding while this
 /// lives. Dropped, it closes the connection under it, which cancels what the
@@ -21,7 +19,7 @@ pub(crate) struct Lease {
     class: usize,
     /// None once it has been given back.
     ticket: Option<Ticket>,
-    sender: Option<SendRequest<RequestBody>>,
+    sender: Option<Sender>,
 }
 
 impl Lease {
@@ -97,7 +95,7 @@ impl Lease {
     }
 
     /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
-    pub(crate) fn sender(&mut self) -> Option<&mut SendRequest<RequestBody>> {
+    pub(crate) fn sender(&mut self) -> Option<&mut Sender> {
         self.sender.as_mut()
     }
 

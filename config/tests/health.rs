@@ -190,7 +190,7 @@ fn what_contradicts_itself_is_refused() {
         (
             "",
             "retry_policy: {per_try_timeout: 1s}",
-            "9:36 an attempt that takes longer is not repeated | add `reset` to `retry_on`; the \
+            "9:37 an attempt that takes longer is not repeated | add `reset` to `retry_on`; the \
              route's `timeout` bounds a request",
         ),
         (

@@ -9,6 +9,7 @@ mod filter;
 mod health;
 mod http2;
 mod limits;
+mod proxy_protocol;
 mod tls;
 
 use std::borrow::Cow;
@@ -34,6 +35,7 @@ pub(crate) use filter::*;
 pub(crate) use health::*;
 pub(crate) use http2::*;
 pub(crate) use limits::*;
+pub(crate) use proxy_protocol::*;
 pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
@@ -139,6 +141,8 @@ record! {
         default("{}") http2: Or<Off, Http2>,
         /// Speak TLS.
         default("off") tls: Or<Off, ListenerTls>,
+        /// Be told by a load balancer in front whose connection each is.
+        default("off") proxy_protocol: Or<Off, ProxyProtocol>,
     }
 
     /// What the backend is told about the client.

@@ -154,6 +154,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             Some(http2) => Some(self::http2(http2)?),
         },
         tls: tls::listener(&raw.tls, raw.http2.get()?.value().is_some())?,
+        proxy_protocol: proxy_protocol(&raw.proxy_protocol)?,
     })
 }
 
@@ -168,6 +169,19 @@ fn http2(raw: &raw::Http2) -> Option<Http2> {
         stream_window_bytes: small(bytes(&raw.initial_stream_window_size)?),
         connection_window_bytes: small(bytes(&raw.initial_connection_window_size)?),
     })
+}
+
+/// `Some(None)` if it is off.
+fn proxy_protocol<W>(raw: &Field<Or<W, raw::ProxyProtocol>>) -> Option<Option<ProxyProtocol>> {
+    let Some(raw) = raw.get()?.value() else {
+        return Some(None);
+    };
+    Some(Some(ProxyProtocol {
+        trusted: each(&raw.trusted, |cidr| Some(cidr.0))?,
+        others_direct: raw.others.copied()? == raw::Others::Direct,
+        timeout: time(&raw.timeout)?,
+        max_bytes: bytes(&raw.max_size)?,
+    }))
 }
 
 fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {

@@ -8,6 +8,7 @@ mod health;
 mod http2;
 mod limits;
 mod network;
+mod proxy_protocol;
 mod tls;
 
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ pub use health::*;
 pub use http2::*;
 pub use limits::*;
 pub use network::*;
+pub use proxy_protocol::*;
 pub use tls::*;
 
 /// A whole configuration, checked.
@@ -102,6 +104,8 @@ pub struct Listener {
     pub http2: Option<Http2>,
     /// None for plain text.
     pub tls: Option<ListenerTls>,
+    /// None if connections are their clients' own.
+    pub proxy_protocol: Option<ProxyProtocol>,
 }
 
 /// What is said to the backend about the client (RFC 7239).
@@ -206,6 +210,8 @@ pub struct Cluster {
     pub max_header_bytes: usize,
     /// None for plain text.
     pub tls: Option<ClusterTls>,
+    /// Connections begin with a header of this version.
+    pub proxy_protocol: Option<ProxyVersion>,
     /// Speak HTTP/2 with the endpoints.
     pub http2: Option<UpstreamHttp2>,
 }

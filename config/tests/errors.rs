@@ -51,6 +51,20 @@ fn brief_of(keys: &str) -> Vec<String> {
 }
 
 #[test]
+fn one_connection_of_http2_is_not_one_client_s() {
+    let file = format!(
+        "{HEAD}clusters: {{farm: {{endpoints: [a:1], http2: {{}}, proxy_protocol: v2}}}}\nroutes: [{{cluster: farm}}]\n"
+    );
+    let complaints = brief(&errors(&file));
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].starts_with("3:"), "{complaints:?}");
+    assert!(
+        complaints[0].ends_with(" | remove `http2` or `proxy_protocol`"),
+        "{complaints:?}"
+    );
+}
+
+#[test]
 fn classes_and_their_rules_are_checked() {
     for (keys, expected) in [
         (

@@ -67,6 +67,7 @@ fn the_design_file_resolves_to_the_defaults() {
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 65_536,
         tls: None,
+        proxy_protocol: None,
         http2: None,
     });
     let rate = MinRate {
@@ -110,6 +111,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 connection_window_bytes: 1 << 20,
             }),
             tls: None,
+            proxy_protocol: None,
         }],
         uplink: Uplink {
             rate: Rate::Fixed(10_000_000),

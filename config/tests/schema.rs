@@ -86,6 +86,7 @@ listeners:
       certificates: [{certificate_chain: a.pem, private_key: a.key}]
       minimum_version: TLSv1_3
       client_certificates: {trusted_ca: ca.pem}
+    proxy_protocol: {trusted: [10.1.0.0/16], others: direct}
 uplink:
   rate: 10mbit
   policy: {name: bands, cutoffs: [1KB, 2KB]}
@@ -96,6 +97,7 @@ clusters:
     endpoints: [a.example:1, {address: 'b:2', weight: 3}]
     dispatch: round_robin
     tls: {sni: a.example, trusted_ca: system}
+    proxy_protocol: v2
 routes:
   - match: {hosts: [x.example], prefix: /a}
     cluster: farm
@@ -145,6 +147,11 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("[{certificate_chain: a.pem, private_key: a.key}]", "[]"),
     ("sni: a.example", "sni: 10.0.0.1"),
+    ("proxy_protocol: v2", "proxy_protocol: v3"),
+    ("trusted: [10.1.0.0/16], ", ""),
+    ("trusted: [10.1.0.0/16]", "trusted: []"),
+    ("others: direct", "others: trust"),
+    ("others: direct", "max_size: 100"),
     ("sni: a.example", "sni: a b"),
     ("sni: a.example", "insecure_skip_verify: maybe"),
     ("TLSv1_3", "TLSv1_1"),

@@ -33,6 +33,7 @@ pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
 use crate::error::Reason;
 use crate::framing::RequestWatch;
+use crate::proxy_protocol::Ends;
 use crate::record::Record;
 use crate::tls::Secured;
 use crate::uplink::{Outlet, SocketGauge};
@@ -82,6 +83,8 @@ pub(crate) struct Connection {
     /// The code point that the client's packets are marked with, if a rule
     /// wants it.
     pub(crate) dscp: Option<u8>,
+    /// The address that the client is connected to, if a backend is told.
+    local: Option<SocketAddr>,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
     /// What the TLS handshake came to.
@@ -112,6 +115,7 @@ impl Connection {
         worker: Rc<Worker>,
         listener: Rc<ListenerState>,
         peer: SocketAddr,
+        local: Option<SocketAddr>,
         dscp: Option<u8>,
         outlet: Outlet,
     ) -> Self {
@@ -124,6 +128,7 @@ impl Connection {
             peer_text: OnceCell::new(),
             dscp,
             outlet,
+            local,
             secured: OnceCell::new(),
             only: StreamState::new(
                 now,
@@ -152,6 +157,14 @@ impl Connection {
             let ip = self.peer.ip().to_canonical();
             HeaderValue::try_from(ip.to_string()).expect("an address is visible ASCII")
         })
+    }
+
+    /// The client, and what it is connected to, for backends that are told.
+    pub(crate) fn ends(&self) -> Ends {
+        Ends {
+            client: self.peer,
+            local: self.local.unwrap_or(self.listener.config.address),
+        }
     }
 
     /// How its bytes get onto the uplink.

@@ -22,6 +22,7 @@ mod limits;
 mod link;
 mod metrics;
 mod precedence;
+mod proxy_protocol;
 mod record;
 mod routing;
 pub mod server;

@@ -18,6 +18,7 @@ use sprat_config::resolved::{Cluster, Config};
 
 use crate::catalogue::{Catalogue, CatalogueView};
 use crate::error::{Fault, Reason};
+use crate::proxy_protocol::HEADER_RESULTS;
 use crate::stats::{
     Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES,
     SLOWDOWN_BOUNDS, WorkerStats,
@@ -71,6 +72,10 @@ impl Metrics {
             classes: names.clone(),
             workers,
             catalogue: Arc::clone(&catalogue),
+            announced: config
+                .listeners
+                .iter()
+                .any(|own| own.proxy_protocol.is_some()),
         }));
         if let SharedUplink::Paced(link) = uplink {
             registry.register_collector(Box::new(UplinkView::new(link, names)));
@@ -119,6 +124,8 @@ struct View {
     classes: Vec<String>,
     workers: Vec<Arc<WorkerStats>>,
     catalogue: Arc<CatalogueView>,
+    /// Whether a listener is told whose its connections are.
+    announced: bool,
 }
 
 impl Collector for View {
@@ -197,6 +204,16 @@ impl View {
         })?;
         let help = "Client connections that could not be accepted";
         self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
+        if self.announced {
+            let help = "Headers of the PROXY protocol, by result";
+            let kind = MetricType::Counter;
+            let mut metric = encoder.encode_descriptor("proxy_headers", help, None, kind)?;
+            for (index, result) in HEADER_RESULTS.into_iter().enumerate() {
+                let labels = [("result", result)];
+                let value = self.sum(|worker| worker.proxy_headers.of(index));
+                count(&mut metric.encode_family(&labels)?, value)?;
+            }
+        }
         let help = "Lines of the access log that found no room";
         self.counter(encoder, "access_log_dropped_lines", help, |w| {
             &w.log_lines_dropped

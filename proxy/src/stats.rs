@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::catalogue::LayerStats;
 use crate::error::Reason;
+use crate::proxy_protocol::HeaderStats;
 use crate::tls::HandshakeStats;
 
 /// A number with one writer and any number of readers.
@@ -189,6 +190,8 @@ pub(crate) struct WorkerStats {
     pub(crate) durations: [Histogram; 5],
     /// Duration over the ideal time on an idle uplink, by size class.
     pub(crate) slowdowns: [Histogram; 5],
+    /// Headers of the PROXY protocol.
+    pub(crate) proxy_headers: HeaderStats,
     /// TLS handshakes.
     pub(crate) handshakes: HandshakeStats,
     /// Look-ups of sizes.

@@ -26,6 +26,7 @@ use crate::connection::{self, Connection};
 use crate::error::Reason;
 use crate::headers::Forwarder;
 use crate::limits::{self, ConnectionPlace, ListenerLimits, Overload};
+use crate::proxy_protocol;
 use crate::routing::Route;
 use crate::stats::WorkerStats;
 use crate::tls::ListenerTls;
@@ -76,6 +77,8 @@ pub(crate) struct ListenerShared {
     pub(crate) limits: Option<Arc<ListenerLimits>>,
     /// Open connections.
     open: Arc<AtomicUsize>,
+    /// Connections that have not told yet whose they are.
+    announced: Arc<AtomicUsize>,
 }
 
 impl ListenerShared {
@@ -90,6 +93,7 @@ impl ListenerShared {
                 tls: ListenerTls::of(config)?,
                 limits: ListenerLimits::new(config),
                 open: Arc::default(),
+                announced: Arc::default(),
             })
         };
         config.listeners.iter().map(shared).collect()
@@ -236,7 +240,7 @@ async fn accept(
             None => break,
             Some(Ok((stream, peer))) => {
                 complained = false;
-                admit(&worker, &listener, stream, peer);
+                arrive(&worker, &listener, stream, peer, &stage);
             }
             Some(Err(error)) => {
                 worker.stats.accept_errors.increment();
@@ -251,8 +255,42 @@ async fn accept(
     }
     // What the kernel has accepted for this socket would be reset otherwise.
     while let Some(Ok((stream, peer))) = now_or_never(socket.accept()).await {
-        admit(&worker, &listener, stream, peer);
+        arrive(&worker, &listener, stream, peer, &stage);
     }
+}
+
+/// Admits a connection once it has told whose it is, if it has to.
+fn arrive(
+    worker: &Rc<Worker>,
+    listener: &Rc<ListenerState>,
+    mut stream: TcpStream,
+    peer: std::net::SocketAddr,
+    stage: &watch::Receiver<Stage>,
+) {
+    if listener.config.proxy_protocol.is_none() {
+        return admit(worker, listener, stream, peer);
+    }
+    let announced = &listener.shared.announced;
+    if announced.fetch_add(1, Relaxed) >= listener.config.max_connections {
+        announced.fetch_sub(1, Relaxed);
+        worker.stats.refused_connections.increment();
+        return;
+    }
+    let (worker, listener, stage) = (Rc::clone(worker), Rc::clone(listener), stage.clone());
+    spawn_local(async move {
+        let client = match &listener.config.proxy_protocol {
+            Some(config) => {
+                let stats = &worker.stats.proxy_headers;
+                proxy_protocol::receive(config, stats, &mut stream, peer).await
+            }
+            None => Some(peer),
+        };
+        listener.shared.announced.fetch_sub(1, Relaxed);
+        // One whose header comes later has not got as far as to be drained.
+        if let Some(client) = client.filter(|_| *stage.borrow() == Stage::Serving) {
+            admit(&worker, &listener, stream, client);
+        }
+    });
 }
 
 /// The future's output if it has one at once.
@@ -308,14 +346,21 @@ fn admit(
     worker.stats.open_connections.increment();
     // Not to be had: the client has gone already.
     let dscp = (worker.classifier.wants_dscp())
-        .then(|| crate::sys::received_tos(stream.as_fd(), peer.is_ipv6()).ok())
+        .then(|| {
+            // Of the socket: the client may be elsewhere.
+            let is_ipv6 = stream.local_addr().ok()?.is_ipv6();
+            crate::sys::received_tos(stream.as_fd(), is_ipv6).ok()
+        })
         .flatten()
         .map(|tos| tos >> 2);
+    let told = worker.upstreams.iter().any(|own| own.tells_clients());
+    let local = told.then(|| stream.local_addr().ok()).flatten();
     let outlet = worker.uplink.accept(&stream);
     let connection = Rc::new(Connection::new(
         Rc::clone(worker),
         Rc::clone(listener),
         peer,
+        local,
         dscp,
         outlet,
     ));

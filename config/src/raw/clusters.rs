@@ -13,7 +13,7 @@ use crate::containers::{List, Or};
 use crate::decode::{Context, Decode, Field, Of};
 use crate::names::FilePath;
 use crate::record::{choices, record, variants};
-use crate::resolved::{HashKey, WaitOrder, WaitScope};
+use crate::resolved::{HashKey, ProxyVersion, WaitOrder, WaitScope};
 use crate::scalars::{Auto, Bytes, Count, Flag, LearntWord, MAX_SIZE, Off, Unlimited};
 use crate::tree::{Kind, Node};
 
@@ -59,6 +59,9 @@ record! {
         default("64KB") max_response_headers: HeadBytes,
         /// Speak TLS with the backends.
         default("off") tls: Or<Off, ClusterTls>,
+        /// Tell the backends by the PROXY protocol whose connection each is. A
+        /// kept one then serves the requests of one client's connection alone.
+        default("off") proxy_protocol: Or<Off, ProxyVersion>,
         /// Speak HTTP/2 with the endpoints, with prior knowledge or chosen in
         /// the TLS handshake; `{}` with the defaults.
         default("off") http2: Or<Off, UpstreamHttp2>,

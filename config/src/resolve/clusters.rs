@@ -45,6 +45,13 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     let (dispatch, hash_key) = dispatch(&raw.dispatch, &ranges, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
     let http2 = raw.http2.get()?.value().is_some();
+    let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
+    if http2 && proxy_protocol.is_some() {
+        let message = "a connection of HTTP/2 carries the requests of many clients: the PROXY protocol cannot tell whose";
+        let help = "remove `http2` or `proxy_protocol`".to_owned();
+        reporter.error(&raw.proxy_protocol.span, message.to_owned(), Some(help));
+        return None;
+    }
     Some(Cluster {
         name: name.to_owned(),
         wait_queue: wait_queue(&raw.wait_queue, &dispatch, reporter)?,
@@ -72,6 +79,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
             }),
         },
         tls: tls::cluster(&raw.tls, http2, reporter)?,
+        proxy_protocol,
     })
 }
 

@@ -1,10 +1,8 @@
 //! Several endpoints: which one gets a request.
 
-use std::time::Duration;
-
 use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::{Dispatch, Intervals};
-use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
+use sprat_scheduler::station::{Order, Scope, StationConfig};
 
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::Measures;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::Dispatch;
-use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
+use sprat_scheduler::station::{Order, StationConfig};
 
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::{Measures, Served, settled};

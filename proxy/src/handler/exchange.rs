@@ -96,6 +96,9 @@ impl Exchange<'_> {
         let tried_until = policy.per_try_timeout.map(|bound| Instant::now() + bound);
         let mut may_reuse = true;
         let mut refusals = 0;
+        if upstream.tells_clients() {
+            lease.tell(self.plan.stream.connection.ends());
+        }
         loop {
             let reused = may_reuse && lease.reuse();
             if reused {

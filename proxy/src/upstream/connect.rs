@@ -11,12 +11,14 @@ use hyper::client::conn::http2;
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::{Cluster, EndpointAddress, UpstreamHttp2};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::transport::Transport;
 use super::{Breaker, Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
+use crate::proxy_protocol::{self, Ends};
 use crate::tls::ClusterTls;
 
 /// How often idle connections are asked for.
@@ -128,22 +130,33 @@ pub(super) fn http2(cluster: &Cluster, config: &UpstreamHttp2) -> http2::Builder
 const WINDOW_MAX: u32 = 0x7fff_ffff;
 
 /// A connection, or room on one that somebody else has opened meanwhile.
-pub(super) async fn connect(upstream: &Upstream, endpoint: usize) -> Result<Sender, Reason> {
+///
+/// An endpoint that is told of `ends` gets a connection for them alone; HTTP/2
+/// is not combined with that.
+pub(super) async fn connect(
+    upstream: &Upstream,
+    endpoint: usize,
+    ends: Option<&Ends>,
+) -> Result<Sender, Reason> {
     let Some(config) = &upstream.config.http2 else {
-        return connect_one(upstream, endpoint).await;
+        return connect_one(upstream, endpoint, ends).await;
     };
     let pool = &upstream.endpoints[endpoint].pool;
     let opening = timeout(upstream.config.connect_timeout, pool.opening.lock());
     let _opening = opening.await.map_err(|_| Reason::ConnectionTimeout)?;
     match pool.take(config.max_streams) {
         Some(stream) => Ok(Sender::Http2(Box::new(stream))),
-        None => connect_one(upstream, endpoint).await,
+        None => connect_one(upstream, endpoint, None).await,
     }
 }
 
 /// Opens a connection within the cluster's bounds on number and time, and has
 /// a task of its own drive it.
-async fn connect_one(upstream: &Upstream, endpoint: usize) -> Result<Sender, Reason> {
+async fn connect_one(
+    upstream: &Upstream,
+    endpoint: usize,
+    ends: Option<&Ends>,
+) -> Result<Sender, Reason> {
     let shared = &upstream.endpoints[endpoint].shared;
     let bound = upstream.config.connect_timeout;
     let slot = match Slot::take(upstream, shared) {
@@ -154,7 +167,9 @@ async fn connect_one(upstream: &Upstream, endpoint: usize) -> Result<Sender, Rea
             .ok_or(Reason::ConnectionLimit)?,
     };
     let address = &upstream.config.endpoints[endpoint].address;
-    let stream = timeout(bound, transport(upstream.tls.as_deref(), address))
+    let config = &upstream.config;
+    let way = transport(config, upstream.tls.as_deref(), address, ends);
+    let stream = timeout(bound, way)
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     upstream.stats(endpoint).connects.increment();
@@ -189,12 +204,19 @@ async fn connect_one(upstream: &Upstream, endpoint: usize) -> Result<Sender, Rea
     Ok(Sender::Http1(sender))
 }
 
-/// A connection over which HTTP can be spoken.
+/// A connection over which HTTP can be spoken, for requests of `ends`.
 pub(super) async fn transport(
+    cluster: &Cluster,
     tls: Option<&ClusterTls>,
     address: &EndpointAddress,
+    ends: Option<&Ends>,
 ) -> Result<Transport, Reason> {
-    let stream = open(address).await?;
+    let mut stream = open(address).await?;
+    if let Some(version) = cluster.proxy_protocol {
+        let header = proxy_protocol::header(version, ends.copied());
+        let written = stream.write_all(&header).await;
+        written.map_err(|error| reason(&error))?;
+    }
     match tls {
         None => Ok(Transport::Plain(stream)),
         // Boxed: a connection in plain text does not carry a handshake's room.

@@ -65,6 +65,7 @@ pub(crate) fn keep(
                 checks: checks.clone(),
                 station: station.clone(),
                 tls: shared.tls.clone(),
+                cluster: Arc::clone(config),
                 slot,
                 shared: Arc::downgrade(shared_endpoint),
             });
@@ -116,6 +117,7 @@ struct Checked {
     checks: HealthChecks,
     station: Weak<SharedStation>,
     tls: Option<Arc<ClusterTls>>,
+    cluster: Arc<Cluster>,
     slot: usize,
     shared: Weak<Shared>,
 }
@@ -146,7 +148,14 @@ impl Checked {
 
     /// Whether the endpoint is well. The caller bounds the time.
     async fn passes(&self) -> bool {
-        let connected = connect::transport(self.tls.as_deref(), &self.address).await;
+        let connected = connect::transport(
+            &self.cluster,
+            self.tls.as_deref(),
+            &self.address,
+            // Where endpoints are told of clients, this is for none of them.
+            None,
+        )
+        .await;
         let Ok(stream) = connected else {
             return false;
         };

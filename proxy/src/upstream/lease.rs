@@ -8,6 +8,7 @@ use sprat_scheduler::station::{Again, Refusal, Ticket};
 
 use super::{Sender, Upstream, connect};
 use crate::error::Reason;
+use crate::proxy_protocol::Ends;
 
 /// A request's hold on an endpoint: it counts as outstanding while this
 /// lives. Dropped, it closes the connection under it, which cancels what the
@@ -20,6 +21,8 @@ pub(crate) struct Lease {
     /// None once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<Sender>,
+    /// Whose request it is, if the endpoint is told.
+    ends: Option<Box<Ends>>,
 }
 
 impl Lease {
@@ -37,6 +40,7 @@ impl Lease {
             class,
             ticket: Some(ticket),
             sender: None,
+            ends: None,
         }
     }
 
@@ -45,16 +49,21 @@ impl Lease {
         self.endpoint
     }
 
+    /// The endpoint is told that the request is of this client.
+    pub(crate) fn tell(&mut self, ends: Ends) {
+        self.ends = Some(Box::new(ends));
+    }
+
     /// Takes a kept connection; false if there is none.
     pub(crate) fn reuse(&mut self) -> bool {
-        self.sender = self.upstream.take_idle(self.endpoint);
+        self.sender = (self.upstream).take_idle(self.endpoint, self.ends.as_deref());
         self.sender.is_some()
     }
 
     /// Opens a connection.
     pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
         self.sender = None;
-        let sender = connect::connect(&self.upstream, self.endpoint).await?;
+        let sender = connect::connect(&self.upstream, self.endpoint, self.ends.as_deref()).await?;
         self.sender = Some(sender);
         if let Some(ticket) = self.ticket {
             self.upstream.station.reached(ticket);
@@ -104,7 +113,7 @@ impl Lease {
     pub(crate) fn release(mut self, bytes: u64) {
         // First, for it may serve whom the station starts now.
         if let Some(sender) = self.sender.take() {
-            self.upstream.keep(self.endpoint, sender);
+            self.upstream.keep(self.endpoint, sender, self.ends.take());
         }
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.finish(ticket, bytes);

@@ -29,6 +29,7 @@ use sprat_scheduler::health::Outcome;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
+use crate::proxy_protocol::Ends;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
@@ -90,6 +91,8 @@ fn take_one(count: &AtomicUsize, bound: usize) -> bool {
 struct Idle {
     sender: http1::SendRequest<RequestBody>,
     since: Instant,
+    /// Whose requests it carries, if the endpoint was told.
+    ends: Option<Box<Ends>>,
 }
 
 struct Endpoint {
@@ -221,15 +224,21 @@ impl Upstream {
         }
     }
 
-    /// The most recently used connection that still lives.
-    fn take_idle(&self, endpoint: usize) -> Option<Sender> {
+    /// Whether endpoints are told whose each connection is.
+    pub(crate) fn tells_clients(&self) -> bool {
+        self.config.proxy_protocol.is_some()
+    }
+
+    /// The most recently used connection that still lives, of those for `ends`.
+    fn take_idle(&self, endpoint: usize, ends: Option<&Ends>) -> Option<Sender> {
         let endpoint = &self.endpoints[endpoint];
         if let Some(http2) = &self.config.http2 {
             let stream = endpoint.pool.take(http2.max_streams)?;
             return Some(Sender::Http2(Box::new(stream)));
         }
         let mut idle = endpoint.idle.borrow_mut();
-        while let Some(kept) = idle.pop_back() {
+        while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
+            let kept = idle.remove(at)?;
             endpoint.shared.idle.fetch_sub(1, Relaxed);
             if kept.sender.is_ready() && kept.since.elapsed() < self.config.idle_timeout {
                 return Some(Sender::Http1(kept.sender));
@@ -238,20 +247,28 @@ impl Upstream {
         None
     }
 
-    fn keep(&self, endpoint: usize, sender: Sender) {
+    fn keep(&self, endpoint: usize, sender: Sender, ends: Option<Box<Ends>>) {
         let Sender::Http1(sender) = sender else {
             // Dropped, it makes room for another request.
             return;
         };
-        let endpoint = &self.endpoints[endpoint];
-        let bound = self.config.max_idle_connections;
         // Not ready: the request's body is not through, though the answer is.
-        if sender.is_ready() && take_one(&endpoint.shared.idle, bound) {
-            endpoint.idle.borrow_mut().push_back(Idle {
-                sender,
-                since: Instant::now(),
-            });
+        if !sender.is_ready() {
+            return;
         }
+        let endpoint = &self.endpoints[endpoint];
+        let mut idle = endpoint.idle.borrow_mut();
+        if !take_one(&endpoint.shared.idle, self.config.max_idle_connections) {
+            // Those of clients that have gone make way for those that are here.
+            if ends.is_none() || idle.pop_front().is_none() {
+                return;
+            }
+        }
+        idle.push_back(Idle {
+            sender,
+            since: Instant::now(),
+            ends,
+        });
     }
 
     /// Closes connections that were idle for too long or are dead.

@@ -32,9 +32,10 @@ impl Upstream {
         let mut endpoints = (0..count).map(|step| (first + step) % count);
         let in_use = endpoints.find(|&endpoint| self.station.is_usable(endpoint));
         let endpoint = in_use.ok_or(Reason::NoHealthyEndpoint)?;
-        let mut sender = match self.take_idle(endpoint) {
+        // Where endpoints are told of clients, this is for none of them.
+        let mut sender = match self.take_idle(endpoint, None) {
             Some(sender) => sender,
-            None => connect::connect(self, endpoint).await?,
+            None => connect::connect(self, endpoint, None).await?,
         };
         if !request.headers().contains_key(HOST) {
             let host = self.authority(endpoint).clone();
@@ -47,7 +48,7 @@ impl Upstream {
             .into_parts();
         // A connection that is not soon ready is closed.
         if timeout(READY_BOUND, sender.ready()).await.is_ok() {
-            self.keep(endpoint, sender);
+            self.keep(endpoint, sender, None);
         }
         Ok((parts.status, parts.headers))
     }

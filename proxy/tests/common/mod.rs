@@ -251,6 +251,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 64 << 10,
         tls: None,
+        proxy_protocol: None,
         http2: None,
     });
     Config {
@@ -282,6 +283,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 connection_window_bytes: 1 << 20,
             }),
             tls: None,
+            proxy_protocol: None,
         }],
         uplink: Uplink {
             rate: Rate::Unlimited,

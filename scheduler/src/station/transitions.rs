@@ -43,14 +43,14 @@ impl Station {
     }
 
     /// Gives a request a slot.
-    pub(super) fn sit(&mut self, slot: Slot) -> Ticket {
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(slot.clone());
-            self.slots.len() as u32 - 1
-        });
+    pub(super) fn sit(&mut self, mut slot: Slot) -> Ticket {
+        let Some(index) = self.vacant.pop() else {
+            self.slots.push(slot);
+            return self.ticket(self.slots.len() as u32 - 1);
+        };
         let place = &mut self.slots[index as usize];
-        let generation = place.generation.wrapping_add(1);
-        *place = Slot { generation, ..slot };
+        slot.generation = place.generation.wrapping_add(1);
+        *place = slot;
         self.ticket(index)
     }
 

@@ -1,0 +1,27 @@
+//! The PROXY protocol after every check.
+
+use std::time::Duration;
+
+use super::Network;
+
+/// What a load balancer in front says of each connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProxyProtocol {
+    /// The load balancers.
+    pub trusted: Vec<Network>,
+    /// Whether others are served, without a header; closed if not.
+    pub others_direct: bool,
+    /// From the connection's start to the end of the header.
+    pub timeout: Duration,
+    /// Bytes of a header.
+    pub max_bytes: usize,
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}

@@ -460,7 +460,7 @@ fn a_cluster_opens_no_more_connections_than_it_may() {
     let (a, b) = pair();
     let mut config = farm([&a, &b]);
     with_cluster(&mut config, |cluster| {
-        cluster.resilience.max_connections = 1
+        cluster.resilience.max_connections = 1;
     });
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();

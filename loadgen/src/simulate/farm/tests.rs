@@ -1,6 +1,6 @@
 use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::Dispatch;
-use sprat_scheduler::station::{Admission, Order, Scope};
+use sprat_scheduler::station::{Order, Scope};
 
 use super::*;
 use crate::simulate::measure::Measures;

@@ -125,7 +125,7 @@ fn an_endpoint_that_returns_or_joins_starts_slowly() {
         let picks = (0..110).map(|_| started(station.arrive(at(now), &sized(1))).1);
         picks.filter(|&endpoint| endpoint == of).count()
     };
-    let mut station = Station::new(round_robin.clone());
+    let mut station = Station::new(round_robin);
     station.set_out(at(0), 0, true);
     assert_eq!(share(&mut station, 0, 0), 0);
     station.set_out(at(0), 0, false);

@@ -7,7 +7,7 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 .PHONY: help run test build fmt lint bench compare compare-http2 http2-memory compare-farm background failover bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 run: ## Build and start Sprat with a demo farm, and say what to try
 	@scripts/setup-run.sh

@@ -81,7 +81,7 @@ fn target_name(line: &str) -> Option<&str> {
     let (name, rest) = line.split_once(':')?;
     let plain = name
         .bytes()
-        .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     (plain && !name.is_empty() && !rest.starts_with('=')).then_some(name)
 }
 
@@ -145,11 +145,11 @@ fn unknown_make_targets_are_found() {
     let tree = Tree::of(&[
         (
             "Makefile",
-            "VAR := x\nrun: deps ## Run\n\tmake nothing\ntest-all:\n",
+            "VAR := x\nrun: deps ## Run\n\tmake nothing\ntest-2-all:\n",
         ),
         (
             "a.md",
-            "`make run` and `make tset`; make of it what you can\n\n    make test-all N=1\n\n```\nmake gone # x\n```\n",
+            "`make run` and `make tset`; make of it what you can\n\n    make test-2-all N=1\n\n```\nmake gone # x\n```\n",
         ),
     ]);
     assert_eq!(

@@ -1,6 +1,7 @@
 //! The configuration after every check: no optional field is left that has a
 //! default, no string that should be a number, no name that points nowhere.
 
+mod access_log;
 mod catalogue;
 mod classes;
 mod filter;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use sprat_scheduler::Discipline;
 
+pub use access_log::*;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
@@ -371,32 +373,4 @@ impl PathPattern {
             }),
         }
     }
-}
-
-/// The access log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AccessLog {
-    /// Where it goes.
-    pub target: LogTarget,
-    /// How a line looks.
-    pub format: LogFormat,
-}
-
-/// Where a log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTarget {
-    /// Standard output.
-    Stdout,
-    /// A file, appended to; reopened on SIGUSR1.
-    File(PathBuf),
-}
-
-/// How a line of the access log looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// One JSON object a line.
-    Json,
-    /// The combined log format, followed by size, wait, slowdown
-    /// and class.
-    Combined,
 }

@@ -88,6 +88,44 @@ async fn a_small_response_overtakes_a_large_one_on_either_worker() {
 }
 
 #[tokio::test]
+async fn what_has_no_length_or_trailers_comes_whole_out_of_a_crowd() {
+    const KNOBS: [&str; 5] = [
+        "chunked=1",
+        "chunked=1&body_delay=1ms",
+        "trailers=1",
+        "trailers=1&body_delay=1ms",
+        "close=1",
+    ];
+    // Many are due at once, and their ends make others due.
+    let bootstrap = bootstrap("400mbit").for_soak().buffer_limits(65_536);
+    let envoy = Envoy::start(&bootstrap).await.unwrap();
+    let mut clients = JoinSet::new();
+    for number in 0..64_usize {
+        let address = envoy.listener("main").await.unwrap();
+        clients.spawn(async move {
+            for turn in 0..20 {
+                let protocol = Protocol::ALL[(number + turn) % 2];
+                let client = Client::connect(address, protocol).await.unwrap();
+                let size = [0, 1, 700, 9_000, 60_000][(number + turn) % 5];
+                let knobs = KNOBS[(number / 5 + turn / 2) % KNOBS.len()];
+                let path = format!("/size/{size}/{number}-{turn}?{knobs}");
+                let fields = match protocol {
+                    Protocol::Http1 => &[("te", "trailers"), ("connection", "te")][..],
+                    Protocol::Http2 => &[("te", "trailers")][..],
+                };
+                let response = client.get_with(&path, fields).await.unwrap();
+                response.check(&path).unwrap();
+                let trailers = response.trailers.is_some();
+                assert_eq!(trailers, knobs.starts_with("trailers"), "{path}");
+            }
+        });
+    }
+    clients.join_all().await;
+    assert!(envoy.stats().await.unwrap()[HELD_CHUNKS] > 100);
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
 async fn clients_that_leave_while_parked_leave_nothing_behind() {
     let bootstrap = bootstrap("1mbit").buffer_limits(16_384).workers(2);
     let envoy = Envoy::start(&bootstrap).await.unwrap();

@@ -8,6 +8,9 @@ use sprat_filter::{Answer, Host, StreamId};
 
 use crate::abi::{self, Half, Head, Level, Metric};
 
+/// Streams that are let go by one callback.
+const AT_ONCE: usize = 16;
+
 /// What a worker's filter calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
@@ -50,22 +53,35 @@ impl Calls {
         }
     }
 
-    /// Lets go whoever is to go on.
+    /// Lets go whoever is to go on, or the first of many.
     ///
-    /// The host does it as soon as the callback at hand has returned, and
-    /// before it takes note of what that has returned. Whatever follows from
-    /// it happens within: another stream may end, and give its place to the
-    /// very one whose head the callback is about. Told to go on before it is
-    /// held, that one would be held for ever. So a callback that holds its own
-    /// stream lets no other go; the next one does.
+    /// Only for a callback that is about no stream. The host continues a stream
+    /// as soon as the callback at hand has returned, and before it takes note of
+    /// what that has returned; whatever follows happens within: callbacks of the
+    /// continued stream and of others, and after each of them what was asked
+    /// for earlier and is not done yet. A stream that is told to go on before it
+    /// is noted that it is held stays held, or its trailers go before its body.
+    /// So no callback of a stream lets any go: it has the host call back
+    /// ([`Calls::recall`]), when all is noted.
+    ///
+    /// The host nests what it continues: hence the bound.
     pub(crate) fn let_go(&mut self) {
-        while let Some((id, go)) = self.pending.pop_front() {
+        for _ in 0..AT_ONCE {
+            let Some((id, go)) = self.pending.pop_front() else {
+                return;
+            };
             self.about(id, || match go {
                 Go::Request => abi::continue_stream(Half::Request),
                 Go::Response => abi::continue_stream(Half::Response),
                 Go::Answered(answer) => send(&answer),
             });
         }
+    }
+
+    /// A stream is over: the host knows its number still, but there is nothing
+    /// to let go.
+    pub(crate) fn forget(&mut self, id: StreamId) {
+        self.pending.retain(|(of, _)| *of != id);
     }
 
     /// What was held of a stream's response has gone with what came after it:

@@ -79,20 +79,20 @@ impl Worker {
         }
     }
 
-    /// Tells the filter of something that has happened to a context, lets go
-    /// whom it lets go unless the context itself is `held` by that, and sees to
-    /// it that the host ticks while something waits.
+    /// Tells the filter of something that has happened to a context, and sees to
+    /// it that the host ticks, or calls back at once, while something waits.
     fn tell<T>(
         &mut self,
         context: u32,
-        held: impl FnOnce(&T) -> bool,
         tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> T,
     ) -> T {
         self.calls.current = context;
         let told = tell(&mut self.filter, now(), &mut self.calls);
-        if !held(&told) {
-            self.calls.let_go();
-        }
+        self.see_to_ticks();
+        told
+    }
+
+    fn see_to_ticks(&mut self) {
         let owed = self.calls.owes() && !self.calls.recall();
         let waits = owed || self.filter.next_wakeup().is_some();
         if waits != self.ticking {
@@ -103,12 +103,15 @@ impl Worker {
                 warn("the host does not tick: what waits, waits for another stream");
             }
         }
-        told
     }
 
+    /// A callback of the configuration, which is about no stream: streams that
+    /// are due are let go, see [`Calls::let_go`].
     fn tick(&mut self, root: u32) {
-        let tick = |filter: &mut Filter, now, calls: &mut Calls| filter.tick(now, calls);
-        self.tell(root, |()| false, tick);
+        self.calls.current = root;
+        self.filter.tick(now(), &mut self.calls);
+        self.calls.let_go();
+        self.see_to_ticks();
     }
 }
 
@@ -230,8 +233,7 @@ pub(crate) fn request_head(context: u32) -> Action {
             fields: &fields,
             random: draw(&mut worker.random),
         };
-        let held = |step: &Step| *step != Step::Continue;
-        Some(worker.tell(context, held, |filter, now, calls| {
+        Some(worker.tell(context, |filter, now, calls| {
             filter.request_head(now, context.into(), &head, calls)
         }))
     });
@@ -257,7 +259,7 @@ fn response(context: u32, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> bo
             }
             held
         };
-        Some(worker.tell(context, |held| *held, pass_or_hold))
+        Some(worker.tell(context, pass_or_hold))
     });
     match held {
         Some(true) => Action::Hold,
@@ -305,14 +307,10 @@ pub(crate) fn call_answered(context: u32, token: u32, has_head: bool) {
         let Some(worker) = machine.worker_of(context) else {
             return;
         };
-        worker.tell(
-            context,
-            |()| false,
-            |filter, now, calls| {
-                let answer = status.map(|status| (status, &head as _));
-                filter.probed(now, token, answer, calls);
-            },
-        );
+        worker.tell(context, |filter, now, calls| {
+            let answer = status.map(|status| (status, &head as _));
+            filter.probed(now, token, answer, calls);
+        });
     });
 }
 
@@ -322,8 +320,9 @@ pub(crate) fn done(context: u32) {
         if let Some(worker) = machine.told(context) {
             let done = |filter: &mut Filter, now, calls: &mut Calls| {
                 filter.done(now, context.into(), calls);
+                calls.forget(context.into());
             };
-            worker.tell(context, |()| false, done);
+            worker.tell(context, done);
         }
         if let Some(stream) = machine.streams.get_mut(&context) {
             stream.told = false;

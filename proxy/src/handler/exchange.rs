@@ -105,31 +105,19 @@ impl Exchange<'_> {
                 stats.reuses.increment();
             } else if let Err(reason) = Box::pin(self.connect(&mut lease, due, tried_until)).await {
                 self.blame_endpoint(endpoint, reason);
-                return Err(Box::new(Failed {
-                    reason,
-                    what: RetryOn::ConnectFailure,
-                    lease,
-                    request: Some(request),
-                    response: None,
-                }));
+                let again = Some(request);
+                return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
             }
             if self.plan.hostless {
                 let host = upstream.authority(endpoint).clone();
                 request.headers_mut().insert(HOST, host);
             }
             stats.requests.increment();
-            let spare = if reused || upstream.is_http2() || policy.repeats_what_was_sent() {
-                self.spare(&request)
-            } else {
-                None
-            };
+            let repeatable = reused || upstream.is_http2() || policy.repeats_what_was_sent();
+            let spare = repeatable.then(|| self.spare(&request)).flatten();
             let Some(sender) = lease.sender() else {
-                return Err(failed(
-                    lease,
-                    spare,
-                    RetryOn::Reset,
-                    Reason::ConnectionTerminated,
-                ));
+                let reason = Reason::ConnectionTerminated;
+                return Err(failed(lease, spare, RetryOn::Reset, reason));
             };
             if let Err(reason) = sender.prepare(&mut request) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));

@@ -95,6 +95,12 @@ fn a_bad_configuration_is_refused_and_logged() {
     );
 }
 
+/// The host calls the worker back for its queue.
+fn called_back() {
+    host(|host| host.effective = ROOT);
+    proxy_on_queue_ready(ROOT, 0);
+}
+
 #[test]
 fn with_nothing_on_no_stream_is_known() {
     assert!(configure(""));
@@ -118,21 +124,47 @@ fn a_head_is_held_and_let_go_by_a_tick() {
     host(|host| host.effective = 2);
     proxy_on_done(2);
     proxy_on_delete(2);
+    // Not from a callback of a stream: the host calls back at once.
+    assert_eq!(host(|host| (host.continued.len(), host.queues[0])), (0, 1));
+    assert_eq!(host(|host| host.tick_ms), 0, "nobody waits");
+    called_back();
     assert_eq!(
         host(|host| host.continued.clone()),
         [(3, Half::Response as u32)]
     );
-    assert_eq!(host(|host| host.effective), 2, "the callback's own again");
-    assert_eq!(host(|host| host.tick_ms), 0, "nobody waits");
+    assert_eq!(
+        host(|host| host.effective),
+        ROOT,
+        "the callback's own again"
+    );
     // A stream that has gone meanwhile is let be.
     assert_eq!(request(4, "/c"), CONTINUE);
     assert_eq!(response(4, 2 << 20), PAUSE);
     host(|host| host.gone = vec![4]);
     proxy_on_done(3);
+    called_back();
     assert_eq!(host(|host| host.continued.len()), 1);
-    host(|host| host.effective = ROOT);
     proxy_on_tick(ROOT);
-    proxy_on_queue_ready(ROOT, 0);
+}
+
+#[test]
+fn many_that_are_due_at_once_go_by_and_by_and_none_that_is_over() {
+    assert!(configure(
+        "{clusters: {farm: {pools: [farm], max_requests: 20, wait_queue: {max_requests: 100}}}}"
+    ));
+    assert!((2..22).all(|context| request(context, "/a") == CONTINUE));
+    assert!((22..50).all(|context| request(context, "/a") == PAUSE));
+    // Each gives its place to one that waits, of which the first leaves before
+    // it is let go.
+    for context in 2..=22 {
+        proxy_on_done(context);
+    }
+    called_back();
+    assert_eq!(host(|host| host.continued.len()), 16);
+    called_back();
+    let continued = host(|host| host.continued.clone());
+    let next = (23..=42).map(|context| (context, Half::Request as u32));
+    assert_eq!(continued, next.collect::<Vec<_>>());
 }
 
 #[test]
@@ -151,6 +183,7 @@ fn a_refused_request_is_answered_and_a_probe_is_sent() {
         &[(":status", "200"), ("content-length", "7")],
     );
     proxy_on_http_call_response(ROOT, 1, 2, 0, 0);
+    called_back();
     assert_eq!(
         host(|host| host.continued.clone()),
         [(2, Half::Request as u32)]
@@ -183,8 +216,7 @@ fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
     assert_eq!(proxy_on_response_body(2, 2_000, 0), STOP_AND_WATERMARK);
     assert_eq!(response(3, 1 << 20), PAUSE, "a head, as heads are held");
     assert_eq!(host(|host| host.tick_ms), 1);
-    // Both are let go, but within a callback that holds its own stream: the
-    // host would lose that, so it is called back.
+    // Both are due, and the host is told so when it calls back.
     host(|host| host.now_ns += 13_000_000);
     assert_eq!(request(4, "/larger"), CONTINUE);
     assert_eq!(response(4, 2 << 20), PAUSE);
@@ -192,13 +224,13 @@ fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
     // In the meantime more comes for one of them: it takes along what is held.
     host(|host| host.effective = 2);
     assert_eq!(proxy_on_response_body(2, 1_000, 0), CONTINUE);
+    assert_eq!(host(|host| host.continued.len()), 0);
+    called_back();
+    assert_eq!(host(|host| host.queues[0]), 0);
     assert_eq!(
         host(|host| host.continued.clone()),
         [(3, Half::Response as u32)]
     );
-    host(|host| host.effective = ROOT);
-    proxy_on_queue_ready(ROOT, 0);
-    assert_eq!(host(|host| (host.continued.len(), host.queues[0])), (1, 0));
     // Trailers wait with what is before them.
     host(|host| host.effective = 2);
     assert_eq!(proxy_on_response_body(2, 1_000, 0), STOP_AND_WATERMARK);

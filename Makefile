@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate slow-clients test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,10 @@ background: ## What background traffic costs the foreground, in the lab (root)
 bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
+
+slow-clients: ## What 2,000 slow clients cost a normal one, and whether they are cut
+	@scripts/setup-run.sh
+	@scripts/slow-clients.sh
 
 simulate: ## The core in virtual time: theory, dispatch, the figures of SDIS02
 	@scripts/setup-run.sh

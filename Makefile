@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-farm background bench-peers simulate slow-clients test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory compare-farm background bench-peers simulate slow-clients test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,14 @@ compare-farm: ## What order and dispatch are worth where the backends are the bo
 compare: ## Replay one trace through nginx and Sprat in the lab, and report (root)
 	@scripts/setup-run.sh
 	@scripts/compare.sh
+
+compare-http2: ## The same over a few HTTP/2 connections that carry all (root)
+	@scripts/setup-run.sh
+	@scripts/compare-http2.sh
+
+http2-memory: ## What HTTP/2 connections and streams cost in memory
+	@scripts/setup-run.sh
+	@scripts/http2-memory.sh
 
 background: ## What background traffic costs the foreground, in the lab (root)
 	@scripts/setup-run.sh

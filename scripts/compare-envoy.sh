@@ -5,8 +5,9 @@
 # changes it:
 #
 #   UPLINK=10mbit RATE=10mbit (what the filters pace at) LOAD=0.9 REQUESTS=18338 SEED=7 RESULTS=results/compare-envoy
-#   SYSTEMS="envoy envoy-buffers envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 sprat"
+#   SYSTEMS="envoy envoy-buffers envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 wasm-bodies-1 wasm-bodies-2 sprat"
 #
+# wasm holds the heads of responses, wasm-bodies their bodies too.
 # envoy-buffers is Envoy with the small buffers that the wasm filter is given;
 # envoy-limit-N its bandwidth limit at N KiB/s, for all responses together;
 # the number after a filter is that of Envoy's workers.
@@ -22,7 +23,7 @@ LOAD=${LOAD:-0.9}
 REQUESTS=${REQUESTS:-18338}
 SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/compare-envoy}
-SYSTEMS=${SYSTEMS:-envoy envoy-buffers envoy-limit-1100 envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 sprat}
+SYSTEMS=${SYSTEMS:-envoy envoy-buffers envoy-limit-1100 envoy-limit-1150 module-1 module-2 wasm-1 wasm-2 wasm-bodies-1 wasm-bodies-2 sprat}
 WORKERS=2
 ADMIN=127.0.0.1:9901
 
@@ -55,9 +56,15 @@ start() {
         envoy-buffers) tuning=wasm ;;
         envoy-limit-*) kind=limit config=${1##*-} ;;
         module-* | wasm-*)
-            kind=${1%-*} workers=${1##*-}
+            kind=${1%%-*} workers=${1##*-}
             config="{\"uplink\": {\"rate\": \"$RATE\", \"policy\": \"srpt\"}}"
+            ;;&
+        wasm-bodies-*)
+            # Chunks are as small as the module wants them.
+            tuning=module
+            config="{\"uplink\": {\"rate\": \"$RATE\", \"policy\": \"srpt\", \"hold\": \"bodies\"}}"
             ;;
+        module-* | wasm-*) ;;
         *) die "there is no system $1" ;;
     esac
     envoy_config "$FARM:8080" "$ADMIN" 'cluster: farm' "$(envoy_filter "$kind" "$config")" \

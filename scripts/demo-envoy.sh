@@ -3,7 +3,7 @@
 # Ctrl-C or SIGTERM. The environment changes it:
 #
 #   CONFIG=head-release   a file of config/envoy/, without its ending: head-release,
-#                         paced-egress, priority, sidecar or size-dispatch
+#                         held-bodies, paced-egress, priority, sidecar or size-dispatch
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/envoy.sh"
@@ -36,6 +36,7 @@ require_free "${ORIGINS[@]}" "$port" "${ADMIN##*:}"
 
 say "Building the farm and the $kind filter (a few minutes the first time)"
 cargo build --release --locked --quiet -p sprat-loadgen
+target=${CARGO_TARGET_DIR:-$ROOT/target}/release
 envoy_prepare "$kind"
 if [ "$kind" = wasm ]; then
     sed "s#target/sprat-filter.wasm#$SPRAT_FILTER_WASM#" "$file" >"$work/envoy.yaml"

@@ -10,18 +10,18 @@ ENVOY_PROTO=type.googleapis.com/envoy.extensions
 envoy_prepare() {
     local each
     envoy=$("$ROOT/scripts/setup-envoy.sh")
-    target=${CARGO_TARGET_DIR:-$ROOT/target}/release
+    local built=${CARGO_TARGET_DIR:-$ROOT/target}
     for each in "$@"; do
         case $each in
             module*)
                 if [ -z "${SPRAT_FILTER_MODULE:-}" ]; then
                     cargo build --release --locked --quiet -p sprat-envoy-module
-                    SPRAT_FILTER_MODULE=$target/libsprat_envoy.so
+                    SPRAT_FILTER_MODULE=$built/release/libsprat_envoy.so
                 fi
                 ;;
             wasm*)
                 if [ -z "${SPRAT_FILTER_WASM:-}" ]; then
-                    SPRAT_FILTER_WASM=${target%/release}/sprat-filter.wasm
+                    SPRAT_FILTER_WASM=$built/sprat-filter.wasm
                     "$ROOT/scripts/filter.sh" "$SPRAT_FILTER_WASM" >/dev/null
                 fi
                 ;;

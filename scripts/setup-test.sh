@@ -16,6 +16,14 @@ need redis-server redis-server
 envoy=$("$ROOT/scripts/setup-envoy.sh")
 "$envoy" --version >/dev/null || die "$envoy does not run here; set ENVOY to a binary that does"
 
+# Whether HTTP/2 is spoken as it should be is asked of h2spec.
+if [ ! -x "$ROOT/.tools/bin/h2spec" ]; then
+    need go golang-go
+    say "Installing h2spec into .tools"
+    retry env GOBIN="$ROOT/.tools/bin" go install github.com/summerwind/h2spec/cmd/h2spec@latest ||
+        die "h2spec could not be installed"
+fi
+
 # A rustup that was installed with the minimal profile lacks these two.
 for tool in fmt clippy; do
     if ! cargo "$tool" --version >/dev/null 2>&1; then

@@ -2,10 +2,10 @@
 # Half a million requests through Envoy with each filter: sizes from 0 B to 20 MB,
 # clients that leave, upstreams that fail, HTTP/1.1 and HTTP/2, retries, trailers.
 # Every byte is checked. It fails when one is wrong, a body is cut, a request is
-# stuck, Envoy has ended, streams are left over, or its memory grows. The
-# environment changes it:
+# stuck, Envoy has ended, streams are left over, or its memory grows. wasm holds the
+# heads of responses, wasm-bodies their bodies too. The environment changes it:
 #
-#   REQUESTS=500000 FILTERS="module wasm" WORKERS=2 LIMITS="1048576 65536" SEED=7
+#   REQUESTS=500000 FILTERS="module wasm wasm-bodies" WORKERS=2 LIMITS="1048576 65536" SEED=7
 #   UPSTREAM=http1 (or http2) RATE=2gbit CLIENTS=64 DEADLINE=60s RESULTS=results/soak-envoy
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
@@ -13,7 +13,7 @@ set -euo pipefail
 . "$ROOT/scripts/envoy.sh"
 
 REQUESTS=${REQUESTS:-500000}
-FILTERS=${FILTERS:-module wasm}
+FILTERS=${FILTERS:-module wasm wasm-bodies}
 WORKERS=${WORKERS:-2}
 LIMITS=${LIMITS:-1048576 65536}
 SEED=${SEED:-7}
@@ -36,20 +36,19 @@ measure_begin sprat-loadgen
 envoy_prepare $FILTERS
 mkdir -p "$RESULTS"
 
-# What the filter has to do: order the uplink; with wasm, hold requests too.
+# What a filter has to do: order the uplink, and hold requests back.
 filter_config() {
-    case $1 in
-        module) printf '{"uplink": {"rate": "%s"}}' "$RATE" ;;
-        wasm) printf '{"uplink": {"rate": "%s"}, "clusters": {"farm": {"pools": ["farm"], "max_requests": 48, "wait_queue": {"max_requests": 10000, "timeout": "%s"}}}}' "$RATE" "$DEADLINE" ;;
-    esac
+    local hold=''
+    [ "$1" != wasm-bodies ] || hold=', "hold": "bodies"'
+    printf '{"uplink": {"rate": "%s"%s}, "clusters": {"farm": {"pools": ["farm"], "max_requests": 48, "wait_queue": {"max_requests": 10000, "timeout": "%s"}}}}' \
+        "$RATE" "$hold" "$DEADLINE"
 }
 
 # start FILTER LIMIT
 start() {
-    local route='cluster: farm' keys=$SOAK_CLUSTER limit="per_connection_buffer_limit_bytes: $2"
-    [ "$1" != wasm ] || route='cluster_header: x-sprat-cluster'
+    local route='cluster_header: x-sprat-cluster' keys=$SOAK_CLUSTER limit="per_connection_buffer_limit_bytes: $2"
     [ "$UPSTREAM" != http2 ] || keys=${keys/http_protocol_options: \{enable_trailers: true\}/http2_protocol_options: \{\}}
-    envoy_config "$LISTEN" "$ADMIN" "$route" "$(envoy_filter "$1" "$(filter_config "$1")")" \
+    envoy_config "$LISTEN" "$ADMIN" "$route" "$(envoy_filter "${1%%-*}" "$(filter_config "$1")")" \
         "$(envoy_cluster farm "$ORIGIN" "$keys $limit,")" "$limit" "$SOAK_MANAGER" "$SOAK_HOST" >"$work/envoy.yaml"
     envoy_start "$WORKERS"
     wait_for envoy "http://$ADMIN/ready"

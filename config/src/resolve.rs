@@ -157,7 +157,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
 }
 
 /// A number whose bound is below 2^32.
-fn small(number: usize) -> u32 {
+pub(super) fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 

@@ -202,6 +202,8 @@ pub struct Cluster {
     pub max_header_bytes: usize,
     /// None for plain text.
     pub tls: Option<ClusterTls>,
+    /// Speak HTTP/2 with the endpoints.
+    pub http2: Option<UpstreamHttp2>,
 }
 
 /// One backend.

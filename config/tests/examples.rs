@@ -66,6 +66,7 @@ fn the_design_file_resolves_to_the_defaults() {
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 65_536,
         tls: None,
+        http2: None,
     });
     let rate = MinRate {
         bytes_per_s: 240,

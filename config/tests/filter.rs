@@ -44,6 +44,7 @@ fn nothing_given_switches_everything_off() {
         FilterUplink {
             rate_bits_per_s: None,
             policy: Discipline::Srpt,
+            hold: None,
             max_flows: 65_536,
         }
     );
@@ -53,6 +54,23 @@ fn nothing_given_switches_everything_off() {
     assert_eq!(catalogue.max_bytes, 4 << 20);
     assert_eq!(catalogue.vary, ["accept-encoding"]);
     assert!(catalogue.manifest.is_empty());
+}
+
+#[test]
+fn what_is_held_is_heads_or_bodies() {
+    let hold = |text: &str| filter(text).uplink.hold;
+    assert_eq!(hold("{uplink: {rate: 1mbit, hold: auto}}"), None);
+    assert_eq!(
+        hold("{uplink: {rate: 1mbit, hold: heads}}"),
+        Some(Hold::Heads)
+    );
+    assert_eq!(
+        hold("{uplink: {rate: 1mbit, hold: bodies}}"),
+        Some(Hold::Bodies)
+    );
+    let complaints = complaints("{uplink: {rate: 1mbit, hold: body}}");
+    assert!(complaints[0].starts_with("1:30 "), "{complaints:?}");
+    assert!(complaints[0].contains("bodies"), "{complaints:?}");
 }
 
 #[test]

@@ -158,7 +158,9 @@ impl<'a> Plan<'a> {
             let (body, progress) = RequestBody::streaming(body, config.max_body_bytes, rule);
             *request.body_mut() = body;
             upload = Some(progress);
-            if request.headers().contains_key(EXPECT)
+            // The library passes no 100 of HTTP/2 on: nothing to wait for.
+            if !self.upstream.is_http2()
+                && request.headers().contains_key(EXPECT)
                 && let Some(opener) = request.body_mut().hold()
             {
                 hyper::ext::on_informational(&mut request, move |interim| {

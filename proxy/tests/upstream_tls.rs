@@ -68,6 +68,7 @@ impl<'a> Backend<'a> {
 /// A cluster of this origin, believed if `authority` says so.
 fn cluster_tls(authority: &Authority) -> ClusterTls {
     ClusterTls {
+        http2: false,
         trusted_ca: TrustedCa::File(file(&authority.file())),
         sni: None,
         client_certificate: None,

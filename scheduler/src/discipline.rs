@@ -70,6 +70,10 @@ impl Ranker {
         }
     }
 
+    pub(crate) fn discipline(&self) -> &Discipline {
+        &self.discipline
+    }
+
     /// Whether [`FlowView::turn`] takes part in the rank.
     pub(crate) fn takes_turns(&self) -> bool {
         matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))

@@ -9,6 +9,7 @@
 mod coarse;
 mod groups;
 mod order;
+mod peers;
 mod ready;
 mod types;
 
@@ -21,6 +22,7 @@ use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
 pub use groups::{GroupId, Precedence};
 use groups::{Groups, Member};
+pub use peers::Urgency;
 use ready::{Next, Ready};
 pub use types::{AtCapacity, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant};
 

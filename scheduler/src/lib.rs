@@ -30,7 +30,7 @@ pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
     AtCapacity, Egress, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
-    GroupId, Precedence,
+    GroupId, Precedence, Urgency,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

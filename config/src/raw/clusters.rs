@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use super::{ClusterTls, HeadBytes, Limit, NoParameters, SomeBytes, Timeout};
+use super::{ClusterTls, HeadBytes, Limit, NoParameters, SomeBytes, Timeout, UpstreamHttp2};
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
 use crate::decode::{Context, Decode, Field, Of};
@@ -45,6 +45,9 @@ record! {
         default("64KB") max_response_headers: HeadBytes,
         /// Speak TLS with the backends.
         default("off") tls: Or<Off, ClusterTls>,
+        /// Speak HTTP/2 with the endpoints, with prior knowledge or chosen in
+        /// the TLS handshake; `{}` with the defaults.
+        default("off") http2: Or<Off, UpstreamHttp2>,
     }
 
     /// A backend with parameters.

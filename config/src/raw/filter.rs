@@ -13,8 +13,9 @@ use crate::addresses::Host;
 use crate::containers::{List, Named, Or};
 use crate::decode::{Context, Decode, Field, Of};
 use crate::names::{EnvoyCluster, FieldName, MetadataKey, Target};
-use crate::record::record;
-use crate::scalars::{BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Time, Unlimited};
+use crate::record::{choices, record};
+use crate::resolved::Hold;
+use crate::scalars::{Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Time, Unlimited};
 use crate::tree::{Kind, Node};
 
 record! {
@@ -49,6 +50,12 @@ record! {
         default("unlimited") rate: Or<Unlimited, BitRate>,
         /// The order in which responses are sent.
         default("srpt") policy: Policy,
+        /// What is held of a response until it is its turn. `bodies` lets
+        /// them go chunk by chunk; `heads` has a response begin in its turn,
+        /// and then pass. A proxy-wasm host that is not Envoy, or made of the
+        /// same parts, may lose bodies that are held: `auto` is `heads` there,
+        /// and in Envoy, and `bodies` for the dynamic module.
+        default("auto") hold: Or<Auto, Hold>,
         /// Responses in progress on a worker; one over it is sent unpaced.
         default("65536") max_flows: Limit,
     }
@@ -133,6 +140,15 @@ record! {
         default("60s") negative_ttl: Time<1000>,
         /// Memory for resources that are left alone.
         default("64KB") max_size: Bytes<4_096, 1_073_741_824>,
+    }
+}
+
+choices! {
+    Hold as "Hold": "what is held of a response" {
+        /// Its head; its body passes.
+        "heads" => Self::Heads,
+        /// Its head, and each part of its body.
+        "bodies" => Self::Bodies,
     }
 }
 

@@ -1,4 +1,4 @@
-//! HTTP/2 as it is written.
+//! HTTP/2 as it is written, with clients and with backends.
 
 use crate::record::record;
 use crate::scalars::{Bytes, Count};
@@ -16,5 +16,15 @@ record! {
         /// The same for all requests of a connection together: what one
         /// connection may have in memory.
         default("1MB") initial_connection_window_size: Window,
+    }
+
+    /// HTTP/2 with backends.
+    closed struct UpstreamHttp2 {
+        /// Requests in progress on one connection; for more, another one is
+        /// opened. Not more than the backend allows: what is over that waits.
+        default("100") max_concurrent_streams: Count<1, 10_000>,
+        /// Bytes of one response that may come before the client takes them;
+        /// a connection has room for that many of each.
+        default("256KB") initial_stream_window_size: Window,
     }
 }

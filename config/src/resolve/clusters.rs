@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
 
-use super::{bytes, count, size, time, tls};
+use super::{bytes, count, size, small, time, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -44,6 +44,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
     let (dispatch, hash_key) = dispatch(&raw.dispatch, &ranges, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
+    let http2 = raw.http2.get()?.value().is_some();
     Some(Cluster {
         name: name.to_owned(),
         wait_queue: wait_queue(&raw.wait_queue, &dispatch, reporter)?,
@@ -62,7 +63,14 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         max_idle_connections: max_idle?.min(max_connections),
         idle_timeout: time(&raw.idle_timeout)?,
         max_header_bytes: bytes(&raw.max_response_headers)?,
-        tls: tls::cluster(&raw.tls, reporter)?,
+        http2: match raw.http2.get()?.value() {
+            None => None,
+            Some(http2) => Some(UpstreamHttp2 {
+                max_streams: count(&http2.max_concurrent_streams)?,
+                stream_window_bytes: small(bytes(&http2.initial_stream_window_size)?),
+            }),
+        },
+        tls: tls::cluster(&raw.tls, http2, reporter)?,
     })
 }
 

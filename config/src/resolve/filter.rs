@@ -38,6 +38,7 @@ fn uplink(raw: &raw::FilterUplink, reporter: &mut Reporter<'_>) -> Option<Filter
     Some(FilterUplink {
         rate_bits_per_s: raw.rate.get()?.value().map(|rate| rate.0),
         policy: policy?,
+        hold: raw.hold.get()?.value().copied(),
         max_flows: count(&raw.max_flows)?,
     })
 }

@@ -33,9 +33,10 @@ pub(super) fn listener<W>(
     }))
 }
 
-/// A cluster's; `Some(None)` if it is off.
+/// A cluster's, with `http2` or without; `Some(None)` if it is off.
 pub(super) fn cluster<W>(
     raw: &Field<Or<W, raw::ClusterTls>>,
+    http2: bool,
     reporter: &mut Reporter<'_>,
 ) -> Option<Option<ClusterTls>> {
     let Some(raw) = raw.get()?.value() else {
@@ -64,6 +65,7 @@ pub(super) fn cluster<W>(
         },
         minimum_version: raw.minimum_version.copied()?,
         verify,
+        http2,
     }))
 }
 

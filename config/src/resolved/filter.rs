@@ -34,8 +34,20 @@ pub struct FilterUplink {
     pub rate_bits_per_s: Option<u64>,
     /// The order in which responses are sent.
     pub policy: Discipline,
+    /// What is held of a response until its turn; none is what is safe in any
+    /// host.
+    pub hold: Option<Hold>,
     /// Responses in progress; one over it is sent unpaced.
     pub max_flows: usize,
+}
+
+/// What a filter holds of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Its head; its body passes.
+    Heads,
+    /// Its head, and each part of its body.
+    Bodies,
 }
 
 /// What is known of sizes before a response begins.

@@ -1,5 +1,14 @@
 //! HTTP/2, checked.
 
+/// HTTP/2 with backends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamHttp2 {
+    /// Requests in progress on one connection.
+    pub max_streams: usize,
+    /// Bytes of one response that may come before the client takes them.
+    pub stream_window_bytes: u32,
+}
+
 /// HTTP/2 with clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Http2 {

@@ -93,6 +93,8 @@ pub struct ClusterTls {
     pub minimum_version: TlsVersion,
     /// Whether certificates are looked at.
     pub verify: bool,
+    /// Speak HTTP/2, and nothing else.
+    pub http2: bool,
 }
 
 /// Authorities.

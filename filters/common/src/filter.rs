@@ -17,9 +17,9 @@ use crate::host::{Host, StreamId};
 use crate::metrics::{Counter, Gauge};
 use crate::probing::Probing;
 use crate::reader::Reader;
-use crate::release::Release;
 use crate::sizes::{Sizes, Source, written_down};
 use crate::stream::Stream;
+use crate::uplink::Uplink;
 
 /// The head of a response.
 pub struct ResponseHead<'a> {
@@ -53,7 +53,7 @@ pub struct Filter {
     host_paces: bool,
     wants_backlog: bool,
     probing: Probing,
-    release: Option<Release>,
+    uplink: Option<Uplink>,
     response_header: Option<String>,
     streams: BTreeMap<StreamId, Stream>,
     waiting: u64,
@@ -69,9 +69,9 @@ impl Filter {
         worker: u64,
         host: &mut dyn Host,
     ) -> Self {
-        let release = Release::new(&config.uplink, &config.classes.list, worker);
+        let uplink = Uplink::new(&config.uplink, &config.classes.list, worker, host);
         let sizes = |own: &_| Sizes::of_worker(own, seed, host);
-        Self::build(config, release, false, sizes)
+        Self::build(config, uplink, false, sizes)
     }
 
     /// The one filter of all workers, for a host that orders and paces
@@ -85,7 +85,7 @@ impl Filter {
 
     fn build(
         config: &resolved::Filter,
-        release: Option<Release>,
+        uplink: Option<Uplink>,
         host_paces: bool,
         sizes: impl FnOnce(&resolved::FilterCatalogue) -> Sizes,
     ) -> Self {
@@ -93,7 +93,7 @@ impl Filter {
         let group = |own| Group::new(own, classes, &config.admission);
         let groups: Vec<Group> = config.clusters.iter().map(group).collect();
         let wants_sizes = config.response_header.is_some() || host_paces;
-        let wanted = wants_sizes || release.is_some() || groups.iter().any(|own| own.wants_size);
+        let wanted = wants_sizes || uplink.is_some() || groups.iter().any(|own| own.wants_size);
         let catalogue = config.catalogue.as_ref().filter(|_| wanted);
         let sizes = catalogue.map(sizes);
         let keys = sizes.as_ref().map(|own| Arc::clone(own.keys()));
@@ -105,7 +105,7 @@ impl Filter {
             sizes,
             probing: Probing::new(probes),
             host_paces,
-            release,
+            uplink,
             response_header: config.response_header.clone(),
             groups,
             streams: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl Filter {
     /// Whether nothing is switched on: no stream need be told of.
     pub fn is_passive(&self) -> bool {
         let idle = self.groups.is_empty() && self.response_header.is_none();
-        idle && self.release.is_none() && !self.host_paces
+        idle && self.uplink.is_none() && !self.host_paces
     }
 
     /// What reads requests for [`Filter::request`].
@@ -150,8 +150,8 @@ impl Filter {
             self.groups[group].cancel(now, ticket);
             self.settle(now, group, host);
         }
-        if let Some(release) = &mut self.release {
-            release.close(now, id, host);
+        if let Some(uplink) = &mut self.uplink {
+            uplink.close(now, id, host);
         }
         self.gauge_held(host);
     }
@@ -189,8 +189,8 @@ impl Filter {
             self.groups[group].expire(now);
             self.settle(now, group, host);
         }
-        if let Some(release) = &mut self.release {
-            release.pump(now, None, host);
+        if let Some(uplink) = &mut self.uplink {
+            uplink.pump(now, host);
         }
         self.gauge_held(host);
     }
@@ -198,15 +198,12 @@ impl Filter {
     /// When to call [`Filter::tick`]; never, while nothing waits.
     pub fn next_wakeup(&self) -> Option<Time> {
         let groups = self.groups.iter().filter_map(Group::next_wakeup);
-        let release = self.release.as_ref().and_then(Release::next_wakeup);
-        groups
-            .chain(self.probing.next_wakeup())
-            .chain(release)
-            .min()
+        let uplink = self.uplink.as_ref().and_then(Uplink::next_wakeup);
+        groups.chain(self.probing.next_wakeup()).chain(uplink).min()
     }
 
     fn gauge_held(&mut self, host: &mut dyn Host) {
-        let held = self.release.as_ref().map_or(0, Release::held) as u64;
+        let held = self.uplink.as_ref().map_or(0, Uplink::held) as u64;
         if held != self.held {
             self.held = held;
             host.gauge(Gauge::HeldResponses, held);

@@ -40,6 +40,11 @@ pub trait Host {
     /// Lets a held response go on; its client may have gone meanwhile.
     fn resume_response(&mut self, id: StreamId);
 
+    /// Whether [`Host::resume_response`] was called and has not taken effect yet.
+    fn resumes(&self, _id: StreamId) -> bool {
+        false
+    }
+
     /// Answers a held request in the backend's place.
     fn answer(&mut self, id: StreamId, answer: &Answer);
 
@@ -56,6 +61,21 @@ pub trait Host {
     fn backlog(&mut self, _now: Time, _class: usize) -> (Duration, Duration) {
         (Duration::ZERO, Duration::ZERO)
     }
+
+    /// The client's connection that a stream at hand is on, by a number that
+    /// never comes again; none if the host does not tell.
+    fn connection(&mut self, _id: StreamId) -> Option<u64> {
+        None
+    }
+
+    /// By which other workers may have this one called, for
+    /// [`Filter::tick`](crate::Filter::tick); none if they cannot.
+    fn bell(&self) -> Option<u32> {
+        None
+    }
+
+    /// Has another worker called as soon as it has time.
+    fn ring(&mut self, _bell: u32) {}
 
     /// Adds to a counter.
     fn count(&mut self, counter: Counter, by: u64);

@@ -15,11 +15,13 @@ mod groups;
 mod host;
 mod keys;
 pub mod metrics;
+mod pacing;
 mod probing;
 mod reader;
 mod release;
 mod sizes;
 mod stream;
+mod uplink;
 
 pub use answer::Answer;
 pub use filter::{Filter, ResponseHead, Step};

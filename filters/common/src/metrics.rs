@@ -17,6 +17,8 @@ pub enum Counter {
     Size(Source),
     /// Responses whose head was held.
     Held,
+    /// Parts of bodies that were held.
+    HeldChunks,
     /// Responses in progress that were over the bound, and went unscheduled.
     Unscheduled,
     /// HEAD requests, by what they told.
@@ -82,6 +84,7 @@ impl Counter {
             Self::Refused(reason) => format!("sprat.refused.{}", reason.name()),
             Self::Size(source) => format!("sprat.size.{}", source.name()),
             Self::Held => "sprat.held".to_owned(),
+            Self::HeldChunks => "sprat.held_chunks".to_owned(),
             Self::Unscheduled => "sprat.unscheduled".to_owned(),
             Self::Probe(probe) => format!("sprat.head_probe.{}", probe.name()),
             Self::Shared => "sprat.shared.written".to_owned(),
@@ -105,6 +108,7 @@ impl Counter {
             Self::Unscheduled => probed + 1,
             Self::Shared => probed + 2,
             Self::Conflicts => probed + 3,
+            Self::HeldChunks => probed + 4,
         }
     }
 
@@ -116,7 +120,8 @@ impl Counter {
             .chain(RefusalReason::ALL.map(Self::Refused))
             .chain(Source::ALL.map(Self::Size))
             .chain(Probe::ALL.map(Self::Probe))
-            .chain([Self::Held, Self::Unscheduled, Self::Shared, Self::Conflicts]);
+            .chain([Self::Held, Self::Unscheduled, Self::Shared, Self::Conflicts])
+            .chain([Self::HeldChunks]);
         all.collect()
     }
 }

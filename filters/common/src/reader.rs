@@ -102,7 +102,10 @@ impl Reader {
         let fits = |group: &FilterCluster| group.matches.matches(name, path);
         let group = self.groups.iter().position(fits);
         let method = Method::of(head.method);
-        let keys = self.keys.as_ref().filter(|_| method != Method::Other);
+        let keys = self
+            .keys
+            .as_ref()
+            .filter(|_| matches!(method, Method::Get | Method::Head));
         let resource = (name, head.target);
         let number = group.unwrap_or(self.groups.len());
         Read {

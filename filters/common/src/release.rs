@@ -68,9 +68,12 @@ struct Response {
 }
 
 impl Release {
-    /// None if nothing is paced.
-    pub(crate) fn new(uplink: &FilterUplink, classes: &[Class], worker: u64) -> Option<Self> {
-        let rate = uplink.rate_bits_per_s?;
+    /// At that rate.
+    pub(crate) fn new(
+        (uplink, rate_bits_per_s): (&FilterUplink, u64),
+        classes: &[Class],
+        worker: u64,
+    ) -> Self {
         let lane = |_| {
             Egress::new(EgressConfig {
                 discipline: uplink.policy.clone(),
@@ -81,15 +84,15 @@ impl Release {
             })
         };
         let lanes = LANES.len() + 1;
-        Some(Self {
-            clock: Pacer::new(rate).with_lateness(LATENESS),
+        Self {
+            clock: Pacer::new(rate_bits_per_s).with_lateness(LATENESS),
             lanes: (0..lanes).map(lane).collect(),
             responses: BTreeMap::new(),
             streams: vec![Vec::new(); lanes],
             worker,
             held: 0,
             max_flows: uplink.max_flows,
-        })
+        }
     }
 
     /// Responses whose head is held.

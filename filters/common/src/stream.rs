@@ -55,6 +55,8 @@ pub(crate) enum Phase {
 pub(crate) enum Method {
     Get,
     Head,
+    /// A tunnel.
+    Connect,
     Other,
 }
 
@@ -63,6 +65,7 @@ impl Method {
         match method {
             "GET" => Self::Get,
             "HEAD" => Self::Head,
+            "CONNECT" => Self::Connect,
             _ => Self::Other,
         }
     }

@@ -101,6 +101,7 @@ fn every_file_has_its_test() {
         .collect();
     let tested = [
         "head-release.yaml",
+        "held-bodies.yaml",
         "paced-egress.yaml",
         "priority.yaml",
         "sidecar.yaml",
@@ -196,7 +197,16 @@ async fn bulk_is_turned_away_with(module: bool) {
 
 #[tokio::test]
 async fn the_module_lets_the_small_overtake() {
-    let (envoy, address) = start("paced-egress.yaml").await;
+    overtakes("paced-egress.yaml").await;
+}
+
+#[tokio::test]
+async fn the_wasm_filter_that_holds_bodies_lets_the_small_overtake() {
+    overtakes("held-bodies.yaml").await;
+}
+
+async fn overtakes(file: &str) {
+    let (envoy, address) = start(file).await;
     serves(address).await;
     let large = Client::connect(address, Protocol::Http1).await.unwrap();
     // At 10 Mbit/s it takes eight seconds.

@@ -13,8 +13,8 @@
 //! - What Envoy lends (a header's value) is there until the hook returns, or a
 //!   field of that head is set.
 //! - A scheduler may be used from any thread, and outlives its stream.
-//! - One note for both directions says whether a stream goes on: after
-//!   `continue_decoding` it says so, whatever was held inside of that call.
+//! - Envoy 1.38 has one note for both directions of whether a stream goes on
+//!   ([`Host::holds_apart`]).
 //!
 //! Envoy 1.40 has version v0.2.0 of the ABI, 1.38 and 1.39 have v0.1.0; for
 //! what is used here they are the same.

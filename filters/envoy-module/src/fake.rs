@@ -37,6 +37,8 @@ pub(crate) struct FakeHost {
     pub(crate) metadata: BTreeMap<String, String>,
     /// See [`Host::clear_route_cache`].
     pub(crate) routed: usize,
+    /// See [`Host::holds_apart`]: the opposite.
+    pub(crate) holds_together: bool,
     /// See [`Host::is_resuming`].
     pub(crate) resuming: bool,
     /// Where requests were sent to, with their heads.
@@ -153,6 +155,10 @@ impl Host for FakeHost {
         let asked = format!("{cluster} {}", head.join(" "));
         self.asked.borrow_mut().push(asked);
         true
+    }
+
+    fn holds_apart(&self) -> bool {
+        !self.holds_together
     }
 
     fn is_resuming(&self) -> bool {

@@ -47,6 +47,8 @@ pub(crate) struct Filter {
     received: bool,
     /// Its request is held.
     held: bool,
+    /// Its request has come in whole.
+    asked: bool,
     /// A probe is under way that was sent from it.
     probe: Option<u32>,
     class: usize,
@@ -69,6 +71,7 @@ impl Filter {
             desk,
             received: false,
             held: false,
+            asked: false,
             probe: None,
             class: 0,
             response: Response::new(uplink),
@@ -77,8 +80,14 @@ impl Filter {
         }
     }
 
-    /// The request's head has come.
-    pub(crate) fn on_request_head(&mut self, host: &mut impl Host, now: Time) -> Verdict {
+    /// The request's head has come; `end` if it is all of it.
+    pub(crate) fn on_request_head(
+        &mut self,
+        host: &mut impl Host,
+        now: Time,
+        end: bool,
+    ) -> Verdict {
+        self.asked = end;
         self.response.on_request(host, now);
         let Some(desk) = self.desk.clone() else {
             return Verdict::Continue;
@@ -91,6 +100,11 @@ impl Filter {
         self.held = verdict == Verdict::Hold;
         orders.carry_out(host);
         verdict
+    }
+
+    /// The end of the request has come.
+    pub(crate) fn on_request_end(&mut self) {
+        self.asked = true;
     }
 
     /// A probe that was sent from this stream was answered, or failed.
@@ -119,6 +133,7 @@ impl Filter {
             orders.carry_out(host);
         }
         self.whole |= end;
+        self.response.may_hold = host.holds_apart() || (self.asked && !host.is_resuming());
         self.response.on_head(host, now, known, end)
     }
 

@@ -111,6 +111,11 @@ pub(crate) trait Host {
     /// cannot be sent. The answer comes to the filter's `on_answer`.
     fn ask(&self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> bool;
 
+    /// Envoy notes for requests and for responses apart whether they are held.
+    /// Where it has one note for both (1.38), whatever goes on of a request
+    /// makes it forget that the response is held: it never lets it go.
+    fn holds_apart(&self) -> bool;
+
     /// Envoy is inside of the call that lets the stream's request go on.
     fn is_resuming(&self) -> bool;
 

@@ -38,6 +38,11 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     let loaded = sprat_config::parse_filter(text, name, &sprat_config::process_env)
         .map_err(|errors| errors.to_string())?;
     let filter = loaded.config;
+    if filter.uplink.hold == Some(resolved::Hold::Heads) {
+        return Err(format!(
+            "{name}: uplink.hold: the dynamic module holds bodies: remove it, or use the wasm filter"
+        ));
+    }
     let settings = filter
         .uplink
         .rate_bits_per_s
@@ -214,6 +219,8 @@ mod tests {
         assert!(text.contains("rate"), "{text}");
         let text = error(r#"{"uplink": {"rate": "auto"}}"#);
         assert!(text.contains("auto"), "{text}");
+        let text = error(r#"{"uplink": {"hold": "heads"}}"#);
+        assert!(text.contains("holds bodies"), "{text}");
     }
 
     #[test]

@@ -68,6 +68,12 @@ impl Calls {
         }
     }
 
+    /// What was held of a stream's response has gone with what came after it:
+    /// there is nothing to let go.
+    pub(crate) fn has_gone(&mut self, id: StreamId) {
+        self.pending.retain(|pending| !is_response(pending, id));
+    }
+
     /// Whether somebody is still to be let go.
     pub(crate) fn owes(&self) -> bool {
         !self.pending.is_empty()
@@ -95,6 +101,10 @@ impl Calls {
         }
         Some(done)
     }
+}
+
+fn is_response((of, go): &(StreamId, Go), id: StreamId) -> bool {
+    *of == id && matches!(go, Go::Response)
 }
 
 /// Answers the stream that is the context's; false if the host does not.
@@ -144,6 +154,10 @@ impl Host for Calls {
         self.pending.push_back((id, Go::Response));
     }
 
+    fn resumes(&self, id: StreamId) -> bool {
+        self.pending.iter().any(|pending| is_response(pending, id))
+    }
+
     fn answer(&mut self, id: StreamId, answer: &Answer) {
         let answer = Box::new(answer.clone());
         self.pending.push_back((id, Go::Answered(answer)));
@@ -156,6 +170,19 @@ impl Host for Calls {
 
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32> {
         abi::http_call(cluster, head, timeout)
+    }
+
+    fn connection(&mut self, id: StreamId) -> Option<u64> {
+        let bytes = self.about(id, || abi::property(&["connection", "id"]))??;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    fn bell(&self) -> Option<u32> {
+        self.queue
+    }
+
+    fn ring(&mut self, bell: u32) {
+        abi::ring(bell);
     }
 
     fn count(&mut self, counter: Counter, by: u64) {

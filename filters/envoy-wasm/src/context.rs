@@ -250,7 +250,14 @@ pub(crate) fn request_head(context: u32) -> Action {
 fn response(context: u32, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> bool) -> Action {
     let held = with(|machine| {
         let worker = machine.told(context)?;
-        Some(worker.tell(context, |held| *held, tell))
+        let pass_or_hold = |filter: &mut Filter, now, calls: &mut Calls| {
+            let held = tell(filter, now, calls);
+            if !held {
+                calls.has_gone(context.into());
+            }
+            held
+        };
+        Some(worker.tell(context, |held| *held, pass_or_hold))
     });
     match held {
         Some(true) => Action::Hold,

@@ -88,6 +88,8 @@ pub(super) struct Http2Stream {
     moved_at: Cell<Instant>,
     /// One of them will never be sent.
     lost: Cell<bool>,
+    /// The client has got all of it.
+    answered: Cell<bool>,
     /// The body has ended.
     finishing: RefCell<Option<Box<Record>>>,
     pub(super) cut: Cell<Option<Reason>>,
@@ -103,6 +105,7 @@ impl Http2Stream {
             in_flight: Cell::new(0),
             moved_at: Cell::new(now),
             lost: Cell::new(false),
+            answered: Cell::new(false),
             finishing: RefCell::new(None),
             cut: Cell::new(None),
             waker: RefCell::new(None),
@@ -121,6 +124,7 @@ impl Http2Stream {
         if let Some(record) = self.finishing.take() {
             if !self.lost.get() {
                 record.complete();
+                self.answered.set(true);
             }
             if let Some(waker) = &*self.waker.borrow() {
                 waker.wake_by_ref();
@@ -334,7 +338,9 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
     .await;
     // Resets the stream if it is not through.
     task.set(None);
-    if let (None, Some(http2)) = (own.cut.get(), connection.http2.get()) {
+    if own.answered.get()
+        && let Some(http2) = connection.http2.get()
+    {
         http2.watch.borrow_mut().answered();
     }
     // What is still in hyper's hands goes with the connection.

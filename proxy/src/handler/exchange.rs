@@ -16,10 +16,13 @@ use crate::error::{Advice, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
 use crate::upload::{Progress, RequestBody, Upload};
-use crate::upstream::Lease;
+use crate::upstream::{Lease, was_refused};
 
 /// Endpoints tried for one request that cannot connect, at most.
 const CONNECT_ATTEMPTS: usize = 3;
+
+/// Times that a request is sent again which an endpoint did not look at.
+const REFUSALS_MAX: usize = 3;
 
 /// Longer than anybody waits in a queue without a bound.
 const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
@@ -36,6 +39,7 @@ impl Exchange<'_> {
     /// the answer.
     pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Reason> {
         let mut attempts = 0;
+        let mut refusals = 0;
         let mut may_reuse = true;
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
         let upstream = self.plan.upstream;
@@ -77,8 +81,10 @@ impl Exchange<'_> {
                 request.headers_mut().insert(HOST, host);
             }
             stats.requests.increment();
-            let spare = reused.then(|| self.spare(&request)).flatten();
+            let repeatable = reused || upstream.is_http2();
+            let spare = repeatable.then(|| self.spare(&request)).flatten();
             let sender = lease.sender().ok_or(Reason::ConnectionTerminated)?;
+            sender.prepare(&mut request)?;
             let sent = sender.try_send_request(request);
             record.lease = Some(lease);
             match self.wait(record, sent).await? {
@@ -87,11 +93,15 @@ impl Exchange<'_> {
                     let kept = record.lease.take();
                     let again = error.take_message().or(spare);
                     let reason = self.blame(error.error());
+                    let refused = was_refused(error.error()) && refusals < REFUSALS_MAX;
                     match again {
-                        Some(again) if reused && reason == Reason::ConnectionTerminated => {
+                        Some(again)
+                            if refused || (reused && reason == Reason::ConnectionTerminated) =>
+                        {
                             stats.retries.increment();
                             request = again;
                             may_reuse = false;
+                            refusals += usize::from(refused);
                             lease = kept.ok_or(reason)?;
                         }
                         _ => return Err(reason),

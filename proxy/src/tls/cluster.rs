@@ -19,7 +19,7 @@ use tokio_rustls::client::TlsStream;
 use super::certificates::Served;
 use super::files::{Reloadable, Seen};
 use super::pem::{self, Problem};
-use super::{HTTP_1, provider, versions};
+use super::{HTTP_1, HTTP_2, provider, versions};
 use crate::error::Reason;
 
 /// A cluster's TLS.
@@ -92,7 +92,8 @@ impl ClusterTls {
             .server_name(address)
             .ok_or(Reason::TlsCertificateError)?;
         let connector = TlsConnector::from(self.current.load_full());
-        match connector.connect(name, stream).await {
+        let secured = connector.connect(name, stream).await;
+        match secured.and_then(|stream| self.checked(stream)) {
             Ok(stream) => {
                 // A read first: the line is shared by all workers.
                 if self.complained.load(Relaxed) {
@@ -108,6 +109,17 @@ impl ClusterTls {
                 }
                 Err(reason)
             }
+        }
+    }
+
+    /// Without a protocol that both have said, it is HTTP/1.1.
+    fn checked(&self, stream: TlsStream<TcpStream>) -> io::Result<TlsStream<TcpStream>> {
+        match stream.get_ref().1.alpn_protocol() {
+            None if self.config.http2 => {
+                let error = Error::NoApplicationProtocol;
+                Err(io::Error::new(io::ErrorKind::InvalidData, error))
+            }
+            _ => Ok(stream),
         }
     }
 
@@ -182,7 +194,8 @@ fn read(config: &config::ClusterTls) -> Result<(ClientConfig, Vec<Problem>), Vec
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
         }
     };
-    client.alpn_protocols = vec![HTTP_1.to_vec()];
+    let protocol = if config.http2 { HTTP_2 } else { HTTP_1 };
+    client.alpn_protocols = vec![protocol.to_vec()];
     Ok((client, warnings))
 }
 

@@ -1,20 +1,22 @@
 //! Opening a connection to an endpoint.
 
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use hyper::client::conn::http1::SendRequest;
+use http::uri::Scheme;
+use hyper::client::conn::http2;
+use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
-use sprat_config::resolved::EndpointAddress;
+use sprat_config::resolved::{Cluster, EndpointAddress, UpstreamHttp2};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::transport::Transport;
-use super::{Shared, Upstream, take_one};
+use super::{Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
-use crate::upload::RequestBody;
 
 /// How often idle connections are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
@@ -73,12 +75,50 @@ impl Drop for Wanted<'_> {
     }
 }
 
+/// Runs what an HTTP/2 connection has to do beside it.
+#[derive(Clone, Copy)]
+pub(super) struct Local;
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Local {
+    fn execute(&self, task: F) {
+        drop(tokio::task::spawn_local(task));
+    }
+}
+
+/// How HTTP/2 is spoken with a cluster. What all streams may hold together is
+/// the sum of what each may: responses that wait for their clients take
+/// nothing from the others.
+pub(super) fn http2(cluster: &Cluster, config: &UpstreamHttp2) -> http2::Builder<Local> {
+    let streams = u32::try_from(config.max_streams).unwrap_or(u32::MAX);
+    let all = config.stream_window_bytes.saturating_mul(streams);
+    let mut builder = http2::Builder::new(Local);
+    builder
+        .initial_stream_window_size(config.stream_window_bytes)
+        .initial_connection_window_size(all.min(WINDOW_MAX))
+        .max_header_list_size(u32::try_from(cluster.max_header_bytes).unwrap_or(u32::MAX));
+    builder
+}
+
+/// RFC 9113 6.9.1.
+const WINDOW_MAX: u32 = 0x7fff_ffff;
+
+/// A connection, or room on one that somebody else has opened meanwhile.
+pub(super) async fn connect(upstream: &Upstream, endpoint: usize) -> Result<Sender, Reason> {
+    let Some(config) = &upstream.config.http2 else {
+        return connect_one(upstream, endpoint).await;
+    };
+    let pool = &upstream.endpoints[endpoint].pool;
+    let opening = timeout(upstream.config.connect_timeout, pool.opening.lock());
+    let _opening = opening.await.map_err(|_| Reason::ConnectionTimeout)?;
+    match pool.take(config.max_streams) {
+        Some(stream) => Ok(Sender::Http2(Box::new(stream))),
+        None => connect_one(upstream, endpoint).await,
+    }
+}
+
 /// Opens a connection within the cluster's bounds on number and time, and has
 /// a task of its own drive it.
-pub(super) async fn connect(
-    upstream: &Upstream,
-    endpoint: usize,
-) -> Result<SendRequest<RequestBody>, Reason> {
+async fn connect_one(upstream: &Upstream, endpoint: usize) -> Result<Sender, Reason> {
     let shared = &upstream.endpoints[endpoint].shared;
     let bound = upstream.config.connect_timeout;
     let slot = match Slot::take(shared, upstream.config.max_connections) {
@@ -93,6 +133,25 @@ pub(super) async fn connect(
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     upstream.stats(endpoint).connects.increment();
+    if let Some(http2) = &upstream.http2 {
+        let handshake = http2.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
+        tokio::task::spawn_local(async move {
+            let _slot = slot;
+            // The requests in progress, if any, get the error.
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "an upstream connection ended");
+            }
+        });
+        let scheme = match upstream.tls {
+            None => Scheme::HTTP,
+            Some(_) => Scheme::HTTPS,
+        };
+        let stream = upstream.endpoints[endpoint]
+            .pool
+            .add(sender, scheme, shared);
+        return Ok(Sender::Http2(Box::new(stream)));
+    }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
     tokio::task::spawn_local(async move {
@@ -102,7 +161,7 @@ pub(super) async fn connect(
             tracing::debug!(%error, "an upstream connection ended");
         }
     });
-    Ok(sender)
+    Ok(Sender::Http1(sender))
 }
 
 /// A connection over which HTTP can be spoken.

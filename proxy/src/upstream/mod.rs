@@ -2,7 +2,9 @@
 //! to them, and the choice between them.
 
 mod connect;
+mod multiplexed;
 mod probe;
+mod sender;
 mod shared;
 mod sizes;
 mod station;
@@ -17,7 +19,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::{http1, http2};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 use sprat_scheduler::Size;
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
@@ -28,7 +30,10 @@ use crate::error::Reason;
 use crate::stats::{EndpointStats, WorkerStats};
 use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
+use connect::Local;
 
+use multiplexed::Pool;
+pub(crate) use sender::{Sender, was_refused};
 pub(crate) use shared::SharedCluster;
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
@@ -69,7 +74,7 @@ fn take_one(count: &AtomicUsize, bound: usize) -> bool {
 
 /// A kept connection.
 struct Idle {
-    sender: SendRequest<RequestBody>,
+    sender: http1::SendRequest<RequestBody>,
     since: Instant,
 }
 
@@ -79,6 +84,8 @@ struct Endpoint {
     authority: HeaderValue,
     /// The most recently used at the back.
     idle: RefCell<VecDeque<Idle>>,
+    /// With HTTP/2, all.
+    pool: Pool,
 }
 
 /// A cluster as one worker sees it.
@@ -93,6 +100,8 @@ pub(crate) struct Upstream {
     /// None for plain text.
     tls: Option<Arc<ClusterTls>>,
     http: http1::Builder,
+    /// If HTTP/2 is spoken.
+    http2: Option<http2::Builder<Local>>,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
 }
@@ -111,6 +120,7 @@ impl Upstream {
                 shared: Arc::clone(shared),
                 authority: HeaderValue::try_from(endpoint.address.to_string())?,
                 idle: RefCell::default(),
+                pool: Pool::default(),
             })
         };
         let mut http = http1::Builder::new();
@@ -129,6 +139,10 @@ impl Upstream {
             index,
             stats,
             http,
+            http2: config
+                .http2
+                .as_ref()
+                .map(|http2| connect::http2(config, http2)),
             reclaim,
         })
     }
@@ -151,6 +165,11 @@ impl Upstream {
     /// This worker's counters of an endpoint.
     pub(crate) fn stats(&self, endpoint: usize) -> &EndpointStats {
         &self.stats.clusters[self.index].endpoints[endpoint]
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.http2.is_some()
     }
 
     /// What a request's hash is made of, if it matters.
@@ -189,19 +208,27 @@ impl Upstream {
     }
 
     /// The most recently used connection that still lives.
-    fn take_idle(&self, endpoint: usize) -> Option<SendRequest<RequestBody>> {
+    fn take_idle(&self, endpoint: usize) -> Option<Sender> {
         let endpoint = &self.endpoints[endpoint];
+        if let Some(http2) = &self.config.http2 {
+            let stream = endpoint.pool.take(http2.max_streams)?;
+            return Some(Sender::Http2(Box::new(stream)));
+        }
         let mut idle = endpoint.idle.borrow_mut();
         while let Some(kept) = idle.pop_back() {
             endpoint.shared.idle.fetch_sub(1, Relaxed);
             if kept.sender.is_ready() && kept.since.elapsed() < self.config.idle_timeout {
-                return Some(kept.sender);
+                return Some(Sender::Http1(kept.sender));
             }
         }
         None
     }
 
-    fn keep(&self, endpoint: usize, sender: SendRequest<RequestBody>) {
+    fn keep(&self, endpoint: usize, sender: Sender) {
+        let Sender::Http1(sender) = sender else {
+            // Dropped, it makes room for another request.
+            return;
+        };
         let endpoint = &self.endpoints[endpoint];
         let bound = self.config.max_idle_connections;
         // Not ready: the request's body is not through, though the answer is.
@@ -216,6 +243,7 @@ impl Upstream {
     /// Closes connections that were idle for too long or are dead.
     pub(crate) fn reap(&self, now: Instant) {
         for endpoint in &self.endpoints {
+            endpoint.pool.reap(now, self.config.idle_timeout);
             let mut idle = endpoint.idle.borrow_mut();
             let before = idle.len();
             idle.retain(|kept| {
@@ -230,6 +258,7 @@ impl Upstream {
     pub(crate) fn give_way(&self) {
         for endpoint in &self.endpoints {
             if endpoint.shared.wanted.load(Relaxed) > 0
+                && !endpoint.pool.close_one()
                 && endpoint.idle.borrow_mut().pop_front().is_some()
             {
                 endpoint.shared.idle.fetch_sub(1, Relaxed);
@@ -242,6 +271,7 @@ impl Upstream {
         for endpoint in &self.endpoints {
             let closed = std::mem::take(&mut *endpoint.idle.borrow_mut());
             endpoint.shared.idle.fetch_sub(closed.len(), Relaxed);
+            endpoint.pool.close();
         }
     }
 }
@@ -256,7 +286,7 @@ pub(crate) struct Lease {
     class: usize,
     /// None once it has been given back.
     ticket: Option<Ticket>,
-    sender: Option<SendRequest<RequestBody>>,
+    sender: Option<Sender>,
 }
 
 impl Lease {
@@ -307,7 +337,7 @@ impl Lease {
     }
 
     /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
-    pub(crate) fn sender(&mut self) -> Option<&mut SendRequest<RequestBody>> {
+    pub(crate) fn sender(&mut self) -> Option<&mut Sender> {
         self.sender.as_mut()
     }
 

@@ -36,7 +36,8 @@ impl Upstream {
             let host = self.authority(endpoint).clone();
             request.headers_mut().insert(HOST, host);
         }
-        let answer = sender.send_request(request).await;
+        sender.prepare(&mut request)?;
+        let answer = sender.try_send_request(request).await;
         let (parts, _) = answer
             .map_err(|_| Reason::ConnectionTerminated)?
             .into_parts();

@@ -250,6 +250,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         idle_timeout: Duration::from_secs(60),
         max_header_bytes: 64 << 10,
         tls: None,
+        http2: None,
     });
     Config {
         runtime: Runtime {

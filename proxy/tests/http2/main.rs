@@ -5,7 +5,9 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod conformance;
 mod hostile;
+mod upstream;
 
 use std::io::Write as _;
 use std::net::TcpStream;

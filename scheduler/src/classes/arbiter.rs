@@ -98,11 +98,14 @@ impl Class {
 
     /// The first of its flows that may send, and whether it has a place.
     fn first(&self) -> Option<(u32, bool)> {
+        self.first_ranked().map(|(_, slot, seated)| (slot, seated))
+    }
+
+    fn first_ranked(&self) -> Option<(Rank, u32, bool)> {
         let seated = self.seated.first().map(|(rank, slot)| (rank, slot, true));
         let next = self.unseated.first().filter(|_| self.taken < self.pool);
         let next = next.map(|(rank, slot)| (rank, slot, false));
-        let first = seated.into_iter().chain(next).min();
-        first.map(|(_, slot, seated)| (slot, seated))
+        seated.into_iter().chain(next).min()
     }
 
     fn virtual_bytes(&self, wire_bytes: u64) -> u64 {
@@ -234,6 +237,21 @@ impl Arbiter {
         self.classes[key.index].virtual_time = key.virtual_time;
         self.take_out(key.index, slot, seated);
         Turn::Slot(slot)
+    }
+
+    /// The first of all classes that may send, whether its class takes what
+    /// others leave, and its rank; weights aside.
+    pub(crate) fn first(&self, now: Time) -> Option<(bool, Rank)> {
+        let may_send = |class: &&Class| {
+            let until = class.pacer.as_ref().map(Pacer::next_grant_at);
+            until.is_none_or(|until| until <= now)
+        };
+        let classes = self.classes.iter().filter(may_send);
+        let first = classes.filter_map(|class| {
+            let (rank, ..) = class.first_ranked()?;
+            Some((class.idle_only, rank))
+        });
+        first.min()
     }
 
     fn take_out(&mut self, class: usize, slot: u32, seated: bool) {

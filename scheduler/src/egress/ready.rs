@@ -78,6 +78,15 @@ impl Ready {
         }
     }
 
+    /// Who is next once the link is free: whether it takes what others leave,
+    /// and its rank.
+    pub(super) fn first(&self, now: Time) -> Option<(bool, Rank)> {
+        match self {
+            Self::Ranked(queue) => queue.first().map(|(rank, _)| (false, rank)),
+            Self::Arbited(arbiter) => arbiter.first(now),
+        }
+    }
+
     /// Payload bytes of one grant: whole segments, at least one.
     pub(super) fn quantum(&self, link: &Pacer, class: usize, cost: WireCost) -> u64 {
         let (own, background) = match self {

@@ -108,7 +108,7 @@ impl Filter {
         let Some(group) = stream.group else {
             return Step::Continue;
         };
-        let (channel_backlog, channel_ahead) = match &self.release {
+        let (channel_backlog, channel_ahead) = match &self.uplink {
             _ if !self.wants_backlog => Default::default(),
             Some(own) => {
                 let backlog = own.backlog(now);

@@ -19,9 +19,11 @@ impl Filter {
         let Some(known) = self.learn_response(now, id, head, host) else {
             return false;
         };
-        let held = match &mut self.release {
-            Some(release) => release.open(now, id, known, host),
-            None => false,
+        // A tunnel's bytes are no response.
+        let connects = self.streams.get(&id).map(|own| own.method) == Some(Method::Connect);
+        let held = match &mut self.uplink {
+            Some(uplink) if head.status != 101 && !connects => uplink.open(now, id, known, host),
+            _ => false,
         };
         if head.end {
             self.ended(now, id, host);
@@ -133,22 +135,25 @@ impl Filter {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.received += bytes;
         }
-        if let Some(release) = &mut self.release {
-            release.passed(now, id, host);
-        }
+        let held = match &mut self.uplink {
+            Some(uplink) => uplink.body(now, id, (bytes, end), host),
+            None => false,
+        };
         if end {
             self.ended(now, id, host);
-        } else if let Some(release) = &mut self.release {
-            release.pump(now, None, host);
         }
         self.gauge_held(host);
-        false
+        held
     }
 
     /// The trailers of a response have come. True if they are to be held.
     pub fn response_trailers(&mut self, now: Time, id: StreamId, host: &mut dyn Host) -> bool {
+        let held = match &mut self.uplink {
+            Some(uplink) => uplink.trailers(now, id),
+            None => false,
+        };
         self.ended(now, id, host);
-        false
+        held
     }
 
     /// A response has come to its end, with trailers or without: its pool is

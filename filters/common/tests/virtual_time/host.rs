@@ -23,6 +23,7 @@ pub(crate) enum Did {
     Response(StreamId),
     Answer(StreamId, &'static str),
     Ask(u32, String),
+    Ring(u32),
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ pub(crate) struct FakeHost {
     pub(crate) did: Vec<Did>,
     pub(crate) counted: BTreeMap<String, u64>,
     pub(crate) waiting: u64,
+    /// By which others have this worker called.
+    bell: Option<u32>,
     asked: u32,
 }
 
@@ -94,6 +97,19 @@ impl Host for FakeHost {
         Some(self.asked)
     }
 
+    fn connection(&mut self, id: StreamId) -> Option<u64> {
+        // Two streams on each.
+        Some(id / 2)
+    }
+
+    fn bell(&self) -> Option<u32> {
+        self.bell
+    }
+
+    fn ring(&mut self, bell: u32) {
+        self.did.push(Did::Ring(bell));
+    }
+
     fn count(&mut self, counter: Counter, by: u64) {
         let classes = ["0", "1", "2", "3"].map(str::to_owned);
         *self.counted.entry(counter.name(&classes)).or_default() += by;
@@ -137,6 +153,7 @@ impl Worker {
         let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
         let mut host = FakeHost {
             shared,
+            bell: u32::try_from(worker).ok(),
             ..FakeHost::default()
         };
         let seed = (worker, worker + 1);
@@ -182,6 +199,17 @@ impl Worker {
             status: 200,
             fields: &List(&[("content-length", &length)]),
             end: bytes == 0,
+        };
+        self.filter
+            .response_head(self.now, id, &head, &mut self.host)
+    }
+
+    /// A stream becomes a tunnel: whether that is held.
+    pub(crate) fn switch(&mut self, id: StreamId) -> bool {
+        let head = ResponseHead {
+            status: 101,
+            fields: &List(&[]),
+            end: false,
         };
         self.filter
             .response_head(self.now, id, &head, &mut self.host)

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod host;
+mod pacing;
 mod releasing;
 mod requests;
 mod sizes;

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use http_body_util::BodyExt;
 use serde_json::json;
 use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, Response, origin, soak};
 
-use crate::{NAME, STATS, bootstrap, counter, ends_well, filter, paced, with_module};
+use crate::{
+    NAME, STATS, bootstrap, client, counter, ends_well, filter, paced, pools, with_module,
+};
 
 #[tokio::test]
 async fn it_loads_without_a_warning() {
@@ -268,4 +271,56 @@ async fn the_soak_changes_nothing() {
         assert!(counter(&envoy, "sprat_responses_scheduled_total").await > 1000);
         ends_well(envoy).await;
     }
+}
+
+/// Answers at once with 40,000 bytes, and takes the request's body slowly.
+async fn hasty() -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = async |request: http::Request<hyper::body::Incoming>| {
+        let mut body = request.into_body();
+        tokio::spawn(async move {
+            while let Some(Ok(_)) = body.frame().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let body = http_body_util::Full::new(bytes::Bytes::from(vec![b'x'; 40_000]));
+        Ok::<_, std::convert::Infallible>(http::Response::new(body))
+    };
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = hyper::service::service_fn(answer);
+            let connection = hyper::server::conn::http1::Builder::new()
+                .serve_connection(hyper_util::rt::TokioIo::new(stream), service);
+            tokio::spawn(connection);
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_response_is_let_go_while_its_request_is_still_coming() {
+    let config = json!({
+        "uplink": {"rate": "2mbit"},
+        "clusters": {
+            "a": {"match": {"prefix": "/upload"}, "pools": ["hasty"]},
+            "b": {"pools": ["farm"]},
+        },
+    });
+    let bootstrap = pools(&config, &[("hasty", hasty().await)]).buffer_limits(16_384);
+    let envoy = Envoy::start(&bootstrap).await.unwrap();
+    let large = client(&envoy, Protocol::Http1).await;
+    // At this rate it takes eight seconds.
+    let request = http::Request::get("/size/2000000/large");
+    let large_head = large.send(request.body(Default::default()).unwrap()).await;
+    for protocol in Protocol::ALL {
+        let client = client(&envoy, protocol).await;
+        let body = bytes::Bytes::from(vec![b'y'; 2_000_000]);
+        let request = http::Request::post("/upload").body(body.into()).unwrap();
+        let response = Response::read(client.send(request).await.unwrap()).await;
+        assert_eq!(response.unwrap().body.len(), 40_000);
+    }
+    assert!(counter(&envoy, "sprat_waits_total").await > 2);
+    drop((large_head, large));
+    ends_well(envoy).await;
 }

@@ -82,3 +82,11 @@ pub(super) fn log(level: u32, text: &str) {
         unsafe { (callbacks.log)(level, Buffer::of(text.as_bytes())) };
     }
 }
+
+/// Whether Envoy notes for requests and responses apart whether they are held:
+/// 1.38 does not, and has no such function.
+pub(super) fn holds_apart() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    const LATER: &str = "envoy_dynamic_module_callback_http_filter_config_increment_counter\0";
+    *FOUND.get_or_init(|| symbol(LATER).is_some())
+}

@@ -115,12 +115,12 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(ours
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_headers(
     envoy: Envoy,
     ours: Ours,
-    _end: bool,
+    end: bool,
 ) -> u32 {
     // SAFETY: as Envoy passes it.
     let verdict = unsafe {
         hook(envoy, ours, |filter, stream| {
-            filter.on_request_head(stream, timer::now())
+            filter.on_request_head(stream, timer::now(), end)
         })
     };
     match verdict {
@@ -133,6 +133,31 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_head
             STOP_ITERATION
         }
     }
+}
+
+/// More of the request's body.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
+    envoy: Envoy,
+    ours: Ours,
+    end: bool,
+) -> u32 {
+    if end {
+        // SAFETY: as Envoy passes it.
+        let _ = unsafe { hook(envoy, ours, |filter, _| filter.on_request_end()) };
+    }
+    CONTINUE
+}
+
+/// The request's trailers.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trailers(
+    envoy: Envoy,
+    ours: Ours,
+) -> u32 {
+    // SAFETY: as Envoy passes it.
+    let _ = unsafe { hook(envoy, ours, |filter, _| filter.on_request_end()) };
+    CONTINUE
 }
 
 fn head_or_trailers(step: &Result<Step, Woken>) -> u32 {
@@ -319,8 +344,6 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_per_route_co
 
 unused! {
     envoy_dynamic_module_on_http_filter_per_route_config_destroy(Ours);
-    envoy_dynamic_module_on_http_filter_request_body(Envoy, Ours, bool) -> u32 = CONTINUE;
-    envoy_dynamic_module_on_http_filter_request_trailers(Envoy, Ours) -> u32 = CONTINUE;
     envoy_dynamic_module_on_http_filter_http_stream_headers(Envoy, Ours, u64, *mut c_void, usize, bool);
     envoy_dynamic_module_on_http_filter_http_stream_data(Envoy, Ours, u64, *const c_void, usize, bool);
     envoy_dynamic_module_on_http_filter_http_stream_trailers(Envoy, Ours, u64, *mut c_void, usize);

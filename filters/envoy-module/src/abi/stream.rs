@@ -8,7 +8,7 @@ use std::time::Duration;
 use sprat_filter::Answer;
 use sprat_filter::metrics::{Counter, Gauge};
 
-use super::callbacks::callbacks;
+use super::callbacks::{callbacks, holds_apart};
 use super::{Buffer, Envoy, Field, Metrics, SUCCESS};
 use crate::host::{Fields, Host, Metric, Wake};
 
@@ -208,6 +208,10 @@ impl Host for Stream<'_> {
             (callbacks().callout)(self.envoy, id, cluster, fields, count, body, timeout_ms)
         };
         result == SUCCESS
+    }
+
+    fn holds_apart(&self) -> bool {
+        holds_apart()
     }
 
     fn is_resuming(&self) -> bool {

@@ -39,6 +39,8 @@ pub(super) struct Response {
     framing: u64,
     /// Nothing comes after what is here.
     ended: bool,
+    /// What is held can be let go.
+    pub(super) may_hold: bool,
 }
 
 impl Response {
@@ -54,6 +56,7 @@ impl Response {
             head: 0,
             framing: 0,
             ended: false,
+            may_hold: true,
         }
     }
 
@@ -86,10 +89,7 @@ impl Response {
         }
         let head = head_bytes(host);
         self.ended = end;
-        if host.is_resuming() {
-            // Envoy's own reply to a request that it has just let go. It would
-            // take note that all of the stream goes on, and so never let go of
-            // what is held meanwhile.
+        if !self.may_hold {
             return self.pass(now, head);
         }
         if end {

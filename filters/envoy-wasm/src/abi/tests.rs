@@ -168,3 +168,39 @@ fn a_refused_request_is_answered_and_a_probe_is_sent() {
     });
     assert!(refused);
 }
+
+#[test]
+fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
+    const STOP_AND_WATERMARK: u32 = 2;
+    assert!(configure(
+        "{catalogue: off, uplink: {rate: 10mbit, hold: bodies}}"
+    ));
+    for large in [2, 3] {
+        assert_eq!(request(large, "/large"), CONTINUE);
+    }
+    assert_eq!(response(2, 1 << 20), CONTINUE, "the link is free");
+    assert_eq!(proxy_on_response_body(2, 16 << 10, 0), CONTINUE);
+    assert_eq!(proxy_on_response_body(2, 2_000, 0), STOP_AND_WATERMARK);
+    assert_eq!(response(3, 1 << 20), PAUSE, "a head, as heads are held");
+    assert_eq!(host(|host| host.tick_ms), 1);
+    // Both are let go, but within a callback that holds its own stream: the
+    // host would lose that, so it is called back.
+    host(|host| host.now_ns += 13_000_000);
+    assert_eq!(request(4, "/larger"), CONTINUE);
+    assert_eq!(response(4, 2 << 20), PAUSE);
+    assert_eq!(host(|host| (host.continued.len(), host.queues[0])), (0, 1));
+    // In the meantime more comes for one of them: it takes along what is held.
+    host(|host| host.effective = 2);
+    assert_eq!(proxy_on_response_body(2, 1_000, 0), CONTINUE);
+    assert_eq!(
+        host(|host| host.continued.clone()),
+        [(3, Half::Response as u32)]
+    );
+    host(|host| host.effective = ROOT);
+    proxy_on_queue_ready(ROOT, 0);
+    assert_eq!(host(|host| (host.continued.len(), host.queues[0])), (1, 0));
+    // Trailers wait with what is before them.
+    host(|host| host.effective = 2);
+    assert_eq!(proxy_on_response_body(2, 1_000, 0), STOP_AND_WATERMARK);
+    assert_eq!(proxy_on_response_trailers(2, 1), PAUSE);
+}

@@ -26,7 +26,7 @@ fn request(path: &str) -> FakeHost {
 /// A request's stream, and what becomes of it.
 fn ask(config: &Config, host: &mut FakeHost, now: Time) -> (Filter, Verdict) {
     let mut filter = config.filter();
-    let verdict = filter.on_request_head(host, now);
+    let verdict = filter.on_request_head(host, now, true);
     (filter, verdict)
 }
 

@@ -8,7 +8,7 @@ use crate::host::Metric;
 fn without_an_uplink_everything_passes() {
     let mut filter = Filter::new(None, None);
     let mut host = small();
-    filter.on_request_head(&mut host, at(0));
+    filter.on_request_head(&mut host, at(0), true);
     assert_eq!(
         filter.on_response_head(&mut host, at(0), false),
         Step::Continue
@@ -283,7 +283,7 @@ fn a_class_of_a_better_level_goes_before_less_left() {
     let mut hosts = [base, gold].map(|host| host.asked(":path", "/a"));
     let mut filters: Vec<_> = hosts.iter().map(|_| config.filter()).collect();
     for (filter, host) in filters.iter_mut().zip(&mut hosts) {
-        filter.on_request_head(host, at(1));
+        filter.on_request_head(host, at(1), true);
         assert_eq!(filter.on_response_head(host, at(1), false), Step::Hold);
         host.received.set(400);
         assert_eq!(filter.on_response_body(host, at(1), false), Step::Hold);
@@ -299,4 +299,29 @@ fn a_class_of_a_better_level_goes_before_less_left() {
         now = due;
     }
     panic!("nobody had a turn");
+}
+
+#[test]
+fn where_envoy_forgets_what_it_holds_nothing_is_held_before_the_request_is_here() {
+    let uplink = uplink();
+    let _busy = occupy(&uplink);
+    let answer = |asked: bool, resuming: bool| {
+        let mut host = small();
+        host.holds_together = true;
+        host.resuming = resuming;
+        let mut filter = Filter::new(Some(Arc::clone(&uplink)), None);
+        filter.on_request_head(&mut host, at(1), false);
+        if asked {
+            filter.on_request_end();
+        }
+        let before = uplink.wire_bytes();
+        let head = filter.on_response_head(&mut host, at(1), false);
+        host.received.set(500);
+        let body = filter.on_response_body(&host, at(1), true);
+        assert_eq!(head, body);
+        (head, uplink.wire_bytes() > before + 500)
+    };
+    assert_eq!(answer(true, false), (Step::Hold, false));
+    assert_eq!(answer(false, false), (Step::Continue, true), "debited");
+    assert_eq!(answer(true, true), (Step::Continue, true));
 }

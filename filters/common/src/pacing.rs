@@ -1,0 +1,308 @@
+//! Bodies that go chunk by chunk, in the policy's order and as fast as the link
+//! carries them, where the host can hold a part of a body.
+//!
+//! The core's `Egress` has the order of a worker's responses. Which worker is
+//! next, and when, is a record that all share ([`link`]). The head of a response
+//! waits for its turn too, and goes with what is there of the body. What is let
+//! go is always all that is in hand, so a grant is extended to it; what comes
+//! while a response waits joins it.
+
+mod link;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use sprat_config::resolved::{Class, FilterUplink};
+use sprat_scheduler::{Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+
+use crate::host::{Host, StreamId};
+use crate::metrics::Counter;
+use link::Link;
+
+const COST: WireCost = WireCost::ETHERNET_IPV4;
+
+/// What a head adds to a response.
+const HEAD_BYTES: u64 = 220;
+
+/// Of a response whose head is let go, so much of the body is thought to be
+/// there and to follow at once.
+const FOLLOWING_BYTES: u64 = 4096;
+
+/// Client connections whose opening is remembered, so that it is debited once.
+const CONNECTIONS_REMEMBERED: usize = 4096;
+
+/// The responses of one worker.
+#[derive(Debug)]
+pub(crate) struct Pacing {
+    link: Link,
+    /// The order alone; when, is the link's.
+    order: Egress,
+    responses: BTreeMap<StreamId, Response>,
+    /// By [`FlowId::index`].
+    streams: Vec<StreamId>,
+    connections: BTreeSet<u64>,
+    held: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Response {
+    flow: FlowId,
+    /// Bytes that are held.
+    in_hand: u64,
+    is_held: bool,
+    /// Bytes that are debited and may pass.
+    prepaid: u64,
+    /// Nothing comes after what is in hand.
+    has_ended: bool,
+}
+
+impl Pacing {
+    /// At that rate. `bell` is what the host wakes this worker by.
+    pub(crate) fn new(
+        (uplink, rate_bits_per_s): (&FilterUplink, u64),
+        classes: &[Class],
+        worker: u64,
+        bell: Option<u32>,
+    ) -> Self {
+        Self {
+            link: Link::new(rate_bits_per_s, worker, bell),
+            order: Egress::new(EgressConfig {
+                discipline: uplink.policy.clone(),
+                pacer: Pacer::exact(u64::MAX),
+                max_flows: uplink.max_flows,
+                guard_factor: f64::MAX,
+                classes: classes.iter().map(|class| class.spec.clone()).collect(),
+            }),
+            responses: BTreeMap::new(),
+            streams: Vec::new(),
+            connections: BTreeSet::new(),
+            held: 0,
+        }
+    }
+
+    /// Responses of which something is held.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// How long what was let go occupies the link, and what is left to go.
+    pub(crate) fn backlog(&self, now: Time) -> Duration {
+        let left = self.order.unsent_bytes();
+        let queued = self.link.clock().time_for(COST.bytes(left));
+        self.link
+            .clock()
+            .free_at()
+            .since(now)
+            .saturating_add(queued)
+    }
+
+    /// A response's head is there. True if it is to be held.
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        (class, size): (usize, Size),
+        host: &mut dyn Host,
+    ) -> bool {
+        let opening = self.opening(id, host);
+        let spec = FlowSpec {
+            class,
+            size: with_head(size),
+            cost: COST,
+        };
+        let flow = match size {
+            Size::Exact(0) => None,
+            _ => self.order.open(now, spec).ok(),
+        };
+        let Some(flow) = flow else {
+            if size != Size::Exact(0) {
+                host.count(Counter::Unscheduled, 1);
+            }
+            let wire_bytes = opening + COST.bytes(HEAD_BYTES);
+            self.link
+                .send(now, wire_bytes, self.order.urgency(now), host);
+            return false;
+        };
+        if opening > 0 {
+            self.link.send(now, opening, self.order.urgency(now), host);
+        }
+        if self.streams.len() <= flow.index() {
+            self.streams.resize(flow.index() + 1, 0);
+        }
+        self.streams[flow.index()] = id;
+        let following = match size {
+            Size::Exact(bytes) => bytes.min(FOLLOWING_BYTES),
+            Size::Estimate { .. } | Size::Unknown => 0,
+        };
+        let response = Response {
+            flow,
+            in_hand: HEAD_BYTES,
+            is_held: true,
+            prepaid: following,
+            has_ended: false,
+        };
+        self.responses.insert(id, response);
+        self.held += 1;
+        self.order.ready(now, flow, HEAD_BYTES + following);
+        let goes = self.pump(now, Some(id), host);
+        if !goes {
+            host.count(Counter::Held, 1);
+        }
+        !goes
+    }
+
+    /// What a client's connection costs that is new.
+    fn opening(&mut self, id: StreamId, host: &mut dyn Host) -> u64 {
+        let Some(connection) = host.connection(id) else {
+            return 0;
+        };
+        if !self.connections.insert(connection) {
+            return 0;
+        }
+        if self.connections.len() > CONNECTIONS_REMEMBERED {
+            self.connections.pop_first();
+        }
+        u64::from(COST.connection_overhead)
+    }
+
+    /// More of a body has come; nothing follows it if it is the `end`. True if
+    /// it is to be held, with what was held before.
+    pub(crate) fn body(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        (bytes, end): (u64, bool),
+        host: &mut dyn Host,
+    ) -> bool {
+        let Some(response) = self.responses.get_mut(&id) else {
+            return false;
+        };
+        response.has_ended |= end;
+        if !response.is_held {
+            let prepaid = bytes.min(response.prepaid);
+            response.prepaid -= prepaid;
+            if prepaid > 0 || bytes == 0 || host.resumes(id) {
+                // It is this response's turn still.
+                let flow = response.flow;
+                self.extend(now, flow, bytes - prepaid, host);
+                self.close_if_ended(now, id);
+                self.pump(now, None, host);
+                return false;
+            }
+            response.is_held = true;
+            self.held += 1;
+        }
+        response.in_hand += bytes;
+        let (flow, in_hand) = (response.flow, response.in_hand);
+        self.order.ready(now, flow, in_hand);
+        let goes = self.pump(now, Some(id), host);
+        if !goes {
+            host.count(Counter::HeldChunks, 1);
+        }
+        !goes
+    }
+
+    /// The trailers have come. True if they are to be held, with what was held
+    /// before.
+    pub(crate) fn trailers(&mut self, now: Time, id: StreamId) -> bool {
+        let Some(response) = self.responses.get_mut(&id) else {
+            return false;
+        };
+        response.has_ended = true;
+        if response.is_held {
+            return true;
+        }
+        self.close_if_ended(now, id);
+        false
+    }
+
+    /// A response is over, or its client has gone.
+    pub(crate) fn close(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
+        if let Some(response) = self.responses.remove(&id) {
+            self.order.close(now, response.flow);
+            self.held -= usize::from(response.is_held);
+        }
+        self.pump(now, None, host);
+    }
+
+    /// Lets go what may go. True if `own` is among it, for which the host is
+    /// not called.
+    pub(crate) fn pump(&mut self, now: Time, own: Option<StreamId>, host: &mut dyn Host) -> bool {
+        let mut found = false;
+        if self.order.waiting_flows() > 0 && self.link.may_be_free(now) {
+            self.link.look(now, host);
+            // When, is for the link to say; also if time has been set back.
+            self.order.resume_at(Time::ZERO);
+            while let Some(id) = self.next(now, host) {
+                match own == Some(id) {
+                    true => found = true,
+                    false => host.resume_response(id),
+                }
+            }
+        }
+        let first = self.order.urgency(now);
+        self.link.tell(now, first, host);
+        found
+    }
+
+    /// When to call [`Pacing::pump`] next.
+    pub(crate) fn next_wakeup(&self) -> Option<Time> {
+        (self.held > 0).then(|| self.link.clock().next_grant_at())
+    }
+
+    /// The next response whose turn it is, which is debited.
+    fn next(&mut self, now: Time, host: &mut dyn Host) -> Option<StreamId> {
+        let urgency = self.order.urgency(now)?;
+        if !self.link.may_be_free(now) || self.link.yields(now, urgency, host) {
+            return None;
+        }
+        let Grant::Send { flow, bytes } = self.order.grant(now) else {
+            return None;
+        };
+        let id = self.streams[flow.index()];
+        let response = self.responses.get_mut(&id)?;
+        response.is_held = false;
+        self.held -= 1;
+        // With a head goes what follows it.
+        let whole = std::mem::take(&mut response.in_hand) + response.prepaid;
+        self.order.extend(now, flow, whole.saturating_sub(bytes));
+        self.order.sent(now, flow, u64::MAX);
+        let next = self.order.urgency(now);
+        self.link.send(now, COST.bytes(whole), next, host);
+        self.close_if_ended(now, id);
+        Some(id)
+    }
+
+    /// `bytes` more go than were granted.
+    fn extend(&mut self, now: Time, flow: FlowId, bytes: u64, host: &mut dyn Host) {
+        if bytes == 0 {
+            return;
+        }
+        self.order.extend(now, flow, bytes);
+        self.order.sent(now, flow, u64::MAX);
+        let first = self.order.urgency(now);
+        self.link.send(now, COST.bytes(bytes), first, host);
+    }
+
+    /// Forgets a response of which nothing is to come or to go.
+    fn close_if_ended(&mut self, now: Time, id: StreamId) {
+        if let Some(response) = self.responses.get(&id)
+            && response.has_ended
+        {
+            self.order.close(now, response.flow);
+            self.responses.remove(&id);
+        }
+    }
+}
+
+/// The size of a whole response.
+fn with_head(size: Size) -> Size {
+    match size {
+        Size::Exact(bytes) => Size::Exact(bytes.saturating_add(HEAD_BYTES)),
+        Size::Estimate { bytes, confidence } => Size::Estimate {
+            bytes: bytes.saturating_add(HEAD_BYTES),
+            confidence,
+        },
+        Size::Unknown => Size::Unknown,
+    }
+}

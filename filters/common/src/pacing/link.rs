@@ -1,0 +1,229 @@
+//! The link that workers share which have no lock and no memory in common: a
+//! record of when it is free, and of how urgent the first is that waits in each
+//! worker.
+//!
+//! A worker that changes the record writes it back if nobody else has in the
+//! meantime, or else begins again. What is in it is believed for a moment only,
+//! so that a worker that is gone holds nobody up.
+
+use std::time::Duration;
+
+use sprat_scheduler::{Pacer, Time, Urgency};
+
+use crate::host::Host;
+use crate::metrics::Counter;
+
+/// How late a host's tick comes, or what makes up for it: there are more
+/// callbacks than ticks.
+const LATENESS: Duration = Duration::from_millis(4);
+
+/// What another worker said of itself holds this long.
+const BELIEVED: Duration = Duration::from_millis(30);
+
+/// A worker that waits says so again after this.
+const REPEATED: Duration = Duration::from_millis(10);
+
+/// A worker is not woken more often.
+const RUNG: Duration = Duration::from_millis(1);
+
+/// Workers that are listed; those beyond go by the link alone.
+const WORKERS: usize = 64;
+
+/// What is debited at most ahead of the link. Beyond that the record is from a
+/// clock that has been set back since.
+const AHEAD_BYTES: u64 = 1 << 20;
+
+/// Attempts at a write that other workers come before.
+const ATTEMPTS: usize = 4;
+
+/// Under which the record is shared, with the length of what is in it.
+const KEY: &str = "sprat.link";
+const ENTRY_BYTES: usize = 8 + 4 + 1 + 1 + 8 + 8;
+
+/// The link as one worker sees it.
+#[derive(Debug)]
+pub(super) struct Link {
+    clock: Pacer,
+    worker: u64,
+    /// By which this worker is woken.
+    bell: Option<u32>,
+    /// The others.
+    peers: Vec<Peer>,
+    /// What this worker last said of itself, and when.
+    said: Option<(Urgency, Time)>,
+    rung: Time,
+}
+
+/// What a worker has said of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Peer {
+    worker: u64,
+    bell: u32,
+    urgency: Urgency,
+    since: Time,
+}
+
+impl Link {
+    pub(super) fn new(rate_bits_per_s: u64, worker: u64, bell: Option<u32>) -> Self {
+        Self {
+            clock: Pacer::new(rate_bits_per_s).with_lateness(LATENESS),
+            worker,
+            bell,
+            peers: Vec::new(),
+            said: None,
+            rung: Time::ZERO,
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Pacer {
+        &self.clock
+    }
+
+    /// Whether something may go, as far as this worker knows: what it does not
+    /// know are the others' debits, which only make it later. If the clock has
+    /// been set back, it knows nothing.
+    pub(super) fn may_be_free(&self, now: Time) -> bool {
+        self.clock.next_grant_at() <= now || self.clock.free_at() > self.latest(now)
+    }
+
+    /// The link is debited no further than that.
+    fn latest(&self, now: Time) -> Time {
+        now + self.clock.time_for(AHEAD_BYTES)
+    }
+
+    /// Reads what the others have said.
+    pub(super) fn look(&mut self, now: Time, host: &mut dyn Host) -> u32 {
+        let (record, version) = host.shared(KEY);
+        self.read(&record.unwrap_or_default());
+        let free_at = self.clock.free_at().min(self.latest(now));
+        self.clock.resume_at(free_at);
+        version
+    }
+
+    /// Whether somebody more urgent waits in another worker, who is woken if
+    /// the link is free.
+    pub(super) fn yields(&mut self, now: Time, own: Urgency, host: &mut dyn Host) -> bool {
+        let believed = |peer: &&Peer| is_recent(now, peer.since, BELIEVED);
+        let first = self
+            .peers
+            .iter()
+            .filter(believed)
+            .min_by_key(|peer| peer.urgency);
+        let Some(first) = first.filter(|first| first.urgency < own) else {
+            return false;
+        };
+        if now.since(self.rung) >= RUNG {
+            self.rung = now;
+            host.ring(first.bell);
+        }
+        true
+    }
+
+    /// Debits what goes, and says how urgent the next is that waits here.
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        wire_bytes: u64,
+        next: Option<Urgency>,
+        host: &mut dyn Host,
+    ) {
+        for _ in 0..ATTEMPTS {
+            let version = self.look(now, host);
+            let free_at = self.clock.free_at();
+            self.clock.debit(now, wire_bytes);
+            if host.set_shared(KEY, &self.written(now, next), version) {
+                self.said = next.map(|next| (next, now));
+                return;
+            }
+            self.clock.resume_at(free_at);
+            host.count(Counter::Conflicts, 1);
+        }
+        // Not lost: what is written next has it.
+        self.clock.debit(now, wire_bytes);
+    }
+
+    /// Says how urgent the first is that waits here, if the others do not know.
+    pub(super) fn tell(&mut self, now: Time, first: Option<Urgency>, host: &mut dyn Host) {
+        let known = match (first, self.said) {
+            (None, None) => true,
+            (Some(first), Some((said, at))) => first == said && is_recent(now, at, REPEATED),
+            _ => false,
+        };
+        if !known {
+            self.send(now, 0, first, host);
+        }
+    }
+
+    /// Takes over a record; what is cut short ends it.
+    fn read(&mut self, record: &[u8]) {
+        let mut rest = Rest(record);
+        self.peers.clear();
+        let Some(free_at) = rest.number() else {
+            return;
+        };
+        // Not earlier than what this worker has debited and could not write.
+        let free_at = Time::from_nanos(free_at).max(self.clock.free_at());
+        self.clock.resume_at(free_at);
+        while let Some(peer) = rest.peer() {
+            if peer.worker != self.worker && self.peers.len() < WORKERS {
+                self.peers.push(peer);
+            }
+        }
+    }
+
+    fn written(&self, now: Time, own: Option<Urgency>) -> Vec<u8> {
+        let listed = self.peers.len().min(WORKERS - 1) + 1;
+        let mut record = Vec::with_capacity(8 + listed * ENTRY_BYTES);
+        record.extend(self.clock.free_at().as_nanos().to_le_bytes());
+        let own = own.zip(self.bell).map(|(urgency, bell)| Peer {
+            worker: self.worker,
+            bell,
+            urgency,
+            since: now,
+        });
+        let believed = |peer: &&Peer| is_recent(now, peer.since, BELIEVED);
+        let peers = self.peers.iter().filter(believed).copied();
+        for peer in own.into_iter().chain(peers).take(WORKERS) {
+            record.extend(peer.worker.to_le_bytes());
+            record.extend(peer.bell.to_le_bytes());
+            record.extend([peer.urgency.level, peer.urgency.band]);
+            record.extend(peer.urgency.key.to_le_bytes());
+            record.extend(peer.since.as_nanos().to_le_bytes());
+        }
+        record
+    }
+}
+
+/// Whether that was no longer ago; nor is yet to come, by a clock that has been
+/// set back.
+fn is_recent(now: Time, at: Time, within: Duration) -> bool {
+    now.since(at) < within && at <= now + within
+}
+
+/// What is left of a record.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn peer(&mut self) -> Option<Peer> {
+        let worker = self.number()?;
+        let bell = u32::from_le_bytes(self.take()?);
+        let [level, band] = self.take()?;
+        let key = self.number()?;
+        Some(Peer {
+            worker,
+            bell,
+            urgency: Urgency { level, band, key },
+            since: Time::from_nanos(self.number()?),
+        })
+    }
+}

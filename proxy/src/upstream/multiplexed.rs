@@ -1,0 +1,146 @@
+//! Connections to an endpoint that carry many requests at a time.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use http::uri::Scheme;
+use hyper::client::conn::http2::SendRequest;
+use tokio::sync::Mutex;
+
+use super::Shared;
+use crate::upload::RequestBody;
+
+/// A worker's HTTP/2 connections to one endpoint.
+#[derive(Default)]
+pub(super) struct Pool {
+    open: RefCell<Vec<Rc<Carrier>>>,
+    /// Held by whoever opens one; what comes meanwhile waits for it rather
+    /// than open another.
+    pub(super) opening: Mutex<()>,
+}
+
+/// A connection.
+struct Carrier {
+    sender: SendRequest<RequestBody>,
+    /// Of its requests' targets.
+    scheme: Scheme,
+    /// Requests in progress.
+    streams: Cell<usize>,
+    idle_since: Cell<Instant>,
+    shared: Arc<Shared>,
+}
+
+impl Carrier {
+    fn is_idle(&self) -> bool {
+        self.streams.get() == 0
+    }
+
+    /// Takes it into use, or for one request more.
+    fn enter(self: &Rc<Self>) -> StreamSender {
+        if self.streams.replace(self.streams.get() + 1) == 0 {
+            self.shared.idle.fetch_sub(1, Relaxed);
+        }
+        StreamSender {
+            sender: self.sender.clone(),
+            carrier: Rc::clone(self),
+        }
+    }
+}
+
+/// A request's part of a connection, until it is dropped.
+pub(crate) struct StreamSender {
+    sender: SendRequest<RequestBody>,
+    carrier: Rc<Carrier>,
+}
+
+impl StreamSender {
+    /// Of its requests' targets.
+    pub(super) fn scheme(&self) -> &Scheme {
+        &self.carrier.scheme
+    }
+
+    pub(super) fn sender(&mut self) -> &mut SendRequest<RequestBody> {
+        &mut self.sender
+    }
+}
+
+impl Drop for StreamSender {
+    fn drop(&mut self) {
+        let carrier = &self.carrier;
+        carrier.streams.set(carrier.streams.get() - 1);
+        if carrier.is_idle() {
+            carrier.idle_since.set(Instant::now());
+            carrier.shared.idle.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Pool {
+    /// A place on an open connection with less than `max_streams`.
+    pub(super) fn take(&self, max_streams: usize) -> Option<StreamSender> {
+        let open = self.open.borrow();
+        let mut open = open.iter();
+        let found = open.find(|own| own.streams.get() < max_streams && !own.sender.is_closed());
+        found.map(Carrier::enter)
+    }
+
+    /// A place on a connection that has just been opened.
+    pub(super) fn add(
+        &self,
+        sender: SendRequest<RequestBody>,
+        scheme: Scheme,
+        shared: &Arc<Shared>,
+    ) -> StreamSender {
+        let carrier = Rc::new(Carrier {
+            sender,
+            scheme,
+            streams: Cell::new(0),
+            idle_since: Cell::new(Instant::now()),
+            shared: Arc::clone(shared),
+        });
+        shared.idle.fetch_add(1, Relaxed);
+        let stream = carrier.enter();
+        self.open.borrow_mut().push(carrier);
+        stream
+    }
+
+    /// Forgets connections that are closed, or were idle for too long; one
+    /// with requests ends with the last of them.
+    pub(super) fn reap(&self, now: Instant, idle_timeout: Duration) {
+        self.retain(|own| {
+            let old = own.is_idle() && now >= own.idle_since.get() + idle_timeout;
+            !own.sender.is_closed() && !old
+        });
+    }
+
+    /// Closes an idle connection; false if there is none.
+    pub(super) fn close_one(&self) -> bool {
+        let mut closed = false;
+        self.retain(|own| {
+            let close = !closed && own.is_idle();
+            closed |= close;
+            !close
+        });
+        closed
+    }
+
+    /// Closes all, each when its last request is over.
+    pub(super) fn close(&self) {
+        self.retain(|_| false);
+    }
+
+    fn retain(&self, keep: impl FnMut(&Rc<Carrier>) -> bool) {
+        let mut open = self.open.borrow_mut();
+        open.retain(keep);
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // The last request has left, so that it counts as idle.
+        self.shared.idle.fetch_sub(1, Relaxed);
+    }
+}

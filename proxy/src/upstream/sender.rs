@@ -1,0 +1,143 @@
+//! A connection to an endpoint as a request sees it, whichever version of HTTP
+//! is spoken there.
+
+use std::future::Future;
+
+use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
+use http::uri::{Authority, Scheme};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1};
+
+use super::multiplexed::StreamSender;
+use crate::error::Reason;
+use crate::upload::RequestBody;
+
+/// Sends a request.
+pub(crate) enum Sender {
+    /// Over a connection of its own.
+    Http1(http1::SendRequest<RequestBody>),
+    /// Beside others.
+    Http2(Box<StreamSender>),
+}
+
+impl Sender {
+    /// Makes a request what the version wants: for HTTP/1.1 it is.
+    ///
+    /// # Errors
+    ///
+    /// Its `Host` is no authority.
+    pub(crate) fn prepare(&self, request: &mut Request<RequestBody>) -> Result<(), Reason> {
+        match self {
+            Self::Http1(_) => Ok(()),
+            Self::Http2(stream) => translate(request, stream.scheme()),
+        }
+    }
+
+    /// Sends a request that is prepared; nothing of the connection is borrowed
+    /// until its answer comes.
+    pub(crate) fn try_send_request(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
+    {
+        let sent = match self {
+            Self::Http1(sender) => Ok(sender.try_send_request(request)),
+            Self::Http2(stream) => Err(Box::pin(stream.sender().try_send_request(request))),
+        };
+        async move {
+            match sent {
+                Ok(http1) => http1.await,
+                Err(http2) => http2.await,
+            }
+        }
+    }
+
+    /// Waits until it could send another request.
+    ///
+    /// # Errors
+    ///
+    /// It cannot any more.
+    pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
+        match self {
+            Self::Http1(sender) => sender.ready().await,
+            Self::Http2(stream) => stream.sender().ready().await,
+        }
+    }
+}
+
+/// Whether the endpoint has said that it did nothing of a request: it may be
+/// sent again, whatever it is (RFC 9113 8.7).
+pub(crate) fn was_refused(error: &hyper::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            // A connection that is going away ends with an error what comes
+            // after the last request that it serves, and nothing else.
+            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            let left_out = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+            return error.is_remote() && (refused || left_out);
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// From HTTP/1.1 to HTTP/2: the target has the authority (RFC 9113 8.3.1), and
+/// there are no fields of the connection (8.2.2). That a body is expected is
+/// settled here, for the library passes no 100 on.
+fn translate(request: &mut Request<RequestBody>, scheme: &Scheme) -> Result<(), Reason> {
+    let headers = request.headers_mut();
+    headers.remove(CONNECTION);
+    headers.remove(TRANSFER_ENCODING);
+    headers.remove(EXPECT);
+    let Some(host) = headers.remove(HOST) else {
+        // It has been prepared before.
+        return Ok(());
+    };
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = Some(scheme.clone());
+    let authority = Authority::try_from(host.as_bytes()).map_err(|_| Reason::InvalidHost)?;
+    parts.authority = Some(authority);
+    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| Reason::InvalidTarget)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn the_target_has_the_authority() {
+        for (target, absolute) in [
+            ("/a?b=c", "http://a.example:80/a?b=c"),
+            ("*", "http://a.example:80*"),
+        ] {
+            let mut request = Request::new(RequestBody::Empty);
+            *request.uri_mut() = target.parse().unwrap();
+            let headers = request.headers_mut();
+            headers.insert(HOST, HeaderValue::from_static("a.example:80"));
+            headers.insert(CONNECTION, HeaderValue::from_static("te"));
+            headers.insert("te", HeaderValue::from_static("trailers"));
+            translate(&mut request, &Scheme::HTTP).unwrap();
+            assert_eq!(request.uri().to_string(), absolute);
+            assert_eq!(request.headers().len(), 1);
+            assert_eq!(request.headers()["te"], "trailers");
+            // Once more, as it is sent again.
+            translate(&mut request, &Scheme::HTTP).unwrap();
+            assert_eq!(request.uri().to_string(), absolute);
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_none_is_refused() {
+        let mut request = Request::new(RequestBody::Empty);
+        let headers = request.headers_mut();
+        headers.insert(HOST, HeaderValue::from_static("a b"));
+        assert_eq!(
+            translate(&mut request, &Scheme::HTTP),
+            Err(Reason::InvalidHost)
+        );
+    }
+}

@@ -1,0 +1,455 @@
+//! HTTP/2 with backends.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use sprat_config::resolved::*;
+use tokio::sync::Barrier;
+
+use super::client::*;
+use super::common::*;
+use super::pattern;
+
+/// An origin that speaks HTTP/2 with prior knowledge and nothing else.
+struct Http2Origin {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Http2Origin {
+    fn start<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> Self
+    where
+        F: Future<Output = Response<AnyBody>> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
+        let serve = async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                let answer = answer.clone();
+                let service = service_fn(move |request| {
+                    let answered = answer(request);
+                    async move { Ok::<_, Infallible>(answered.await) }
+                });
+                let served = http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(served);
+            }
+        };
+        std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_all().build().unwrap().block_on(serve);
+        });
+        Self {
+            address,
+            connections,
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Answers with what reached it, trailers included.
+async fn mirror(request: Request<Incoming>) -> Response<AnyBody> {
+    let (parts, body) = request.into_parts();
+    let mut text = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
+    let body = body.collect().await.unwrap();
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    for (name, value) in parts.headers.iter().chain(&trailers) {
+        text += &format!("{name}: {}\n", value.to_str().unwrap());
+    }
+    text += "\n";
+    text += std::str::from_utf8(&body.to_bytes()).unwrap();
+    Response::new(full(text))
+}
+
+fn over_http2(origin: SocketAddr, max_streams: usize) -> Config {
+    let mut config = config(&[origin]);
+    with_cluster(&mut config, |cluster| {
+        cluster.http2 = Some(UpstreamHttp2 {
+            max_streams,
+            stream_window_bytes: 256 << 10,
+        });
+    });
+    config
+}
+
+#[test]
+fn a_connection_carries_many_requests_and_no_more_than_it_may() {
+    let all = Arc::new(Barrier::new(50));
+    let origin = Http2Origin::start(move |_| {
+        let all = Arc::clone(&all);
+        async move {
+            all.wait().await;
+            Response::new(full(pattern(10_000)))
+        }
+    });
+    let proxy = Proxy::logging(over_http2(origin.address, 20));
+    run(async {
+        let client = connect(proxy.address).await;
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..50 {
+            let client = client.clone();
+            tasks.spawn(async move { ask(&client, request("/")).await });
+        }
+        while let Some(answer) = tasks.join_next().await {
+            assert_eq!(answer.unwrap().text(), pattern(10_000));
+        }
+    });
+    // As few as carry them all.
+    assert_eq!(origin.connections(), 3);
+    proxy.assert_no_leak();
+    let lines = proxy.log_lines(50);
+    assert!(lines.iter().all(|line| line["aborted"] == false));
+    proxy.stop();
+}
+
+#[test]
+fn idle_connections_are_closed() {
+    let origin = Http2Origin::start(mirror);
+    let mut config = over_http2(origin.address, 10);
+    with_cluster(&mut config, |cluster| {
+        cluster.idle_timeout = Duration::from_millis(100);
+    });
+    let proxy = Proxy::start(&config);
+    assert_eq!(proxy.connect().ask(get("/")).status(), 200);
+    proxy.wait_metric(&["sprat_upstream_connections"], 0.0);
+    proxy.wait_metric(&["sprat_upstream_idle_connections"], 0.0);
+    assert_eq!(proxy.connect().ask(get("/")).status(), 200);
+    assert_eq!(origin.connections(), 2);
+    proxy.stop();
+}
+
+#[test]
+fn http_1_is_translated_both_ways() {
+    let origin = Http2Origin::start(mirror);
+    let proxy = Proxy::logging(over_http2(origin.address, 10));
+    let mut client = proxy.connect();
+    let answer = client.ask(
+        "GET /a?b HTTP/1.1\r\nHost: test.example:81\r\nConnection: keep-alive, x-gone\r\n\
+         X-Gone: 1\r\nKeep-Alive: 1\r\n\r\n",
+    );
+    let text = answer.text();
+    assert!(
+        text.starts_with("GET http://test.example:81/a?b HTTP/2.0\n"),
+        "{text}"
+    );
+    assert!(text.contains("via: 1.1 sprat\n"), "{text}");
+    for gone in ["\nhost:", "connection", "keep-alive", "x-gone"] {
+        assert!(!text.contains(gone), "{text}");
+    }
+    assert_eq!(
+        answer.field("content-length"),
+        Some(&*text.len().to_string())
+    );
+    // Chunks and trailers; what is expected is answered here.
+    let head = "POST /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\
+                TE: trailers\r\nConnection: te\r\nExpect: 100-continue\r\n\r\n";
+    assert!(client.send(head));
+    assert_eq!(client.head().unwrap().status(), 100);
+    let text = client.ask("5\r\nhello\r\n0\r\nX-Sum: 42\r\n\r\n").text();
+    assert!(text.starts_with("POST http://a/up HTTP/2.0\n"), "{text}");
+    assert!(
+        text.contains("te: trailers\n") && text.contains("x-sum: 42\n"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("transfer-encoding") && !text.contains("expect"),
+        "{text}"
+    );
+    assert!(text.ends_with("\n\nhello"), "{text}");
+    // No Host: the endpoint's.
+    let answer = proxy.connect().ask("GET / HTTP/1.0\r\n\r\n").text();
+    let first = format!("GET http://{}/ HTTP/2.0\n", origin.address);
+    assert!(answer.starts_with(&first), "{answer}");
+    assert_eq!(origin.connections(), 1);
+    drop(client);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
+fn response_trailers_reach_http_1() {
+    let origin = Http2Origin::start(|_| async {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-sum", HeaderValue::from_static("42"));
+        let mut response = Response::new(pieces(&["hel", "lo"], trailers));
+        let field = HeaderValue::from_static("x-sum");
+        response.headers_mut().insert("trailer", field);
+        response
+    });
+    let proxy = Proxy::logging(over_http2(origin.address, 10));
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: te\r\n\r\n";
+    let answer = proxy.connect().ask(request);
+    assert_eq!(answer.text(), "hello");
+    assert_eq!(answer.trailers, [("x-sum".to_owned(), "42".to_owned())]);
+    proxy.stop();
+}
+
+/// A body that gives what is sent to it.
+fn channel() -> (tokio::sync::mpsc::UnboundedSender<&'static str>, AnyBody) {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    (sender, Told(receiver).boxed())
+}
+
+struct Told(tokio::sync::mpsc::UnboundedReceiver<&'static str>);
+
+impl http_body::Body for Told {
+    type Data = bytes::Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Infallible>>> {
+        let told = self.0.poll_recv(cx);
+        told.map(|told| told.map(|text| Ok(http_body::Frame::data(text.into()))))
+    }
+}
+
+/// What gRPC asks of a proxy: messages in both directions while neither has
+/// ended, trailers, and trailers alone.
+#[test]
+fn grpc_passes() {
+    let origin = Http2Origin::start(|request: Request<Incoming>| async move {
+        assert_eq!(request.headers()["te"], "trailers");
+        assert_eq!(request.headers()["content-type"], "application/grpc");
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        let mut response = match request.uri().path() {
+            // Each message is answered before the next is sent.
+            "/echo.Echo/Stream" => Response::new(Echo(request.into_body()).boxed()),
+            "/echo.Echo/Unary" => {
+                let said = request.into_body().collect().await.unwrap().to_bytes();
+                assert_eq!(said, "hello");
+                Response::new(pieces(&["hello"], trailers))
+            }
+            _ => {
+                let mut response = Response::new(empty());
+                let status = HeaderValue::from_static("12");
+                response.headers_mut().insert("grpc-status", status);
+                response
+            }
+        };
+        let kind = HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert("content-type", kind);
+        response
+    });
+    for rate in [Rate::Unlimited, Rate::Fixed(100_000_000)] {
+        let mut config = over_http2(origin.address, 10);
+        config.uplink.rate = rate;
+        let proxy = Proxy::logging(config);
+        let call = |method: &str, body| {
+            Request::post(format!("http://test.example/echo.Echo/{method}"))
+                .header("te", "trailers")
+                .header("content-type", "application/grpc")
+                .body(body)
+                .unwrap()
+        };
+        run(async {
+            let client = connect(proxy.address).await;
+            let answer = ask(&client, call("Unary", full("hello"))).await;
+            assert_eq!((answer.status, answer.text()), (200, "hello"));
+            assert_eq!(answer.trailers.unwrap()["grpc-status"], "0");
+            let answer = ask(&client, call("Unknown", full("hello"))).await;
+            assert_eq!(answer.headers["grpc-status"], "12");
+            let (say, body) = channel();
+            let response = client.clone().send_request(call("Stream", body));
+            let mut heard = response.await.unwrap().into_body();
+            for word in ["one", "two", "three"] {
+                say.send(word).unwrap();
+                let frame = heard.frame().await.unwrap().unwrap();
+                assert_eq!(frame.into_data().unwrap(), word);
+            }
+            drop(say);
+            let last = heard.frame().await.unwrap().unwrap();
+            assert_eq!(last.into_trailers().unwrap()["grpc-status"], "0");
+        });
+        proxy.assert_no_leak();
+        let lines = proxy.log_lines(3);
+        assert!(
+            lines.iter().all(|line| line["aborted"] == false),
+            "{lines:?}"
+        );
+        proxy.stop();
+    }
+}
+
+/// Gives back what it gets, then a status.
+struct Echo(Incoming);
+
+impl http_body::Body for Echo {
+    type Data = bytes::Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Infallible>>> {
+        if self.0.is_end_stream() {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            return std::task::Poll::Ready(Some(Ok(http_body::Frame::trailers(trailers))));
+        }
+        let frame = std::task::ready!(std::pin::Pin::new(&mut self.0).poll_frame(cx));
+        match frame {
+            Some(frame) => std::task::Poll::Ready(Some(Ok(frame.unwrap()))),
+            // Its end came by itself.
+            None => self.poll_frame(cx),
+        }
+    }
+}
+
+/// An origin whose frames are written by hand: each connection is given to
+/// `serve` with its number, after the preface and both sides' settings.
+fn raw_origin(serve: impl Fn(usize, Raw) + Send + Sync + 'static) -> Origin {
+    let count = AtomicUsize::new(0);
+    Origin::start(move |peer| {
+        use std::io::Read as _;
+        let mut stream = peer.stream().try_clone().unwrap();
+        stream.read_exact(&mut [0; PREFACE.len()]).unwrap();
+        let mut raw = Raw { stream };
+        raw.frame(SETTINGS, 0, 0, &[]);
+        raw.find(|frame| frame.kind == SETTINGS && frame.flags == 0)
+            .unwrap();
+        raw.frame(SETTINGS, ACK, 0, &[]);
+        serve(count.fetch_add(1, Ordering::SeqCst), raw);
+    })
+}
+
+fn is_request(frame: &RawFrame) -> bool {
+    frame.kind == HEADERS
+}
+
+/// `:status: 200`, by the static table.
+const OK: &[u8] = &[0x88];
+
+#[test]
+fn what_was_not_looked_at_is_sent_again() {
+    const REFUSED_STREAM: u32 = 7;
+    let refusing = raw_origin(|_, mut raw| {
+        let mut requests = 0;
+        while let Some(request) = raw.find(is_request) {
+            requests += 1;
+            match requests {
+                1 => raw.frame(RST_STREAM, 0, request.stream, &REFUSED_STREAM.to_be_bytes()),
+                _ => raw.frame(HEADERS, END_HEADERS | END_STREAM, request.stream, OK),
+            };
+        }
+    });
+    // The first request is answered, and the second comes too late.
+    let leaving = raw_origin(|connection, mut raw| {
+        let first = raw.find(is_request).unwrap();
+        raw.frame(HEADERS, END_HEADERS | END_STREAM, first.stream, OK);
+        while let Some(request) = raw.find(is_request) {
+            if connection > 0 {
+                raw.frame(HEADERS, END_HEADERS | END_STREAM, request.stream, OK);
+                continue;
+            }
+            let last = [&first.stream.to_be_bytes()[..], &0u32.to_be_bytes()].concat();
+            raw.frame(GOAWAY, 0, 0, &last);
+            return;
+        }
+    });
+    for origin in [refusing, leaving] {
+        let proxy = Proxy::logging(over_http2(origin.address, 10));
+        let mut client = proxy.connect();
+        for _ in 0..2 {
+            client.send(get("/"));
+            assert_eq!(client.head().unwrap().status(), 200);
+        }
+        let lines = proxy.log_lines(2);
+        assert!(lines.iter().all(|line| line["status"] == 200), "{lines:?}");
+        assert_eq!(proxy.metric(&["sprat_upstream_retries_total"]), 1.0);
+        proxy.stop();
+    }
+}
+
+#[test]
+fn what_is_refused_again_and_again_is_told() {
+    let origin = raw_origin(|_, mut raw| {
+        while let Some(request) = raw.find(is_request) {
+            raw.frame(RST_STREAM, 0, request.stream, &7u32.to_be_bytes());
+        }
+    });
+    let proxy = Proxy::logging(over_http2(origin.address, 10));
+    assert_eq!(proxy.connect().ask(get("/")).status(), 502);
+    proxy.stop();
+}
+
+#[test]
+fn interim_responses_are_passed_over() {
+    let origin = raw_origin(|_, mut raw| {
+        while let Some(request) = raw.find(is_request) {
+            let early = block(&[(":status", "103"), ("link", "</a.css>; rel=preload")]);
+            raw.frame(HEADERS, END_HEADERS, request.stream, &early);
+            raw.frame(HEADERS, END_HEADERS, request.stream, OK);
+            raw.frame(DATA, END_STREAM, request.stream, b"hello");
+        }
+    });
+    let proxy = Proxy::logging(over_http2(origin.address, 10));
+    assert_eq!(proxy.connect().ask(get("/")).text(), "hello");
+    run(async {
+        let client = connect(proxy.address).await;
+        assert_eq!(ask(&client, request("/")).await.text(), "hello");
+    });
+    proxy.stop();
+}
+
+#[test]
+fn a_reset_or_a_client_that_goes_concerns_one_stream() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let origin = raw_origin(move |_, mut raw| {
+        let first = raw.find(is_request).unwrap();
+        raw.frame(HEADERS, END_HEADERS, first.stream, OK);
+        raw.frame(DATA, 0, first.stream, b"hel");
+        let second = raw.find(is_request).unwrap();
+        raw.frame(RST_STREAM, 0, first.stream, &2u32.to_be_bytes());
+        raw.frame(HEADERS, END_HEADERS, second.stream, OK);
+        raw.frame(DATA, 0, second.stream, b"hel");
+        let reset = raw.find(|frame| frame.kind == RST_STREAM).unwrap();
+        tell.send((reset.stream == second.stream, reset.error()))
+            .unwrap();
+        let third = raw.find(is_request).unwrap();
+        raw.frame(HEADERS, END_HEADERS | END_STREAM, third.stream, OK);
+        while raw.read().is_some() {}
+    });
+    let proxy = Proxy::logging(over_http2(origin.address, 10));
+    run(async {
+        let client = connect(proxy.address).await;
+        let first = client.clone().send_request(request("/1")).await.unwrap();
+        let second = client.clone().send_request(request("/2")).await.unwrap();
+        assert!(first.into_body().collect().await.is_err());
+        let mut body = second.into_body();
+        assert_eq!(
+            body.frame().await.unwrap().unwrap().into_data().unwrap(),
+            "hel"
+        );
+        drop(body);
+        const CANCEL: u32 = 8;
+        assert_eq!(told.recv().await.unwrap(), (true, CANCEL));
+        assert_eq!(ask(&client, request("/3")).await.status, 200);
+    });
+    assert_eq!(origin.connections(), 1);
+    proxy.assert_no_leak();
+    let lines = proxy.log_lines(3);
+    assert_eq!(lines[0]["reason"], "response_incomplete");
+    assert_eq!(lines[1]["reason"], "client_closed");
+    proxy.stop();
+}

@@ -1,0 +1,128 @@
+//! For several uplinks of one policy that send on one link, each with flows of
+//! its own, such as the workers of a host that lets them share little.
+
+use super::Egress;
+use crate::{Discipline, Time};
+
+/// How urgent the first flow of an uplink is: the least goes first. The order
+/// of the fields is the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Urgency {
+    /// Priority level of its class; `u8::MAX` if it takes what others leave.
+    pub level: u8,
+    /// Size class, for disciplines that have them.
+    pub band: u8,
+    /// What the discipline orders by inside a level and band; 0 if that means
+    /// nothing beyond one uplink, as an order of arrival or a round does.
+    pub key: u64,
+}
+
+impl Egress {
+    /// When all that is debited will have left, as somebody else has it who
+    /// debits the same link.
+    pub fn resume_at(&mut self, free_at: Time) {
+        self.pacer.resume_at(free_at);
+    }
+
+    /// Payload bytes that the open flows have left, as far as known.
+    pub fn unsent_bytes(&self) -> u64 {
+        let bytes: u128 = self.unsent_bytes.iter().sum();
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// How urgent the flow is that a grant would go to, once the link is free.
+    pub fn urgency(&self, now: Time) -> Option<Urgency> {
+        let (idle_only, rank) = self.ready.first(now)?;
+        let key = match self.ranker.discipline() {
+            Discipline::Srpt | Discipline::SrptAged { .. } => rank.key,
+            Discipline::Fcfs | Discipline::Fair | Discipline::Bands(_) => 0,
+        };
+        Some(Urgency {
+            level: if idle_only { u8::MAX } else { rank.level },
+            band: rank.band,
+            key,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowSpec, Pacer, Size, Time, WireCost,
+    };
+
+    use super::Urgency;
+
+    fn egress(discipline: Discipline, classes: Vec<ClassSpec>) -> Egress {
+        Egress::new(EgressConfig {
+            discipline,
+            pacer: Pacer::exact(8_000_000),
+            max_flows: 8,
+            guard_factor: 4.0,
+            classes,
+        })
+    }
+
+    fn ready(egress: &mut Egress, class: usize, bytes: u64) {
+        let spec = FlowSpec {
+            class,
+            size: Size::Exact(bytes),
+            cost: WireCost::ETHERNET_IPV4,
+        };
+        let flow = egress.open(Time::ZERO, spec).unwrap();
+        egress.ready(Time::ZERO, flow, bytes);
+    }
+
+    #[test]
+    fn it_is_that_of_the_first_who_is_ready() {
+        let mut egress = egress(Discipline::Srpt, Vec::new());
+        assert_eq!(egress.urgency(Time::ZERO), None);
+        ready(&mut egress, 0, 9_000);
+        ready(&mut egress, 0, 700);
+        let (level, band, key) = (0, 0, 700);
+        assert_eq!(
+            egress.urgency(Time::ZERO),
+            Some(Urgency { level, band, key })
+        );
+    }
+
+    #[test]
+    fn rounds_and_arrivals_are_not_compared() {
+        for discipline in [Discipline::Fcfs, Discipline::Fair] {
+            let mut egress = egress(discipline, Vec::new());
+            ready(&mut egress, 0, 9_000);
+            assert_eq!(egress.urgency(Time::ZERO).unwrap().key, 0);
+        }
+        let mut small = egress(Discipline::Bands(Cutoffs::paper()), Vec::new());
+        let mut large = small.clone();
+        ready(&mut small, 0, 900);
+        ready(&mut large, 0, 90_000);
+        assert!(small.urgency(Time::ZERO) < large.urgency(Time::ZERO));
+    }
+
+    #[test]
+    fn a_class_that_may_not_send_is_not_urgent_and_one_that_takes_leavings_is_last() {
+        let spec = |level, rate_bits_per_s, idle_only| ClassSpec {
+            level,
+            rate_bits_per_s,
+            idle_only,
+            ..ClassSpec::default()
+        };
+        let classes = vec![
+            spec(0, Some(8_000), false),
+            spec(1, None, false),
+            spec(0, None, true),
+        ];
+        let mut egress = egress(Discipline::Srpt, classes);
+        let level = |egress: &Egress| egress.urgency(Time::ZERO).map(|own| own.level);
+        ready(&mut egress, 2, 100);
+        assert_eq!(level(&egress), Some(u8::MAX));
+        ready(&mut egress, 1, 100);
+        assert_eq!(level(&egress), Some(1));
+        ready(&mut egress, 0, 10_000);
+        assert_eq!(level(&egress), Some(0));
+        egress.grant(Time::ZERO);
+        ready(&mut egress, 0, 10_000);
+        assert_eq!(level(&egress), Some(1), "its rate is used up");
+    }
+}

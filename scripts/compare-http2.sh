@@ -41,46 +41,12 @@ routes:
 YAML
 }
 
-nginx_config() {
-    cat <<CONF
-daemon off;
-pid $work/nginx.pid;
-error_log $work/nginx.log warn;
-worker_processes 2;
-events { worker_connections 8192; }
-http {
-    access_log off;
-    client_body_temp_path $work/nginx-body;
-    proxy_temp_path $work/nginx-proxy;
-    fastcgi_temp_path $work/nginx-fastcgi;
-    uwsgi_temp_path $work/nginx-uwsgi;
-    scgi_temp_path $work/nginx-scgi;
-    http2_max_concurrent_streams 1000;
-    keepalive_requests 1000000;
-    upstream farm {
-        server 127.0.0.1:9101;
-        server 127.0.0.1:9102;
-        server 127.0.0.1:9103;
-        keepalive 64;
-    }
-    server {
-        listen $FARM:8080 http2 backlog=4096;
-        location / {
-            proxy_pass http://farm;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-        }
-    }
-}
-CONF
-}
-
 # start SYSTEM: in the farm's namespace.
 start() {
     local file=$work/$1.conf
     case $1 in
         nginx)
-            nginx_config >"$file"
+            lab_nginx http2 'http2_max_concurrent_streams 1000; keepalive_requests 1000000;' >"$file"
             start_process nginx nginx -c "$file"
             ;;
         sprat-*)

@@ -27,7 +27,7 @@ if ! has haproxy; then
 fi
 lab_begin sprat-compare compare sprat sprat-loadgen
 
-url=http://$FARM:8080 connection=new
+url=http://$FARM:8080 connection=new tls_of_nginx=''
 if [ -n "$TLS" ]; then
     need openssl openssl
     url=https://$FARM:8080 connection=new-tls
@@ -36,6 +36,8 @@ if [ -n "$TLS" ]; then
         -subj /CN=farm.example -addext "subjectAltName=DNS:farm.example" \
         -keyout "$work/key.pem" -out "$work/chain.pem" 2>/dev/null
     cat "$work/chain.pem" "$work/key.pem" >"$work/both.pem"
+    tls_of_nginx="ssl_certificate $work/chain.pem; ssl_certificate_key $work/key.pem;
+        ssl_protocols TLSv1.3; ssl_session_tickets off; ssl_session_cache off;"
 fi
 
 linked=''
@@ -71,46 +73,6 @@ routes:
 YAML
 }
 
-nginx_config() {
-    cat <<CONF
-daemon off;
-pid $work/nginx.pid;
-error_log $work/nginx.log warn;
-worker_processes 2;
-events { worker_connections 8192; }
-http {
-    access_log off;
-    client_body_temp_path $work/nginx-body;
-    proxy_temp_path $work/nginx-proxy;
-    fastcgi_temp_path $work/nginx-fastcgi;
-    uwsgi_temp_path $work/nginx-uwsgi;
-    scgi_temp_path $work/nginx-scgi;
-    upstream farm {
-        server 127.0.0.1:9101;
-        server 127.0.0.1:9102;
-        server 127.0.0.1:9103;
-        keepalive 64;
-    }
-    server {
-        listen $FARM:8080 ${TLS:+ssl} backlog=4096;
-$([ -z "$TLS" ] || cat <<SERVER
-        ssl_certificate $work/chain.pem;
-        ssl_certificate_key $work/key.pem;
-        ssl_protocols TLSv1.3;
-        ssl_session_tickets off;
-        ssl_session_cache off;
-SERVER
-)
-        location / {
-            proxy_pass http://farm;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-        }
-    }
-}
-CONF
-}
-
 haproxy_config() {
     cat <<CONF
 global
@@ -138,7 +100,7 @@ start() {
     local file=$work/$1.conf
     ! answers "$url/size/10/probe" || die "something answers at $FARM:8080 before $1 is started"
     case $1 in
-        nginx) nginx_config >"$file" ;;
+        nginx) lab_nginx "${TLS:+ssl}" "$tls_of_nginx" >"$file" ;;
         haproxy) haproxy_config >"$file" ;;
         sprat-fair) sprat_config "$UPLINK" fair >"$file" ;;
         sprat-srpt) sprat_config "$UPLINK" srpt >"$file" ;;

@@ -7,7 +7,7 @@ mod http2;
 mod upgrade;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -18,6 +18,7 @@ use sprat_config::classify::{Asked, Classifier};
 use sprat_config::fields::accepts_json;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
+use tokio::time::Instant;
 
 use self::check::{check, content_length, requested_host};
 use self::exchange::Exchange;

@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
+use tokio::time::Instant;
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};

@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
 use sprat_scheduler::Precedence;
+use tokio::time::Instant;
 
 use super::http2::Http2Stream;
 use super::{Connection, Phase, ResponseBounds};

@@ -4,12 +4,13 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_scheduler::station::{Refusal, RefusalReason};
+use tokio::time::Instant;
 
 use super::Plan;
 use crate::error::{Advice, Reason, accepts_html};

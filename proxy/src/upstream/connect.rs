@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::transport::Transport;
 use super::{Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
+use crate::network;
 use crate::proxy_protocol::{self, Ends};
 
 /// How often idle connections are asked for.
@@ -208,7 +209,7 @@ async fn transport(
 
 async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
     let stream = match address {
-        EndpointAddress::Ip(address) => TcpStream::connect(address).await,
+        EndpointAddress::Ip(address) => network::connect(*address).await,
         EndpointAddress::Name { host, port } => {
             let found = tokio::net::lookup_host((host.as_str(), *port)).await;
             let addresses: Vec<_> = found.map_err(|_| Reason::NameNotFound)?.collect();
@@ -221,7 +222,7 @@ async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
     let stream = stream.map_err(|error| reason(&error))?;
     // Without it a small request waits for the ACK of the last; a socket that
     // does not take the option has failed already.
-    stream.set_nodelay(true).map_err(|error| reason(&error))?;
+    network::set_nodelay(&stream).map_err(|error| reason(&error))?;
     Ok(stream)
 }
 

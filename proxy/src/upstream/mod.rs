@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -25,6 +24,7 @@ use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::station::{Arrival, Refusal, Verdict};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::proxy_protocol::Ends;
 use crate::stats::{ClusterStats, EndpointStats};

@@ -1,13 +1,13 @@
 //! What all workers know of a cluster.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::HeaderValue;
 use sprat_config::resolved::{Cluster, Config, EndpointAddress};
 use sprat_scheduler::station::StationConfig;
+use tokio::time::Instant;
 
 use super::{Shared, SharedStation, station_config};
 use crate::tls::ClusterTls;

@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_config::stations::{self, SizeUse};
@@ -15,7 +15,7 @@ use sprat_scheduler::station::{
     Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{Size, Time};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::stable_hash;
 

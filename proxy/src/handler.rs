@@ -55,7 +55,12 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let plan = admitted.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
-        Err(reason) => return uplink.refuse(&stream, reason, json, record).await,
+        Err(reason) => {
+            if !body.is_end_stream() {
+                stream.close_lingering();
+            }
+            return uplink.refuse(&stream, reason, json, record).await;
+        }
     };
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);

@@ -65,6 +65,11 @@ impl Upload {
         self.progress.get()
     }
 
+    /// Whether all of it is with the upstream.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.progress.get(), Progress::Done { .. })
+    }
+
     fn time(&self, at: Instant) -> Time {
         Time::ZERO + at.saturating_duration_since(self.epoch)
     }
@@ -285,7 +290,7 @@ impl Streaming {
     }
 
     fn done(&self) {
-        if !matches!(self.upload.progress.get(), Progress::Done { .. }) {
+        if !self.upload.is_done() {
             let at = Instant::now();
             self.upload.progress.set(Progress::Done { at });
             if let Some(waker) = self.upload.waits_for_end.take() {

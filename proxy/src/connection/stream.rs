@@ -125,6 +125,7 @@ impl Stream {
         match &self.http2 {
             None => {
                 self.connection.only.phase.set(Phase::Waiting);
+                self.connection.lingers.set(false);
                 self.connection.watch.borrow_mut().next_head()
             }
             // Its frames leave no room for them.
@@ -190,9 +191,9 @@ impl Stream {
         }
     }
 
-    /// The connection ends with the present answer, while the client may still
-    /// be sending: it is read for a while, so that the answer arrives. (A
-    /// stream of HTTP/2 ends by itself.)
+    /// If the connection ends with the present answer, the client may still be
+    /// sending: it is read for a while, so that the answer arrives. (A stream of
+    /// HTTP/2 ends by itself.)
     pub(crate) fn close_lingering(&self) {
         self.connection.lingers.set(self.http2.is_none());
     }

@@ -18,6 +18,9 @@ use crate::world::World;
 /// Longer than any answer takes.
 const HANGS: Duration = Duration::from_secs(1_800);
 
+/// A client that sends on is not cut off sooner.
+const NO_RESET: Duration = Duration::from_millis(900);
+
 /// What one direction of a client knows of the other.
 #[derive(Default)]
 struct Progress {
@@ -113,12 +116,28 @@ impl Client<'_> {
                 self.world
                     .wrong(self.name, format!("{what}: {request:?} {}", brief(&got)));
             }
-            match &got {
-                Got::Answer(head, _) if !head.is_last() => {}
-                _ => return,
+            let Got::Answer(head, _) = &got else { return };
+            let is_early = request.upload > 0 && head.field("proxy-status").is_some();
+            if is_early {
+                self.has_time_to_read(&mut reader, request).await;
+                return;
+            }
+            if head.is_last() {
+                return;
             }
             self.progress.answered.set(index + 1);
             self.progress.changed.notify_one();
+        }
+    }
+
+    /// After an answer that came before the request's end the proxy may close,
+    /// but not at once: TCP would throw away what the client has not yet read.
+    async fn has_time_to_read(&self, reader: &mut Reader<'_>, request: &RequestPlan) {
+        let read_at = self.world.mark();
+        let over = timeout(NO_RESET, async { while reader.fill().await.is_ok() {} }).await;
+        if over.is_ok() && reader.was_reset() {
+            let what = format!("reset {} ms after an answer", self.world.mark() - read_at);
+            self.world.wrong(self.name, format!("{what}: {request:?}"));
         }
     }
 

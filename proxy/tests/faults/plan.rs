@@ -219,7 +219,7 @@ fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
 fn config(rng: &mut Rng) -> (String, bool) {
     let mut one = |of: &[&'static str]| of[rng.usize(..of.len())];
     let rate = one(&["unlimited", "1mbit", "10mbit", "10mbit", "100mbit"]);
-    let policy = one(&["srpt", "srpt", "srpt-aged", "fair", "fcfs", "bands", "las"]);
+    let policy = one(&["srpt", "srpt", "srpt-aged", "fair", "fcfs", "bands"]);
     let dispatch = one(&[
         "round_robin",
         "random",

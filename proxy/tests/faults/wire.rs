@@ -44,10 +44,17 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn random(rng: &mut Rng) -> Self {
+        let piece = [7, 200, 1_500, 5_000, 70_000][rng.usize(..5)];
+        // Nobody is so slow that it would be held against him.
+        let waits_ms = if piece < 200 {
+            [1, 3, 10]
+        } else {
+            [3, 40, 300]
+        };
         Self {
-            piece: [7, 200, 1_500, 5_000, 70_000][rng.usize(..5)],
+            piece,
             waits: [0, 5, 40][rng.usize(..3)],
-            wait_ms: [3, 40, 400][rng.usize(..3)],
+            wait_ms: waits_ms[rng.usize(..3)],
         }
     }
 
@@ -83,6 +90,7 @@ struct Input {
     pace: Pace,
     bytes: u64,
     buffer: Vec<u8>,
+    was_reset: bool,
 }
 
 /// The way from the peer.
@@ -116,6 +124,7 @@ pub(crate) fn pair(
             rng: rng.fork(),
             bytes: 0,
             buffer: Vec::new(),
+            was_reset: false,
         },
         output: Output {
             pace: Pace::random(rng),
@@ -192,6 +201,11 @@ impl Reader<'_> {
         self.ends.has_failed.get()
     }
 
+    /// Whether the other end closed with bytes unread.
+    pub(crate) fn was_reset(&self) -> bool {
+        self.input.was_reset
+    }
+
     /// What has been read and not used.
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.input.buffer
@@ -231,6 +245,7 @@ impl Reader<'_> {
                 }
                 Err(error) => {
                     world.trace(name, &format!("reads {}", error.kind()));
+                    input.was_reset = true;
                     return Err(Over::Closed);
                 }
                 Ok(bytes) => {

@@ -7,7 +7,9 @@ use std::future::Future;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{catch_unwind, set_hook, take_hook};
 use std::rc::Rc;
+use std::sync::Once;
 use std::time::Duration;
 
 use sprat::simulation::{Connecting, Simulated};
@@ -41,6 +43,7 @@ pub(crate) struct World {
 }
 
 /// What a run came to.
+#[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) trace: Vec<String>,
     pub(crate) wrong: Vec<String>,
@@ -151,14 +154,35 @@ fn accept(world: &Rc<World>, number: u64, address: SocketAddr) -> io::Result<Tcp
     Ok(theirs)
 }
 
+thread_local! {
+    /// What this thread's tasks have panicked with, while a run is on.
+    static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
 /// Runs a plan to its end.
 pub(crate) fn run(seed: u64) -> Outcome {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // The event loop catches what a task panics with, and says nothing.
+        let before = take_hook();
+        set_hook(Box::new(move |info| {
+            PANICS.with_borrow_mut(|panics| match panics {
+                Some(panics) => panics.push(info.to_string()),
+                None => before(info),
+            });
+        }));
+    });
+    PANICS.set(Some(Vec::new()));
     fastrand::seed(seed);
-    let (outcome, all_ended) = time::run(simulate(seed));
-    let mut outcome = outcome;
-    if !all_ended {
-        outcome.wrong.push("tasks are left over".to_owned());
+    let ran = catch_unwind(|| time::run(simulate(seed)));
+    let mut outcome = Outcome::default();
+    if let Ok((ended, all_ended)) = ran {
+        outcome = ended;
+        if !all_ended {
+            outcome.wrong.push("tasks are left over".to_owned());
+        }
     }
+    outcome.wrong.extend(PANICS.take().into_iter().flatten());
     outcome
 }
 

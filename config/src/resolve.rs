@@ -4,6 +4,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod health;
 mod limits;
 mod routes;
 mod tls;

@@ -4,6 +4,7 @@
 mod check;
 mod exchange;
 mod http2;
+mod retry;
 mod upgrade;
 
 use std::rc::Rc;

@@ -6,24 +6,26 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
+/// What a connection to an address comes to.
+pub(crate) type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
+
 /// Opens a connection in a simulation.
-pub(crate) type Connect =
-    dyn Fn(SocketAddr) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>;
+pub(crate) type Connect = dyn Fn(SocketAddr) -> Connecting + Send + Sync;
 
 thread_local! {
     /// None: the kernel's.
-    static SIMULATED: RefCell<Option<Rc<Connect>>> = const { RefCell::new(None) };
+    static SIMULATED: RefCell<Option<Arc<Connect>>> = const { RefCell::new(None) };
 }
 
 /// While it lives, this thread's connections are made by a simulation.
 pub(crate) struct Simulated(());
 
 /// Has this thread's connections made by `connect`.
-pub(crate) fn simulate(connect: Rc<Connect>) -> Simulated {
+pub(crate) fn simulate(connect: Arc<Connect>) -> Simulated {
     SIMULATED.set(Some(connect));
     Simulated(())
 }

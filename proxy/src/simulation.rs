@@ -2,10 +2,9 @@
 //! clients, endpoints and time. All else is what [`crate::server`] runs.
 
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use sprat_config::resolved::Config;
@@ -26,7 +25,7 @@ pub struct Simulated {
 pub type Working = Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;
 
 /// What a connection to an endpoint comes to.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>;
+pub type Connecting = network::Connecting;
 
 impl Simulated {
     /// Builds a server, on the event loop whose time it is to have. The worker
@@ -38,12 +37,12 @@ impl Simulated {
     /// What the configuration names cannot be had.
     pub fn new(
         config: &Config,
-        connect: impl Fn(SocketAddr) -> Connecting + 'static,
+        connect: impl Fn(SocketAddr) -> Connecting + Send + Sync + 'static,
     ) -> anyhow::Result<(Self, Working)> {
         let mut parts = Parts::build(config, &mut Inherited::default())?;
         anyhow::ensure!(parts.seeds.len() == 1, "a simulation has one worker");
         let seed = parts.seeds.pop().context("a server has a worker")?;
-        let simulated = network::simulate(Rc::new(connect));
+        let simulated = network::simulate(Arc::new(connect));
         let worker = async move {
             let _simulated = simulated;
             seed.serve().await

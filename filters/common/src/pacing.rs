@@ -204,16 +204,21 @@ impl Pacing {
 
     /// The trailers have come. True if they are to be held, with what was held
     /// before.
-    pub(crate) fn trailers(&mut self, now: Time, id: StreamId) -> bool {
-        let Some(response) = self.responses.get_mut(&id) else {
-            return false;
-        };
-        response.has_ended = true;
-        if response.is_held {
-            return true;
+    ///
+    /// Also with what is let go and has not gone yet, though more of a body would
+    /// take it along: Envoy lets a held head go and hands over the body and the
+    /// trailers behind it in one go. If the trailers passed where the body was
+    /// held, it would begin with the body again, find that the filter has had the
+    /// end, and drop it.
+    pub(crate) fn trailers(&mut self, now: Time, id: StreamId, host: &dyn Host) -> bool {
+        if let Some(response) = self.responses.get_mut(&id) {
+            response.has_ended = true;
+            if response.is_held {
+                return true;
+            }
+            self.close_if_ended(now, id);
         }
-        self.close_if_ended(now, id);
-        false
+        host.resumes(id)
     }
 
     /// A response is over, or its client has gone.

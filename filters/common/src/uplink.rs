@@ -91,10 +91,10 @@ impl Uplink {
     }
 
     /// The trailers have come. True if they are to be held.
-    pub(crate) fn trailers(&mut self, now: Time, id: StreamId) -> bool {
+    pub(crate) fn trailers(&mut self, now: Time, id: StreamId, host: &dyn Host) -> bool {
         match self {
             Self::Heads(_) => false,
-            Self::Bodies(own) => own.trailers(now, id),
+            Self::Bodies(own) => own.trailers(now, id, host),
         }
     }
 

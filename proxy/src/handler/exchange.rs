@@ -9,20 +9,20 @@ use std::time::Duration;
 use http::header::HOST;
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use sprat_scheduler::station::{Refusal, RefusalReason};
+use sprat_config::resolved::RetryOn;
+use sprat_scheduler::health::Outcome;
+use sprat_scheduler::station::Refusal;
 use tokio::time::Instant;
 
 use super::Plan;
-use crate::error::{Advice, Reason, accepts_html};
+use super::retry::{Answer, Failed, Next};
+use crate::error::{Advice, Fault, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
 use crate::upload::{Progress, RequestBody, Upload};
 use crate::upstream::{Lease, was_refused};
 
-/// Endpoints tried for one request that cannot connect, at most.
-const CONNECT_ATTEMPTS: usize = 3;
-
-/// Times that a request is sent again which an endpoint did not look at.
+/// Times that a request is sent to an endpoint again that did not look at it.
 const REFUSALS_MAX: usize = 3;
 
 /// Longer than anybody waits in a queue without a bound.
@@ -35,13 +35,20 @@ pub(super) struct Exchange<'a> {
     pub(super) upload: Option<Rc<Upload>>,
 }
 
+/// Until when an attempt must have got somewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    /// The whole exchange.
+    pub(super) deadline: Option<Instant>,
+    /// Waits by timers of its own, not by the connection's: there may be
+    /// several attempts at a time.
+    pub(super) own_timers: bool,
+}
+
 impl Exchange<'_> {
     /// Sends the request, again where that is safe, and waits for the head of
     /// the answer.
     pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Reason> {
-        let mut attempts = 0;
-        let mut refusals = 0;
-        let mut may_reuse = true;
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
         let upstream = self.plan.upstream;
         let arrival = self.plan.arrival(record, &request).await;
@@ -50,73 +57,141 @@ impl Exchange<'_> {
             Ok(lease) => lease,
             Err(refusal) => return Err(self.turned_away(record, &refusal, request.headers())),
         };
+        let due = Due {
+            deadline: self.plan.deadline(record),
+            own_timers: false,
+        };
+        let mut repeats = 0;
         loop {
-            let endpoint = lease.endpoint();
-            record.endpoint = Some(endpoint);
-            if upstream.tells_clients() {
-                lease.tell(self.plan.stream.connection.ends());
+            record.endpoint = Some(lease.endpoint());
+            let outcome = match self.plan.route.retry.hedge_delay {
+                None => self.attempt(lease, request, due).await,
+                Some(delay) => Box::pin(self.hedged(lease, request, due, delay)).await,
+            };
+            let failed = match outcome {
+                Ok(answer) => return self.accept(record, answer),
+                Err(failed) => failed,
+            };
+            record.endpoint = Some(failed.lease.endpoint());
+            match Box::pin(self.repeat(record, *failed, repeats)).await? {
+                Next::Attempt(next, again) => (lease, request) = (next, again),
+                Next::Answer(answer) => return self.accept(record, answer),
             }
-            let stats = upstream.stats(endpoint);
+            repeats += 1;
+        }
+    }
+
+    /// Sends the request to the lease's endpoint. A kept connection that has
+    /// died meanwhile is no failure: another one is opened.
+    pub(super) async fn attempt(
+        &self,
+        mut lease: Lease,
+        mut request: Request<RequestBody>,
+        due: Due,
+    ) -> Result<Answer, Box<Failed>> {
+        let upstream = self.plan.upstream;
+        let policy = &self.plan.route.retry;
+        let endpoint = lease.endpoint();
+        let stats = upstream.stats(endpoint);
+        // What an attempt may take begins with it.
+        let tried_until = policy.per_try_timeout.map(|bound| Instant::now() + bound);
+        let mut may_reuse = true;
+        let mut refusals = 0;
+        if upstream.tells_clients() {
+            lease.tell(self.plan.stream.connection.ends());
+        }
+        loop {
             let reused = may_reuse && lease.reuse();
             if reused {
                 stats.reuses.increment();
-            } else if let Err(reason) = Box::pin(self.connect(&mut lease, record)).await {
-                attempts += 1;
-                if attempts >= CONNECT_ATTEMPTS.min(upstream.endpoint_count())
-                    || reason == Reason::RouteTimeout
-                {
-                    return Err(reason);
-                }
-                stats.errors[reason.index()].increment();
-                lease = match self.queue(record, lease.elsewhere()).await? {
-                    Ok(lease) => lease,
-                    Err(None) => return Err(reason),
-                    Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => {
-                        return Err(reason);
-                    }
-                    Err(Some(refusal)) => {
-                        return Err(self.turned_away(record, &refusal, request.headers()));
-                    }
-                };
-                continue;
+            } else if let Err(reason) = Box::pin(self.connect(&mut lease, due, tried_until)).await {
+                self.blame_endpoint(endpoint, reason);
+                let again = Some(request);
+                return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
             }
             if self.plan.hostless {
                 let host = upstream.authority(endpoint).clone();
                 request.headers_mut().insert(HOST, host);
             }
             stats.requests.increment();
-            let repeatable = reused || upstream.is_http2();
+            let repeatable = reused || upstream.is_http2() || policy.repeats_what_was_sent();
             let spare = repeatable.then(|| self.spare(&request)).flatten();
-            let sender = lease.sender().ok_or(Reason::ConnectionTerminated)?;
-            sender.prepare(&mut request)?;
+            let Some(sender) = lease.sender() else {
+                let reason = Reason::ConnectionTerminated;
+                return Err(failed(lease, spare, RetryOn::Reset, reason));
+            };
+            if let Err(reason) = sender.prepare(&mut request) {
+                return Err(failed(lease, None, RetryOn::Reset, reason));
+            }
             let sent = sender.try_send_request(request);
-            record.lease = Some(lease);
-            match self.wait(record, sent).await? {
-                Ok(response) => return self.accept(response),
-                Err(mut error) => {
-                    let kept = record.lease.take();
-                    let again = error.take_message().or(spare);
-                    let reason = self.blame(error.error());
-                    let refused = was_refused(error.error()) && refusals < REFUSALS_MAX;
-                    match again {
-                        Some(again)
-                            if refused || (reused && reason == Reason::ConnectionTerminated) =>
-                        {
-                            stats.retries.increment();
-                            request = again;
-                            may_reuse = false;
-                            refusals += usize::from(refused);
-                            lease = kept.ok_or(reason)?;
-                        }
-                        _ => return Err(reason),
-                    }
+            let mut error = match self.wait(due, tried_until, sent).await {
+                Ok(Ok(response)) => return self.judge(lease, spare, response),
+                Ok(Err(error)) => error,
+                Err(reason) => {
+                    self.blame_endpoint(endpoint, reason);
+                    // The route's own bounds are not for one attempt alone.
+                    let spare = spare.filter(|_| reason == Reason::PerTryTimeout);
+                    return Err(failed(lease, spare, RetryOn::Reset, reason));
+                }
+            };
+            let untouched = error.take_message();
+            let refused = was_refused(error.error());
+            let what = match refused || untouched.is_some() {
+                true => RetryOn::RefusedStream,
+                false => RetryOn::Reset,
+            };
+            let reason = self.blame(error.error());
+            let stale = reused && reason == Reason::ConnectionTerminated;
+            match untouched.or(spare) {
+                Some(again) if stale || (refused && refusals < REFUSALS_MAX) => {
+                    stats.retries.increment();
+                    request = again;
+                    may_reuse = false;
+                    refusals += usize::from(refused);
+                }
+                again => {
+                    self.blame_endpoint(endpoint, reason);
+                    let again = again.filter(|_| reason == Reason::ConnectionTerminated);
+                    return Err(failed(lease, again, what, reason));
                 }
             }
         }
     }
 
+    /// A response: the answer, unless the route would rather have another.
+    fn judge(
+        &self,
+        lease: Lease,
+        spare: Option<Request<RequestBody>>,
+        response: Response<Incoming>,
+    ) -> Result<Answer, Box<Failed>> {
+        let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
+        let status = response.status().as_u16();
+        upstream.observe(lease.endpoint(), || Outcome::of_status(status));
+        if policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status) {
+            return Ok(Answer { response, lease });
+        }
+        Err(Box::new(Failed {
+            reason: Reason::ProtocolError,
+            what: RetryOn::StatusCodes,
+            lease,
+            request: spare,
+            response: Some(response),
+        }))
+    }
+
+    /// Tells the cluster of an endpoint that gave no response, if that is the
+    /// endpoint's doing.
+    fn blame_endpoint(&self, endpoint: usize, reason: Reason) {
+        let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
+        if own {
+            let upstream = self.plan.upstream;
+            upstream.observe(endpoint, || Outcome::NoResponse);
+        }
+    }
+
     /// Waits for an endpoint as long as the route allows.
-    async fn queue<T>(
+    pub(super) async fn queue<T>(
         &self,
         record: &mut Record,
         dispatched: impl Future<Output = T>,
@@ -140,7 +215,12 @@ impl Exchange<'_> {
     }
 
     /// The cluster does not take the request.
-    fn turned_away(&self, record: &mut Record, refusal: &Refusal, asked: &HeaderMap) -> Reason {
+    pub(super) fn turned_away(
+        &self,
+        record: &mut Record,
+        refusal: &Refusal,
+        asked: &HeaderMap,
+    ) -> Reason {
         let page = self.plan.upstream.overload_page.as_ref();
         record.advice = Some(Box::new(Advice {
             page: page.filter(|_| accepts_html(asked)).cloned(),
@@ -149,25 +229,35 @@ impl Exchange<'_> {
         Reason::of_refusal(refusal.reason)
     }
 
-    async fn connect(&self, lease: &mut Lease, record: &Record) -> Result<(), Reason> {
+    async fn connect(
+        &self,
+        lease: &mut Lease,
+        due: Due,
+        tried_until: Option<Instant>,
+    ) -> Result<(), Reason> {
         let bound = self.plan.upstream.cluster().connect_timeout;
         let now = Instant::now();
         // The timer below wakes this task, not the connection's own.
         let stream = self.plan.stream;
         stream.wake_at(now + bound + Duration::from_secs(1));
-        let left = self.plan.deadline(record).map(|at| at - now.min(at));
-        match left {
-            Some(left) if left < bound => tokio::time::timeout(left, lease.connect())
+        let (at, reason) = earlier(
+            due.deadline.map(|at| (at, Reason::RouteTimeout)),
+            tried_until.map(|at| (at, Reason::ConnectionTimeout)),
+        )
+        .unwrap_or((now + bound, Reason::ConnectionTimeout));
+        match at.saturating_duration_since(now) {
+            left if left < bound => tokio::time::timeout(left, lease.connect())
                 .await
-                .unwrap_or(Err(Reason::RouteTimeout)),
+                .unwrap_or(Err(reason)),
             _ => lease.connect().await,
         }
     }
 
     /// A copy of a request that may be sent twice: without a body, and safe to
-    /// repeat (RFC 9110 9.2.2).
-    fn spare(&self, request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
-        if self.upload.is_some() || !request.method().is_idempotent() {
+    /// repeat (RFC 9110 9.2.2) or said to be so.
+    pub(super) fn spare(&self, request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+        let safe = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
+        if self.upload.is_some() || !safe {
             return None;
         }
         let mut spare = Request::new(RequestBody::Empty);
@@ -179,10 +269,28 @@ impl Exchange<'_> {
 
     /// Waits for the head of the answer within the bounds on whoever keeps it
     /// waiting.
-    async fn wait<T>(&self, record: &Record, answer: impl Future<Output = T>) -> Result<T, Reason> {
+    async fn wait<T>(
+        &self,
+        due: Due,
+        tried_until: Option<Instant>,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, Reason> {
         let mut answer = pin!(answer);
         let mut sent = None;
-        let deadline = self.plan.deadline(record);
+        let bound = earlier(
+            due.deadline.map(|at| (at, Reason::RouteTimeout)),
+            tried_until.map(|at| (at, Reason::PerTryTimeout)),
+        );
+        let until = |sent: Instant| match bound {
+            Some(bound) if bound.0 < self.owed(sent).0 => bound,
+            _ => self.owed(sent),
+        };
+        if due.own_timers {
+            let (at, reason) = until(Instant::now());
+            self.plan.stream.wake_at(at + Duration::from_secs(1));
+            let answer = tokio::time::timeout_at(at.into(), answer);
+            return answer.await.map_err(|_| reason);
+        }
         poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
                 return Poll::Ready(Ok(answer));
@@ -191,12 +299,7 @@ impl Exchange<'_> {
                 upload.tell_when_done(cx.waker());
             }
             let now = Instant::now();
-            let (mut at, mut reason) = self.owed(*sent.get_or_insert(now));
-            if let Some(deadline) = deadline
-                && deadline < at
-            {
-                (at, reason) = (deadline, Reason::RouteTimeout);
-            }
+            let (at, reason) = until(*sent.get_or_insert(now));
             if now >= at {
                 return Poll::Ready(Err(reason));
             }
@@ -230,7 +333,13 @@ impl Exchange<'_> {
 
     /// Makes the upstream's header fields those of the response, unless it
     /// switches protocols.
-    fn accept(&self, mut response: Response<Incoming>) -> Result<Response<Incoming>, Reason> {
+    fn accept(&self, record: &mut Record, answer: Answer) -> Result<Response<Incoming>, Reason> {
+        let Answer {
+            mut response,
+            lease,
+        } = answer;
+        record.endpoint = Some(lease.endpoint());
+        record.lease = Some(lease);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let offer = self.plan.offer.as_ref();
             let asked = offer.is_some_and(|offer| offer.has(response.headers()));
@@ -264,4 +373,27 @@ async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+/// The earlier of two bounds.
+fn earlier(
+    a: Option<(Instant, Reason)>,
+    b: Option<(Instant, Reason)>,
+) -> Option<(Instant, Reason)> {
+    [a, b].into_iter().flatten().min_by_key(|(at, _)| *at)
+}
+
+fn failed(
+    lease: Lease,
+    request: Option<Request<RequestBody>>,
+    what: RetryOn,
+    reason: Reason,
+) -> Box<Failed> {
+    Box::new(Failed {
+        reason,
+        what,
+        lease,
+        request,
+        response: None,
+    })
 }

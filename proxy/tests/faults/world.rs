@@ -15,6 +15,7 @@ use std::time::Duration;
 use sprat::simulation::{Connecting, Simulated};
 use sprat_scheduler::WireCost;
 use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -109,41 +110,52 @@ impl World {
     }
 }
 
-/// Has the proxy's connections end at simulated backends.
-fn connect(world: &Rc<World>, address: SocketAddr) -> Connecting {
-    let world = Rc::clone(world);
-    Box::pin(async move {
-        let number = world.dials.replace(world.dials.get() + 1);
-        let name = format!("dial {number}");
-        match world.plan.dial(number) {
-            Dial::Open { after_ms } => {
-                sleep(Duration::from_millis(after_ms)).await;
-                accept(&world, number, address)
-            }
-            Dial::Refused { after_ms } => {
-                world.fault(&name, None, "is refused");
-                sleep(Duration::from_millis(after_ms)).await;
-                world.fault(&name, None, "was refused");
-                Err(io::ErrorKind::ConnectionRefused.into())
-            }
-            Dial::Unanswered => {
-                world.fault(&name, None, "is not answered");
-                let faulty = Faulty(&world, name);
-                std::future::pending::<()>().await;
-                drop(faulty);
-                Err(io::ErrorKind::TimedOut.into())
-            }
-        }
-    })
+/// The proxy wants a connection.
+struct Call {
+    address: SocketAddr,
+    answer: oneshot::Sender<io::Result<TcpStream>>,
 }
 
-/// Notes a fault when it is given up.
-struct Faulty<'a>(&'a World, String);
-
-impl Drop for Faulty<'_> {
-    fn drop(&mut self) {
-        self.0.fault(&self.1, None, "was not answered");
+/// Has the proxy's connections end at simulated backends.
+fn network(world: &Rc<World>) -> impl Fn(SocketAddr) -> Connecting + Send + Sync + 'static {
+    let (caller, mut calls) = mpsc::unbounded_channel();
+    let world = Rc::clone(world);
+    spawn_local(async move {
+        while let Some(call) = calls.recv().await {
+            spawn_local(answer(Rc::clone(&world), call));
+        }
+    });
+    move |address| {
+        let (answer, answered) = oneshot::channel();
+        let called = caller.send(Call { address, answer });
+        Box::pin(async move {
+            let gone = |_| io::Error::from(io::ErrorKind::NetworkDown);
+            called.map_err(|_| io::ErrorKind::NetworkDown)?;
+            answered.await.map_err(gone)?
+        })
     }
+}
+
+async fn answer(world: Rc<World>, mut call: Call) {
+    let number = world.dials.replace(world.dials.get() + 1);
+    let name = format!("dial {number}");
+    let answer = match world.plan.dial(number) {
+        Dial::Open { after_ms } => {
+            sleep(Duration::from_millis(after_ms)).await;
+            accept(&world, number, call.address)
+        }
+        Dial::Refused { after_ms } => {
+            sleep(Duration::from_millis(after_ms)).await;
+            world.fault(&name, None, "is refused");
+            Err(io::ErrorKind::ConnectionRefused.into())
+        }
+        Dial::Unanswered => {
+            call.answer.closed().await;
+            return world.fault(&name, None, "was not answered");
+        }
+    };
+    // Given up meanwhile.
+    let _ = call.answer.send(answer);
 }
 
 fn accept(world: &Rc<World>, number: u64, address: SocketAddr) -> io::Result<TcpStream> {
@@ -199,9 +211,7 @@ async fn simulate(seed: u64) -> Outcome {
     });
     let config = sprat_config::parse(&world.plan.config, "simulated", &|_| None);
     let config = config.unwrap_or_else(|errors| panic!("{errors}")).config;
-    let network = Rc::clone(&world);
-    let dial = move |address| connect(&network, address);
-    let (proxy, worker) = Simulated::new(&config, dial).unwrap();
+    let (proxy, worker) = Simulated::new(&config, network(&world)).unwrap();
     let worker = spawn_local(worker);
     let proxy = Rc::new(proxy);
     let clients = world.plan.clients.iter().map(|plan| {

@@ -149,7 +149,7 @@ impl Filter {
     /// The trailers of a response have come. True if they are to be held.
     pub fn response_trailers(&mut self, now: Time, id: StreamId, host: &mut dyn Host) -> bool {
         let held = match &mut self.uplink {
-            Some(uplink) => uplink.trailers(now, id),
+            Some(uplink) => uplink.trailers(now, id, host),
             None => false,
         };
         self.ended(now, id, host);

@@ -4,6 +4,9 @@ use super::exports::*;
 use super::fake::host;
 use super::*;
 
+mod envoy;
+mod parked;
+
 const ROOT: u32 = 1;
 const CONTINUE: u32 = 0;
 const PAUSE: u32 = 1;

@@ -518,7 +518,7 @@ fn health_checks_are_over_http_2_where_requests_are() {
         let status = told.load(Ordering::SeqCst);
         async move {
             if status == 0 {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             assert_eq!(asked, "http://well.example/healthz HTTP/2.0");
             let mut response = Response::new(full("well?"));

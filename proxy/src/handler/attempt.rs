@@ -246,7 +246,7 @@ impl Exchange<'_> {
         if due.own_timers {
             let (at, reason) = until(Instant::now());
             self.plan.stream.wake_at(at + Duration::from_secs(1));
-            let answer = tokio::time::timeout_at(at.into(), answer);
+            let answer = tokio::time::timeout_at(at, answer);
             return answer.await.map_err(|_| reason);
         }
         poll_fn(|cx| {

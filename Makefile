@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,10 @@ idle-memory: ## Memory of an idle connection: 10,000 of them, in plain text and 
 background: ## What background traffic costs the foreground, in the lab (root)
 	@scripts/setup-run.sh
 	@scripts/background.sh
+
+failover: ## What clients notice when one of four endpoints fails under load
+	@scripts/setup-run.sh
+	@scripts/failover.sh
 
 bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh

@@ -6,6 +6,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod health;
 mod http2;
 mod limits;
 mod proxy_protocol;
@@ -31,6 +32,7 @@ pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
 pub(crate) use filter::*;
+pub(crate) use health::*;
 pub(crate) use http2::*;
 pub(crate) use limits::*;
 pub(crate) use proxy_protocol::*;
@@ -227,6 +229,10 @@ record! {
         /// Without a byte of progress, while a response is open and it is the
         /// backend that keeps it waiting.
         default("60s") idle_timeout: Timeout,
+        /// Which requests are repeated, and when.
+        default("{}") retry_policy: Or<Off, RetryPolicy>,
+        /// A second attempt beside a first one that is slow.
+        default("off") hedge_policy: Or<Off, HedgePolicy>,
         /// Requests of each client over time.
         default("off") rate_limit: Or<Off, RateLimit>,
         /// Replaces the matched `prefix` (or `path`).

@@ -4,6 +4,7 @@ mod catalogue;
 mod classes;
 mod clusters;
 mod filter;
+mod health;
 mod limits;
 mod routes;
 mod tls;
@@ -132,6 +133,10 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
     let address = raw.address.copied()?.0;
     let forwarding = raw.forwarding.get()?;
     let name = raw.name.optional()?;
+    let http2 = match raw.http2.get()?.value() {
+        None => None,
+        Some(http2) => Some(self::http2(http2)?),
+    };
     Some(Listener {
         name: name.map_or_else(|| address.to_string(), |name| name.0.clone()),
         address,
@@ -150,11 +155,8 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
         },
-        http2: match raw.http2.get()?.value() {
-            None => None,
-            Some(http2) => Some(self::http2(http2)?),
-        },
-        tls: tls::listener(&raw.tls, raw.http2.get()?.value().is_some())?,
+        tls: tls::listener(&raw.tls, http2.as_ref())?,
+        http2,
         proxy_protocol: proxy_protocol(&raw.proxy_protocol)?,
     })
 }
@@ -169,6 +171,7 @@ fn http2(raw: &raw::Http2) -> Option<Http2> {
         max_streams: small(count(&raw.max_concurrent_streams)?),
         stream_window_bytes: small(bytes(&raw.initial_stream_window_size)?),
         connection_window_bytes: small(bytes(&raw.initial_connection_window_size)?),
+        required: raw.required.copied()?.0,
     })
 }
 

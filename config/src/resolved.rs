@@ -1,9 +1,11 @@
 //! The configuration after every check: no optional field is left that has a
 //! default, no string that should be a number, no name that points nowhere.
 
+mod access_log;
 mod catalogue;
 mod classes;
 mod filter;
+mod health;
 mod http2;
 mod limits;
 mod network;
@@ -18,12 +20,14 @@ use std::time::Duration;
 
 use sprat_scheduler::Discipline;
 
+pub use access_log::*;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 pub use filter::*;
+pub use health::*;
 pub use http2::*;
 pub use limits::*;
 pub use network::*;
@@ -198,6 +202,8 @@ pub struct Cluster {
     pub wait_queue: WaitQueue,
     /// How long an endpoint that has come back takes to get its full share.
     pub slow_start: Duration,
+    /// When endpoints are used, and how many requests it takes.
+    pub resilience: Resilience,
     /// An HTML file for browsers that are answered 503.
     pub overload_page: Option<PathBuf>,
     /// To open a connection to an endpoint.
@@ -275,32 +281,4 @@ pub struct WaitQueue {
     pub max_requests: usize,
     /// How long one may wait; `None` is without bound.
     pub timeout: Option<Duration>,
-}
-
-/// The access log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AccessLog {
-    /// Where it goes.
-    pub target: LogTarget,
-    /// How a line looks.
-    pub format: LogFormat,
-}
-
-/// Where a log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTarget {
-    /// Standard output.
-    Stdout,
-    /// A file, appended to; reopened on SIGUSR1.
-    File(PathBuf),
-}
-
-/// How a line of the access log looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// One JSON object a line.
-    Json,
-    /// The combined log format, followed by size, wait, slowdown
-    /// and class.
-    Combined,
 }

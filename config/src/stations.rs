@@ -23,19 +23,21 @@ pub fn station_config(
         ..class.spec.clone()
     });
     StationConfig {
-        dispatch: dispatch.clone(),
-        endpoints,
         max_requests,
-        classes: classes.collect(),
         order: queue.order,
         scope: queue.scope,
-        max_waiting: queue.max_requests,
         slow_start,
         admission: StationAdmission {
             averaging: admission.averaging,
             channel: admission.channel.clone(),
             ..StationAdmission::default()
         },
+        ..StationConfig::new(
+            dispatch.clone(),
+            endpoints,
+            classes.collect(),
+            queue.max_requests,
+        )
     }
 }
 

@@ -32,6 +32,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the process runs\n\
                      /readyz   it takes requests (503 while it drains)\n\
+                     /endpoints       which endpoints are used, and why not\n\
                      /catalogue       what the catalogue of sizes holds\n\
                      /catalogue/dump  its entries as JSON lines\n\
                      /config   when it was read, and what was wrong with the last that was not\n";
@@ -116,6 +117,7 @@ fn answer(
             let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             typed(Either::Left(Full::from(metrics.text())), openmetrics)
         }
+        "/endpoints" => json(metrics.endpoints()),
         "/catalogue" => json(metrics.catalogue().json()),
         "/config" => json(metrics.reloads().json()),
         "/catalogue/dump" => {

@@ -3,50 +3,15 @@
 //! Every failure of a request has a [`Reason`]; what the client, the log and
 //! the metrics are told about it stands in one table, [`Reason::facts`].
 
+mod advice;
+
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
 
-use crate::limits::RateStatus;
-
-/// What a refused client is told beside the reason.
-#[derive(Clone, Debug)]
-pub(crate) struct Advice {
-    /// When to ask again, in seconds.
-    pub(crate) retry_after_s: u64,
-    /// A page for a browser.
-    pub(crate) page: Option<Bytes>,
-    /// How often it may ask.
-    pub(crate) rate: Option<RateStatus>,
-}
-
-impl Advice {
-    /// Nothing but when to ask again, in seconds.
-    pub(crate) fn later(retry_after_s: u64) -> Self {
-        Self {
-            retry_after_s,
-            page: None,
-            rate: None,
-        }
-    }
-
-    /// Adds it to an answer.
-    pub(crate) fn add(self, response: &mut Response<Bytes>) {
-        let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
-        if let Some(rate) = self.rate {
-            rate.add(headers);
-        }
-        if let Some(page) = self.page {
-            let html = HeaderValue::from_static("text/html; charset=utf-8");
-            headers.insert(CONTENT_TYPE, html);
-            headers.insert(CONTENT_LENGTH, HeaderValue::from(page.len()));
-            *response.body_mut() = page;
-        }
-    }
-}
+pub(crate) use advice::Advice;
 
 /// RFC 9209.
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -120,6 +85,8 @@ pub(crate) enum Reason {
     ResponseHeadTooLarge,
     /// The upstream did not answer in time.
     ResponseTimeout,
+    /// The upstream did not answer in the time for one attempt.
+    PerTryTimeout,
     /// The upstream stopped taking the request's body.
     UpstreamWriteTimeout,
     /// The upstream stopped sending in the middle of the body.
@@ -137,6 +104,10 @@ pub(crate) enum Reason {
     QueueFull,
     /// Its place in a full wait queue went to a request of a higher class.
     Displaced,
+    /// As many requests are in progress at the cluster as may be.
+    MaxRequests,
+    /// Every endpoint of the cluster is out of use.
+    NoHealthyEndpoint,
     /// No endpoint became free in time.
     QueueTimeout,
     /// The response would begin after its deadline.
@@ -213,7 +184,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 51] = [
+    pub(crate) const ALL: [Self; 54] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -243,6 +214,7 @@ impl Reason {
         Self::ProtocolError,
         Self::ResponseHeadTooLarge,
         Self::ResponseTimeout,
+        Self::PerTryTimeout,
         Self::UpstreamWriteTimeout,
         Self::UpstreamIdleTimeout,
         Self::RouteTimeout,
@@ -251,6 +223,8 @@ impl Reason {
         Self::EarlyDiscard,
         Self::QueueFull,
         Self::Displaced,
+        Self::MaxRequests,
+        Self::NoHealthyEndpoint,
         Self::QueueTimeout,
         Self::Late,
         Self::ChannelOverload,
@@ -311,6 +285,7 @@ impl Reason {
             Self::ProtocolError => facts!("protocol_error", S::BAD_GATEWAY, Upstream, "http_protocol_error", "the endpoint's answer is not valid HTTP/1.1"),
             Self::ResponseHeadTooLarge => facts!("response_head_too_large", S::BAD_GATEWAY, Upstream, "http_response_header_section_size", "the head of the endpoint's answer is too large"),
             Self::ResponseTimeout => facts!("response_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the endpoint did not answer in time"),
+            Self::PerTryTimeout => facts!("per_try_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the endpoint did not answer in the time for one attempt"),
             Self::UpstreamWriteTimeout => facts!("upstream_write_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_write_timeout", "the endpoint stopped taking the request's body"),
             Self::UpstreamIdleTimeout => facts!("upstream_idle_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_read_timeout", "the endpoint stopped in the middle of its answer"),
             Self::RouteTimeout => facts!("route_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the exchange took longer than the route allows"),
@@ -319,6 +294,8 @@ impl Reason {
             Self::EarlyDiscard => facts!("early_discard", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "many requests wait, and this one is of a low class"),
             Self::QueueFull => facts!("queue_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "as many requests wait as may"),
             Self::Displaced => facts!("displaced", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "as many requests wait as may, and this one is of a low class"),
+            Self::MaxRequests => facts!("max_requests", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "as many requests are in progress as may be"),
+            Self::NoHealthyEndpoint => facts!("no_healthy_endpoint", S::SERVICE_UNAVAILABLE, Upstream, "destination_unavailable", "no endpoint is healthy"),
             Self::QueueTimeout => facts!("queue_timeout", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "no endpoint became free in time"),
             Self::Late => facts!("late", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the response would begin too late to be of use"),
             Self::ChannelOverload => facts!("channel_overload", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the link to the clients is overloaded"),
@@ -345,6 +322,8 @@ impl Reason {
             RefusalReason::Timeout => Self::QueueTimeout,
             RefusalReason::Late => Self::Late,
             RefusalReason::ChannelOverload => Self::ChannelOverload,
+            RefusalReason::MaxRequests => Self::MaxRequests,
+            RefusalReason::NoHealthyEndpoint => Self::NoHealthyEndpoint,
             RefusalReason::NoEndpoint => Self::Unreachable,
         }
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
 use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, PathPattern, Route};
-use sprat_scheduler::station::{Arrival, Station, Verdict};
+use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
 use sprat_scheduler::{Size, Time};
 
 use crate::catalogue::offline;
@@ -249,7 +249,10 @@ fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
             "reserved": own.reserved,
             "sizes": interval.map(|(from, to)| json!({"from": from, "to": to})),
         }));
-        verdict = station.fail(Time::ZERO, ticket);
+        verdict = match station.step_back(Time::ZERO, ticket, false) {
+            Again::Elsewhere => station.again(Time::ZERO, ticket),
+            Again::Here | Again::Denied => break,
+        };
     }
     let why = match cluster.dispatch {
         Dispatch::RoundRobin => "in turn, by weight; this is the first turn",

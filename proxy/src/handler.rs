@@ -1,9 +1,11 @@
 //! The way of a request: checked, routed, dispatched, sent upstream; its
 //! answer handed to the uplink.
 
+mod attempt;
 mod check;
 mod exchange;
 mod http2;
+mod retry;
 mod upgrade;
 
 use std::rc::Rc;

@@ -5,28 +5,30 @@
 
 mod classes;
 mod connections;
+mod endpoints;
+mod health;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use sprat_config::resolved::Cluster;
 
 use crate::assembly::Assembly;
 use crate::catalogue::CatalogueView;
 use crate::error::{Fault, Reason};
 use crate::reload::Reloads;
 use crate::stats::{
-    Counter, DURATION_BOUNDS_S, EndpointStats, Histogram, LARGEST_SIZE_CLASS, NamedStats,
-    SIZE_CLASSES, SLOWDOWN_BOUNDS, WorkerStats,
+    Counter, DURATION_BOUNDS_S, Histogram, LARGEST_SIZE_CLASS, NamedStats, SIZE_CLASSES,
+    SLOWDOWN_BOUNDS, WorkerStats,
 };
 use crate::tls::TlsView;
 use crate::uplink::{SharedUplink, UplinkView};
-use crate::upstream::{Shared, SharedStation};
+use crate::upstream::{Breaker, Shared, SharedStation};
 
 /// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
@@ -41,6 +43,7 @@ pub(crate) struct Metrics {
 /// What the present configuration names.
 struct Present {
     registry: Registry,
+    clusters: Arc<[ClusterView]>,
     catalogue: Arc<CatalogueView>,
 }
 
@@ -75,6 +78,14 @@ impl Metrics {
         Arc::clone(&self.present.load().catalogue)
     }
 
+    /// Which endpoints are used, and why the others are not, as JSON.
+    pub(crate) fn endpoints(&self) -> String {
+        let present = self.present.load();
+        let clusters = present.clusters.iter().map(ClusterView::health_json);
+        let clusters: Vec<_> = clusters.collect();
+        serde_json::to_string_pretty(&clusters).unwrap_or_default() + "\n"
+    }
+
     /// The present values.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
@@ -98,6 +109,8 @@ impl Present {
                 let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
                 ClusterView {
                     name: cluster.name.clone(),
+                    config: Arc::clone(cluster),
+                    breaker: Arc::clone(&shared.breaker),
                     station: Arc::clone(&shared.station),
                     endpoints: endpoints
                         .map(|(endpoint, shared)| {
@@ -106,6 +119,7 @@ impl Present {
                         .collect(),
                 }
             });
+        let clusters: Arc<[ClusterView]> = clusters.collect();
         let names = config.classes.list.iter().map(|class| class.name.clone());
         let names: Vec<String> = names.collect();
         let mut registry = Registry::with_prefix("sprat");
@@ -115,7 +129,7 @@ impl Present {
             registry.register_collector(Box::new(TlsView::new(workers, tls)));
         }
         registry.register_collector(Box::new(View {
-            clusters: clusters.collect(),
+            clusters: Arc::clone(&clusters),
             classes: names.clone(),
             workers: workers.to_vec(),
             named: assembly.stats.clone(),
@@ -128,6 +142,7 @@ impl Present {
         registry.register_collector(Box::new(Arc::clone(reloads)));
         Self {
             registry,
+            clusters,
             catalogue,
         }
     }
@@ -136,13 +151,15 @@ impl Present {
 #[derive(Debug)]
 struct ClusterView {
     name: String,
+    config: Arc<Cluster>,
+    breaker: Arc<Breaker>,
     endpoints: Vec<(String, Arc<Shared>)>,
     station: Arc<SharedStation>,
 }
 
 #[derive(Debug)]
 struct View {
-    clusters: Vec<ClusterView>,
+    clusters: Arc<[ClusterView]>,
     /// Names of the priority classes.
     classes: Vec<String>,
     workers: Vec<Arc<WorkerStats>>,
@@ -160,6 +177,7 @@ impl Collector for View {
         self.failures(&mut encoder)?;
         self.endpoints(&mut encoder)?;
         self.stations(&mut encoder)?;
+        self.health(&mut encoder)?;
         self.classes(&mut encoder)?;
         self.histograms(&mut encoder)?;
         self.catalogue.encode(&mut encoder)
@@ -233,89 +251,6 @@ impl View {
                     let value = self.sum(|worker| &worker.failures[reason.index()]);
                     count(&mut metric.encode_family(&[("reason", facts.name)])?, value)?;
                 }
-            }
-        }
-        Ok(())
-    }
-
-    fn endpoints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        type Of = fn(&EndpointStats) -> &Counter;
-        let counters: [(&str, &str, Of); 4] = [
-            ("upstream_requests", "Requests sent to an endpoint", |e| {
-                &e.requests
-            }),
-            (
-                "upstream_connects",
-                "Connections opened to an endpoint",
-                |e| &e.connects,
-            ),
-            ("upstream_reuses", "Requests over a kept connection", |e| {
-                &e.reuses
-            }),
-            (
-                "upstream_retries",
-                "Requests repeated because a kept connection was dead",
-                |e| &e.retries,
-            ),
-        ];
-        for (name, help, of) in counters {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            self.each_endpoint(|labels, cluster, endpoint, _| {
-                let value =
-                    self.sum_named(|worker| of(&worker.clusters[cluster].endpoints[endpoint]));
-                count(&mut metric.encode_family(labels)?, value)
-            })?;
-        }
-        let help = "Failures of an endpoint, by reason";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("upstream_errors", help, None, kind)?;
-        self.each_endpoint(|labels, cluster, endpoint, _| {
-            for reason in Reason::ALL {
-                let value = self.sum_named(|worker| {
-                    &worker.clusters[cluster].endpoints[endpoint].errors[reason.index()]
-                });
-                if reason.facts().fault == Fault::Upstream {
-                    let labels = [labels[0], labels[1], ("reason", reason.name())];
-                    count(&mut metric.encode_family(&labels)?, value)?;
-                }
-            }
-            Ok(())
-        })?;
-        type Now = fn(&Shared) -> u64;
-        let gauges: [(&str, &str, Now); 3] = [
-            (
-                "upstream_outstanding",
-                "Requests in progress at an endpoint",
-                |s| s.outstanding.load(Relaxed) as u64,
-            ),
-            (
-                "upstream_connections",
-                "Connections open to an endpoint",
-                |s| s.connections.load(Relaxed) as u64,
-            ),
-            (
-                "upstream_idle_connections",
-                "Idle connections to an endpoint",
-                |s| s.idle.load(Relaxed) as u64,
-            ),
-        ];
-        for (name, help, now) in gauges {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            self.each_endpoint(|labels, _, _, shared| {
-                metric.encode_family(labels)?.encode_gauge(&now(shared))
-            })?;
-        }
-        Ok(())
-    }
-
-    fn each_endpoint(
-        &self,
-        mut each: impl FnMut(&[(&str, &str); 2], usize, usize, &Shared) -> fmt::Result,
-    ) -> fmt::Result {
-        for (cluster_index, cluster) in self.clusters.iter().enumerate() {
-            for (index, (address, shared)) in cluster.endpoints.iter().enumerate() {
-                let labels = [("cluster", cluster.name.as_str()), ("endpoint", address)];
-                each(&labels, cluster_index, index, shared)?;
             }
         }
         Ok(())

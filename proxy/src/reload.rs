@@ -24,6 +24,7 @@ use crate::handover::Inherited;
 use crate::listener;
 use crate::metrics::Metrics;
 use crate::tls;
+use crate::upstream::HealthKeeper;
 use crate::worker::{Order, Serve};
 
 pub(crate) use status::Reloads;
@@ -50,6 +51,8 @@ pub(crate) struct Present {
     pub(crate) keeper: Keeper,
     /// Looks at the files for TLS.
     pub(crate) tls: Option<Background>,
+    /// Looks after the endpoints.
+    pub(crate) health: HealthKeeper,
     /// A second hold on the admin listener's socket.
     pub(crate) admin: Option<TcpListener>,
     /// The log's writers, the present one last: the others end with the last
@@ -150,6 +153,7 @@ impl Reloader {
         present.logs.into_iter().for_each(access_log::Writer::join);
         present.keeper.join();
         present.tls.into_iter().for_each(Background::join);
+        present.health.join();
     }
 }
 
@@ -174,6 +178,9 @@ impl Present {
         let sockets = listener::bind_all(&fresh, self.workers.len(), &mut inherited)?;
         let tls =
             tls::watch(&assembly.tls(), &assembly.clusters).context("cannot start a thread")?;
+        self.health
+            .prepare(&assembly.clusters)
+            .context("cannot start a thread")?;
         self.keeper
             .follow(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.
@@ -192,6 +199,7 @@ impl Present {
             }
         }
         self.metrics.follow(&assembly);
+        self.health.follow(&assembly.clusters);
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {
             before.join();
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
 pub(crate) use sprat_config::fields::host_without_port;
-use sprat_config::resolved::{Config, PathPattern, RouteMatch, Upgrade};
+use sprat_config::resolved::{Config, PathPattern, RetryPolicy, RouteMatch, Upgrade};
 
 use crate::upstream::stable_hash;
 
@@ -26,6 +26,8 @@ pub(crate) struct Route {
     pub(crate) response_timeout: Duration,
     /// Between two chunks.
     pub(crate) idle_timeout: Duration,
+    /// Which requests are repeated, and when.
+    pub(crate) retry: RetryPolicy,
     /// Requests of each client over time.
     pub(crate) rate: Option<Arc<RateLimiter>>,
     prefix_rewrite: Option<String>,
@@ -54,6 +56,7 @@ pub(crate) fn routes(
             timeout: route.timeout,
             response_timeout: route.response_timeout,
             idle_timeout: route.idle_timeout,
+            retry: route.retry.clone(),
             rate: rates.get(index).cloned().flatten(),
             prefix_rewrite: route.prefix_rewrite.clone(),
             host_rewrite: match &route.host_rewrite {
@@ -142,6 +145,7 @@ mod tests {
             timeout: None,
             response_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
+            retry: RetryPolicy::none(),
             rate: None,
             prefix_rewrite: rewrite.map(str::to_owned),
             host_rewrite: None,

@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::reload::{Lent, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
 use crate::tls;
+use crate::upstream::HealthKeeper;
 use crate::worker::{Order, Seed, Serve, Stage};
 
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
@@ -147,6 +148,7 @@ impl Server {
         let reloader = Reloader::new(Present {
             keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
             tls: tls::watch(&assembly.tls(), &assembly.clusters)?,
+            health: HealthKeeper::start(&assembly.clusters)?,
             assembly,
             workers: orders,
             metrics: Arc::clone(&metrics),

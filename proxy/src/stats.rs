@@ -118,8 +118,10 @@ pub(crate) struct EndpointStats {
     pub(crate) connects: Counter,
     /// Requests that went over a kept connection.
     pub(crate) reuses: Counter,
-    /// Requests sent again after a kept connection turned out dead.
+    /// Requests sent again, there or elsewhere, after an attempt there failed.
     pub(crate) retries: Counter,
+    /// Attempts made there beside one elsewhere that was slow.
+    pub(crate) hedges: Counter,
     /// Failures by [`Reason::index`].
     pub(crate) errors: ByReason,
 }

@@ -174,6 +174,21 @@ fn only_ciphers_with_forward_secrecy_are_agreed_on() {
 }
 
 #[test]
+fn where_http2_is_required_nothing_else_is_offered() {
+    let (origin, authority) = (echo(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    let mut config = secure(&origin, listener_tls(&[&issued]));
+    let listener = &mut config.listeners[0];
+    listener.http2.as_mut().unwrap().required = true;
+    listener.tls.as_mut().unwrap().http1 = false;
+    let proxy = Proxy::start(&config);
+    let taken = openssl(&proxy, &["-alpn", "http/1.1,h2"]);
+    assert!(taken.contains("ALPN protocol: h2"), "{taken}");
+    let refused = openssl(&proxy, &["-alpn", "http/1.1"]);
+    assert!(refused.contains("No ALPN negotiated"), "{refused}");
+}
+
+#[test]
 fn curl_is_served() {
     let (origin, authority) = (echo(), Authority::new());
     let issued = authority.issue("site", &[NAME]);

@@ -178,6 +178,17 @@ impl Balancer {
         }
     }
 
+    /// The choice is among other endpoints now. What was learnt of sizes stays.
+    pub fn replace(&mut self, dispatch: &Dispatch, endpoints: &[EndpointSpec]) {
+        let mut changed = Self::new(dispatch, endpoints);
+        if let (Chooser::Sized(intervals), Chooser::Sized(known)) =
+            (&mut changed.chooser, &mut self.chooser)
+        {
+            intervals.inherit(known);
+        }
+        *self = changed;
+    }
+
     /// Notes the size of a response, for what learns from it.
     pub fn observe(&mut self, bytes: u64) {
         if let Chooser::Sized(intervals) = &mut self.chooser {

@@ -15,6 +15,7 @@ mod discipline;
 pub mod dispatch;
 pub mod egress;
 mod guard;
+pub mod health;
 mod histogram;
 pub mod limits;
 mod pacer;

@@ -141,6 +141,13 @@ impl RankQueue {
         self.heap.first()
     }
 
+    /// All slots, the least rank first.
+    pub(crate) fn sorted(&self) -> Vec<u32> {
+        let mut all = self.heap.0.clone();
+        all.sort_unstable();
+        all.into_iter().map(|(_, slot)| slot).collect()
+    }
+
     /// Puts `slot` in, or moves it to a new rank.
     pub(crate) fn insert(&mut self, slot: u32, rank: Rank) {
         self.heap.insert(&mut self.positions, slot, rank);

@@ -3,17 +3,21 @@
 //!
 //! A driver says that a request has come ([`Station::arrive`]), that one is
 //! over ([`Station::finish`]), that its client has gone ([`Station::cancel`])
-//! or that its endpoint could not be reached ([`Station::fail`]). After each it
+//! or that it is to be tried again ([`Station::step_back`]). After each it
 //! takes what has become of waiting requests from [`Station::poll`], and calls
-//! [`Station::expire`] when [`Station::next_wakeup`] says so.
+//! [`Station::expire`] when [`Station::next_wakeup`] says so. Endpoints come
+//! and go ([`Station::set_endpoints`]), and are taken out of use and back in
+//! ([`Station::set_out`]).
 //!
 //! Admission is SDIS02's (section 3.2): early discard on the averaged length of
 //! the queues, lower classes first; then each endpoint's own thresholds, the
 //! others tried before a request is refused, and it is told why.
 
 mod admission;
+mod changes;
 mod endpoints;
 mod measures;
+mod repeats;
 mod transitions;
 mod waiting;
 mod work;
@@ -25,6 +29,8 @@ pub use admission::{Admission, ChannelRule, Refusal, RefusalReason};
 pub use endpoints::EndpointLoad;
 use endpoints::{Endpoints, Tried};
 use measures::{AveragedLength, DrainRate, MeanSize};
+use repeats::Repeats;
+pub use repeats::{Again, RetryBudget};
 use waiting::Queues;
 pub use waiting::{Order, Scope};
 
@@ -54,6 +60,42 @@ pub struct StationConfig {
     pub slow_start: Duration,
     /// Whom to turn away.
     pub admission: Admission,
+    /// Below this share of endpoints that are not out, in percent, all are
+    /// used: those that are left would be overrun.
+    pub panic_percent: u8,
+    /// Requests in service and waiting, together.
+    pub max_active: usize,
+    /// Requests that wait, in all queues together.
+    pub max_pending: usize,
+    /// How many of them may be repeated at a time.
+    pub retry_budget: RetryBudget,
+}
+
+impl StationConfig {
+    /// One queue in the order of sizes; no bound but on who waits, no slow
+    /// start, no panic.
+    pub fn new(
+        dispatch: Dispatch,
+        endpoints: Vec<EndpointSpec>,
+        classes: Vec<ClassSpec>,
+        max_waiting: usize,
+    ) -> Self {
+        Self {
+            dispatch,
+            endpoints,
+            max_requests: usize::MAX,
+            classes,
+            order: Order::default(),
+            scope: Scope::default(),
+            max_waiting,
+            slow_start: Duration::ZERO,
+            admission: Admission::default(),
+            panic_percent: 0,
+            max_active: usize::MAX,
+            max_pending: usize::MAX,
+            retry_budget: RetryBudget::default(),
+        }
+    }
 }
 
 /// A request at a station.
@@ -94,9 +136,9 @@ pub struct Arrival {
 pub enum Verdict {
     /// To this endpoint, now.
     Start {
-        /// To be given back by `finish`, `cancel` or `fail`.
+        /// To be given back by `finish`, `cancel` or `step_back`.
         ticket: Ticket,
-        /// Its index.
+        /// Its slot.
         endpoint: usize,
     },
     /// It waits; `poll` will tell.
@@ -115,7 +157,7 @@ pub enum Event {
     Started {
         /// Which one.
         ticket: Ticket,
-        /// The endpoint's index.
+        /// The endpoint's slot.
         endpoint: usize,
     },
     /// Turned away; the ticket is void.
@@ -148,6 +190,7 @@ pub struct ClassStats {
 #[derive(Clone, Debug)]
 pub struct Station {
     endpoints: Endpoints,
+    dispatch: Dispatch,
     balancer: Balancer,
     classes: Vec<ClassSpec>,
     highest_level: u8,
@@ -163,6 +206,8 @@ pub struct Station {
     length: AveragedLength,
     drain: DrainRate,
     stats: Vec<ClassStats>,
+    max_active: usize,
+    repeats: Repeats,
 }
 
 #[derive(Clone, Debug)]
@@ -175,9 +220,13 @@ struct Slot {
     hash: u64,
     random: u64,
     arrived: Time,
+    /// When it came, or was to be tried again.
+    placed: Time,
     /// Order of coming to the queue, then of coming to the endpoint.
     seq: u64,
     tried: Tried,
+    /// It counts towards the retry budget.
+    repeated: bool,
     /// The balancer has learnt its size.
     learnt: bool,
 }
@@ -189,32 +238,31 @@ enum State {
     Waiting(usize),
     /// At this endpoint.
     Running(usize),
+    /// Nowhere, between two attempts.
+    Away,
 }
 
 impl Station {
     /// A station where nobody is.
     pub fn new(config: StationConfig) -> Self {
         let count = config.endpoints.len();
-        let classes = config.classes;
         let queues = match config.scope {
             Scope::Cluster => 1,
             Scope::Endpoint => count,
         };
+        let classes = &config.classes;
         let levels = classes.iter().map(|class| class.level);
         Self {
             balancer: Balancer::new(&config.dispatch, &config.endpoints),
-            endpoints: Endpoints::new(
-                &config.endpoints,
-                config.dispatch.counts_work(),
-                config.max_requests,
-                config.slow_start,
-            ),
+            endpoints: Endpoints::new(&config),
+            dispatch: config.dispatch.clone(),
             highest_level: levels.min().unwrap_or(0),
             limited: classes.iter().any(|c| c.max_concurrency < usize::MAX),
             scope: config.scope,
-            queues: Queues::new(queues, classes.len(), config.order, config.max_waiting),
+            queues: Queues::new(queues, &config),
             length: AveragedLength::new(config.admission.averaging),
-            admission: config.admission,
+            max_active: config.max_active,
+            repeats: Repeats::new(config.retry_budget),
             slots: Vec::new(),
             vacant: Vec::new(),
             next_seq: 0,
@@ -222,13 +270,17 @@ impl Station {
             sizes: MeanSize::default(),
             drain: DrainRate::default(),
             stats: vec![ClassStats::default(); classes.len()],
-            classes,
+            admission: config.admission,
+            classes: config.classes,
         }
     }
 
     /// A request has come. Its class's index must be one of the classes'.
     pub fn arrive(&mut self, now: Time, arrival: &Arrival) -> Verdict {
         self.stats[arrival.class].arrived += 1;
+        if self.active() >= self.max_active {
+            return Verdict::Refuse(self.refuse(arrival.class, RefusalReason::MaxRequests));
+        }
         let length = self.length.update(now, self.queues.total());
         if let Err(reason) = self.admit(arrival, length) {
             return Verdict::Refuse(self.refuse(arrival.class, reason));
@@ -255,20 +307,6 @@ impl Station {
     /// The client has gone, or the request has failed: what it held is free.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
         self.leave(now, ticket, false);
-    }
-
-    /// Its endpoint could not be reached: another is tried before it is
-    /// refused. The ticket stays, unless it is refused.
-    pub fn fail(&mut self, now: Time, ticket: Ticket) -> Verdict {
-        let State::Running(endpoint) = self.state(ticket) else {
-            return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
-        };
-        self.release(ticket, endpoint, false);
-        self.slots[ticket.index()].tried.add(endpoint);
-        self.fill(now, Some(endpoint));
-        let verdict = self.place(now, ticket);
-        self.endpoints.failed(endpoint);
-        verdict
     }
 
     /// Its endpoint has been reached (a connection was opened to it). One that
@@ -328,8 +366,13 @@ impl Station {
 
     /// Whether a request that comes now need not wait, as far as endpoints go.
     pub fn has_room(&self) -> bool {
-        let mut endpoints = 0..self.endpoints.count();
-        self.queues.total() == 0 && endpoints.any(|endpoint| self.endpoints.has_room(endpoint))
+        let mut endpoints = self.endpoints.present().iter();
+        self.queues.total() == 0 && endpoints.any(|&endpoint| self.endpoints.has_room(endpoint))
+    }
+
+    /// Requests in service, waiting, or between two attempts.
+    pub fn active(&self) -> usize {
+        self.slots.len() - self.vacant.len()
     }
 
     /// Requests that wait.

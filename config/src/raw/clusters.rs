@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use super::{ClusterTls, HeadBytes, Limit, NoParameters, SomeBytes, Timeout, UpstreamHttp2};
+use super::{
+    CircuitBreakers, ClusterTls, HeadBytes, HealthChecks, Limit, NoParameters, OutlierDetection,
+    Percent, SomeBytes, Timeout, UpstreamHttp2,
+};
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
 use crate::decode::{Context, Decode, Field, Of};
@@ -26,8 +29,19 @@ record! {
         default("unlimited") max_requests: Or<Unlimited, Limit>,
         /// Requests that wait for an endpoint.
         default("{}") wait_queue: WaitQueue,
-        /// How long an endpoint that could not be reached, and now can, takes
-        /// to get its full share of the requests; `off` gives it at once.
+        /// Endpoints whose answers are bad get no requests for a while.
+        default("off") outlier_detection: Or<Off, OutlierDetection>,
+        /// Endpoints are asked whether they are well; one that is not gets no
+        /// requests.
+        default("off") health_checks: Or<Off, HealthChecks>,
+        /// If fewer endpoints than this share, in percent, are well, all are
+        /// used: those that are left would be overrun.
+        default("50") healthy_panic_threshold: Percent,
+        /// Bounds on the cluster as a whole.
+        default("{}") circuit_breakers: CircuitBreakers,
+        /// How long an endpoint that is used again takes to get its full share
+        /// of the requests, after it could not be reached or was not well;
+        /// `off` gives it at once.
         default("off") slow_start: Or<Off, Timeout>,
         /// An HTML file that browsers get with a 503 of this cluster; read
         /// when Sprat starts, 1 MB at most.

@@ -1,7 +1,7 @@
 //! HTTP/2 as it is written, with clients and with backends.
 
 use crate::record::record;
-use crate::scalars::{Bytes, Count};
+use crate::scalars::{Bytes, Count, Flag};
 
 /// Of a flow-control window (RFC 9113 6.9.1).
 type Window = Bytes<65_535, 0x7fff_ffff>;
@@ -16,6 +16,9 @@ record! {
         /// The same for all requests of a connection together: what one
         /// connection may have in memory.
         default("1MB") initial_connection_window_size: Window,
+        /// Speak nothing else: what does not begin with the preface is not
+        /// taken for HTTP/1.1, and TLS offers `h2` alone.
+        default("false") required: Flag,
     }
 
     /// HTTP/2 with backends.

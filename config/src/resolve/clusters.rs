@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
 
-use super::{bytes, count, size, small, time, tls};
+use super::{bytes, count, health, size, small, time, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -64,6 +64,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
             .get()?
             .value()
             .map_or(Duration::ZERO, |time| time.0),
+        resilience: health::resilience(raw, reporter)?,
         overload_page: raw.overload_page.optional()?.map(|path| path.0.clone()),
         connect_timeout: time(&raw.connect_timeout)?,
         max_connections,

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::catalogue::{document_root, head_probe};
+use super::health::retry_policy;
 use super::limits::rate_limit;
 use super::{bytes, each, time};
 use crate::decode::similar;
@@ -56,7 +57,7 @@ pub(super) fn resolve(
                 .find(|cluster| cluster.name == name)
                 .cloned()
         };
-        let resolved = raw.and_then(|raw| route(raw, matches?, target()?));
+        let resolved = raw.and_then(|raw| route(raw, matches?, target()?, reporter));
         match (resolved, &mut out) {
             (Some(route), Some(list)) => list.push(route),
             _ => out = None,
@@ -89,13 +90,19 @@ pub(super) fn dangling(
     reporter.error(span, message, Some(help));
 }
 
-fn route(raw: &raw::Route, matches: RouteMatch, cluster: Arc<Cluster>) -> Option<Route> {
+fn route(
+    raw: &raw::Route,
+    matches: RouteMatch,
+    cluster: Arc<Cluster>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Route> {
     Some(Route {
         matches,
         cluster,
         timeout: raw.timeout.get()?.value().map(|time| time.0),
         response_timeout: time(&raw.response_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
+        retry: retry_policy(raw, reporter)?,
         rate_limit: rate_limit(&raw.rate_limit)?,
         prefix_rewrite: raw.prefix_rewrite.optional()?.map(|path| path.0.clone()),
         host_rewrite: raw.host_rewrite.optional()?.map(|host| host.0.clone()),

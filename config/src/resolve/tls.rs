@@ -11,7 +11,7 @@ use crate::resolved::*;
 /// A listener's, with `http2` or without; `Some(None)` if it is off.
 pub(super) fn listener<W>(
     raw: &Field<Or<W, raw::ListenerTls>>,
-    http2: bool,
+    http2: Option<&Http2>,
 ) -> Option<Option<ListenerTls>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
@@ -29,7 +29,8 @@ pub(super) fn listener<W>(
         handshake_timeout: time(&raw.handshake_timeout)?,
         max_handshakes: count(&raw.max_handshakes)?,
         session_tickets: count(&raw.session_tickets)?,
-        http2,
+        http2: http2.is_some(),
+        http1: !http2.is_some_and(|http2| http2.required),
     }))
 }
 

@@ -18,4 +18,6 @@ pub struct Http2 {
     pub stream_window_bytes: u32,
     /// The same for all of a connection.
     pub connection_window_bytes: u32,
+    /// Nothing else is spoken.
+    pub required: bool,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Cluster, DocumentRoot, HeadProbe, RateLimit};
+use super::{Cluster, DocumentRoot, HeadProbe, RateLimit, RetryPolicy};
 
 /// Which requests go where.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub struct Route {
     /// Between two chunks of the upstream's body (or of the request's, when it
     /// is the upstream that does not take it).
     pub idle_timeout: Duration,
+    /// Which requests are repeated, and when.
+    pub retry: RetryPolicy,
     /// Requests of each client over time.
     pub rate_limit: Option<RateLimit>,
     /// Replaces the matched path prefix.

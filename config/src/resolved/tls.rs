@@ -42,6 +42,8 @@ pub struct ListenerTls {
     pub session_tickets: usize,
     /// Offer HTTP/2.
     pub http2: bool,
+    /// Offer HTTP/1.1.
+    pub http1: bool,
 }
 
 /// A certificate and its key, in PEM.

@@ -1,10 +1,8 @@
 //! Several endpoints: which one gets a request.
 
-use std::time::Duration;
-
 use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::{Dispatch, Intervals};
-use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
+use sprat_scheduler::station::{Order, Scope, StationConfig};
 
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::Measures;
@@ -132,19 +130,19 @@ fn plan(args: &DispatchArgs, grid: &Grid, load: f64, dispatch: Dispatch, scope: 
     let requests = args.requests as usize;
     Plan {
         station: StationConfig {
-            dispatch,
-            endpoints: (0..args.endpoints as usize).map(endpoint).collect(),
             max_requests: if args.sharing { requests } else { 1 },
-            classes,
             order: if args.by_size {
                 Order::Size
             } else {
                 Order::Fcfs
             },
             scope,
-            max_waiting: requests,
-            slow_start: Duration::ZERO,
-            admission: Admission::default(),
+            ..StationConfig::new(
+                dispatch,
+                (0..args.endpoints as usize).map(endpoint).collect(),
+                classes,
+                requests,
+            )
         },
         service: Service {
             request_bytes,

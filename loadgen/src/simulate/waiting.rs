@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::Dispatch;
-use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
+use sprat_scheduler::station::{Order, StationConfig};
 
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::{Measures, Served, settled};
@@ -104,15 +104,14 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Plan {
     };
     Plan {
         station: StationConfig {
-            dispatch: Dispatch::LeastRequest,
-            endpoints: vec![endpoint(0)],
             max_requests: args.concurrency as usize,
-            classes: CLASSES.iter().map(class).collect(),
             order,
-            scope: Scope::Cluster,
-            max_waiting: args.requests as usize,
-            slow_start: Duration::ZERO,
-            admission: Admission::default(),
+            ..StationConfig::new(
+                Dispatch::LeastRequest,
+                vec![endpoint(0)],
+                CLASSES.iter().map(class).collect(),
+                args.requests as usize,
+            )
         },
         service: Service {
             request_bytes,

@@ -10,6 +10,7 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::preface::NotHttp2;
 use super::serve::End;
 use super::{Connection, Phase, Stream};
 use crate::error::Reason;
@@ -45,7 +46,10 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
 }
 
 async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
-    let reason = if error.is_parse_too_large() {
+    let not_http2 = NotHttp2::is_cause_of(error);
+    let reason = if not_http2 {
+        Reason::MalformedHead
+    } else if error.is_parse_too_large() {
         Reason::HeadTooLarge
     } else if error.is_parse() {
         Reason::MalformedHead
@@ -62,6 +66,8 @@ async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
         // hyper has answered.
         record.respond(status);
         record.complete();
+        linger(io).await;
+    } else if not_http2 {
         linger(io).await;
     }
 }

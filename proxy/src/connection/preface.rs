@@ -1,5 +1,6 @@
 //! Tells HTTP/2 from HTTP/1.1 by a connection's first bytes.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,6 +14,33 @@ use crate::uplink::Io;
 
 /// What HTTP/2 begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Whether nothing but HTTP/2 is taken from a connection.
+pub(super) fn is_required(connection: &Connection) -> bool {
+    let http2 = connection.listener.config.http2.as_ref();
+    http2.is_some_and(|http2| http2.required)
+}
+
+/// What should have begun with the preface did not.
+#[derive(Debug)]
+pub(super) struct NotHttp2;
+
+impl std::error::Error for NotHttp2 {}
+
+impl fmt::Display for NotHttp2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not the preface of HTTP/2")
+    }
+}
+
+impl NotHttp2 {
+    /// Whether it is why hyper gave a connection up.
+    pub(super) fn is_cause_of(error: &hyper::Error) -> bool {
+        let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+        let inner = cause.and_then(io::Error::get_ref);
+        inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<Self>)
+    }
+}
 
 /// A connection of which the first bytes are looked at. They are read as any
 /// others: a request costs no system call more for it.
@@ -80,6 +108,9 @@ impl Prefaced {
             let rest = &PREFACE[matched..];
             let compared = read.len().min(rest.len());
             let matches = compared > 0 && read[..compared] == rest[..compared];
+            if !matches && compared > 0 && is_required(&self.connection) {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, NotHttp2)));
+            }
             if matched == 0 && !matches {
                 self.look = Look::Over(None);
                 return Poll::Ready(Ok(()));

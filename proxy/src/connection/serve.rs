@@ -16,11 +16,11 @@ use tokio::time::sleep_until;
 
 use super::conclusion::conclude;
 use super::deadlines::rearm;
-use super::preface::Prefaced;
+use super::preface::{self, Prefaced};
 use super::{Connection, Stream, http2};
 use crate::error::Reason;
 use crate::handler;
-use crate::tls::{self, Secured};
+use crate::tls;
 use crate::tunnel;
 use crate::uplink::{Body, Io, Socket};
 
@@ -59,7 +59,11 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
             None => return,
         },
     };
-    if connection.secured().is_some_and(Secured::is_http2) {
+    let required = preface::is_required(&connection);
+    if connection
+        .secured()
+        .is_some_and(|secured| required || secured.is_http2())
+    {
         connection.speak_http2(&[]);
         let io = Prefaced::known(io, &connection);
         return Box::pin(http2::serve(connection, io)).await;

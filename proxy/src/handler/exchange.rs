@@ -6,23 +6,17 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use http::header::HOST;
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use sprat_scheduler::station::{Refusal, RefusalReason};
+use sprat_scheduler::station::Refusal;
 
 use super::Plan;
+use super::attempt::Due;
+use super::retry::{Answer, Next};
 use crate::error::{Advice, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
-use crate::upload::{Progress, RequestBody, Upload};
-use crate::upstream::{Lease, was_refused};
-
-/// Endpoints tried for one request that cannot connect, at most.
-const CONNECT_ATTEMPTS: usize = 3;
-
-/// Times that a request is sent again which an endpoint did not look at.
-const REFUSALS_MAX: usize = 3;
+use crate::upload::{RequestBody, Upload};
 
 /// Longer than anybody waits in a queue without a bound.
 const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
@@ -38,9 +32,6 @@ impl Exchange<'_> {
     /// Sends the request, again where that is safe, and waits for the head of
     /// the answer.
     pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Reason> {
-        let mut attempts = 0;
-        let mut refusals = 0;
-        let mut may_reuse = true;
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
         let upstream = self.plan.upstream;
         let arrival = self.plan.arrival(record, &request).await;
@@ -49,73 +40,32 @@ impl Exchange<'_> {
             Ok(lease) => lease,
             Err(refusal) => return Err(self.turned_away(record, &refusal, request.headers())),
         };
+        let due = Due {
+            deadline: self.plan.deadline(record),
+            own_timers: false,
+        };
+        let mut repeats = 0;
         loop {
-            let endpoint = lease.endpoint();
-            record.endpoint = Some(endpoint);
-            if upstream.tells_clients() {
-                lease.tell(self.plan.stream.connection.ends());
+            record.endpoint = Some(lease.endpoint());
+            let outcome = match self.plan.route.retry.hedge_delay {
+                None => self.attempt(lease, request, due).await,
+                Some(delay) => Box::pin(self.hedged(lease, request, due, delay)).await,
+            };
+            let failed = match outcome {
+                Ok(answer) => return self.accept(record, answer),
+                Err(failed) => failed,
+            };
+            record.endpoint = Some(failed.lease.endpoint());
+            match Box::pin(self.repeat(record, *failed, repeats)).await? {
+                Next::Attempt(next, again) => (lease, request) = (next, again),
+                Next::Answer(answer) => return self.accept(record, answer),
             }
-            let stats = upstream.stats(endpoint);
-            let reused = may_reuse && lease.reuse();
-            if reused {
-                stats.reuses.increment();
-            } else if let Err(reason) = Box::pin(self.connect(&mut lease, record)).await {
-                attempts += 1;
-                if attempts >= CONNECT_ATTEMPTS.min(upstream.endpoint_count())
-                    || reason == Reason::RouteTimeout
-                {
-                    return Err(reason);
-                }
-                stats.errors[reason.index()].increment();
-                lease = match self.queue(record, lease.elsewhere()).await? {
-                    Ok(lease) => lease,
-                    Err(None) => return Err(reason),
-                    Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => {
-                        return Err(reason);
-                    }
-                    Err(Some(refusal)) => {
-                        return Err(self.turned_away(record, &refusal, request.headers()));
-                    }
-                };
-                continue;
-            }
-            if self.plan.hostless {
-                let host = upstream.authority(endpoint).clone();
-                request.headers_mut().insert(HOST, host);
-            }
-            stats.requests.increment();
-            let repeatable = reused || upstream.is_http2();
-            let spare = repeatable.then(|| self.spare(&request)).flatten();
-            let sender = lease.sender().ok_or(Reason::ConnectionTerminated)?;
-            sender.prepare(&mut request)?;
-            let sent = sender.try_send_request(request);
-            record.lease = Some(lease);
-            match self.wait(record, sent).await? {
-                Ok(response) => return self.accept(response),
-                Err(mut error) => {
-                    let kept = record.lease.take();
-                    let again = error.take_message().or(spare);
-                    let reason = self.blame(error.error());
-                    let refused = was_refused(error.error()) && refusals < REFUSALS_MAX;
-                    match again {
-                        Some(again)
-                            if refused || (reused && reason == Reason::ConnectionTerminated) =>
-                        {
-                            stats.retries.increment();
-                            request = again;
-                            may_reuse = false;
-                            refusals += usize::from(refused);
-                            lease = kept.ok_or(reason)?;
-                        }
-                        _ => return Err(reason),
-                    }
-                }
-            }
+            repeats += 1;
         }
     }
 
     /// Waits for an endpoint as long as the route allows.
-    async fn queue<T>(
+    pub(super) async fn queue<T>(
         &self,
         record: &mut Record,
         dispatched: impl Future<Output = T>,
@@ -139,7 +89,12 @@ impl Exchange<'_> {
     }
 
     /// The cluster does not take the request.
-    fn turned_away(&self, record: &mut Record, refusal: &Refusal, asked: &HeaderMap) -> Reason {
+    pub(super) fn turned_away(
+        &self,
+        record: &mut Record,
+        refusal: &Refusal,
+        asked: &HeaderMap,
+    ) -> Reason {
         let page = self.plan.upstream.overload_page.as_ref();
         record.advice = Some(Box::new(Advice {
             page: page.filter(|_| accepts_html(asked)).cloned(),
@@ -148,88 +103,15 @@ impl Exchange<'_> {
         Reason::of_refusal(refusal.reason)
     }
 
-    async fn connect(&self, lease: &mut Lease, record: &Record) -> Result<(), Reason> {
-        let bound = self.plan.upstream.cluster().connect_timeout;
-        let now = Instant::now();
-        // The timer below wakes this task, not the connection's own.
-        let stream = self.plan.stream;
-        stream.wake_at(now + bound + Duration::from_secs(1));
-        let left = self.plan.deadline(record).map(|at| at - now.min(at));
-        match left {
-            Some(left) if left < bound => tokio::time::timeout(left, lease.connect())
-                .await
-                .unwrap_or(Err(Reason::RouteTimeout)),
-            _ => lease.connect().await,
-        }
-    }
-
-    /// A copy of a request that may be sent twice: without a body, and safe to
-    /// repeat (RFC 9110 9.2.2).
-    fn spare(&self, request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
-        if self.upload.is_some() || !request.method().is_idempotent() {
-            return None;
-        }
-        let mut spare = Request::new(RequestBody::Empty);
-        *spare.method_mut() = request.method().clone();
-        *spare.uri_mut() = request.uri().clone();
-        *spare.headers_mut() = request.headers().clone();
-        Some(spare)
-    }
-
-    /// Waits for the head of the answer within the bounds on whoever keeps it
-    /// waiting.
-    async fn wait<T>(&self, record: &Record, answer: impl Future<Output = T>) -> Result<T, Reason> {
-        let mut answer = pin!(answer);
-        let mut sent = None;
-        let deadline = self.plan.deadline(record);
-        poll_fn(|cx| {
-            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                return Poll::Ready(Ok(answer));
-            }
-            if let Some(upload) = &self.upload {
-                upload.tell_when_done(cx.waker());
-            }
-            let now = Instant::now();
-            let (mut at, mut reason) = self.owed(*sent.get_or_insert(now));
-            if let Some(deadline) = deadline
-                && deadline < at
-            {
-                (at, reason) = (deadline, Reason::RouteTimeout);
-            }
-            if now >= at {
-                return Poll::Ready(Err(reason));
-            }
-            self.plan.stream.wake_at(at);
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Until when the next step is due, and whose fault it is if it is not
-    /// taken.
-    fn owed(&self, sent: Instant) -> (Instant, Reason) {
-        let route = self.plan.route;
-        let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
-        let upload = self.upload.as_ref();
-        match upload.map(|upload| upload.progress()) {
-            None => (sent + route.response_timeout, Reason::ResponseTimeout),
-            Some(Progress::Done { at }) => (at + route.response_timeout, Reason::ResponseTimeout),
-            Some(Progress::ClientOwes { since }) => {
-                let idle = since + client_idle;
-                match upload.and_then(|upload| upload.judged_at(Instant::now())) {
-                    Some(at) if at < idle => (at, Reason::BodyTooSlow),
-                    _ => (idle, Reason::BodyTimeout),
-                }
-            }
-            Some(Progress::UpstreamOwes { since }) => {
-                (since + route.idle_timeout, Reason::UpstreamWriteTimeout)
-            }
-        }
-    }
-
     /// Makes the upstream's header fields those of the response, unless it
     /// switches protocols.
-    fn accept(&self, mut response: Response<Incoming>) -> Result<Response<Incoming>, Reason> {
+    fn accept(&self, record: &mut Record, answer: Answer) -> Result<Response<Incoming>, Reason> {
+        let Answer {
+            mut response,
+            lease,
+        } = answer;
+        record.endpoint = Some(lease.endpoint());
+        record.lease = Some(lease);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let offer = self.plan.offer.as_ref();
             let asked = offer.is_some_and(|offer| offer.has(response.headers()));
@@ -240,19 +122,6 @@ impl Exchange<'_> {
             return Err(Reason::ProtocolError);
         }
         Ok(response)
-    }
-
-    fn blame(&self, error: &hyper::Error) -> Reason {
-        if let Some(reason) = self.upload.as_ref().and_then(|upload| upload.failure()) {
-            return reason;
-        }
-        if error.is_parse_too_large() {
-            Reason::ResponseHeadTooLarge
-        } else if error.is_parse() {
-            Reason::ProtocolError
-        } else {
-            Reason::ConnectionTerminated
-        }
     }
 }
 

@@ -215,10 +215,9 @@ impl Current {
         };
         let mut server = builder.with_cert_resolver(Arc::new(Certificates::new(&served)));
         // In the order of preference.
-        let protocols = [HTTP_2, HTTP_1]
-            .into_iter()
-            .skip(usize::from(!config.http2));
-        server.alpn_protocols = protocols.map(<[u8]>::to_vec).collect();
+        let protocols = [(config.http2, HTTP_2), (config.http1, HTTP_1)];
+        let offered = protocols.into_iter().filter(|(offered, _)| *offered);
+        server.alpn_protocols = offered.map(|(_, name)| name.to_vec()).collect();
         server.send_tls13_tickets = config.session_tickets;
         server.session_storage = resumption.storage;
         if let Some(ticketer) = resumption.ticketer {

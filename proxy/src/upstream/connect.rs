@@ -16,40 +16,72 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::transport::Transport;
-use super::{Sender, Shared, Upstream, take_one};
+use super::{Breaker, Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
 use crate::proxy_protocol::{self, Ends};
+use crate::tls::ClusterTls;
 
 /// How often idle connections are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A connection's place among those that the cluster allows.
-pub(crate) struct Slot(Arc<Shared>);
+pub(crate) struct Slot {
+    endpoint: Arc<Shared>,
+    cluster: Arc<Breaker>,
+}
 
 impl Slot {
-    fn take(shared: &Arc<Shared>, bound: usize) -> Option<Self> {
-        take_one(&shared.connections, bound).then(|| Self(Arc::clone(shared)))
+    fn take(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
+        if !take_one(&shared.connections, upstream.config.max_connections) {
+            return None;
+        }
+        if !upstream
+            .breaker
+            .take(upstream.config.resilience.max_connections)
+        {
+            shared.connections.fetch_sub(1, Relaxed);
+            return None;
+        }
+        Some(Self::counted(upstream, shared))
     }
 
     /// One for a connection that is no longer a request's: it is open, whatever
     /// the bound.
-    pub(super) fn keep(shared: &Arc<Shared>) -> Self {
+    pub(super) fn keep(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
         shared.connections.fetch_add(1, Relaxed);
-        Self(Arc::clone(shared))
+        upstream.breaker.add();
+        Self::counted(upstream, shared)
     }
 
-    /// Takes the place of a connection that is idle in another worker; none if
-    /// all are busy. The caller bounds the wait.
+    fn counted(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
+        Self {
+            endpoint: Arc::clone(shared),
+            cluster: Arc::clone(&upstream.breaker),
+        }
+    }
+
+    /// Takes the place of a connection that is idle in another worker, or at
+    /// another endpoint if the cluster has as many as it may; none if all are
+    /// busy. The caller bounds the wait.
     async fn reclaim(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
         let bound = upstream.config.max_connections;
         let _wanted = Wanted::one(&shared.wanted);
+        let whole = (upstream.breaker).is_open(upstream.config.resilience.max_connections);
+        let _any = whole.then(|| Wanted::one(upstream.breaker.wanted()));
         loop {
             // Before looking, or a connection closed meanwhile is missed.
             let freed = shared.freed.notified();
-            if let Some(slot) = Self::take(shared, bound) {
+            if let Some(slot) = Self::take(upstream, shared) {
                 return Some(slot);
             }
-            if shared.idle.load(Relaxed) == 0 && !shared.is_closing(bound) {
+            let hope = match whole {
+                true => upstream
+                    .endpoints
+                    .iter()
+                    .any(|other| other.shared.has_spare()),
+                false => shared.idle.load(Relaxed) > 0 || shared.is_closing(bound),
+            };
+            if !hope {
                 return None;
             }
             upstream.reclaim.notify_waiters();
@@ -61,9 +93,10 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Relaxed);
-        if self.0.wanted.load(Relaxed) > 0 {
-            self.0.freed.notify_one();
+        self.endpoint.connections.fetch_sub(1, Relaxed);
+        self.cluster.give_back();
+        if self.endpoint.wanted.load(Relaxed) > 0 {
+            self.endpoint.freed.notify_one();
         }
     }
 }
@@ -94,13 +127,18 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Local {
     }
 }
 
-/// How HTTP/2 is spoken with a cluster. What all streams may hold together is
+/// How HTTP/2 is spoken with a cluster; `executor` runs what a connection has
+/// to do beside it. What all streams may hold together is
 /// the sum of what each may: responses that wait for their clients take
 /// nothing from the others.
-pub(super) fn http2(cluster: &Cluster, config: &UpstreamHttp2) -> http2::Builder<Local> {
+pub(super) fn http2<E: Clone>(
+    executor: E,
+    cluster: &Cluster,
+    config: &UpstreamHttp2,
+) -> http2::Builder<E> {
     let streams = u32::try_from(config.max_streams).unwrap_or(u32::MAX);
     let all = config.stream_window_bytes.saturating_mul(streams);
-    let mut builder = http2::Builder::new(Local);
+    let mut builder = http2::Builder::new(executor);
     builder
         .initial_stream_window_size(config.stream_window_bytes)
         .initial_connection_window_size(all.min(WINDOW_MAX))
@@ -141,7 +179,7 @@ async fn connect_one(
 ) -> Result<Sender, Reason> {
     let shared = &upstream.endpoints[endpoint].shared;
     let bound = upstream.config.connect_timeout;
-    let slot = match Slot::take(shared, upstream.config.max_connections) {
+    let slot = match Slot::take(upstream, shared) {
         Some(slot) => slot,
         None => timeout(bound, Slot::reclaim(upstream, shared))
             .await
@@ -149,7 +187,9 @@ async fn connect_one(
             .ok_or(Reason::ConnectionLimit)?,
     };
     let address = &upstream.config.endpoints[endpoint].address;
-    let stream = timeout(bound, transport(upstream, address, ends))
+    let config = &upstream.config;
+    let way = transport(config, upstream.tls.as_deref(), address, ends);
+    let stream = timeout(bound, way)
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     upstream.stats(endpoint).connects.increment();
@@ -185,18 +225,19 @@ async fn connect_one(
 }
 
 /// A connection over which HTTP can be spoken, for requests of `ends`.
-async fn transport(
-    upstream: &Upstream,
+pub(super) async fn transport(
+    cluster: &Cluster,
+    tls: Option<&ClusterTls>,
     address: &EndpointAddress,
     ends: Option<&Ends>,
 ) -> Result<Transport, Reason> {
     let mut stream = open(address).await?;
-    if let Some(version) = upstream.config.proxy_protocol {
+    if let Some(version) = cluster.proxy_protocol {
         let header = proxy_protocol::header(version, ends.copied());
         let written = stream.write_all(&header).await;
         written.map_err(|error| reason(&error))?;
     }
-    match &upstream.tls {
+    match tls {
         None => Ok(Transport::Plain(stream)),
         // Boxed: a connection in plain text does not carry a handshake's room.
         Some(tls) => {

@@ -1,10 +1,10 @@
-//! A request's hold on an endpoint.
+//! A request's hold on an endpoint, and between two attempts.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sprat_scheduler::Size;
-use sprat_scheduler::station::{Refusal, Ticket};
+use sprat_scheduler::station::{Again, Refusal, Ticket};
 
 use super::{ConnectionPlace, Sender, Upstream, connect};
 use crate::error::Reason;
@@ -72,19 +72,37 @@ impl Lease {
         Ok(())
     }
 
-    /// The endpoint could not be reached: a hold on another, perhaps after a
-    /// wait.
-    ///
-    /// # Errors
-    ///
-    /// There is no other.
-    pub(crate) async fn elsewhere(mut self) -> Result<Self, Option<Refusal>> {
-        let ticket = self.ticket.take().ok_or(None)?;
-        let (upstream, class) = (Rc::clone(&self.upstream), self.class);
-        // No longer outstanding here.
-        drop(self);
-        let verdict = upstream.station.fail(ticket);
-        upstream.lease(verdict, class).await.map_err(Some)
+    /// The attempt has failed: its place at the endpoint is free. The request
+    /// may be tried elsewhere, or here after a while; `None` if the retry budget
+    /// is spent. `sent`: the endpoint has got something of it.
+    pub(crate) fn step_back(&mut self, sent: bool) -> Option<(Away, bool)> {
+        let ticket = self.ticket.take()?;
+        let again = self.upstream.station.step_back(ticket, sent);
+        let away = Away {
+            upstream: Rc::clone(&self.upstream),
+            class: self.class,
+            ticket: (again != Again::Denied).then_some(ticket),
+        };
+        match again {
+            Again::Elsewhere => Some((away, true)),
+            Again::Here => Some((away, false)),
+            Again::Denied => None,
+        }
+    }
+
+    /// The connection has switched to another protocol: the request is over,
+    /// and the endpoint's place is for others. What is returned counts the
+    /// connection as open.
+    pub(crate) fn into_tunnel(self) -> ConnectionPlace {
+        ConnectionPlace::keep(
+            &self.upstream,
+            &self.upstream.endpoints[self.endpoint].shared,
+        )
+    }
+
+    /// For [`Upstream::hedge`].
+    pub(crate) fn ticket(&self) -> Option<(Ticket, usize)> {
+        Some((self.ticket?, self.class))
     }
 
     /// The response's size is known now.
@@ -99,13 +117,6 @@ impl Lease {
     /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
     pub(crate) fn sender(&mut self) -> Option<&mut Sender> {
         self.sender.as_mut()
-    }
-
-    /// The connection has switched to another protocol: the request is over,
-    /// and the endpoint's place is for others. What is returned counts the
-    /// connection as open.
-    pub(crate) fn into_tunnel(self) -> ConnectionPlace {
-        ConnectionPlace::keep(&self.upstream.endpoints[self.endpoint].shared)
     }
 
     /// The exchange is complete, with a body of `bytes`: keeps the connection
@@ -125,6 +136,35 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let shared = &self.upstream.endpoints[self.endpoint].shared;
         shared.outstanding.fetch_sub(1, Relaxed);
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.cancel(ticket);
+        }
+    }
+}
+
+/// A request between two attempts: it holds no place. Dropped, it is over.
+pub(crate) struct Away {
+    upstream: Rc<Upstream>,
+    class: usize,
+    ticket: Option<Ticket>,
+}
+
+impl Away {
+    /// To another endpoint, perhaps after a wait.
+    ///
+    /// # Errors
+    ///
+    /// There is none for it.
+    pub(crate) async fn again(mut self) -> Result<Lease, Option<Refusal>> {
+        let ticket = self.ticket.take().ok_or(None)?;
+        let verdict = self.upstream.station.again(ticket);
+        let lease = self.upstream.lease(verdict, self.class);
+        lease.await.map_err(Some)
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.cancel(ticket);
         }

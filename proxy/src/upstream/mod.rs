@@ -1,7 +1,11 @@
 //! A cluster as one worker sees it: its endpoints, the connections it keeps
 //! to them, and the choice between them.
 
+mod breaker;
+mod check;
+mod condition;
 mod connect;
+mod keeper;
 mod lease;
 mod multiplexed;
 mod probe;
@@ -15,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -23,7 +27,8 @@ use http::HeaderValue;
 use hyper::client::conn::{http1, http2};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
-use sprat_scheduler::station::{Arrival, Refusal, Verdict};
+use sprat_scheduler::health::Outcome;
+use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
 
 use crate::proxy_protocol::Ends;
@@ -32,10 +37,13 @@ use crate::tls::ClusterTls;
 use crate::upload::RequestBody;
 use connect::Local;
 
+pub(crate) use breaker::Breaker;
+pub(crate) use condition::{Condition, EndpointCondition};
 pub(crate) use connect::Slot as ConnectionPlace;
+pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::Lease;
 use multiplexed::Pool;
-pub(crate) use sender::{Sender, was_refused};
+pub(crate) use sender::{Refused, Sender};
 pub(crate) use shared::{SharedCluster, SharedEndpoint};
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
@@ -49,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     /// Idle connections.
     pub(crate) idle: AtomicUsize,
+    /// Active checks that passed, and that failed.
+    pub(crate) checks: [AtomicU64; 2],
     /// Requests that wait for another worker's idle connection to be closed,
     /// because no further one may be opened.
     wanted: AtomicUsize,
@@ -64,6 +74,13 @@ impl Shared {
             .load(Relaxed)
             .saturating_sub(self.wanted.load(Relaxed))
             < bound
+    }
+
+    /// Whether some of the connections are idle, or being closed.
+    fn has_spare(&self) -> bool {
+        let busy = self.outstanding.load(Relaxed);
+        self.idle.load(Relaxed) > 0
+            || self.connections.load(Relaxed) > busy.saturating_sub(self.wanted.load(Relaxed))
     }
 }
 
@@ -101,6 +118,7 @@ pub(crate) struct Upstream {
     stats: ClusterStats,
     endpoints: Vec<Endpoint>,
     station: Arc<SharedStation>,
+    breaker: Arc<Breaker>,
     /// What browsers get with a 503.
     pub(crate) overload_page: Option<Bytes>,
     /// None for plain text.
@@ -133,12 +151,13 @@ impl Upstream {
         Self {
             endpoints: shared.endpoints.iter().map(endpoint).collect(),
             station: Arc::clone(&shared.station),
+            breaker: Arc::clone(&shared.breaker),
             overload_page: shared.overload_page.clone(),
             tls: shared.tls.clone(),
             http2: config
                 .http2
                 .as_ref()
-                .map(|http2| connect::http2(&config, http2)),
+                .map(|http2| connect::http2(Local, &config, http2)),
             config,
             shared: Arc::clone(shared),
             stats,
@@ -162,11 +181,6 @@ impl Upstream {
     /// Its configuration.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(&self.config)
-    }
-
-    /// How many endpoints it has.
-    pub(crate) fn endpoint_count(&self) -> usize {
-        self.endpoints.len()
     }
 
     /// The `Host` of an endpoint, for a request that came without one.
@@ -212,6 +226,19 @@ impl Upstream {
             Verdict::Refuse(refusal) => return Err(refusal),
         };
         Ok(Lease::new(self, ticket, endpoint, class))
+    }
+
+    /// A second attempt beside the one with this ticket, if there may be one.
+    pub(crate) fn hedge(self: &Rc<Self>, ticket: Ticket, class: usize) -> Option<Lease> {
+        let (ticket, endpoint) = self.station.hedge(ticket)?;
+        Some(Lease::new(self, ticket, endpoint, class))
+    }
+
+    /// How a request went at an endpoint.
+    pub(crate) fn observe(&self, endpoint: usize, outcome: impl FnOnce() -> Outcome) {
+        if self.station.observes() {
+            self.station.observe(endpoint, outcome());
+        }
     }
 
     /// Whether endpoints are told whose each connection is.
@@ -275,10 +302,11 @@ impl Upstream {
     }
 
     /// Closes an idle connection to each endpoint where another worker wants
-    /// to open one and may not.
+    /// to open one and may not, or to each if it may open none at all.
     pub(crate) fn give_way(&self) {
         for endpoint in &self.endpoints {
-            if endpoint.shared.wanted.load(Relaxed) > 0
+            let wanted = &endpoint.shared.wanted;
+            if (wanted.load(Relaxed) > 0 || self.breaker.is_wanted())
                 && !endpoint.pool.close_one()
                 && endpoint.idle.borrow_mut().pop_front().is_some()
             {

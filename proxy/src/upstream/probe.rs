@@ -17,7 +17,7 @@ const READY_BOUND: Duration = Duration::from_millis(100);
 
 impl Upstream {
     /// Sends a request that has no answer's body, to the endpoint that
-    /// `number` falls to. The caller bounds the time.
+    /// `number` falls to, or the next one in use. The caller bounds the time.
     ///
     /// # Errors
     ///
@@ -27,7 +27,11 @@ impl Upstream {
         number: u64,
         mut request: Request<RequestBody>,
     ) -> Result<(StatusCode, HeaderMap), Reason> {
-        let endpoint = (number % self.endpoints.len() as u64) as usize;
+        let count = self.endpoints.len();
+        let first = (number % count as u64) as usize;
+        let mut endpoints = (0..count).map(|step| (first + step) % count);
+        let in_use = endpoints.find(|&endpoint| self.station.is_usable(endpoint));
+        let endpoint = in_use.ok_or(Reason::NoHealthyEndpoint)?;
         // Where endpoints are told of clients, this is for none of them.
         let mut sender = match self.take_idle(endpoint, None) {
             Some(sender) => sender,

@@ -1,7 +1,6 @@
 //! What all workers know of a cluster.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use http::HeaderValue;
 use sprat_config::resolved::{Cluster, Config, EndpointAddress};
 use sprat_scheduler::station::StationConfig;
 
+use super::breaker::Breaker;
 use super::{Shared, SharedStation, station_config};
 use crate::tls::ClusterTls;
 
@@ -23,6 +23,8 @@ pub(crate) struct SharedCluster {
     pub(crate) station: Arc<SharedStation>,
     /// What the station goes by.
     decides: StationConfig,
+    /// How many connections there are to all endpoints.
+    pub(crate) breaker: Arc<Breaker>,
     pub(super) overload_page: Option<Bytes>,
     /// None for plain text.
     pub(crate) tls: Option<Arc<ClusterTls>>,
@@ -75,11 +77,15 @@ impl SharedCluster {
         let endpoints = endpoints.collect::<Result<_, _>>()?;
         let (classes, admission) = (&config.classes.list, &config.admission);
         let decides = station_config(cluster, classes, admission);
-        let kept = before.filter(|before| before.decides == decides);
-        let station = kept.map_or_else(
-            || SharedStation::new(cluster, classes, admission, Instant::now()),
-            |before| Arc::clone(&before.station),
-        );
+        let station = match before {
+            Some(before) if before.decides == decides && before.judges_as(cluster) => {
+                Arc::clone(&before.station)
+            }
+            _ => {
+                let before = before.map(|before| &*before.station);
+                SharedStation::new(cluster, classes, admission, before)
+            }
+        };
         let tls = match before {
             Some(before) if before.config.tls == cluster.tls => before.tls.clone(),
             _ => ClusterTls::of(cluster)?,
@@ -89,6 +95,7 @@ impl SharedCluster {
             endpoints,
             station,
             decides,
+            breaker: before.map_or_else(Arc::default, |before| Arc::clone(&before.breaker)),
             overload_page,
             tls,
         })
@@ -97,6 +104,13 @@ impl SharedCluster {
     fn with_addresses(&self) -> impl Iterator<Item = (&EndpointAddress, &Arc<Shared>)> {
         let addresses = self.config.endpoints.iter().map(|own| &own.address);
         addresses.zip(self.endpoints.iter().map(|own| &own.counts))
+    }
+
+    /// Whether endpoints are well under the same conditions as in another
+    /// configuration.
+    fn judges_as(&self, cluster: &Cluster) -> bool {
+        let (own, other) = (&self.config.resilience, &cluster.resilience);
+        own.outlier_detection == other.outlier_detection && own.thresholds() == other.thresholds()
     }
 
     /// Whether nothing is different in another that came of it.

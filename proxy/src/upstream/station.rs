@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_config::stations::{self, SizeUse};
 use sprat_scheduler::dispatch::EndpointSpec;
+use sprat_scheduler::health::Health;
 use sprat_scheduler::station::{
-    Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
+    Again, Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{Size, Time};
+use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use super::stable_hash;
@@ -22,18 +24,26 @@ use super::stable_hash;
 /// A cluster's station.
 #[derive(Debug)]
 pub(crate) struct SharedStation {
-    epoch: Instant,
+    pub(super) epoch: Instant,
+    /// Of the cluster, and of its endpoints: for the log.
+    pub(super) name: String,
+    pub(super) addresses: Vec<String>,
     /// By class: how long a request may wait.
     timeouts: Vec<Option<Duration>>,
     limits_classes: bool,
     has_channel_rule: bool,
     size_use: SizeUse,
+    /// Whether it is to be told how requests went.
+    pub(super) observes: bool,
+    /// Told when an endpoint's state has changed.
+    pub(super) changed: Arc<Notify>,
     decisions: Mutex<Decisions>,
 }
 
 #[derive(Debug)]
-struct Decisions {
-    station: Station,
+pub(super) struct Decisions {
+    pub(super) station: Station,
+    pub(super) health: Health,
     /// By [`Ticket::index`].
     parked: Vec<Parked>,
 }
@@ -47,7 +57,7 @@ struct Parked {
 
 impl Decisions {
     /// Hands out what the station has decided; whom to wake.
-    fn settle(&mut self) -> Vec<Waker> {
+    pub(super) fn settle(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(event) = self.station.poll() {
             let (ticket, decided) = match event {
@@ -71,28 +81,44 @@ impl Decisions {
 }
 
 impl SharedStation {
-    /// The station of a cluster; times count from `epoch`.
+    /// The station of a cluster; what `before` knows of endpoints that it has,
+    /// too, goes on.
     pub(crate) fn new(
         cluster: &Cluster,
         classes: &[Class],
         admission: &Admission,
-        epoch: Instant,
+        before: Option<&Self>,
     ) -> Arc<Self> {
         let config = station_config(cluster, classes, admission);
         let (dispatch, queue) = (&cluster.dispatch, &cluster.wait_queue);
         let size_use = SizeUse::of(dispatch, cluster.max_requests, queue, classes, admission);
         let specs = &config.classes;
-        Arc::new(Self {
-            epoch,
+        let resilience = &cluster.resilience;
+        let (outliers, thresholds) = (resilience.outlier_detection, resilience.thresholds());
+        let mut own = Self {
+            observes: outliers.is_some(),
+            changed: Arc::default(),
+            name: cluster.name.clone(),
+            addresses: cluster
+                .endpoints
+                .iter()
+                .map(|endpoint| endpoint.address.to_string())
+                .collect(),
+            epoch: before.map_or_else(Instant::now, |before| before.epoch),
             timeouts: specs.iter().map(|class| class.timeout).collect(),
             limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
             has_channel_rule: config.admission.channel.is_some(),
             size_use,
             decisions: Mutex::new(Decisions {
+                health: Health::new(outliers, thresholds, config.endpoints.len()),
                 station: Station::new(config),
                 parked: Vec::new(),
             }),
-        })
+        };
+        if let Some(before) = before {
+            own.take_over(before);
+        }
+        Arc::new(own)
     }
 
     /// Whether a class may hold back requests that an endpoint has room for.
@@ -112,9 +138,16 @@ impl SharedStation {
 
     /// A panic in the middle of a decision ends its worker; the others go on
     /// with what the station has become.
-    fn lock(&self) -> MutexGuard<'_, Decisions> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Decisions> {
         self.decisions
             .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// While nobody else has it.
+    pub(super) fn decisions(&mut self) -> &mut Decisions {
+        self.decisions
+            .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,8 +174,16 @@ impl SharedStation {
         self.decide(|station, now| station.cancel(now, ticket));
     }
 
-    pub(super) fn fail(&self, ticket: Ticket) -> Verdict {
-        self.decide(|station, now| station.fail(now, ticket))
+    pub(super) fn step_back(&self, ticket: Ticket, sent: bool) -> Again {
+        self.decide(|station, now| station.step_back(now, ticket, sent))
+    }
+
+    pub(super) fn again(&self, ticket: Ticket) -> Verdict {
+        self.decide(|station, now| station.again(now, ticket))
+    }
+
+    pub(super) fn hedge(&self, ticket: Ticket) -> Option<(Ticket, usize)> {
+        self.decide(|station, now| station.hedge(now, ticket))
     }
 
     pub(super) fn reached(&self, ticket: Ticket) {
@@ -175,14 +216,22 @@ pub(crate) fn station_config(
         size_range: endpoint.size_range,
         identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
     });
-    stations::station_config(
+    let station = stations::station_config(
         (endpoints.collect(), cluster.max_requests),
         &cluster.dispatch,
         &cluster.wait_queue,
         cluster.slow_start,
         classes,
         admission,
-    )
+    );
+    let resilience = &cluster.resilience;
+    StationConfig {
+        panic_percent: resilience.panic_percent,
+        max_active: resilience.max_requests,
+        max_pending: resilience.max_pending_requests,
+        retry_budget: resilience.retry_budget,
+        ..station
+    }
 }
 
 /// A request that waits for an endpoint. Dropped before it has one, it gives

@@ -117,6 +117,7 @@ pub(crate) fn listener_tls(certificates: &[&Issued]) -> ListenerTls {
         max_handshakes: 100,
         session_tickets: 2,
         http2: true,
+        http1: true,
     }
 }
 

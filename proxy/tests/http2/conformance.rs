@@ -17,12 +17,24 @@ fn h2spec() -> PathBuf {
     path
 }
 
-fn conforms(tls: bool) {
+/// How a client comes to speak HTTP/2.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Preface,
+    /// On a listener that takes nothing else.
+    RequiredPreface,
+    Tls,
+}
+
+fn conforms(by: By) {
     let origin = Origin::http(|_| ok("hello"));
     let mut config = config(&[origin.address]);
     let authority = Authority::new();
     let issued = authority.issue("site", &["localhost"]);
-    if tls {
+    if let Some(http2) = &mut config.listeners[0].http2 {
+        http2.required = by == By::RequiredPreface;
+    }
+    if by == By::Tls {
         config.listeners[0].tls = Some(listener_tls(&[&issued]));
     }
     let proxy = Proxy::start(&config);
@@ -36,16 +48,16 @@ fn conforms(tls: bool) {
         "--port",
     ]);
     command.arg(proxy.address.port().to_string());
-    if tls {
+    if by == By::Tls {
         command.args(["--tls", "--insecure"]);
     }
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let passed = match tls {
-        true => "146 tests, 146 passed, 0 skipped, 0 failed",
+    let passed = match by {
+        By::Tls | By::RequiredPreface => "146 tests, 146 passed, 0 skipped, 0 failed",
         // What is not the preface is a bad request of HTTP/1.1 there, and
         // answered as such; h2spec would have it closed without a word.
-        false => "146 tests, 145 passed, 0 skipped, 1 failed",
+        By::Preface => "146 tests, 145 passed, 0 skipped, 1 failed",
     };
     assert!(text.contains(passed), "{text}");
     let other = text.lines().filter(|line| line.contains('\u{d7}'));
@@ -57,10 +69,15 @@ fn conforms(tls: bool) {
 
 #[test]
 fn h2spec_passes_in_plain_text() {
-    conforms(false);
+    conforms(By::Preface);
 }
 
 #[test]
 fn h2spec_passes_over_tls() {
-    conforms(true);
+    conforms(By::Tls);
+}
+
+#[test]
+fn h2spec_passes_where_http2_is_required() {
+    conforms(By::RequiredPreface);
 }

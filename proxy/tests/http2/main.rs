@@ -9,7 +9,7 @@ mod conformance;
 mod hostile;
 mod upstream;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -41,6 +41,28 @@ fn mirror() -> Origin {
         }
         ok(&(text + "\n" + &request.text()))
     })
+}
+
+#[test]
+fn where_http2_is_required_http1_is_not_taken() {
+    let origin = mirror();
+    let mut config = config(&[origin.address]);
+    config.listeners[0].http2.as_mut().unwrap().required = true;
+    let proxy = Proxy::start(&config);
+    let mut old = TcpStream::connect(proxy.address).unwrap();
+    old.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX-Length: enough\r\n\r\n")
+        .unwrap();
+    let mut told = Vec::new();
+    // A reset will do.
+    let _ = old.read_to_end(&mut told);
+    assert!(!told.starts_with(b"HTTP/"), "{told:?}");
+    assert_eq!(origin.connections(), 0);
+    run(async {
+        let client = connect(proxy.address).await;
+        assert_eq!(ask(&client, request("/")).await.status, 200);
+    });
+    proxy.assert_no_leak();
+    proxy.stop();
 }
 
 #[test]

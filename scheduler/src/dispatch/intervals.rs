@@ -39,6 +39,8 @@ struct Learner {
     sizes: SizeHistogram,
     weights: Vec<u64>,
     until_revision: u32,
+    /// The intervals are of sizes seen.
+    revised: bool,
 }
 
 impl SizeIntervals {
@@ -48,6 +50,7 @@ impl SizeIntervals {
             sizes: SizeHistogram::new(),
             weights: endpoints.iter().map(|e| u64::from(e.weight)).collect(),
             until_revision: REVISE_EVERY,
+            revised: false,
         };
         let (cutoffs, learner) = match intervals {
             Intervals::Fixed(cutoffs) => (cutoffs.clone(), None),
@@ -66,6 +69,18 @@ impl SizeIntervals {
         Self { ranges, learner }
     }
 
+    /// Takes over what another has learnt.
+    pub(super) fn inherit(&mut self, known: &mut Self) {
+        if let (Some(learner), Some(known)) = (&mut self.learner, &mut known.learner) {
+            std::mem::swap(&mut learner.sizes, &mut known.sizes);
+            learner.until_revision = known.until_revision;
+            learner.revised = known.revised;
+            if learner.revised {
+                self.revise();
+            }
+        }
+    }
+
     pub(super) fn are_learnt(&self) -> bool {
         self.learner.is_some()
     }
@@ -78,6 +93,13 @@ impl SizeIntervals {
         learner.until_revision -= 1;
         if learner.until_revision == 0 {
             learner.until_revision = REVISE_EVERY;
+            learner.revised = true;
+            self.revise();
+        }
+    }
+
+    fn revise(&mut self) {
+        if let Some(learner) = &self.learner {
             let cutoffs = learner.sizes.equal_load(&learner.weights, REQUEST_BYTES);
             self.ranges = ranges(&cutoffs, learner.weights.len());
         }

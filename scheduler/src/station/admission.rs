@@ -93,11 +93,15 @@ pub enum RefusalReason {
     ChannelOverload,
     /// No endpoint can be reached that has not been tried.
     NoEndpoint,
+    /// Every endpoint is out of use.
+    NoHealthyEndpoint,
+    /// The station has as many requests as it may have.
+    MaxRequests,
 }
 
 impl RefusalReason {
     /// All of them, in the order of [`RefusalReason::index`].
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::EarlyDiscard,
         Self::QueueFull,
         Self::Displaced,
@@ -105,6 +109,8 @@ impl RefusalReason {
         Self::Late,
         Self::ChannelOverload,
         Self::NoEndpoint,
+        Self::NoHealthyEndpoint,
+        Self::MaxRequests,
     ];
 
     /// A small integer for tables.
@@ -122,6 +128,8 @@ impl RefusalReason {
             Self::Late => "late",
             Self::ChannelOverload => "channel_overload",
             Self::NoEndpoint => "no_endpoint",
+            Self::NoHealthyEndpoint => "no_healthy_endpoint",
+            Self::MaxRequests => "max_requests",
         }
     }
 
@@ -135,6 +143,8 @@ impl RefusalReason {
             Self::Late => "the response would begin too late to be of use",
             Self::ChannelOverload => "the link to the clients is overloaded",
             Self::NoEndpoint => "the endpoint cannot be reached",
+            Self::NoHealthyEndpoint => "no endpoint is healthy",
+            Self::MaxRequests => "as many requests are in progress as may be",
         }
     }
 }

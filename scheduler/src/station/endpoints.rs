@@ -6,6 +6,7 @@ use super::work::{Sharing, Work};
 use crate::Time;
 use crate::classes::MAX_LEVELS;
 use crate::dispatch::{EndpointSpec, View};
+use crate::station::StationConfig;
 
 /// Weights are multiplied by this, so that a slow start can have less than 1.
 const WEIGHT_SCALE: u64 = 1000;
@@ -26,6 +27,12 @@ pub struct EndpointLoad {
 
 #[derive(Clone, Debug)]
 struct Endpoint {
+    identity: u64,
+    /// One of the cluster's; else requests may still be in service there, and
+    /// then its slot is free for another.
+    present: bool,
+    /// Not to be used, unless there is a panic.
+    out: bool,
     weight: u32,
     running: usize,
     requests: usize,
@@ -37,10 +44,35 @@ struct Endpoint {
     since: Option<Time>,
 }
 
-/// All of a cluster.
+impl Endpoint {
+    fn new(spec: &EndpointSpec, by_work: bool) -> Self {
+        Self {
+            identity: spec.identity,
+            present: true,
+            out: false,
+            weight: spec.weight,
+            running: 0,
+            requests: 0,
+            work: Work::new(by_work),
+            by_level: [0; MAX_LEVELS],
+            down: false,
+            since: None,
+        }
+    }
+}
+
+/// All of a cluster, in slots: an endpoint keeps its slot while it has any
+/// request, whichever others come and go.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoints {
     endpoints: Vec<Endpoint>,
+    /// The slots of those that are present, in the order of their specs.
+    present: Vec<usize>,
+    by_work: bool,
+    /// Below this share of the endpoints that are not out, in percent, all are
+    /// used.
+    panic_percent: u8,
+    panics: bool,
     max_requests: usize,
     slow_start: Duration,
     sharing: Sharing,
@@ -49,33 +81,111 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
-    /// `by_work`: the dispatch chooses by the work there is.
-    pub(super) fn new(
-        specs: &[EndpointSpec],
-        by_work: bool,
-        max_requests: usize,
-        slow_start: Duration,
-    ) -> Self {
-        let endpoint = |spec: &EndpointSpec| Endpoint {
-            weight: spec.weight,
-            running: 0,
-            requests: 0,
-            work: Work::new(by_work),
-            by_level: [0; MAX_LEVELS],
-            down: false,
-            since: None,
-        };
+    pub(super) fn new(config: &StationConfig) -> Self {
+        let by_work = config.dispatch.counts_work();
+        let specs = config.endpoints.iter();
         Self {
-            endpoints: specs.iter().map(endpoint).collect(),
-            max_requests,
-            slow_start,
+            endpoints: specs.map(|spec| Endpoint::new(spec, by_work)).collect(),
+            present: (0..config.endpoints.len()).collect(),
+            by_work,
+            panic_percent: config.panic_percent,
+            panics: false,
+            max_requests: config.max_requests,
+            slow_start: config.slow_start,
             sharing: Sharing::default(),
-            views: Vec::with_capacity(specs.len()),
+            views: Vec::with_capacity(config.endpoints.len()),
         }
     }
 
-    pub(super) fn count(&self) -> usize {
+    /// Slots, in use or not.
+    pub(super) fn slots(&self) -> usize {
         self.endpoints.len()
+    }
+
+    /// The slots of those that are present.
+    pub(super) fn present(&self) -> &[usize] {
+        &self.present
+    }
+
+    /// The slot of one that is present, by its place among them.
+    pub(super) fn slot(&self, place: usize) -> usize {
+        self.present[place]
+    }
+
+    /// Makes these the present ones; those that were present keep their slots
+    /// and all that is known of them. The others start slowly.
+    pub(super) fn replace(&mut self, now: Time, specs: &[EndpointSpec]) {
+        let mut kept = vec![None; specs.len()];
+        for (slot, endpoint) in self.endpoints.iter_mut().enumerate() {
+            let mut places = specs.iter().zip(&mut kept);
+            let place = places.find(|(spec, kept)| {
+                kept.is_none() && endpoint.in_use() && spec.identity == endpoint.identity
+            });
+            if let Some((spec, kept)) = place {
+                endpoint.weight = spec.weight;
+                // It may have been on its way out.
+                endpoint.out &= std::mem::replace(&mut endpoint.present, true);
+                *kept = Some(slot);
+            } else {
+                endpoint.present = false;
+            }
+        }
+        self.present.clear();
+        for (spec, kept) in specs.iter().zip(kept) {
+            let slot = kept.unwrap_or_else(|| self.add(now, spec));
+            self.present.push(slot);
+        }
+        self.look_for_panic();
+    }
+
+    fn add(&mut self, now: Time, spec: &EndpointSpec) -> usize {
+        let endpoint = Endpoint {
+            since: Some(now),
+            ..Endpoint::new(spec, self.by_work)
+        };
+        let free = self.endpoints.iter().position(|known| !known.in_use());
+        match free {
+            Some(slot) => {
+                self.endpoints[slot] = endpoint;
+                slot
+            }
+            None => {
+                self.endpoints.push(endpoint);
+                self.endpoints.len() - 1
+            }
+        }
+    }
+
+    /// Takes an endpoint out of use, or back in: then it starts slowly.
+    pub(super) fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
+        let endpoint = &mut self.endpoints[endpoint];
+        if std::mem::replace(&mut endpoint.out, out) && !out {
+            endpoint.since = Some(now);
+        }
+        self.look_for_panic();
+    }
+
+    pub(super) fn start_slowly(&mut self, now: Time, endpoint: usize) {
+        self.endpoints[endpoint].since = Some(now);
+    }
+
+    fn look_for_panic(&mut self) {
+        let healthy = self
+            .present
+            .iter()
+            .filter(|&&slot| !self.endpoints[slot].out);
+        self.panics = healthy.count() * 100 < self.present.len() * usize::from(self.panic_percent);
+    }
+
+    /// Whether so few are not out that all are used.
+    pub(super) fn panics(&self) -> bool {
+        self.panics
+    }
+
+    /// Whether requests may be sent there.
+    pub(super) fn is_usable(&self, endpoint: usize) -> bool {
+        let endpoint = &self.endpoints[endpoint];
+        endpoint.present && (self.panics || !endpoint.out)
     }
 
     pub(super) fn load(&self, endpoint: usize) -> EndpointLoad {
@@ -88,7 +198,7 @@ impl Endpoints {
     }
 
     pub(super) fn has_room(&self, endpoint: usize) -> bool {
-        self.endpoints[endpoint].running < self.max_requests
+        self.is_usable(endpoint) && self.endpoints[endpoint].running < self.max_requests
     }
 
     /// A request goes to an endpoint; `order` grows from one to the next.
@@ -147,7 +257,8 @@ impl Endpoints {
         }
     }
 
-    /// As a balancer sees them for a request of `level` and `bytes`.
+    /// As a balancer sees those that are present for a request of `level` and
+    /// `bytes`; `usable` is asked for their slots, and whether they have room.
     pub(super) fn views(
         &mut self,
         now: Time,
@@ -158,12 +269,13 @@ impl Endpoints {
         self.views.clear();
         let (slow_start, max_requests) = (self.slow_start, self.max_requests);
         let shared = self.sharing.is_seen();
-        let endpoints = self.endpoints.iter_mut().enumerate();
-        self.views.extend(endpoints.map(|(index, endpoint)| {
+        let (endpoints, panics) = (&mut self.endpoints, self.panics);
+        self.views.extend(self.present.iter().map(|&slot| {
+            let endpoint = &mut endpoints[slot];
             let weight = endpoint.weight_at(now, slow_start);
             let ahead = &endpoint.by_level[..=lane(level)];
             View {
-                usable: usable(index, endpoint.running < max_requests),
+                usable: (panics || !endpoint.out) && usable(slot, endpoint.running < max_requests),
                 weight,
                 requests: endpoint.requests as u64,
                 requests_ahead: ahead.iter().map(|&count| u64::from(count)).sum(),
@@ -176,6 +288,11 @@ impl Endpoints {
 }
 
 impl Endpoint {
+    /// Whether its slot cannot be given to another.
+    fn in_use(&self) -> bool {
+        self.present || self.requests > 0
+    }
+
     fn weight_at(&mut self, now: Time, slow_start: Duration) -> u64 {
         let full = u64::from(self.weight) * WEIGHT_SCALE;
         let Some(since) = self.since else { return full };
@@ -194,7 +311,7 @@ fn lane(level: u8) -> usize {
 }
 
 /// Endpoints that a request has tried. Past the bits, the last stands for all.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tried(u128);
 
 impl Tried {
@@ -206,7 +323,7 @@ impl Tried {
         self.0 >> endpoint.min(127) & 1 == 1
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.0.count_ones() as usize
+    pub(super) fn is_empty(&self) -> bool {
+        self.0 == 0
     }
 }

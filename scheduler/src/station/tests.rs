@@ -3,6 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::dispatch::Intervals;
 
+mod changes;
+
 fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
@@ -23,15 +25,13 @@ fn spec(identity: u64) -> EndpointSpec {
 /// One class, room for one request at each endpoint.
 fn config(endpoints: u64) -> StationConfig {
     StationConfig {
-        dispatch: Dispatch::LeastRequest,
-        endpoints: (0..endpoints).map(spec).collect(),
         max_requests: 1,
-        classes: vec![ClassSpec::default()],
-        order: Order::Size,
-        scope: Scope::Cluster,
-        max_waiting: 100,
-        slow_start: Duration::ZERO,
-        admission: Admission::default(),
+        ..StationConfig::new(
+            Dispatch::LeastRequest,
+            (0..endpoints).map(spec).collect(),
+            vec![ClassSpec::default()],
+            100,
+        )
     }
 }
 
@@ -78,6 +78,17 @@ fn refused(verdict: Verdict) -> RefusalReason {
     match verdict {
         Verdict::Refuse(refusal) => refusal.reason,
         other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// Its endpoint could not be reached: another, if there is one.
+fn fail(station: &mut Station, now: Time, ticket: Ticket) -> Verdict {
+    match station.step_back(now, ticket, false) {
+        Again::Elsewhere => station.again(now, ticket),
+        _ => {
+            station.cancel(now, ticket);
+            Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint))
+        }
     }
 }
 
@@ -505,14 +516,14 @@ fn others_are_tried_before_a_request_is_refused() {
         ..config(3)
     });
     let (ticket, first) = started(station.arrive(at(0), &sized(1)));
-    let (same, second) = started(station.fail(at(0), ticket));
+    let (same, second) = started(fail(&mut station, at(0), ticket));
     assert_eq!(same, ticket);
-    let (_, third) = started(station.fail(at(0), ticket));
+    let (_, third) = started(fail(&mut station, at(0), ticket));
     let mut tried = [first, second, third];
     tried.sort_unstable();
     assert_eq!(tried, [0, 1, 2]);
     assert_eq!(
-        refused(station.fail(at(0), ticket)),
+        refused(fail(&mut station, at(0), ticket)),
         RefusalReason::NoEndpoint
     );
     for endpoint in 0..3 {
@@ -548,7 +559,7 @@ fn an_endpoint_that_has_come_back_starts_slowly() {
     });
     let (ticket, endpoint) = started(station.arrive(at(0), &sized(1)));
     assert_eq!(endpoint, 0);
-    started(station.fail(at(0), ticket));
+    started(fail(&mut station, at(0), ticket));
     let mut next = || started(station.arrive(at(0), &sized(1)));
     let (ticket, _) = std::iter::repeat_with(&mut next)
         .take(4)
@@ -593,6 +604,10 @@ enum Step {
     Cancel(usize),
     Fail(usize),
     Pass(u64),
+    /// An endpoint is taken out, or back in.
+    Out(usize),
+    /// One of six possible endpoints comes, or goes.
+    Change(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -608,6 +623,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<usize>().prop_map(Step::Cancel),
         1 => any::<usize>().prop_map(Step::Fail),
         1 => (1..400_u64).prop_map(Step::Pass),
+        1 => any::<usize>().prop_map(Step::Out),
+        1 => (0..6_u64).prop_map(Step::Change),
     ];
     proptest::collection::vec(step, 1..120)
 }
@@ -631,6 +648,7 @@ fn any_config() -> impl Strategy<Value = StationConfig> {
             scope,
             max_requests,
             max_waiting,
+            panic_percent: if max_waiting % 2 == 0 { 50 } else { 0 },
             classes: vec![
                 ClassSpec {
                     deadline: Some(ms(300)),
@@ -688,7 +706,7 @@ impl Model {
     fn check(&self) {
         let station = &self.station;
         assert_eq!(station.waiting(), self.waiting.len());
-        let endpoints = station.endpoints.count();
+        let endpoints = station.endpoints.slots();
         let limited = self.running.iter().filter(|r| r.2 == 1).count();
         assert!(limited <= 1, "a class over its limit");
         let mut room = false;
@@ -696,7 +714,7 @@ impl Model {
             let running = self.running.iter().filter(|r| r.1 == endpoint).count();
             assert!(running <= self.max_requests);
             assert_eq!(station.load(endpoint).running, running);
-            room |= running < self.max_requests;
+            room |= station.is_usable(endpoint) && running < self.max_requests;
         }
         let queues = if self.scope == Scope::Cluster {
             1
@@ -708,7 +726,7 @@ impl Model {
         // or one whose request has tried the endpoints with room.
         if self.scope == Scope::Cluster && room {
             let idle = |&(ticket, class): &(Ticket, usize)| {
-                let tried = station.slots[ticket.index()].tried.count() > 0;
+                let tried = station.slots[ticket.index()].tried != Tried::default();
                 tried || (class == 1 && limited == 1)
             };
             assert!(self.waiting.iter().all(idle), "an endpoint idles");
@@ -727,6 +745,8 @@ proptest! {
             running: Vec::new(),
             waiting: Vec::new(),
         };
+        let mut present: Vec<u64> = (0..model.station.endpoints.slots() as u64).collect();
+        let mut out = std::collections::BTreeSet::new();
         let mut now = 0;
         for step in steps {
             match step {
@@ -744,7 +764,7 @@ proptest! {
                 Step::Fail(which) if !model.running.is_empty() => {
                     let at_index = which % model.running.len();
                     let (ticket, _, class) = model.running.swap_remove(at_index);
-                    let verdict = model.station.fail(at(now), ticket);
+                    let verdict = fail(&mut model.station, at(now), ticket);
                     model.settle(ticket, class, verdict);
                 }
                 Step::Cancel(which) if which % 2 == 0 && !model.waiting.is_empty() => {
@@ -756,6 +776,23 @@ proptest! {
                     let at_index = which % model.running.len();
                     let (ticket, ..) = model.running.swap_remove(at_index);
                     model.station.cancel(at(now), ticket);
+                }
+                Step::Out(which) => {
+                    let slots = model.station.endpoints.present();
+                    let slot = slots[which % slots.len()];
+                    let is_out = out.insert(slot) || !out.remove(&slot);
+                    model.station.set_out(at(now), slot, is_out);
+                }
+                Step::Change(identity) if present != [identity] => {
+                    let before = present.len();
+                    present.retain(|&known| known != identity);
+                    if present.len() == before {
+                        present.push(identity);
+                    }
+                    let specs: Vec<_> = present.iter().map(|&identity| spec(identity)).collect();
+                    let slots = model.station.set_endpoints(at(now), &specs);
+                    prop_assert_eq!(slots.len(), present.len());
+                    out.retain(|slot| slots.contains(slot));
                 }
                 Step::Pass(passed) => {
                     now += passed;
@@ -777,7 +814,7 @@ proptest! {
             model.station.cancel(at(now), ticket);
             model.events();
         }
-        for endpoint in 0..model.station.endpoints.count() {
+        for endpoint in 0..model.station.endpoints.slots() {
             prop_assert_eq!(model.station.load(endpoint), EndpointLoad::default());
         }
         let left = model.station.stats().iter().map(|class| class.running + class.waiting);

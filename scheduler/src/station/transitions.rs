@@ -33,17 +33,24 @@ impl Station {
             hash: arrival.hash,
             random: arrival.random,
             arrived: now,
+            placed: now,
             seq: 0,
             tried: Tried::default(),
+            repeated: false,
             learnt: false,
         };
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(slot.clone());
-            self.slots.len() as u32 - 1
-        });
+        self.sit(slot)
+    }
+
+    /// Gives a request a slot.
+    pub(super) fn sit(&mut self, mut slot: Slot) -> Ticket {
+        let Some(index) = self.vacant.pop() else {
+            self.slots.push(slot);
+            return self.ticket(self.slots.len() as u32 - 1);
+        };
         let place = &mut self.slots[index as usize];
-        let generation = place.generation.wrapping_add(1);
-        *place = Slot { generation, ..slot };
+        slot.generation = place.generation.wrapping_add(1);
+        *place = slot;
         self.ticket(index)
     }
 
@@ -69,18 +76,18 @@ impl Station {
                     return self.start_now(ticket, endpoint);
                 }
                 if self.pick(now, ticket, false).is_none() {
-                    return self.turn_away(ticket, RefusalReason::NoEndpoint);
+                    return self.turn_away(ticket, self.without_endpoint(ticket));
                 }
                 self.wait(now, ticket, 0)
             }
             Scope::Endpoint => {
                 let Some(endpoint) = self.pick(now, ticket, false) else {
-                    let reason =
-                        if self.endpoints.count() > self.slots[ticket.index()].tried.count() {
-                            RefusalReason::QueueFull
-                        } else {
-                            RefusalReason::NoEndpoint
-                        };
+                    let tried = self.slots[ticket.index()].tried;
+                    let open = |&slot: &usize| self.endpoints.is_usable(slot) && !tried.has(slot);
+                    let reason = match self.endpoints.present().iter().any(open) {
+                        true => RefusalReason::QueueFull,
+                        false => self.without_endpoint(ticket),
+                    };
                     return self.turn_away(ticket, reason);
                 };
                 if in_limit && self.endpoints.has_room(endpoint) {
@@ -88,6 +95,16 @@ impl Station {
                 }
                 self.wait(now, ticket, endpoint)
             }
+        }
+    }
+
+    /// Why there is no endpoint for a request at all.
+    fn without_endpoint(&self, ticket: Ticket) -> RefusalReason {
+        let mut present = self.endpoints.present().iter();
+        let healthy = present.any(|&slot| self.endpoints.is_usable(slot));
+        match healthy || !self.slots[ticket.index()].tried.is_empty() {
+            true => RefusalReason::NoEndpoint,
+            false => RefusalReason::NoHealthyEndpoint,
         }
     }
 
@@ -147,7 +164,7 @@ impl Station {
             deadline: class.deadline.map(|after| slot.arrived + after),
             value: class.value,
             seq: slot.seq,
-            expires: class.timeout.map(|after| slot.arrived + after),
+            expires: class.timeout.map(|after| slot.placed + after),
         }
     }
 
@@ -186,7 +203,8 @@ impl Station {
             hash: slot.hash,
             random: slot.random,
         };
-        self.balancer.pick(views, &asked)
+        let place = self.balancer.pick(views, &asked)?;
+        Some(self.endpoints.slot(place))
     }
 
     /// Takes a request out, wherever it is, and gives its place to others. Its
@@ -194,6 +212,7 @@ impl Station {
     pub(super) fn leave(&mut self, now: Time, ticket: Ticket, whole: bool) {
         match self.state(ticket) {
             State::Vacant => return,
+            State::Away => {}
             State::Waiting(queue) => self.unqueue(ticket, queue),
             State::Running(endpoint) => {
                 self.release(ticket, endpoint, whole);
@@ -230,6 +249,9 @@ impl Station {
         let slot = &mut self.slots[ticket.index()];
         slot.state = State::Vacant;
         slot.generation = slot.generation.wrapping_add(1);
+        if std::mem::take(&mut slot.repeated) {
+            self.repeats.ended();
+        }
         // Tickets hold the generation before: they are void now.
         self.vacant.push(ticket.slot);
     }
@@ -264,11 +286,18 @@ impl Station {
             (Scope::Cluster, _) => self.fill_queue(now, 0),
             // A class's limit may have held back others elsewhere.
             (Scope::Endpoint, Some(endpoint)) if !self.limited => self.fill_queue(now, endpoint),
-            (Scope::Endpoint, _) => {
-                for endpoint in 0..self.endpoints.count() {
-                    self.fill_queue(now, endpoint);
-                }
-            }
+            (Scope::Endpoint, _) => self.fill_all(now),
+        }
+    }
+
+    /// Starts those who may start, anywhere.
+    pub(super) fn fill_all(&mut self, now: Time) {
+        let queues = match self.scope {
+            Scope::Cluster => 1,
+            Scope::Endpoint => self.endpoints.slots(),
+        };
+        for queue in 0..queues {
+            self.fill_queue(now, queue);
         }
     }
 
@@ -296,7 +325,7 @@ impl Station {
             };
             let Some(endpoint) = endpoint else {
                 let slot = &self.slots[ticket.index()];
-                if slot.tried.count() == 0 || aside.len() == ASIDE_MAX {
+                if slot.tried.is_empty() || aside.len() == ASIDE_MAX {
                     return;
                 }
                 self.queues.remove(queue, slot.class, ticket.slot);

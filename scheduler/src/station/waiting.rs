@@ -2,6 +2,7 @@
 
 use crate::Time;
 use crate::queue::{Rank, RankQueue};
+use crate::station::StationConfig;
 
 /// Who goes first among the waiting requests of one level; equals go first
 /// come, first served.
@@ -48,6 +49,8 @@ pub(super) struct Entry {
 pub(super) struct Queues {
     order: Order,
     max_waiting: usize,
+    /// In all queues together.
+    max_pending: usize,
     queues: Vec<Queue>,
     /// Those that may not wait for ever, by the end of their time.
     expiries: RankQueue,
@@ -63,18 +66,37 @@ struct Queue {
 }
 
 impl Queues {
-    pub(super) fn new(queues: usize, classes: usize, order: Order, max_waiting: usize) -> Self {
+    pub(super) fn new(queues: usize, config: &StationConfig) -> Self {
         let queue = Queue {
-            by_class: vec![RankQueue::default(); classes],
+            by_class: vec![RankQueue::default(); config.classes.len()],
             worst: RankQueue::default(),
         };
         Self {
-            order,
-            max_waiting,
+            order: config.order,
+            max_waiting: config.max_waiting,
+            max_pending: config.max_pending,
             queues: vec![queue; queues],
             expiries: RankQueue::default(),
             total: 0,
         }
+    }
+
+    /// Makes it so many queues at least.
+    pub(super) fn grow(&mut self, queues: usize) {
+        let classes = self.queues.first().map_or(0, |queue| queue.by_class.len());
+        while self.queues.len() < queues {
+            self.queues.push(Queue {
+                by_class: vec![RankQueue::default(); classes],
+                worst: RankQueue::default(),
+            });
+        }
+    }
+
+    /// All of a queue, in the order of their going.
+    pub(super) fn members(&self, queue: usize) -> Vec<u32> {
+        let mut members = self.queues[queue].worst.sorted();
+        members.reverse();
+        members
     }
 
     pub(super) fn insert(&mut self, queue: usize, slot: u32, entry: &Entry) {
@@ -146,7 +168,7 @@ impl Queues {
     }
 
     pub(super) fn is_full(&self, queue: usize) -> bool {
-        self.len(queue) >= self.max_waiting
+        self.len(queue) >= self.max_waiting || self.total >= self.max_pending
     }
 
     pub(super) fn len(&self, queue: usize) -> usize {

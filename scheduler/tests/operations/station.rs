@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::{Dispatch, EndpointSpec, Intervals};
 use sprat_scheduler::station::{
-    Admission, Arrival, EndpointLoad, Event, Order, Scope, Station, StationConfig, Ticket, Verdict,
+    Again, Arrival, EndpointLoad, Event, Order, Scope, Station, StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{ClassSpec, Size, Time};
 
@@ -82,15 +82,16 @@ impl Model {
             identity: index as u64,
         };
         let station = Station::new(StationConfig {
-            dispatch,
-            endpoints: (0..ENDPOINTS).map(endpoint).collect(),
             max_requests,
-            classes: (0..CLASSES).map(class).collect(),
             order,
             scope,
-            max_waiting: MAX_WAITING,
             slow_start: Duration::from_millis(20),
-            admission: Admission::default(),
+            ..StationConfig::new(
+                dispatch,
+                (0..ENDPOINTS).map(endpoint).collect(),
+                (0..CLASSES).map(class).collect(),
+                MAX_WAITING,
+            )
         });
         Some(Self {
             station,
@@ -120,7 +121,8 @@ impl Model {
             }
             7 => {
                 let ticket = self.pick(bytes)?;
-                self.fail(ticket);
+                let sent = bytes.below(2)? == 1;
+                self.fail(ticket, sent);
             }
             8 => {
                 let ticket = self.pick(bytes)?;
@@ -174,11 +176,13 @@ impl Model {
         self.present.values().nth(index).map(|(ticket, _)| *ticket)
     }
 
-    fn fail(&mut self, ticket: Ticket) {
+    fn fail(&mut self, ticket: Ticket, sent: bool) {
         if let Some((_, Place::At(_))) = self.present.get(&ticket.index()) {
             self.present.remove(&ticket.index());
-            let verdict = self.station.fail(self.now, ticket);
-            self.settle(verdict);
+            if self.station.step_back(self.now, ticket, sent) != Again::Denied {
+                let verdict = self.station.again(self.now, ticket);
+                self.settle(verdict);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::Dispatch;
-use sprat_scheduler::station::{Admission, Order, Scope};
+use sprat_scheduler::station::{Order, Scope};
 
 use super::*;
 use crate::simulate::measure::Measures;
@@ -9,15 +9,15 @@ use crate::simulate::theory;
 fn plan(endpoints: usize, max_requests: usize) -> Plan {
     Plan {
         station: StationConfig {
-            dispatch: Dispatch::RoundRobin,
-            endpoints: (0..endpoints).map(endpoint).collect(),
             max_requests,
-            classes: vec![ClassSpec::default()],
             order: Order::Fcfs,
             scope: Scope::Endpoint,
-            max_waiting: 1_000_000,
-            slow_start: Duration::ZERO,
-            admission: Admission::default(),
+            ..StationConfig::new(
+                Dispatch::RoundRobin,
+                (0..endpoints).map(endpoint).collect(),
+                vec![ClassSpec::default()],
+                1_000_000,
+            )
         },
         service: Service {
             request_bytes: 0.0,

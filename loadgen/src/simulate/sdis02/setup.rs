@@ -83,19 +83,20 @@ impl Setup {
 
     fn station(&self) -> StationConfig {
         StationConfig {
-            dispatch: Dispatch::RoundRobin,
-            endpoints: vec![endpoint(0)],
             max_requests: 1,
-            classes: vec![ClassSpec::default(); CLASSES],
             order: Order::Fcfs,
             scope: Scope::Endpoint,
-            max_waiting: DISPATCH_QUEUE,
-            slow_start: Duration::ZERO,
             admission: Admission {
                 averaging: self.averaging,
                 displace: self.displace,
                 ..Admission::default()
             },
+            ..StationConfig::new(
+                Dispatch::RoundRobin,
+                vec![endpoint(0)],
+                vec![ClassSpec::default(); CLASSES],
+                DISPATCH_QUEUE,
+            )
         }
     }
 

@@ -1,0 +1,168 @@
+//! Health and failure: ejection, checks, breakers, retries.
+
+use std::time::Duration;
+
+pub use sprat_scheduler::health::{Backoff, OutlierConfig, SuccessRate, Thresholds};
+pub use sprat_scheduler::station::RetryBudget;
+
+/// When a cluster's endpoints are used, and how many requests it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resilience {
+    /// Ejects those whose answers are bad; `None`: never.
+    pub outlier_detection: Option<OutlierConfig>,
+    /// Asks them; `None`: never.
+    pub health_checks: Option<HealthChecks>,
+    /// Below this share of usable endpoints all are used.
+    pub panic_percent: u8,
+    /// Connections to all endpoints; `usize::MAX` is without bound, so are the
+    /// next two.
+    pub max_connections: usize,
+    /// Requests that wait.
+    pub max_pending_requests: usize,
+    /// Requests in service and waiting.
+    pub max_requests: usize,
+    /// Requests that are being repeated.
+    pub retry_budget: RetryBudget,
+}
+
+impl Default for Resilience {
+    /// As a file has it that says nothing of it.
+    fn default() -> Self {
+        Self {
+            outlier_detection: None,
+            health_checks: None,
+            panic_percent: 50,
+            max_connections: usize::MAX,
+            max_pending_requests: usize::MAX,
+            max_requests: usize::MAX,
+            retry_budget: RetryBudget {
+                percent: 20,
+                min: 10,
+                max: usize::MAX,
+            },
+        }
+    }
+}
+
+impl Resilience {
+    /// How many checks in a row count, if there are any.
+    pub fn thresholds(&self) -> Option<Thresholds> {
+        let checks = self.health_checks.as_ref();
+        checks.map(|checks| checks.thresholds)
+    }
+}
+
+/// How endpoints are asked whether they are well.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HealthChecks {
+    /// What is asked; `None`: a connection is enough.
+    pub http: Option<HttpHealthCheck>,
+    /// Between two checks of an endpoint.
+    pub interval: Duration,
+    /// An interval is shorter by up to this share.
+    pub jitter_percent: u8,
+    /// For a whole check.
+    pub timeout: Duration,
+    /// How many in a row count.
+    pub thresholds: Thresholds,
+}
+
+/// A request that an endpoint is to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpHealthCheck {
+    /// Begins with a slash.
+    pub path: String,
+    /// `None`: the endpoint's address.
+    pub host: Option<String>,
+    /// Such as GET.
+    pub method: String,
+    /// Of an endpoint that is well: from and to, inclusive.
+    pub expected_statuses: Vec<(u16, u16)>,
+}
+
+/// When a request is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryOn {
+    /// No connection to the endpoint can be opened.
+    ConnectFailure,
+    /// The request was left untouched.
+    RefusedStream,
+    /// The connection ended, or time was up, before a response began.
+    Reset,
+    /// 502, 503 or 504.
+    GatewayError,
+    /// Any 5xx.
+    ServerError,
+    /// One of [`RetryPolicy::status_codes`].
+    StatusCodes,
+}
+
+/// Which requests of a route are repeated, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Any of these.
+    pub retry_on: Vec<RetryOn>,
+    /// Repetitions of a request; 0: none.
+    pub num_retries: u32,
+    /// From an attempt's beginning to its response's head.
+    pub per_try_timeout: Option<Duration>,
+    /// For [`RetryOn::StatusCodes`].
+    pub status_codes: Vec<u16>,
+    /// Methods that are not idempotent, too.
+    pub non_idempotent: bool,
+    /// Before an endpoint is tried again.
+    pub back_off: Backoff,
+    /// A second attempt is made beside the first one after so long.
+    pub hedge_delay: Option<Duration>,
+}
+
+impl Default for RetryPolicy {
+    /// As a file has it that says nothing of it.
+    fn default() -> Self {
+        Self {
+            retry_on: vec![RetryOn::ConnectFailure, RetryOn::RefusedStream],
+            num_retries: 2,
+            back_off: Backoff {
+                base: Duration::from_millis(25),
+                max: Duration::from_millis(250),
+            },
+            ..Self::none()
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// No repetition.
+    pub fn none() -> Self {
+        Self {
+            retry_on: Vec::new(),
+            num_retries: 0,
+            per_try_timeout: None,
+            status_codes: Vec::new(),
+            non_idempotent: false,
+            back_off: Backoff {
+                base: Duration::ZERO,
+                max: Duration::ZERO,
+            },
+            hedge_delay: None,
+        }
+    }
+
+    /// Whether a request may be repeated that an endpoint has looked at.
+    pub fn repeats_what_was_sent(&self) -> bool {
+        let unsent = |on| matches!(on, RetryOn::ConnectFailure | RetryOn::RefusedStream);
+        self.num_retries > 0 && !self.retry_on.iter().copied().all(unsent)
+    }
+
+    /// Whether something leads to a repetition.
+    pub fn is_on(&self, what: RetryOn) -> bool {
+        self.retry_on.contains(&what)
+    }
+
+    /// Whether a response of this status does.
+    pub fn is_on_status(&self, status: u16) -> bool {
+        (self.is_on(RetryOn::ServerError) && (500..600).contains(&status))
+            || (self.is_on(RetryOn::GatewayError) && (502..=504).contains(&status))
+            || (self.is_on(RetryOn::StatusCodes) && self.status_codes.contains(&status))
+    }
+}

@@ -1,0 +1,218 @@
+//! Health, breakers and retries: what is read, and what is refused.
+
+// Clippy's exception for tests does not reach the functions that they call.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sprat_config::parse;
+use sprat_config::resolved::*;
+
+fn file(cluster: &str, route: &str) -> String {
+    format!(
+        "version: 1\nlisteners: [{{address: 0.0.0.0:80}}]\nclusters:\n  farm:\n    \
+         endpoints: [a:1]\n    {cluster}\nroutes:\n  - cluster: farm\n    {route}\n"
+    )
+}
+
+fn read(cluster: &str, route: &str) -> (Arc<Cluster>, RetryPolicy) {
+    match parse(&file(cluster, route), "test", &|_| None) {
+        Ok(loaded) => (
+            Arc::clone(&loaded.config.clusters[0]),
+            loaded.config.routes[0].retry.clone(),
+        ),
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+fn resilience(cluster: &str) -> Resilience {
+    read(cluster, "").0.resilience.clone()
+}
+
+fn complaint(cluster: &str, route: &str) -> String {
+    let Err(errors) = parse(&file(cluster, route), "test", &|_| None) else {
+        panic!("{cluster} {route} is taken");
+    };
+    let first = &errors.diagnostics()[0];
+    let place = first.place.as_ref().unwrap();
+    format!(
+        "{}:{} {} | {}",
+        place.line,
+        place.column,
+        first.message,
+        first.help.as_deref().unwrap_or_default()
+    )
+}
+
+#[test]
+fn nothing_given_is_the_default() {
+    let (cluster, retry) = read("", "");
+    assert_eq!(cluster.resilience, Resilience::default());
+    assert_eq!(retry, RetryPolicy::default());
+    assert_eq!(read("", "retry_policy: off").1, RetryPolicy::none());
+    assert_eq!(read("", "retry_policy: {}").1, RetryPolicy::default());
+}
+
+#[test]
+fn outlier_detection_is_read() {
+    let outliers = resilience(
+        "outlier_detection: {consecutive_5xx: off, consecutive_gateway_failure: 2, \
+         success_rate_stdev_factor: off, base_ejection_time: 1s, max_ejection_percent: 10}",
+    );
+    let expected = OutlierConfig {
+        consecutive_5xx: None,
+        consecutive_gateway_failure: Some(2),
+        consecutive_local_origin_failure: Some(5),
+        success_rate: None,
+        interval: Duration::from_secs(10),
+        base_ejection_time: Duration::from_secs(1),
+        max_ejection_time: Duration::from_secs(300),
+        max_ejection_time_jitter: Duration::ZERO,
+        max_ejection_percent: 10,
+    };
+    assert_eq!(outliers.outlier_detection, Some(expected));
+    let defaults = resilience("outlier_detection: {}")
+        .outlier_detection
+        .unwrap();
+    assert_eq!(
+        defaults.success_rate,
+        Some(SuccessRate {
+            minimum_hosts: 5,
+            request_volume: 100,
+            stdev_factor: 1900,
+        })
+    );
+}
+
+#[test]
+fn checks_are_read() {
+    let checks = resilience(
+        "health_checks: {http_health_check: {path: /ok, expected_statuses: [204, 300-399]}, \
+         unhealthy_threshold: 1}",
+    );
+    let checks = checks.health_checks.unwrap();
+    let http = checks.http.unwrap();
+    assert_eq!(http.path, "/ok");
+    assert_eq!(http.method, "GET");
+    assert_eq!(http.expected_statuses, [(204, 204), (300, 399)]);
+    assert_eq!(checks.interval, Duration::from_secs(5));
+    assert_eq!(
+        (checks.thresholds.healthy, checks.thresholds.unhealthy),
+        (2, 1)
+    );
+    let tcp = resilience("health_checks: {tcp_health_check: {}}");
+    assert_eq!(tcp.health_checks.unwrap().http, None);
+}
+
+#[test]
+fn breakers_are_read() {
+    let bounds = resilience(
+        "circuit_breakers: {max_connections: 1, max_pending_requests: 2, max_requests: 3, \
+         max_retries: 0, retry_budget: {budget_percent: 5, min_retry_concurrency: 1}}",
+    );
+    assert_eq!(bounds.max_connections, 1);
+    assert_eq!(bounds.max_pending_requests, 2);
+    assert_eq!(bounds.max_requests, 3);
+    let budget = RetryBudget {
+        percent: 5,
+        min: 1,
+        max: 0,
+    };
+    assert_eq!(bounds.retry_budget, budget);
+}
+
+#[test]
+fn a_retry_policy_is_read() {
+    let (_, retry) = read(
+        "",
+        "retry_policy: {retry_on: [reset, gateway-error, retriable-status-codes], \
+         num_retries: 1, per_try_timeout: 1s, retriable_status_codes: [429], retry_non_idempotent: true, \
+         retry_back_off: {base_interval: 1ms, max_interval: 2ms}}\n    \
+         hedge_policy: {delay: 100ms}",
+    );
+    let expected = RetryPolicy {
+        retry_on: vec![RetryOn::Reset, RetryOn::GatewayError, RetryOn::StatusCodes],
+        num_retries: 1,
+        per_try_timeout: Some(Duration::from_secs(1)),
+        status_codes: vec![429],
+        non_idempotent: true,
+        back_off: Backoff {
+            base: Duration::from_millis(1),
+            max: Duration::from_millis(2),
+        },
+        hedge_delay: Some(Duration::from_millis(100)),
+    };
+    assert_eq!(retry, expected);
+    let on: Vec<_> = [429, 500, 502, 504, 505]
+        .map(|status| retry.is_on_status(status))
+        .to_vec();
+    assert_eq!(on, [true, false, true, true, false]);
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    for (cluster, route, expected) in [
+        (
+            "outlier_detection: {base_ejection_time: 10m}",
+            "",
+            "6:45 the longest ejection is shorter than the first one | raise it to the \
+             `base_ejection_time` at least",
+        ),
+        (
+            "health_checks: {interval: 1s}",
+            "",
+            "6:20 it is not said how endpoints are checked | write `http_health_check: {path: \
+             /healthz}`, or `tcp_health_check: {}`",
+        ),
+        (
+            "health_checks: {http_health_check: {}, tcp_health_check: {}}",
+            "",
+            "6:20 endpoints are checked by HTTP or by a connection, not both | leave one of \
+             `http_health_check` and `tcp_health_check` out",
+        ),
+        (
+            "health_checks: {http_health_check: {expected_statuses: [399-200]}}",
+            "",
+            "6:61 the range ends before it begins | write 200-399",
+        ),
+        (
+            "",
+            "retry_policy: {retry_on: [retriable-status-codes]}",
+            "9:30 there are no `retriable_status_codes` | add them, such as \
+             `retriable_status_codes: [503]`",
+        ),
+        (
+            "",
+            "retry_policy: {retriable_status_codes: [503]}",
+            "9:44 these codes lead to no repetition | add `retriable-status-codes` to `retry_on`",
+        ),
+        (
+            "",
+            "retry_policy: {per_try_timeout: 1s}",
+            "9:37 an attempt that takes longer is not repeated | add `reset` to `retry_on`; the \
+             route's `timeout` bounds a request",
+        ),
+        (
+            "",
+            "retry_policy: {retry_on: [conect-failure]}",
+            "9:31 expected what leads to a repetition: `connect-failure`, `refused-stream`, \
+             `reset`, `gateway-error`, `5xx` or `retriable-status-codes`, found \
+             `conect-failure` | did you mean `connect-failure`?",
+        ),
+        (
+            "",
+            "retry_policy: {retry_back_off: {base_interval: 1s}}",
+            "9:36 the longest interval is shorter than the first one | raise `max_interval` to \
+             the `base_interval` at least",
+        ),
+        (
+            "",
+            "hedge_policy: {}",
+            "9:19 the key `delay` is missing | `delay` takes a span of time, such as 250ms, \
+             10s, 5m or 1h",
+        ),
+    ] {
+        assert_eq!(complaint(cluster, route), expected);
+    }
+}

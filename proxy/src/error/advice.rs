@@ -1,0 +1,44 @@
+//! What a refused client is told beside the reason.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response};
+
+use crate::limits::RateStatus;
+
+/// What a refused client is told beside the reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Advice {
+    /// When to ask again, in seconds.
+    pub(crate) retry_after_s: u64,
+    /// A page for a browser.
+    pub(crate) page: Option<Bytes>,
+    /// How often it may ask.
+    pub(crate) rate: Option<RateStatus>,
+}
+
+impl Advice {
+    /// Nothing but when to ask again, in seconds.
+    pub(crate) fn later(retry_after_s: u64) -> Self {
+        Self {
+            retry_after_s,
+            page: None,
+            rate: None,
+        }
+    }
+
+    /// Adds it to an answer.
+    pub(crate) fn add(self, response: &mut Response<Bytes>) {
+        let headers = response.headers_mut();
+        headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
+        if let Some(rate) = self.rate {
+            rate.add(headers);
+        }
+        if let Some(page) = self.page {
+            let html = HeaderValue::from_static("text/html; charset=utf-8");
+            headers.insert(CONTENT_TYPE, html);
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(page.len()));
+            *response.body_mut() = page;
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Attempts that failed: whether, where and when a request is tried again.
+
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use sprat_config::resolved::RetryOn;
+use sprat_scheduler::station::RefusalReason;
+use tokio::time::{sleep, timeout};
+
+use super::attempt::Due;
+use super::exchange::Exchange;
+use crate::error::Reason;
+use crate::record::Record;
+use crate::upload::RequestBody;
+use crate::upstream::Lease;
+
+/// An attempt that was answered.
+pub(super) struct Answer {
+    pub(super) response: Response<Incoming>,
+    pub(super) lease: Lease,
+}
+
+/// One that was not, or with a response that the route does not want.
+pub(super) struct Failed {
+    pub(super) reason: Reason,
+    /// What of the policy it falls under.
+    pub(super) what: RetryOn,
+    pub(super) lease: Lease,
+    /// The request, if it may be sent again.
+    pub(super) request: Option<Request<RequestBody>>,
+    /// What the client gets if it is not repeated.
+    pub(super) response: Option<Response<Incoming>>,
+}
+
+/// How an exchange goes on after an attempt that failed.
+pub(super) enum Next {
+    Attempt(Lease, Request<RequestBody>),
+    /// This is the answer, after all.
+    Answer(Answer),
+}
+
+impl Failed {
+    /// It is not repeated.
+    fn end(self) -> Result<Next, Reason> {
+        match self.response {
+            Some(response) => Ok(Next::Answer(Answer {
+                response,
+                lease: self.lease,
+            })),
+            None => Err(self.reason),
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Tries a request elsewhere, or here after a while, if the policy and the
+    /// budget allow it. `repeats`: so many times it was tried again already.
+    pub(super) async fn repeat(
+        &self,
+        record: &mut Record,
+        mut failed: Failed,
+        repeats: u32,
+    ) -> Result<Next, Reason> {
+        let policy = &self.plan.route.retry;
+        let wanted = failed.response.is_some() || policy.is_on(failed.what);
+        if repeats >= policy.num_retries || !wanted || failed.reason == Reason::RouteTimeout {
+            return failed.end();
+        }
+        let Some(request) = failed.request.take() else {
+            return failed.end();
+        };
+        let endpoint = failed.lease.endpoint();
+        let sent = failed.what != RetryOn::ConnectFailure;
+        let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
+            return failed.end();
+        };
+        let stats = self.plan.upstream.stats(endpoint);
+        if !elsewhere {
+            // It has just shown that it cannot be reached.
+            if failed.what == RetryOn::ConnectFailure {
+                return failed.end();
+            }
+            let random = fastrand::u64(..);
+            let pause = policy.back_off.before(repeats, random);
+            if !self.pause(record, pause).await {
+                return failed.end();
+            }
+        }
+        match self.queue(record, away.again()).await? {
+            Ok(lease) => {
+                stats.retries.increment();
+                if failed.response.is_none() {
+                    stats.errors[failed.reason.index()].increment();
+                }
+                Ok(Next::Attempt(lease, request))
+            }
+            Err(None) => failed.end(),
+            Err(Some(refusal)) if failed.response.is_some() => {
+                tracing::debug!(reason = refusal.reason.name(), "a request is not repeated");
+                failed.end()
+            }
+            Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => failed.end(),
+            Err(Some(refusal)) => Err(self.turned_away(record, &refusal, request.headers())),
+        }
+    }
+
+    /// Waits before an endpoint is tried again; false if the route does not
+    /// allow for it.
+    async fn pause(&self, record: &Record, pause: Duration) -> bool {
+        let now = Instant::now();
+        if self
+            .plan
+            .deadline(record)
+            .is_some_and(|at| at <= now + pause)
+        {
+            return false;
+        }
+        // The timer below wakes this task, not the connection's own.
+        let stream = self.plan.stream;
+        stream.wake_at(now + pause + Duration::from_secs(1));
+        sleep(pause).await;
+        true
+    }
+
+    /// An attempt, and a second one beside it if that is slow. The first answer
+    /// is taken; the other attempt is cancelled.
+    pub(super) async fn hedged(
+        &self,
+        lease: Lease,
+        request: Request<RequestBody>,
+        due: Due,
+        delay: Duration,
+    ) -> Result<Answer, Box<Failed>> {
+        let due = Due {
+            own_timers: true,
+            ..due
+        };
+        let upstream = self.plan.upstream;
+        let (Some(copy), Some((ticket, class))) = (self.spare(&request), lease.ticket()) else {
+            return self.attempt(lease, request, due).await;
+        };
+        let mut first = Box::pin(self.attempt(lease, request, due));
+        if let Ok(outcome) = timeout(delay, first.as_mut()).await {
+            return outcome;
+        }
+        let Some(second) = upstream.hedge(ticket, class) else {
+            return first.await;
+        };
+        upstream.stats(second.endpoint()).hedges.increment();
+        let mut second = Box::pin(self.attempt(second, copy, due));
+        let (failed, other) = tokio::select! {
+            outcome = &mut first => match outcome {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => (failed, second.await),
+            },
+            outcome = &mut second => match outcome {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => (failed, first.await),
+            },
+        };
+        // A response that is not wanted is better than none; else what came
+        // last counts, as with repetitions, but time that is up is up.
+        other.map_err(|other| {
+            let stands = failed.response.is_some() || failed.reason == Reason::RouteTimeout;
+            match other.response {
+                None if stands => failed,
+                _ => other,
+            }
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! What a cluster's station is told of its endpoints' health, and what it
+//! tells of its own.
+
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use sprat_scheduler::Time;
+use sprat_scheduler::health::{Change, Ejection, Health, Outcome};
+
+use super::SharedStation;
+
+impl Drop for SharedStation {
+    fn drop(&mut self) {
+        // Whoever tends it sees that there is nothing left to do.
+        self.changed.notify_one();
+    }
+}
+
+/// What there is to know of a cluster's endpoints, breakers and retries.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    /// In the order of the configuration.
+    pub(crate) endpoints: Vec<EndpointCondition>,
+    /// So few are well that all are used.
+    pub(crate) panics: bool,
+    /// By [`Ejection::index`].
+    pub(crate) ejections: [u64; Ejection::ALL.len()],
+    /// That the bound on their number has prevented.
+    pub(crate) ejections_prevented: u64,
+    /// Requests in service and waiting.
+    pub(crate) active: usize,
+    /// Requests that wait.
+    pub(crate) waiting: usize,
+    /// Requests that are being repeated.
+    pub(crate) repeated: usize,
+    /// Whether one more may be.
+    pub(crate) may_repeat: bool,
+    /// Repetitions that the budget did not allow.
+    pub(crate) repeats_denied: u64,
+}
+
+/// What there is to know of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndpointCondition {
+    /// How long its answers still keep it out.
+    pub(crate) ejected_for: Option<Duration>,
+    /// What the checks say; `None` before the first.
+    pub(crate) passes_checks: Option<bool>,
+    /// It gets requests.
+    pub(crate) is_used: bool,
+}
+
+impl SharedStation {
+    /// Goes on with what another knows of endpoints that both have; those that
+    /// are new start slowly.
+    pub(super) fn take_over(&mut self, before: &Self) {
+        let now = Time::ZERO + self.epoch.elapsed();
+        let same = |address| before.addresses.iter().position(|known| known == address);
+        let slots: Vec<_> = self.addresses.iter().map(same).collect();
+        let decisions = self.decisions();
+        decisions.health.take_over(&before.lock().health, &slots);
+        for (slot, known) in slots.iter().enumerate() {
+            if known.is_none() {
+                decisions.station.start_slowly(now, slot);
+            }
+        }
+        while let Some(Change { endpoint, out }) = decisions.health.poll() {
+            decisions.station.set_out(now, endpoint, out);
+        }
+    }
+
+    /// Whether it is of use to tell how requests went.
+    pub(super) fn observes(&self) -> bool {
+        self.observes
+    }
+
+    /// Whether an endpoint gets requests.
+    pub(super) fn is_usable(&self, endpoint: usize) -> bool {
+        self.lock().station.is_usable(endpoint)
+    }
+
+    /// How a request went at an endpoint.
+    pub(super) fn observe(&self, endpoint: usize, outcome: Outcome) {
+        let random = fastrand::u64(..);
+        self.judge(|health, now| health.observe(now, endpoint, outcome, random));
+    }
+
+    /// How a check of an endpoint went.
+    pub(super) fn checked(&self, endpoint: usize, passed: bool) {
+        self.judge(|health, _| health.checked(endpoint, passed));
+    }
+
+    /// Does what is due for the endpoints' health; when that is so next.
+    pub(super) fn tend(&self) -> Option<Instant> {
+        let random = fastrand::u64(..);
+        let next = self.judge(|health, now| {
+            health.expire(now, random);
+            health.next_wakeup()
+        });
+        next.map(|at| self.epoch + at.since(Time::ZERO))
+    }
+
+    /// A look at the endpoints' health, and what follows from it.
+    fn judge<T>(&self, judge: impl FnOnce(&mut Health, Time) -> T) -> T {
+        let now = Time::ZERO + self.epoch.elapsed();
+        let mut decisions = self.lock();
+        let judged = judge(&mut decisions.health, now);
+        let mut changes = Vec::new();
+        while let Some(change) = decisions.health.poll() {
+            decisions.station.set_out(now, change.endpoint, change.out);
+            changes.push(change);
+        }
+        let wakers = decisions.settle();
+        drop(decisions);
+        wakers.into_iter().for_each(Waker::wake);
+        if !changes.is_empty() {
+            self.changed.notify_one();
+        }
+        for Change { endpoint, out } in changes {
+            let (cluster, endpoint) = (&self.name, &self.addresses[endpoint]);
+            match out {
+                true => tracing::warn!(%cluster, %endpoint, "an endpoint is out of use"),
+                false => tracing::info!(%cluster, %endpoint, "an endpoint is in use again"),
+            }
+        }
+        judged
+    }
+
+    /// What there is to know of its endpoints, breakers and retries.
+    pub(crate) fn condition(&self) -> Condition {
+        let decisions = self.lock();
+        let (station, health) = (&decisions.station, &decisions.health);
+        let now = Time::ZERO + self.epoch.elapsed();
+        let endpoint = |slot: usize| {
+            let known = health.endpoint(slot);
+            EndpointCondition {
+                ejected_for: known.ejected_until.map(|until| until.since(now)),
+                passes_checks: known.passes_checks,
+                is_used: station.is_usable(slot),
+            }
+        };
+        Condition {
+            endpoints: (0..self.addresses.len()).map(endpoint).collect(),
+            panics: station.panics(),
+            ejections: health.ejections(),
+            ejections_prevented: health.ejections_prevented(),
+            active: station.active(),
+            waiting: station.waiting(),
+            repeated: station.repeated(),
+            may_repeat: station.may_repeat(),
+            repeats_denied: station.repeats_denied(),
+        }
+    }
+}

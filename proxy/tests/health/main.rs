@@ -1,0 +1,549 @@
+//! Endpoints that fail: ejection, checks, retries, hedges, breakers.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod failover;
+mod reload;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::*;
+use sprat_config::resolved::*;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// An origin that can be told to misbehave.
+struct Moody {
+    origin: Origin,
+    mood: Arc<Mutex<Mood>>,
+    requests: Arc<AtomicUsize>,
+    checks: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mood {
+    Good,
+    Status(u16),
+    /// Closes the connection without an answer.
+    Cuts,
+    /// Says nothing until it is good again.
+    Stalls,
+}
+
+/// Answers as it is in the mood to; false if the connection is to be closed.
+fn answer(peer: &mut Peer, name: &str, asked: &Mutex<Mood>) -> bool {
+    let mood = || *asked.lock().unwrap();
+    while mood() == Mood::Stalls {
+        std::thread::sleep(ms(5));
+    }
+    match mood() {
+        Mood::Cuts => false,
+        Mood::Status(status) => {
+            let head = format!("HTTP/1.1 {status} No\r\nContent-Length: ");
+            peer.send(format!("{head}{}\r\n\r\n{name}", name.len()))
+        }
+        Mood::Good | Mood::Stalls => peer.send(ok(name)),
+    }
+}
+
+impl Moody {
+    fn start(name: &'static str) -> Self {
+        let mood = Arc::new(Mutex::new(Mood::Good));
+        let [requests, checks] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (asked, counted) = (Arc::clone(&mood), [&requests, &checks].map(Arc::clone));
+        let origin = Origin::start(move |mut peer| {
+            while let Some(request) = peer.try_message(true) {
+                let check = request.start.contains("/healthz");
+                counted[usize::from(check)].fetch_add(1, SeqCst);
+                if !answer(&mut peer, name, &asked) {
+                    return;
+                }
+            }
+        });
+        Self {
+            origin,
+            mood,
+            requests,
+            checks,
+        }
+    }
+
+    fn is(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(SeqCst)
+    }
+
+    /// How often it was asked whether it is well.
+    fn checks(&self) -> usize {
+        self.checks.load(SeqCst)
+    }
+}
+
+impl Drop for Moody {
+    fn drop(&mut self) {
+        self.is(Mood::Cuts);
+    }
+}
+
+/// Two origins that take turns, the first one first.
+fn pair() -> (Moody, Moody) {
+    (Moody::start("a"), Moody::start("b"))
+}
+
+fn farm(origins: [&Moody; 2]) -> Config {
+    config(&origins.map(|moody| moody.origin.address))
+}
+
+/// Where a request whose connection is cut may be repeated.
+fn cut_farm(origins: [&Moody; 2]) -> Config {
+    let mut config = farm(origins);
+    with_retry(&mut config, |retry| retry.retry_on.push(RetryOn::Reset));
+    config
+}
+
+fn with_retry(config: &mut Config, change: impl FnOnce(&mut RetryPolicy)) {
+    change(&mut config.routes[0].retry);
+}
+
+fn outliers() -> OutlierConfig {
+    OutlierConfig {
+        consecutive_5xx: Some(3),
+        consecutive_gateway_failure: None,
+        consecutive_local_origin_failure: Some(2),
+        success_rate: None,
+        interval: Duration::from_secs(10),
+        base_ejection_time: ms(300),
+        max_ejection_time: ms(300),
+        max_ejection_time_jitter: Duration::ZERO,
+        max_ejection_percent: 50,
+    }
+}
+
+fn post() -> &'static str {
+    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
+}
+
+/// The statuses of two, one at each of two endpoints.
+fn two_posts(proxy: &Proxy) -> [u16; 2] {
+    let mut statuses = [0, 1].map(|_| proxy.connect().ask(post()).status());
+    statuses.sort_unstable();
+    statuses
+}
+
+#[test]
+fn an_endpoint_that_answers_500_is_ejected_and_returns_by_itself() {
+    let (bad, good) = pair();
+    let mut config = farm([&bad, &good]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.outlier_detection = Some(outliers());
+    });
+    let proxy = Proxy::logging(config);
+    bad.is(Mood::Status(500));
+    let mut client = proxy.connect();
+    let statuses: Vec<u16> = (0..6).map(|_| client.ask(get("/")).status()).collect();
+    assert_eq!(statuses, [500, 200, 500, 200, 500, 200]);
+    assert_eq!(proxy.metric(&["sprat_endpoint_used"]), 1.0);
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 1.0);
+    assert_eq!(proxy.metric(&["sprat_ejections", "consecutive_5xx"]), 1.0);
+    let before = bad.requests();
+    for _ in 0..4 {
+        assert_eq!(client.ask(get("/")).text(), "b");
+    }
+    assert_eq!(bad.requests(), before);
+    bad.is(Mood::Good);
+    proxy.wait_metric(&["sprat_endpoint_used"], 2.0);
+    let answers: Vec<String> = (0..4).map(|_| client.ask(get("/")).text()).collect();
+    assert!(answers.contains(&"a".to_owned()), "{answers:?}");
+    drop(client);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_reached_is_ejected_and_costs_no_request() {
+    let good = Moody::start("b");
+    let dead = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let mut config = config(&[dead, good.origin.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.outlier_detection = Some(OutlierConfig {
+            base_ejection_time: Duration::from_secs(60),
+            max_ejection_time: Duration::from_secs(60),
+            ..outliers()
+        });
+    });
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    for _ in 0..8 {
+        assert_eq!(client.ask(get("/")).status(), 200);
+        assert_eq!(client.ask(post()).status(), 200);
+    }
+    let cause = "consecutive_local_origin_failure";
+    assert_eq!(proxy.metric(&["sprat_ejections", cause]), 1.0);
+    assert_eq!(proxy.metric(&["sprat_upstream_retries"]), 2.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_request_that_is_safe_to_repeat_goes_to_another_endpoint() {
+    let (bad, good) = pair();
+    let proxy = Proxy::logging(cut_farm([&bad, &good]));
+    bad.is(Mood::Cuts);
+    for _ in 0..4 {
+        assert_eq!(proxy.connect().ask(get("/")).text(), "b");
+    }
+    assert_eq!(bad.requests() + good.requests(), 6);
+    assert_eq!(proxy.metric(&["sprat_upstream_retries"]), 2.0);
+    let errors = ["sprat_upstream_errors", "connection_terminated"];
+    assert_eq!(proxy.metric(&errors), 2.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn what_an_endpoint_has_looked_at_is_not_repeated_unless_the_route_says_so() {
+    let (bad, good) = pair();
+    let proxy = Proxy::logging(farm([&bad, &good]));
+    bad.is(Mood::Cuts);
+    assert_eq!(proxy.connect().ask(get("/")).status(), 502);
+    assert_eq!((bad.requests(), good.requests()), (1, 0));
+    assert_eq!(proxy.metric(&["sprat_upstream_retries"]), 0.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_request_with_a_body_or_of_an_unsafe_method_is_not_repeated() {
+    let (bad, good) = pair();
+    let proxy = Proxy::logging(cut_farm([&bad, &good]));
+    bad.is(Mood::Cuts);
+    assert_eq!(proxy.connect().ask(post()).status(), 502);
+    assert_eq!(good.requests(), 0);
+    let proxy = Proxy::logging(cut_farm([&bad, &good]));
+    let bare = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(proxy.connect().ask(bare).status(), 502);
+    assert_eq!(good.requests(), 0);
+    // Unless the operator says so; what has been read is gone all the same.
+    let mut config = cut_farm([&bad, &good]);
+    with_retry(&mut config, |retry| retry.non_idempotent = true);
+    let proxy = Proxy::logging(config);
+    assert_eq!(proxy.connect().ask(bare).status(), 200);
+    assert_eq!(two_posts(&proxy), [200, 502]);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_status_leads_to_a_repetition_if_the_route_says_so() {
+    for (on, status, repeated) in [
+        (RetryOn::Reset, 503, false),
+        (RetryOn::GatewayError, 503, true),
+        (RetryOn::GatewayError, 500, false),
+        (RetryOn::ServerError, 500, true),
+        (RetryOn::StatusCodes, 429, true),
+    ] {
+        let (bad, good) = pair();
+        let mut config = farm([&bad, &good]);
+        with_retry(&mut config, |retry| {
+            retry.retry_on = vec![on];
+            retry.status_codes = vec![429];
+        });
+        let proxy = Proxy::logging(config);
+        bad.is(Mood::Status(status));
+        let mut client = proxy.connect();
+        let expected = if repeated { 200 } else { status };
+        assert_eq!(client.ask(get("/")).status(), expected, "{on:?} {status}");
+        drop(client);
+        proxy.assert_no_leak();
+    }
+}
+
+#[test]
+fn what_is_answered_last_is_the_answer() {
+    let (bad, worse) = pair();
+    let mut config = farm([&bad, &worse]);
+    with_retry(&mut config, |retry| {
+        retry.retry_on = vec![RetryOn::GatewayError];
+        retry.num_retries = 3;
+        retry.back_off.base = ms(1);
+        retry.back_off.max = ms(1);
+    });
+    let proxy = Proxy::logging(config);
+    bad.is(Mood::Status(503));
+    worse.is(Mood::Status(504));
+    let mut client = proxy.connect();
+    // Both, then both again.
+    let answer = client.ask(get("/"));
+    let answer = (answer.status(), answer.text());
+    let each = [(503, "a".to_owned()), (504, "b".to_owned())];
+    assert!(each.contains(&answer), "{answer:?}");
+    assert_eq!((bad.requests(), worse.requests()), (2, 2));
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_slow_attempt_ends_and_another_endpoint_is_tried() {
+    let (slow, good) = pair();
+    let mut config = cut_farm([&slow, &good]);
+    with_retry(&mut config, |retry| retry.per_try_timeout = Some(ms(100)));
+    let proxy = Proxy::logging(config);
+    slow.is(Mood::Stalls);
+    assert_eq!(proxy.connect().ask(get("/")).text(), "b");
+    assert_eq!(proxy.metric(&["upstream_errors", "per_try_timeout"]), 1.0);
+    // Not to be repeated: the time for one attempt is all there is.
+    assert_eq!(two_posts(&proxy), [200, 504]);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn the_budget_bounds_repetitions() {
+    let (bad, good) = pair();
+    let mut config = cut_farm([&bad, &good]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.retry_budget.percent = 0;
+        cluster.resilience.retry_budget.min = 0;
+    });
+    let proxy = Proxy::logging(config);
+    bad.is(Mood::Cuts);
+    assert_eq!(proxy.connect().ask(get("/")).status(), 502);
+    assert_eq!(proxy.metric(&["sprat_retries_denied"]), 1.0);
+    let breaker = ["sprat_circuit_breaker_open", "max_retries"];
+    assert_eq!(proxy.metric(&breaker), 1.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_hedge_answers_for_an_endpoint_that_stalls() {
+    let (slow, good) = pair();
+    let mut config = farm([&slow, &good]);
+    config.routes[0].retry.hedge_delay = Some(ms(50));
+    let proxy = Proxy::logging(config);
+    slow.is(Mood::Stalls);
+    let mut client = proxy.connect();
+    for _ in 0..4 {
+        assert_eq!(client.ask(get("/")).text(), "b");
+    }
+    assert_eq!(proxy.metric(&["sprat_upstream_hedges"]), 2.0);
+    // The first attempts were cancelled, their places are free.
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 0.0);
+    proxy.wait_metric(&["sprat_repeated_requests"], 0.0);
+    // Where nobody is slow nothing is hedged.
+    slow.is(Mood::Good);
+    for _ in 0..4 {
+        assert_eq!(client.ask(get("/")).status(), 200);
+    }
+    assert_eq!(proxy.metric(&["sprat_upstream_hedges"]), 2.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_hedge_and_its_first_attempt_may_both_fail() {
+    let (slow, bad) = pair();
+    let mut config = farm([&slow, &bad]);
+    config.routes[0].retry.hedge_delay = Some(ms(20));
+    config.routes[0].retry.num_retries = 0;
+    config.routes[0].timeout = Some(ms(300));
+    let proxy = Proxy::logging(config);
+    slow.is(Mood::Stalls);
+    bad.is(Mood::Cuts);
+    // One was cut at once, but the other might have answered until time was up.
+    assert_eq!(proxy.connect().ask(get("/")).status(), 504);
+    proxy.assert_no_leak();
+}
+
+fn checks(http: bool) -> HealthChecks {
+    HealthChecks {
+        http: http.then(|| HttpHealthCheck {
+            path: "/healthz".to_owned(),
+            host: None,
+            method: "GET".to_owned(),
+            expected_statuses: vec![(200, 299)],
+        }),
+        interval: ms(20),
+        jitter_percent: 10,
+        timeout: ms(500),
+        thresholds: Thresholds {
+            healthy: 2,
+            unhealthy: 2,
+        },
+    }
+}
+
+#[test]
+fn an_endpoint_that_fails_its_checks_gets_no_requests() {
+    let (bad, good) = pair();
+    let mut config = farm([&bad, &good]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.health_checks = Some(checks(true));
+    });
+    let proxy = Proxy::logging(config);
+    for mood in [Mood::Status(500), Mood::Cuts, Mood::Stalls] {
+        bad.is(mood);
+        proxy.wait_metric(&["sprat_endpoint_unhealthy"], 1.0);
+        let mut client = proxy.connect();
+        for _ in 0..4 {
+            assert_eq!(client.ask(get("/")).text(), "b");
+        }
+        bad.is(Mood::Good);
+        proxy.wait_metric(&["sprat_endpoint_used"], 2.0);
+    }
+    let counted = |result| proxy.metric(&["sprat_health_checks", result]);
+    assert!(counted("result=\"passed\"") >= 6.0);
+    // The very first check decides by itself.
+    assert!(counted("result=\"failed\"") >= 5.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_connection_may_be_check_enough_and_a_panic_uses_all() {
+    let good = Moody::start("b");
+    let dead = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let mut config = config(&[dead, good.origin.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.health_checks = Some(checks(false));
+        cluster.resilience.panic_percent = 60;
+    });
+    let proxy = Proxy::logging(config);
+    proxy.wait_metric(&["sprat_endpoint_unhealthy"], 1.0);
+    assert_eq!(proxy.metric(&["sprat_cluster_panic"]), 1.0);
+    assert_eq!(proxy.metric(&["sprat_endpoint_used"]), 2.0);
+    for _ in 0..4 {
+        assert_eq!(proxy.connect().ask(get("/")).text(), "b");
+    }
+}
+
+#[test]
+fn with_no_healthy_endpoint_and_no_panic_requests_are_refused() {
+    let (a, b) = pair();
+    let mut config = farm([&a, &b]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.health_checks = Some(checks(true));
+        cluster.resilience.panic_percent = 0;
+    });
+    a.is(Mood::Status(500));
+    b.is(Mood::Status(500));
+    let proxy = Proxy::logging(config);
+    proxy.wait_metric(&["sprat_endpoint_unhealthy"], 2.0);
+    let answer = proxy.connect().ask(get("/"));
+    assert_eq!(answer.status(), 503);
+    assert!(answer.text().contains("no endpoint is healthy"));
+    assert_eq!(a.requests() + b.requests(), 0);
+    let line = &proxy.log_lines(1)[0];
+    assert_eq!(line["reason"], "no_healthy_endpoint", "{line}");
+}
+
+#[test]
+fn a_cluster_takes_no_more_requests_than_it_may() {
+    let (slow, other) = pair();
+    let mut config = farm([&slow, &other]);
+    with_cluster(&mut config, |cluster| cluster.resilience.max_requests = 1);
+    let proxy = Proxy::logging(config);
+    slow.is(Mood::Stalls);
+    let mut first = proxy.connect();
+    first.send(get("/"));
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 1.0);
+    let answer = proxy.connect().ask(get("/"));
+    assert_eq!(answer.status(), 503);
+    assert!(answer.field("retry-after").is_some());
+    let breaker = ["sprat_circuit_breaker_open", "max_requests"];
+    assert_eq!(proxy.metric(&breaker), 1.0);
+    proxy.wait_metric(&["failed_requests", "max_requests"], 1.0);
+    slow.is(Mood::Good);
+    assert_eq!(first.message().status(), 200);
+    proxy.wait_metric(&breaker, 0.0);
+    drop(first);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_cluster_opens_no_more_connections_than_it_may() {
+    let (a, b) = pair();
+    let mut config = farm([&a, &b]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.max_connections = 1;
+    });
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    // Each in turn: the other's idle connection has to make room.
+    for name in ["a", "b", "a", "b"] {
+        assert_eq!(client.ask(get("/")).text(), name);
+        assert_eq!(proxy.metric(&["sprat_upstream_connections"]), 1.0);
+    }
+    // One that is in use does not.
+    a.is(Mood::Stalls);
+    client.send(get("/"));
+    wait_for("the request to arrive", || a.requests() == 3);
+    let answer = proxy.connect().ask(get("/"));
+    assert_eq!(answer.status(), 503);
+    assert!(
+        answer.text().contains("every connection"),
+        "{}",
+        answer.text()
+    );
+    a.is(Mood::Good);
+    assert_eq!(client.message().status(), 200);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn the_admin_listener_tells_who_is_used() {
+    let (bad, good) = pair();
+    let mut config = farm([&bad, &good]);
+    config.admin = Some(Admin {
+        address: "127.0.0.1:0".parse().unwrap(),
+    });
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.health_checks = Some(checks(true));
+    });
+    bad.is(Mood::Status(500));
+    let proxy = Proxy::logging(config);
+    proxy.wait_metric(&["sprat_endpoint_unhealthy"], 1.0);
+    let admin = proxy.server.as_ref().unwrap().admin_address().unwrap();
+    let answer = Peer::connect(admin).ask(get("/endpoints"));
+    let told: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let endpoints = &told[0]["endpoints"];
+    assert_eq!(told[0]["cluster"], "farm");
+    assert_eq!(endpoints[0]["used"], false);
+    assert_eq!(endpoints[0]["passes_checks"], false);
+    assert_eq!(endpoints[1]["used"], true);
+}
+
+/// A worker's requests and another's: what one sees, both know.
+#[test]
+fn all_workers_know_who_is_ejected() {
+    let (bad, good) = pair();
+    let mut config = farm([&bad, &good]);
+    config.runtime.workers = 2;
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.outlier_detection = Some(OutlierConfig {
+            base_ejection_time: Duration::from_secs(60),
+            max_ejection_time: Duration::from_secs(60),
+            ..outliers()
+        });
+    });
+    let proxy = Proxy::logging(config);
+    bad.is(Mood::Status(500));
+    let ejected = AtomicBool::new(false);
+    for _ in 0..60 {
+        let status = proxy.connect().ask(get("/")).status();
+        assert!(status == 200 || !ejected.load(SeqCst));
+        ejected.store(proxy.metric(&["sprat_endpoint_ejected"]) > 0.0, SeqCst);
+    }
+    assert!(ejected.load(SeqCst));
+    assert_eq!(bad.requests(), 3);
+}

@@ -1,0 +1,237 @@
+//! Which endpoints of a cluster are to be used: as their answers show
+//! (outlier detection), and as those who ask them say (active checks).
+//!
+//! A driver says how requests went ([`Health::observe`]) and how checks did
+//! ([`Health::checked`]), calls [`Health::expire`] when
+//! [`Health::next_wakeup`] says so, and tells the cluster's
+//! [`Station`](crate::station::Station) what [`Health::poll`] returns.
+//!
+//! Endpoints go by the station's slots.
+
+mod backoff;
+mod checks;
+mod outliers;
+
+use std::collections::VecDeque;
+
+pub use backoff::{Backoff, jittered};
+use checks::Streak;
+pub use checks::Thresholds;
+pub use outliers::{Ejection, Outcome, OutlierConfig, SuccessRate};
+use outliers::{Outliers, Record};
+
+use crate::Time;
+
+/// An endpoint is to be taken out of use, or back in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its slot.
+    pub endpoint: usize,
+    /// Out of use.
+    pub out: bool,
+}
+
+/// What is known of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointHealth {
+    /// Until when its answers keep it out.
+    pub ejected_until: Option<Time>,
+    /// What the checks say; `None` before the first.
+    pub passes_checks: Option<bool>,
+}
+
+impl EndpointHealth {
+    /// Not to be used.
+    pub fn is_out(&self) -> bool {
+        self.ejected_until.is_some() || self.passes_checks == Some(false)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Health {
+    outliers: Option<Outliers>,
+    thresholds: Option<Thresholds>,
+    members: Vec<Member>,
+    changes: VecDeque<Change>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Member {
+    present: bool,
+    record: Record,
+    streak: Streak,
+    told_out: bool,
+}
+
+impl Health {
+    /// Endpoints of which nothing is known, in the slots up to `endpoints`.
+    /// What is `None` is not looked at.
+    pub fn new(
+        outliers: Option<OutlierConfig>,
+        thresholds: Option<Thresholds>,
+        endpoints: usize,
+    ) -> Self {
+        let present = Member {
+            present: true,
+            ..Member::default()
+        };
+        Self {
+            outliers: outliers.map(Outliers::new),
+            thresholds,
+            members: vec![present; endpoints],
+            changes: VecDeque::new(),
+        }
+    }
+
+    /// The slots that are in use now; of others all is forgotten.
+    pub fn set_endpoints(&mut self, slots: &[usize]) {
+        for (slot, member) in self.members.iter_mut().enumerate() {
+            if !slots.contains(&slot) {
+                *member = Member::default();
+            }
+        }
+        for &slot in slots {
+            if self.members.len() <= slot {
+                self.members.resize_with(slot + 1, Member::default);
+            }
+            self.members[slot].present = true;
+        }
+    }
+
+    /// Goes on with what another knows: for each slot here, the slot of the same
+    /// endpoint there. What is not looked at here is forgotten, the counts of
+    /// ejections go on.
+    pub fn take_over(&mut self, before: &Self, slots: &[Option<usize>]) {
+        for (slot, known) in slots.iter().enumerate() {
+            let known = known.and_then(|slot| before.members.get(slot));
+            let (Some(own), Some(known)) = (self.members.get_mut(slot), known) else {
+                continue;
+            };
+            if self.outliers.is_some() {
+                own.record = known.record.clone();
+            }
+            if self.thresholds.is_some() {
+                own.streak = known.streak;
+            }
+            self.tell(slot);
+        }
+        if let (Some(own), Some(before)) = (&mut self.outliers, &before.outliers) {
+            own.take_over(before);
+        }
+    }
+
+    /// How a request went at an endpoint. `random` is a number drawn for it.
+    pub fn observe(&mut self, now: Time, endpoint: usize, outcome: Outcome, random: u64) {
+        let Some(outliers) = &mut self.outliers else {
+            return;
+        };
+        let Some(member) = self.members.get_mut(endpoint).filter(|m| m.present) else {
+            return;
+        };
+        if let Some(cause) = member.record.observe(outliers.config(), outcome) {
+            self.eject(now, endpoint, cause, random);
+        }
+    }
+
+    /// How an active check of an endpoint went.
+    pub fn checked(&mut self, endpoint: usize, passed: bool) {
+        let Some(thresholds) = self.thresholds else {
+            return;
+        };
+        if let Some(member) = self.members.get_mut(endpoint).filter(|m| m.present) {
+            member.streak.observe(thresholds, passed);
+            self.tell(endpoint);
+        }
+    }
+
+    /// Does what is due. `random` is a number drawn for it.
+    pub fn expire(&mut self, now: Time, random: u64) {
+        for endpoint in 0..self.members.len() {
+            if self.members[endpoint].record.is_over(now) {
+                self.members[endpoint].record.readmit();
+                self.tell(endpoint);
+            }
+        }
+        let Some(outliers) = &mut self.outliers else {
+            return;
+        };
+        if outliers.sweep_due(now) {
+            let members = self.members.iter_mut().filter(|member| member.present);
+            let low = outliers.low_success_rates(members.map(|member| &member.record));
+            let low: Vec<usize> = (0..self.members.len())
+                .filter(|&slot| self.members[slot].present)
+                .zip(low)
+                .filter_map(|(slot, low)| low.then_some(slot))
+                .collect();
+            for endpoint in low {
+                self.eject(now, endpoint, Ejection::SuccessRate, random);
+            }
+            for member in &mut self.members {
+                member.record.begin_interval();
+            }
+        }
+    }
+
+    /// When to call [`Health::expire`] next.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let outliers = self.outliers.as_ref()?;
+        let ends = self.members.iter().filter_map(|m| m.record.ejected_until());
+        ends.chain([outliers.next_sweep()]).min()
+    }
+
+    /// What has changed; to be asked until `None`, after each other call.
+    pub fn poll(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    /// What is known of an endpoint.
+    pub fn endpoint(&self, endpoint: usize) -> EndpointHealth {
+        let Some(member) = self.members.get(endpoint) else {
+            return EndpointHealth::default();
+        };
+        EndpointHealth {
+            ejected_until: member.record.ejected_until(),
+            passes_checks: member.streak.passes(),
+        }
+    }
+
+    /// Ejections so far, by [`Ejection::index`].
+    pub fn ejections(&self) -> [u64; Ejection::ALL.len()] {
+        self.outliers
+            .as_ref()
+            .map_or_else(Default::default, Outliers::ejections)
+    }
+
+    /// Ejections that the bound on their number has prevented, so far.
+    pub fn ejections_prevented(&self) -> u64 {
+        self.outliers.as_ref().map_or(0, Outliers::prevented)
+    }
+
+    fn eject(&mut self, now: Time, endpoint: usize, cause: Ejection, random: u64) {
+        let Some(outliers) = &mut self.outliers else {
+            return;
+        };
+        let present = self.members.iter().filter(|member| member.present);
+        let ejected = present
+            .clone()
+            .filter(|m| m.record.ejected_until().is_some());
+        let (present, ejected) = (present.count(), ejected.count());
+        let record = &mut self.members[endpoint].record;
+        if record.ejected_until().is_none() && outliers.allows(cause, ejected, present) {
+            record.eject(now, outliers.config(), random);
+            self.tell(endpoint);
+        }
+    }
+
+    fn tell(&mut self, endpoint: usize) {
+        let out = self.endpoint(endpoint).is_out();
+        let member = &mut self.members[endpoint];
+        if std::mem::replace(&mut member.told_out, out) != out {
+            self.changes.push_back(Change { endpoint, out });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

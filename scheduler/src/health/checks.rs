@@ -1,0 +1,42 @@
+//! What a series of checks says of an endpoint.
+
+/// How many checks in a row change an endpoint's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// That pass, until one that failed is used again; at least one.
+    pub healthy: u32,
+    /// That fail, until one that passed is no longer used; at least one.
+    pub unhealthy: u32,
+}
+
+/// The checks of an endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Streak {
+    passes: Option<bool>,
+    /// In a row against the present state.
+    against: u32,
+}
+
+impl Streak {
+    /// The first check decides by itself; later ones as the thresholds say.
+    pub(super) fn observe(&mut self, thresholds: Thresholds, passed: bool) {
+        let needed = match self.passes {
+            None => 1,
+            Some(passes) if passes == passed => {
+                self.against = 0;
+                return;
+            }
+            Some(false) => thresholds.healthy,
+            Some(true) => thresholds.unhealthy,
+        };
+        self.against += 1;
+        if self.against >= needed {
+            self.passes = Some(passed);
+            self.against = 0;
+        }
+    }
+
+    pub(super) fn passes(&self) -> Option<bool> {
+        self.passes
+    }
+}

@@ -1,0 +1,278 @@
+//! Endpoints whose answers are worse than the others': ejected for a while.
+
+use std::time::Duration;
+
+use super::backoff::fraction;
+use crate::Time;
+
+/// When an endpoint is an outlier, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutlierConfig {
+    /// Responses in a row that are 5xx, or none at all; `None`: any number.
+    pub consecutive_5xx: Option<u32>,
+    /// In a row that are 502, 503 or 504, or none at all.
+    pub consecutive_gateway_failure: Option<u32>,
+    /// Requests in a row that got no response: it could not be reached, did not
+    /// answer in time, or cut the connection.
+    pub consecutive_local_origin_failure: Option<u32>,
+    /// A success rate so far below the others'.
+    pub success_rate: Option<SuccessRate>,
+    /// Of the look at success rates; an endpoint that was not ejected for one
+    /// has one ejection less to its account.
+    pub interval: Duration,
+    /// An ejection takes this times the number of ejections on the account.
+    pub base_ejection_time: Duration,
+    /// At most, the jitter apart.
+    pub max_ejection_time: Duration,
+    /// Added to each, up to this, so that not all return at once.
+    pub max_ejection_time_jitter: Duration,
+    /// Of the endpoints, ejected at a time; one of several in any case, the
+    /// last one never.
+    pub max_ejection_percent: u8,
+}
+
+/// When a success rate is too low.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SuccessRate {
+    /// Endpoints that must have had enough requests.
+    pub minimum_hosts: usize,
+    /// Enough: so many in an interval.
+    pub request_volume: u64,
+    /// Below the mean by this many thousandths of the standard deviation.
+    pub stdev_factor: u32,
+}
+
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A response that is no server error.
+    Success,
+    /// A 5xx that is none of the next.
+    ServerError,
+    /// 502, 503, 504.
+    GatewayError,
+    /// No response: the endpoint could not be reached, was too slow, or cut the
+    /// connection.
+    NoResponse,
+}
+
+impl Outcome {
+    /// Of a response's status code.
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            502..=504 => Self::GatewayError,
+            500..=599 => Self::ServerError,
+            _ => Self::Success,
+        }
+    }
+}
+
+/// Why an endpoint was ejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ejection {
+    /// [`OutlierConfig::consecutive_5xx`].
+    Consecutive5xx,
+    /// [`OutlierConfig::consecutive_gateway_failure`].
+    ConsecutiveGatewayFailure,
+    /// [`OutlierConfig::consecutive_local_origin_failure`].
+    ConsecutiveLocalOriginFailure,
+    /// [`OutlierConfig::success_rate`].
+    SuccessRate,
+}
+
+impl Ejection {
+    /// All of them, in the order of [`Ejection::index`].
+    pub const ALL: [Self; 4] = [
+        Self::Consecutive5xx,
+        Self::ConsecutiveGatewayFailure,
+        Self::ConsecutiveLocalOriginFailure,
+        Self::SuccessRate,
+    ];
+
+    /// A small integer for tables.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// A word for metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Consecutive5xx => "consecutive_5xx",
+            Self::ConsecutiveGatewayFailure => "consecutive_gateway_failure",
+            Self::ConsecutiveLocalOriginFailure => "consecutive_local_origin_failure",
+            Self::SuccessRate => "success_rate",
+        }
+    }
+}
+
+/// What counts for all endpoints of a cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Outliers {
+    config: OutlierConfig,
+    next_sweep: Time,
+    ejections: [u64; Ejection::ALL.len()],
+    prevented: u64,
+}
+
+impl Outliers {
+    pub(super) fn new(config: OutlierConfig) -> Self {
+        Self {
+            next_sweep: Time::ZERO + config.interval,
+            config,
+            ejections: Default::default(),
+            prevented: 0,
+        }
+    }
+
+    /// Counts on, and goes on with the interval that has begun.
+    pub(super) fn take_over(&mut self, before: &Self) {
+        self.ejections = before.ejections;
+        self.prevented = before.prevented;
+        self.next_sweep = before.next_sweep;
+    }
+
+    pub(super) fn config(&self) -> &OutlierConfig {
+        &self.config
+    }
+
+    pub(super) fn next_sweep(&self) -> Time {
+        self.next_sweep
+    }
+
+    pub(super) fn ejections(&self) -> [u64; Ejection::ALL.len()] {
+        self.ejections
+    }
+
+    pub(super) fn prevented(&self) -> u64 {
+        self.prevented
+    }
+
+    /// Whether an interval is over; the next one begins.
+    pub(super) fn sweep_due(&mut self, now: Time) -> bool {
+        let due = self.next_sweep <= now;
+        if due {
+            self.next_sweep = now + self.config.interval;
+        }
+        due
+    }
+
+    /// Whether one more may be ejected; counts it.
+    pub(super) fn allows(&mut self, cause: Ejection, ejected: usize, present: usize) -> bool {
+        let share = present * usize::from(self.config.max_ejection_percent) / 100;
+        let allowed = ejected < share.max(1).min(present.saturating_sub(1));
+        match allowed {
+            true => self.ejections[cause.index()] += 1,
+            false => self.prevented += 1,
+        }
+        allowed
+    }
+
+    /// Which of these have a success rate that is too low.
+    pub(super) fn low_success_rates<'a>(
+        &self,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Vec<bool> {
+        let Some(rule) = self.config.success_rate else {
+            return Vec::new();
+        };
+        let rates: Vec<Option<f64>> = records
+            .map(|record| record.success_rate(rule.request_volume))
+            .collect();
+        let known = || rates.iter().flatten();
+        let count = known().count();
+        if count < rule.minimum_hosts.max(2) {
+            return Vec::new();
+        }
+        let mean = known().sum::<f64>() / count as f64;
+        let variance = known().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count as f64;
+        let bound = mean - variance.sqrt() * f64::from(rule.stdev_factor) / 1000.0;
+        let low = |rate: &Option<f64>| rate.is_some_and(|rate| rate < bound);
+        rates.iter().map(low).collect()
+    }
+}
+
+/// What is known of an endpoint's answers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    errors: u32,
+    gateway_failures: u32,
+    local_failures: u32,
+    succeeded: u64,
+    total: u64,
+    ejected_until: Option<Time>,
+    /// On the account.
+    ejections: u32,
+    /// In this interval.
+    was_ejected: bool,
+}
+
+impl Record {
+    /// Why it is to be ejected now, if it is.
+    pub(super) fn observe(&mut self, config: &OutlierConfig, outcome: Outcome) -> Option<Ejection> {
+        self.total += 1;
+        let none = outcome == Outcome::NoResponse;
+        let gateway = none || outcome == Outcome::GatewayError;
+        let error = outcome != Outcome::Success;
+        self.succeeded += u64::from(!error);
+        let count = |counter: &mut u32, counts: bool, bound: Option<u32>| {
+            *counter = if counts { counter.saturating_add(1) } else { 0 };
+            bound.is_some_and(|bound| *counter >= bound)
+        };
+        let local = config.consecutive_local_origin_failure;
+        let local = count(&mut self.local_failures, none, local);
+        let bound = config.consecutive_gateway_failure;
+        let gateway = count(&mut self.gateway_failures, gateway, bound);
+        let error = count(&mut self.errors, error, config.consecutive_5xx);
+        let causes = [
+            (local, Ejection::ConsecutiveLocalOriginFailure),
+            (gateway, Ejection::ConsecutiveGatewayFailure),
+            (error, Ejection::Consecutive5xx),
+        ];
+        let cause = causes.into_iter().find(|(reached, _)| *reached);
+        if cause.is_some() {
+            // If it may not be ejected now, as many more will ask again.
+            self.forget_streaks();
+        }
+        cause.map(|(_, cause)| cause)
+    }
+
+    fn forget_streaks(&mut self) {
+        (self.errors, self.gateway_failures, self.local_failures) = (0, 0, 0);
+    }
+
+    pub(super) fn eject(&mut self, now: Time, config: &OutlierConfig, random: u64) {
+        self.ejections = self.ejections.saturating_add(1);
+        self.was_ejected = true;
+        let time = config.base_ejection_time.saturating_mul(self.ejections);
+        let jitter = fraction(config.max_ejection_time_jitter, random);
+        let longest = config.max_ejection_time.max(config.base_ejection_time);
+        self.ejected_until = Some(now + time.min(longest) + jitter);
+    }
+
+    pub(super) fn ejected_until(&self) -> Option<Time> {
+        self.ejected_until
+    }
+
+    /// Whether its ejection is over by now.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        self.ejected_until.is_some_and(|until| until <= now)
+    }
+
+    pub(super) fn readmit(&mut self) {
+        self.ejected_until = None;
+        self.forget_streaks();
+    }
+
+    pub(super) fn begin_interval(&mut self) {
+        (self.succeeded, self.total) = (0, 0);
+        let ejected = self.ejected_until.is_some();
+        if !std::mem::replace(&mut self.was_ejected, ejected) && !ejected {
+            self.ejections = self.ejections.saturating_sub(1);
+        }
+    }
+
+    fn success_rate(&self, volume: u64) -> Option<f64> {
+        let known = self.total >= volume.max(1) && self.ejected_until.is_none();
+        known.then(|| self.succeeded as f64 / self.total as f64)
+    }
+}

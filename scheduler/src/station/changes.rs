@@ -1,0 +1,75 @@
+//! Endpoints that come and go, and that are taken out of use.
+
+use super::{Event, Scope, State, Station, Verdict};
+use crate::Time;
+use crate::dispatch::EndpointSpec;
+
+impl Station {
+    /// Makes these the station's endpoints; the slot of each. Those that it had
+    /// already (by their identity, which must be unique) keep their slot and
+    /// their requests; the others start slowly. Requests that wait for one that
+    /// is gone go elsewhere; those in service there end as they may, and its
+    /// slot is not given to another before.
+    pub fn set_endpoints(&mut self, now: Time, specs: &[EndpointSpec]) -> Vec<usize> {
+        self.endpoints.replace(now, specs);
+        self.balancer.replace(&self.dispatch, specs);
+        if self.scope == Scope::Endpoint {
+            self.queues.grow(self.endpoints.slots());
+        }
+        self.move_waiting(now);
+        self.endpoints.present().to_vec()
+    }
+
+    /// Takes an endpoint out of use, or back in: then it starts slowly.
+    /// Requests that wait for it go elsewhere; those in service stay.
+    pub fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
+        self.endpoints.set_out(now, endpoint, out);
+        self.move_waiting(now);
+    }
+
+    /// Has an endpoint start slowly: it is new to those who use the station.
+    pub fn start_slowly(&mut self, now: Time, endpoint: usize) {
+        self.endpoints.start_slowly(now, endpoint);
+    }
+
+    /// Whether so few endpoints are healthy that all are used.
+    pub fn panics(&self) -> bool {
+        self.endpoints.panics()
+    }
+
+    /// Whether requests may be sent to an endpoint.
+    pub fn is_usable(&self, endpoint: usize) -> bool {
+        self.endpoints.is_usable(endpoint)
+    }
+
+    /// Has those go elsewhere who wait for an endpoint that is not to be used,
+    /// and starts whoever can be started now.
+    fn move_waiting(&mut self, now: Time) {
+        if self.scope == Scope::Endpoint {
+            for queue in 0..self.endpoints.slots() {
+                if !self.endpoints.is_usable(queue) {
+                    self.empty(now, queue);
+                }
+            }
+        }
+        self.fill_all(now);
+    }
+
+    fn empty(&mut self, now: Time, queue: usize) {
+        for slot in self.queues.members(queue) {
+            let ticket = self.ticket(slot);
+            // Another may have displaced it meanwhile.
+            if self.state(ticket) != State::Waiting(queue) {
+                continue;
+            }
+            self.unqueue(ticket, queue);
+            self.slots[ticket.index()].state = State::Away;
+            let event = match self.place(now, ticket) {
+                Verdict::Start { ticket, endpoint } => Event::Started { ticket, endpoint },
+                Verdict::Wait { .. } => continue,
+                Verdict::Refuse(refusal) => Event::Refused { ticket, refusal },
+            };
+            self.events.push_back(event);
+        }
+    }
+}

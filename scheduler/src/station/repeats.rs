@@ -1,0 +1,178 @@
+//! Attempts at other endpoints, and how many there may be.
+
+use super::{Refusal, RefusalReason, State, Station, Ticket, Tried, Verdict};
+use crate::Time;
+
+/// How many of a station's requests may be repetitions at a time, so that they
+/// do not add to the load of a farm that fails under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryBudget {
+    /// Of the requests there are.
+    pub percent: u8,
+    /// So many in any case.
+    pub min: usize,
+    /// Never more.
+    pub max: usize,
+}
+
+impl Default for RetryBudget {
+    /// Without bound.
+    fn default() -> Self {
+        Self {
+            percent: 100,
+            min: 0,
+            max: usize::MAX,
+        }
+    }
+}
+
+impl RetryBudget {
+    fn allows(self, repeated: usize, active: usize) -> bool {
+        let share = active.saturating_mul(usize::from(self.percent)) / 100;
+        repeated < share.max(self.min).min(self.max)
+    }
+}
+
+/// What a station knows of repetitions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repeats {
+    budget: RetryBudget,
+    active: usize,
+    denied: u64,
+}
+
+impl Repeats {
+    pub(super) fn new(budget: RetryBudget) -> Self {
+        Self {
+            budget,
+            active: 0,
+            denied: 0,
+        }
+    }
+
+    /// One of them is over.
+    pub(super) fn ended(&mut self) {
+        self.active -= 1;
+    }
+}
+
+/// Whether and where a request may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// There is an endpoint that it has not tried.
+    Elsewhere,
+    /// It has tried them all, and they may be tried again: after a while.
+    Here,
+    /// As many requests are repeated as may be; the ticket is void.
+    Denied,
+}
+
+impl Station {
+    /// An attempt has failed: the request leaves its endpoint, and holds no
+    /// place until [`Station::again`]. What was `sent` may have cost its
+    /// endpoint something, and counts towards the budget; where nothing was, as
+    /// it could not be reached, it does not.
+    pub fn step_back(&mut self, now: Time, ticket: Ticket, sent: bool) -> Again {
+        let State::Running(endpoint) = self.state(ticket) else {
+            return Again::Denied;
+        };
+        self.release(ticket, endpoint, false);
+        self.slots[ticket.index()].state = State::Away;
+        self.slots[ticket.index()].tried.add(endpoint);
+        if !sent {
+            self.endpoints.failed(endpoint);
+        }
+        let allowed = !sent || self.count_repeat(ticket);
+        let again = if !allowed {
+            self.vacate(ticket);
+            Again::Denied
+        } else if self.has_untried(ticket) {
+            Again::Elsewhere
+        } else {
+            self.slots[ticket.index()].tried = Tried::default();
+            Again::Here
+        };
+        self.fill(now, Some(endpoint));
+        again
+    }
+
+    /// To another endpoint, or into a queue, after [`Station::step_back`].
+    pub fn again(&mut self, now: Time, ticket: Ticket) -> Verdict {
+        if self.state(ticket) != State::Away {
+            return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
+        }
+        self.slots[ticket.index()].placed = now;
+        self.place(now, ticket)
+    }
+
+    /// A second attempt beside the first, at another endpoint, if there is one
+    /// with room now and the budget allows it. Both tickets are to be given
+    /// back.
+    pub fn hedge(&mut self, now: Time, ticket: Ticket) -> Option<(Ticket, usize)> {
+        let State::Running(endpoint) = self.state(ticket) else {
+            return None;
+        };
+        let first = &self.slots[ticket.index()];
+        let class = first.class;
+        if self.stats[class].running >= self.classes[class].max_concurrency
+            || self.active() >= self.max_active
+        {
+            return None;
+        }
+        let mut copy = first.clone();
+        copy.state = State::Away;
+        copy.repeated = false;
+        copy.placed = now;
+        copy.tried.add(endpoint);
+        let ticket = self.sit(copy);
+        let picked = self.pick(now, ticket, true);
+        match picked.filter(|_| self.count_repeat(ticket)) {
+            Some(endpoint) => {
+                self.start(ticket, endpoint);
+                Some((ticket, endpoint))
+            }
+            None => {
+                self.vacate(ticket);
+                None
+            }
+        }
+    }
+
+    /// Whether there is an endpoint in use that it has not tried. No balancer
+    /// is asked, for it would take that for a turn.
+    fn has_untried(&self, ticket: Ticket) -> bool {
+        let tried = self.slots[ticket.index()].tried;
+        let mut present = self.endpoints.present().iter();
+        present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))
+    }
+
+    fn count_repeat(&mut self, ticket: Ticket) -> bool {
+        let active = self.active();
+        let slot = &mut self.slots[ticket.index()];
+        if !slot.repeated {
+            if !self.repeats.budget.allows(self.repeats.active, active) {
+                self.repeats.denied += 1;
+                return false;
+            }
+            slot.repeated = true;
+            self.repeats.active += 1;
+        }
+        true
+    }
+
+    /// Requests that are being repeated.
+    pub fn repeated(&self) -> usize {
+        self.repeats.active
+    }
+
+    /// Repetitions that the budget did not allow, so far.
+    pub fn repeats_denied(&self) -> u64 {
+        self.repeats.denied
+    }
+
+    /// Whether one more would be allowed.
+    pub fn may_repeat(&self) -> bool {
+        let budget = self.repeats.budget;
+        budget.allows(self.repeats.active, self.active())
+    }
+}

@@ -3,38 +3,24 @@
 //! all configurations.
 
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::thread::Builder as Thread;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http::header::{HOST, USER_AGENT};
-use http::{HeaderValue, Request};
-use http_body_util::Empty;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use sprat_config::resolved::{EndpointAddress, HealthChecks, HttpHealthCheck};
-use sprat_scheduler::health::jittered;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::sleep_until;
 
-use super::{SharedCluster, SharedStation, connect};
+use super::check::Checked;
+use super::{SharedCluster, SharedStation};
 use crate::background::Background;
 
 /// Checks at a time, over all clusters.
 const CHECKS_MAX: usize = 64;
 
-/// The first checks spread over this much time, or an interval if that is less.
-const FIRST_WITHIN: Duration = Duration::from_secs(1);
-
 /// How often a cluster is looked at that has nothing due.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-
-/// What the checks say they are.
-const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 
 /// Looks after the clusters that are served by at present.
 pub(crate) struct Keeper {
@@ -125,7 +111,7 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
             if !known(&kept, cluster) {
                 kept.push(Kept {
                     cluster: Arc::clone(cluster),
-                    _checks: checks(cluster, &places),
+                    _checks: Checked::all(cluster, &places),
                 });
             }
             let station = Arc::downgrade(&cluster.station);
@@ -139,22 +125,6 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
             return;
         }
     }
-}
-
-/// A task for each endpoint that is to be asked.
-fn checks(cluster: &Arc<SharedCluster>, places: &Arc<Semaphore>) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
-    if let Some(checks) = &cluster.config.resilience.health_checks {
-        for slot in 0..cluster.endpoints.len() {
-            let checked = Checked {
-                cluster: Arc::clone(cluster),
-                checks: checks.clone(),
-                slot,
-            };
-            tasks.spawn(checked.run(Arc::clone(places)));
-        }
-    }
-    tasks
 }
 
 /// Does what is due for a station's endpoints, until it is gone.
@@ -173,76 +143,6 @@ async fn tend(station: Weak<SharedStation>) {
             () = changed.notified() => {}
         }
     }
-}
-
-/// An endpoint that is asked.
-struct Checked {
-    cluster: Arc<SharedCluster>,
-    checks: HealthChecks,
-    slot: usize,
-}
-
-impl Checked {
-    async fn run(self, places: Arc<Semaphore>) {
-        let first = self.checks.interval.min(FIRST_WITHIN);
-        sleep(jittered(first, 100, fastrand::u64(..))).await;
-        while let Ok(place) = places.acquire().await {
-            let asking = timeout(self.checks.timeout, self.passes());
-            let passed = asking.await.unwrap_or(false);
-            drop(place);
-            let counts = &self.cluster.endpoints[self.slot].counts;
-            counts.checks[usize::from(!passed)].fetch_add(1, Relaxed);
-            self.cluster.station.checked(self.slot, passed);
-            let random = fastrand::u64(..);
-            let share = self.checks.jitter_percent;
-            sleep(jittered(self.checks.interval, share, random)).await;
-        }
-    }
-
-    /// Whether the endpoint is well. The caller bounds the time.
-    async fn passes(&self) -> bool {
-        let cluster = &self.cluster;
-        let address = &cluster.config.endpoints[self.slot].address;
-        // Where endpoints are told of clients, this is for none of them.
-        let tls = cluster.tls.as_deref();
-        let Ok(stream) = connect::transport(&cluster.config, tls, address, None).await else {
-            return false;
-        };
-        let Some(http) = &self.checks.http else {
-            return true;
-        };
-        let Some(request) = request(http, address) else {
-            return false;
-        };
-        let handshake = http1::handshake(TokioIo::new(stream));
-        let Ok((mut sender, connection)) = handshake.await else {
-            return false;
-        };
-        let mut connection = std::pin::pin!(connection);
-        let mut answer = std::pin::pin!(sender.send_request(request));
-        let answered = tokio::select! {
-            answered = &mut answer => answered,
-            // It may have ended with the answer.
-            _ = &mut connection => answer.await,
-        };
-        answered.is_ok_and(|answer| {
-            let status = answer.status().as_u16();
-            let mut expected = http.expected_statuses.iter();
-            expected.any(|&(from, to)| (from..=to).contains(&status))
-        })
-    }
-}
-
-/// None if the configuration's words make no request, which its check excludes.
-fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request<Empty<Bytes>>> {
-    let host = check.host.clone().unwrap_or_else(|| address.to_string());
-    Request::builder()
-        .method(check.method.as_str())
-        .uri(check.path.as_str())
-        .header(HOST, host)
-        .header(USER_AGENT, AGENT)
-        .body(Empty::new())
-        .ok()
 }
 
 #[cfg(test)]

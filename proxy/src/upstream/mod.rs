@@ -2,6 +2,7 @@
 //! to them, and the choice between them.
 
 mod breaker;
+mod check;
 mod condition;
 mod connect;
 mod keeper;
@@ -42,7 +43,7 @@ pub(crate) use connect::Slot as ConnectionPlace;
 pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::Lease;
 use multiplexed::Pool;
-pub(crate) use sender::{Sender, was_refused};
+pub(crate) use sender::{Refused, Sender};
 pub(crate) use shared::{SharedCluster, SharedEndpoint};
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
@@ -156,7 +157,7 @@ impl Upstream {
             http2: config
                 .http2
                 .as_ref()
-                .map(|http2| connect::http2(&config, http2)),
+                .map(|http2| connect::http2(Local, &config, http2)),
             config,
             shared: Arc::clone(shared),
             stats,

@@ -56,7 +56,7 @@ impl Connection<'_> {
         let answer = self.world.plan.answer(id);
         if attempt > 0 && !head.start.starts_with("GET") && !head.start.starts_with("HEAD") {
             self.world
-                .wrong(self.name, format!("{id}, which may not be repeated, was"));
+                .wrong(self.name, &format!("{id}, which may not be repeated, was"));
         }
         sleep(Duration::from_millis(answer.delay_ms)).await;
         let bytes = composed(id, &answer, head.start.starts_with("HEAD"));
@@ -97,14 +97,14 @@ impl Connection<'_> {
         let expected = plan::body(id, false, body.len());
         if body != expected {
             self.world
-                .wrong(self.name, format!("the body of {id} is another"));
+                .wrong(self.name, &format!("the body of {id} is another"));
         }
         let client = &self.world.plan.clients[(id / 100) as usize];
         let sent = client.requests[(id % 100) as usize].upload;
         if taken.is_ok() && sent != body.len() {
             self.world.wrong(
                 self.name,
-                format!("of {id} came {} bytes of {sent}", body.len()),
+                &format!("of {id} came {} bytes of {sent}", body.len()),
             );
         }
         taken

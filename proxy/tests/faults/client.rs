@@ -66,7 +66,7 @@ pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan
         }
     };
     if timeout(HANGS, both).await.is_err() {
-        world.wrong(&name, "waits in vain for an answer, or the end".to_owned());
+        world.wrong(&name, "waits in vain for an answer, or the end");
     }
     world.client_closed(wire.taken());
     world.trace(&name, "closes");
@@ -96,7 +96,7 @@ impl Client<'_> {
                 Err(Over::Closed) => break,
             }
         }
-        pending().await
+        pending::<()>().await;
     }
 
     async fn receive_all(&self, mut reader: Reader<'_>) {
@@ -114,7 +114,7 @@ impl Client<'_> {
                 reader.has_failed() || begun.is_some_and(|at| self.world.explains(request.id, at));
             if let Err(what) = self.judge(request, &got, begun, excused) {
                 self.world
-                    .wrong(self.name, format!("{what}: {request:?} {}", brief(&got)));
+                    .wrong(self.name, &format!("{what}: {request:?} {}", brief(&got)));
             }
             let Got::Answer(head, _) = &got else { return };
             let is_early = request.upload > 0 && head.field("proxy-status").is_some();
@@ -137,7 +137,7 @@ impl Client<'_> {
         let over = timeout(NO_RESET, async { while reader.fill().await.is_ok() {} }).await;
         if over.is_ok() && reader.was_reset() {
             let what = format!("reset {} ms after an answer", self.world.mark() - read_at);
-            self.world.wrong(self.name, format!("{what}: {request:?}"));
+            self.world.wrong(self.name, &format!("{what}: {request:?}"));
         }
     }
 

@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Something has gone wrong.
-    pub(crate) fn wrong(&self, who: &str, what: String) {
+    pub(crate) fn wrong(&self, who: &str, what: &str) {
         self.trace(who, &format!("WRONG {what}"));
         self.wrong.borrow_mut().push(format!("{who}: {what}"));
     }
@@ -236,7 +236,7 @@ async fn simulate(seed: u64) -> Outcome {
 async fn bounded<T>(world: &World, what: &str, task: impl Future<Output = T>) -> Option<T> {
     let ended = timeout(HANGS, task).await.ok();
     if ended.is_none() {
-        world.wrong("the end", format!("{what} does not come to its end"));
+        world.wrong("the end", &format!("{what} does not come to its end"));
     }
     ended
 }
@@ -262,14 +262,14 @@ fn check_counts(world: &World, metrics: &str) {
         "sprat_uplink_class_flows",
     ] {
         if sum(name).is_some_and(|left| left != 0.0) {
-            world.wrong("the end", format!("{name} is not 0"));
+            world.wrong("the end", &format!("{name} is not 0"));
         }
     }
     if let Some(debited) = sum("sprat_uplink_wire_bytes_total") {
         let sent = world.wire_bytes.get() as f64;
         if debited != sent {
             let what = format!("{debited} bytes were debited for {sent} that went out");
-            world.wrong("the end", what);
+            world.wrong("the end", &what);
         }
     }
 }

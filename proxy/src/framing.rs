@@ -277,7 +277,15 @@ impl RequestWatch {
 }
 
 #[cfg(test)]
+#[path = "../../scheduler/tests/operations/corpus.rs"]
+mod corpus;
+#[cfg(test)]
+mod oracle;
+
+#[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// The slips of each head, the bytes having come in parts of `part`.
@@ -357,6 +365,30 @@ mod tests {
         ] {
             let text = format!("POST / HTTP/1.1\r\n{body}{bad}\r\n{bad}");
             assert_slips(&text, &[FINE, FRAGMENT, FRAGMENT]);
+        }
+    }
+
+    #[test]
+    fn a_strict_parser_has_seen_the_same_in_the_fuzzers_corpus() {
+        corpus::each("request_heads", oracle::run);
+    }
+
+    fn line() -> impl Strategy<Value = String> {
+        const FIELDS: &[&str] = &["Content-Length: 3", "transfer-encoding:chunked", "X: #"];
+        prop_oneof![
+            "[ -~]{0,20}",
+            prop::sample::select(FIELDS).prop_map(str::to_owned)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_strict_parser_has_seen_the_same(
+            part: u8,
+            lines in prop::collection::vec(line(), 0..6),
+        ) {
+            let text = format!("POST /a HTTP/1.1\r\n{}\r\n\r\n", lines.join("\r\n"));
+            oracle::run(&[&[part], text.as_bytes()].concat());
         }
     }
 }

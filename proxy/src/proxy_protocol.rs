@@ -1,15 +1,18 @@
 //! The PROXY protocol, versions 1 and 2: whose connection it is that a load
 //! balancer passes on (haproxy.org/download/3.2/doc/proxy-protocol.txt).
 
+mod header;
+
 use std::io;
 use std::net::SocketAddr;
 
-use proxy_header::{ParseConfig, Protocol, ProxiedAddress, ProxyHeader};
-use sprat_config::resolved::{ProxyProtocol, ProxyVersion};
+use sprat_config::resolved::ProxyProtocol;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use self::header::LINE_MAX;
+pub(crate) use self::header::{Ends, header};
 use crate::stats::Counter;
 
 /// What version 2 begins with; version 1's least header is longer.
@@ -17,9 +20,6 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Bytes of version 2's head, whose last two are the length of the rest.
 const HEAD: usize = 16;
-
-/// Bytes of version 1 at most, its line end included.
-const LINE_MAX: usize = 107;
 
 /// How the reading of a header ended.
 #[derive(Clone, Copy, Debug)]
@@ -109,13 +109,7 @@ async fn read(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<Soc
     } else {
         return Err(malformed());
     }
-    let parsed = ProxyHeader::parse(&header, ParseConfig::default());
-    let (parsed, length) = parsed.map_err(|_| malformed())?;
-    match parsed.proxied_address() {
-        _ if length != header.len() => Err(malformed()),
-        Some(told) if told.protocol == Protocol::Stream => Ok(Some(told.source)),
-        Some(_) | None => Ok(None),
-    }
+    header::told(&header).map_err(|_| malformed())
 }
 
 /// Reads on to the end of version 1's line, and no further: looks first, and
@@ -146,75 +140,18 @@ fn malformed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not a PROXY header")
 }
 
-/// Whose request a connection to a backend is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ends {
-    /// The client.
-    pub(crate) client: SocketAddr,
-    /// What it is connected to.
-    pub(crate) local: SocketAddr,
-}
-
-/// The header for a connection to a backend; without `ends` it is for the
-/// proxy's own purposes.
-pub(crate) fn header(version: ProxyVersion, ends: Option<Ends>) -> Vec<u8> {
-    let header = ends.map_or_else(ProxyHeader::with_local, |ends| {
-        let (client, local) = alike(ends);
-        ProxyHeader::with_address(ProxiedAddress::stream(client, local))
-    });
-    let mut bytes = Vec::with_capacity(LINE_MAX);
-    let encoded = match version {
-        ProxyVersion::V1 => header.encode_v1(&mut bytes),
-        ProxyVersion::V2 => header.encode_v2(&mut bytes),
-    };
-    encoded.expect("two addresses of one family, over a stream, have a header");
-    bytes
-}
-
-/// Both of one family: IPv4 if both are, IPv6 otherwise.
-fn alike(ends: Ends) -> (SocketAddr, SocketAddr) {
-    let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
-    let (client, local) = (canonical(ends.client), canonical(ends.local));
-    if client.is_ipv4() == local.is_ipv4() {
-        return (client, local);
-    }
-    let mapped = |at: SocketAddr| match at {
-        SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
-        SocketAddr::V6(_) => at,
-    };
-    (mapped(client), mapped(local))
-}
+#[cfg(test)]
+mod again;
+#[cfg(test)]
+#[path = "../../scheduler/tests/operations/corpus.rs"]
+mod corpus;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ends(client: &str, local: &str) -> Option<Ends> {
-        Some(Ends {
-            client: client.parse().unwrap(),
-            local: local.parse().unwrap(),
-        })
-    }
-
     #[test]
-    fn headers_are_written_as_the_specification_has_them() {
-        let line = |ends| String::from_utf8(header(ProxyVersion::V1, ends)).unwrap();
-        let v4 = ends("192.0.2.1:5000", "198.51.100.1:443");
-        assert_eq!(line(v4), "PROXY TCP4 192.0.2.1 198.51.100.1 5000 443\r\n");
-        let v6 = ends("[2001:db8::1]:5000", "[::ffff:198.51.100.1]:443");
-        let mapped = "PROXY TCP6 2001:db8::1 ::ffff:198.51.100.1 5000 443\r\n";
-        assert_eq!(line(v6), mapped);
-        let both_mapped = ends("[::ffff:192.0.2.1]:5000", "198.51.100.1:443");
-        assert_eq!(line(both_mapped), line(v4));
-        assert_eq!(line(None), "PROXY UNKNOWN\r\n");
-        let binary = header(ProxyVersion::V2, v4);
-        let rest = [
-            &[0x21, 0x11, 0, 12][..],
-            &[192, 0, 2, 1, 198, 51, 100, 1],
-            &[0x13, 0x88, 0x01, 0xbb],
-        ];
-        assert_eq!(binary, [&SIGNATURE[..], &rest.concat()].concat());
-        let local = header(ProxyVersion::V2, None);
-        assert_eq!(local[..13], [&SIGNATURE[..], &[0x20]].concat());
+    fn the_fuzzers_corpus_is_read_again_as_it_is_written() {
+        corpus::each("proxy_protocol", again::run);
     }
 }

@@ -3,24 +3,20 @@
 //! A file is read when Sprat starts and whenever it has changed. One with an
 //! error in it changes nothing: what was read before is believed on.
 
+mod lines;
+
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
-use serde::Deserialize;
 use sprat_config::resolved::{Manifest as Config, ManifestFormat};
 use sprat_scheduler::catalogue::{Key, KeyHasher};
 
+use self::lines::{Line, Lines};
 use crate::stamp::Stamp;
-
-/// Errors of a file that are told at most.
-const MAX_ERRORS: usize = 10;
-
-/// Bytes of a line in JSON at most.
-const MAX_LINE: u64 = 64 << 10;
 
 /// A manifest in use.
 #[derive(Debug)]
@@ -38,16 +34,6 @@ pub(super) struct Manifest {
 /// Sizes in the order of their keys: 16 bytes each.
 #[derive(Debug, Default)]
 struct Sizes(Vec<(Key, u64)>);
-
-/// A line.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    path: String,
-    bytes: u64,
-    #[serde(default)]
-    host: String,
-}
 
 impl Manifest {
     /// Reads the file; if it is not there, or has errors, the log says so and
@@ -140,104 +126,21 @@ fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<String>> {
         ManifestFormat::Csv => found.read_csv(input),
         ManifestFormat::JsonLines => found.read_json(input),
     }
-    found.sizes(hasher)
+    Ok(sizes(&found.finish()?, hasher))
 }
 
-/// Lines of a file, and what is wrong with others.
-#[derive(Default)]
-struct Lines {
-    good: Vec<Line>,
-    errors: Vec<String>,
-    more_errors: usize,
-}
-
-impl Lines {
-    fn error(&mut self, number: u64, message: impl std::fmt::Display) {
-        match self.errors.len() < MAX_ERRORS {
-            true => self.errors.push(format!("line {number}: {message}")),
-            false => self.more_errors += 1,
-        }
-    }
-
-    fn add(&mut self, number: u64, line: Line) {
-        match line.path.starts_with('/') {
-            true => self.good.push(line),
-            false => self.error(number, "`path` begins with a slash"),
-        }
-    }
-
-    fn read_csv(&mut self, input: impl io::Read) {
-        let mut reader = csv::ReaderBuilder::new()
-            .trim(csv::Trim::All)
-            .comment(Some(b'#'))
-            .from_reader(input);
-        let named = match reader.headers() {
-            Ok(named) => named.clone(),
-            Err(error) => return self.error(1, error),
-        };
-        if ["path", "bytes"]
-            .iter()
-            .any(|name| !named.iter().any(|n| n == *name))
-        {
-            return self.error(1, "it names the columns: `path,bytes` or `host,path,bytes`");
-        }
-        let mut record = csv::StringRecord::new();
-        loop {
-            let more = reader.read_record(&mut record);
-            let number = record.position().map_or(0, csv::Position::line);
-            match more {
-                Ok(false) => return,
-                Ok(true) => match record.deserialize(Some(&named)) {
-                    Ok(line) => self.add(number, line),
-                    Err(error) => self.error(number, csv_cause(&error)),
-                },
-                Err(error) => {
-                    let number = error.position().map_or(number, csv::Position::line);
-                    self.error(number, csv_cause(&error));
-                    if error.is_io_error() {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    fn read_json(&mut self, mut input: impl BufRead) {
-        let mut line = Vec::new();
-        for number in 1.. {
-            line.clear();
-            match (&mut input).take(MAX_LINE).read_until(b'\n', &mut line) {
-                Ok(0) => return,
-                Ok(_) if line.len() as u64 == MAX_LINE => {
-                    return self.error(number, format!("it is longer than {MAX_LINE} bytes"));
-                }
-                Ok(_) if line.trim_ascii().is_empty() => {}
-                Ok(_) => match serde_json::from_slice(&line) {
-                    Ok(line) => self.add(number, line),
-                    Err(error) => self.error(number, json_cause(&error)),
-                },
-                Err(error) => return self.error(number, error),
-            }
-        }
-    }
-
-    /// The later of two lines for one resource counts.
-    fn sizes(mut self, hasher: &KeyHasher) -> Result<Sizes, Vec<String>> {
-        if self.more_errors > 0 {
-            self.errors
-                .push(format!("{} more errors", self.more_errors));
-        }
-        if !self.errors.is_empty() {
-            return Err(self.errors);
-        }
-        let lines = self.good.iter().rev();
-        let key = |line: &Line| key(hasher, &line.host, &line.path);
-        let mut sizes: Vec<_> = lines.map(|line| (key(line), line.bytes)).collect();
-        sizes.sort_by_key(|&(key, _)| key);
-        sizes.dedup_by_key(|&mut (key, _)| key);
-        sizes.shrink_to_fit();
-        Ok(Sizes(sizes))
-    }
+/// The later of two lines for one resource counts.
+fn sizes(lines: &[Line], hasher: &KeyHasher) -> Sizes {
+    let key = |line: &Line| key(hasher, &line.host, &line.path);
+    let mut sizes: Vec<_> = lines
+        .iter()
+        .rev()
+        .map(|line| (key(line), line.bytes))
+        .collect();
+    sizes.sort_by_key(|&(key, _)| key);
+    sizes.dedup_by_key(|&mut (key, _)| key);
+    sizes.shrink_to_fit();
+    Sizes(sizes)
 }
 
 /// The key of a line; an empty host is every host.
@@ -257,24 +160,11 @@ pub(super) fn keys(hasher: &KeyHasher, host: &str, target: &str) -> [Key; 4] {
     ]
 }
 
-fn csv_cause(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => {
-            format!("it has {len} columns, and the first line names {expected_len}")
-        }
-        csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
-        _ => error.to_string(),
-    }
-}
-
-/// Without the place: each line is read by itself.
-fn json_cause(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let cause = text.rsplit_once(" at line ").map(|(cause, _)| cause);
-    format!("{} (column {})", cause.unwrap_or(&text), error.column())
-}
+#[cfg(test)]
+mod again;
+#[cfg(test)]
+#[path = "../../../scheduler/tests/operations/corpus.rs"]
+mod corpus;
 
 #[cfg(test)]
 mod tests {
@@ -291,7 +181,7 @@ mod tests {
             ManifestFormat::Csv => lines.read_csv(text.as_bytes()),
             ManifestFormat::JsonLines => lines.read_json(text.as_bytes()),
         }
-        lines.sizes(&HASHER)
+        Ok(sizes(&lines.finish()?, &HASHER))
     }
 
     fn config(path: &Path, format: ManifestFormat) -> Config {
@@ -308,6 +198,11 @@ mod tests {
         let all = keys(&HASHER, host, target);
         let find = |wanted: &Key| sizes.0.iter().find(|(key, _)| key == wanted);
         all.iter().find_map(find).map(|(_, bytes)| *bytes)
+    }
+
+    #[test]
+    fn the_fuzzers_corpus_is_read_again_as_it_is_written() {
+        corpus::each("manifest", again::run);
     }
 
     #[test]

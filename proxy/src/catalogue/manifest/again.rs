@@ -1,0 +1,34 @@
+//! What holds of any bytes given as a manifest.
+
+use super::lines::{Line, Lines};
+
+fn read(csv: bool, text: &[u8]) -> Result<Vec<Line>, Vec<String>> {
+    let mut lines = Lines::default();
+    match csv {
+        true => lines.read_csv(text),
+        false => lines.read_json(text),
+    }
+    lines.finish()
+}
+
+/// The first byte says which of the formats it is.
+pub(super) fn run(data: &[u8]) {
+    let Some((&format, text)) = data.split_first() else {
+        return;
+    };
+    match read(format % 2 == 0, text) {
+        Err(errors) => {
+            let told =
+                |error: &String| error.starts_with("line ") || error.ends_with(" more errors");
+            assert!(errors.iter().all(told), "{errors:?}");
+        }
+        Ok(lines) => {
+            assert!(lines.iter().all(|line| line.path.starts_with('/')));
+            let json = |Line { path, bytes, host }: &Line| {
+                serde_json::json!({"path": path, "bytes": bytes, "host": host}).to_string()
+            };
+            let written: Vec<String> = lines.iter().map(json).collect();
+            assert_eq!(read(false, written.join("\n").as_bytes()), Ok(lines));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A header's bytes: what they say, and how it is said.
+
+use std::net::SocketAddr;
+
+use proxy_header::{ParseConfig, Protocol, ProxiedAddress, ProxyHeader};
+use sprat_config::resolved::ProxyVersion;
+
+/// Bytes of version 1 at most, its line end included.
+pub(super) const LINE_MAX: usize = 107;
+
+/// The client that a whole header tells of; none if it tells of nobody, or of
+/// something else than a stream.
+///
+/// # Errors
+///
+/// It is no header, or more than one.
+pub(super) fn told(header: &[u8]) -> Result<Option<SocketAddr>, Malformed> {
+    let parsed = ProxyHeader::parse(header, ParseConfig::default());
+    let (parsed, length) = parsed.map_err(|_| Malformed)?;
+    match parsed.proxied_address() {
+        _ if length != header.len() => Err(Malformed),
+        Some(told) if told.protocol == Protocol::Stream => Ok(Some(told.source)),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// It is no header.
+#[derive(Debug, PartialEq)]
+pub(super) struct Malformed;
+
+/// Whose request a connection to a backend is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// The client.
+    pub(crate) client: SocketAddr,
+    /// What it is connected to.
+    pub(crate) local: SocketAddr,
+}
+
+/// The header for a connection to a backend; without `ends` it is for the
+/// proxy's own purposes.
+pub(crate) fn header(version: ProxyVersion, ends: Option<Ends>) -> Vec<u8> {
+    let header = ends.map_or_else(ProxyHeader::with_local, |ends| {
+        let (client, local) = alike(ends);
+        ProxyHeader::with_address(ProxiedAddress::stream(client, local))
+    });
+    let mut bytes = Vec::with_capacity(LINE_MAX);
+    let encoded = match version {
+        ProxyVersion::V1 => header.encode_v1(&mut bytes),
+        ProxyVersion::V2 => header.encode_v2(&mut bytes),
+    };
+    encoded.expect("two addresses of one family, over a stream, have a header");
+    bytes
+}
+
+/// Both of one family: IPv4 if both are, IPv6 otherwise.
+fn alike(ends: Ends) -> (SocketAddr, SocketAddr) {
+    let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+    let (client, local) = (canonical(ends.client), canonical(ends.local));
+    if client.is_ipv4() == local.is_ipv4() {
+        return (client, local);
+    }
+    let mapped = |at: SocketAddr| match at {
+        SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+        SocketAddr::V6(_) => at,
+    };
+    (mapped(client), mapped(local))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(client: &str, local: &str) -> Option<Ends> {
+        Some(Ends {
+            client: client.parse().unwrap(),
+            local: local.parse().unwrap(),
+        })
+    }
+
+    #[test]
+    fn headers_are_written_as_the_specification_has_them() {
+        let line = |ends| String::from_utf8(header(ProxyVersion::V1, ends)).unwrap();
+        let v4 = ends("192.0.2.1:5000", "198.51.100.1:443");
+        assert_eq!(line(v4), "PROXY TCP4 192.0.2.1 198.51.100.1 5000 443\r\n");
+        let v6 = ends("[2001:db8::1]:5000", "[::ffff:198.51.100.1]:443");
+        let mapped = "PROXY TCP6 2001:db8::1 ::ffff:198.51.100.1 5000 443\r\n";
+        assert_eq!(line(v6), mapped);
+        let both_mapped = ends("[::ffff:192.0.2.1]:5000", "198.51.100.1:443");
+        assert_eq!(line(both_mapped), line(v4));
+        assert_eq!(line(None), "PROXY UNKNOWN\r\n");
+        let binary = header(ProxyVersion::V2, v4);
+        let rest = [
+            &[0x21, 0x11, 0, 12][..],
+            &[192, 0, 2, 1, 198, 51, 100, 1],
+            &[0x13, 0x88, 0x01, 0xbb],
+        ];
+        assert_eq!(
+            binary,
+            [&super::super::SIGNATURE[..], &rest.concat()].concat()
+        );
+        let local = header(ProxyVersion::V2, None);
+        assert_eq!(
+            local[..13],
+            [&super::super::SIGNATURE[..], &[0x20]].concat()
+        );
+    }
+}

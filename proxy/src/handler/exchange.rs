@@ -62,7 +62,7 @@ impl Exchange<'_> {
         };
         let mut repeats = 0;
         loop {
-            record.endpoint = Some(lease.endpoint());
+            record.endpoint = Some(Rc::clone(lease.endpoint()));
             let outcome = match self.plan.route.retry.hedge_delay {
                 None => self.attempt(lease, request, due).await,
                 Some(delay) => Box::pin(self.hedged(lease, request, due, delay)).await,
@@ -71,7 +71,7 @@ impl Exchange<'_> {
                 Ok(answer) => return self.accept(record, answer),
                 Err(failed) => failed,
             };
-            record.endpoint = Some(failed.lease.endpoint());
+            record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
             match Box::pin(self.repeat(record, *failed, repeats)).await? {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
                 Next::Answer(answer) => return self.accept(record, answer),
@@ -90,8 +90,8 @@ impl Exchange<'_> {
     ) -> Result<Answer, Box<Failed>> {
         let upstream = self.plan.upstream;
         let policy = &self.plan.route.retry;
-        let endpoint = lease.endpoint();
-        let stats = upstream.stats(endpoint);
+        let endpoint = Rc::clone(lease.endpoint());
+        let stats = &endpoint.stats;
         // What an attempt may take begins with it.
         let tried_until = policy.per_try_timeout.map(|bound| Instant::now() + bound);
         let mut may_reuse = true;
@@ -104,12 +104,12 @@ impl Exchange<'_> {
             if reused {
                 stats.reuses.increment();
             } else if let Err(reason) = Box::pin(self.connect(&mut lease, due, tried_until)).await {
-                self.blame_endpoint(endpoint, reason);
+                blame_endpoint(&lease, reason);
                 let again = Some(request);
                 return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
             }
             if self.plan.hostless {
-                let host = upstream.authority(endpoint).clone();
+                let host = lease.authority().clone();
                 request.headers_mut().insert(HOST, host);
             }
             stats.requests.increment();
@@ -127,7 +127,7 @@ impl Exchange<'_> {
                 Ok(Ok(response)) => return self.judge(lease, spare, response),
                 Ok(Err(error)) => error,
                 Err(reason) => {
-                    self.blame_endpoint(endpoint, reason);
+                    blame_endpoint(&lease, reason);
                     // The route's own bounds are not for one attempt alone.
                     let spare = spare.filter(|_| reason == Reason::PerTryTimeout);
                     return Err(failed(lease, spare, RetryOn::Reset, reason));
@@ -149,7 +149,7 @@ impl Exchange<'_> {
                     refusals += usize::from(refused);
                 }
                 again => {
-                    self.blame_endpoint(endpoint, reason);
+                    blame_endpoint(&lease, reason);
                     let again = again.filter(|_| reason == Reason::ConnectionTerminated);
                     return Err(failed(lease, again, what, reason));
                 }
@@ -164,9 +164,9 @@ impl Exchange<'_> {
         spare: Option<Request<RequestBody>>,
         response: Response<Incoming>,
     ) -> Result<Answer, Box<Failed>> {
-        let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
+        let policy = &self.plan.route.retry;
         let status = response.status().as_u16();
-        upstream.observe(lease.endpoint(), || Outcome::of_status(status));
+        lease.observe(|| Outcome::of_status(status));
         if policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status) {
             return Ok(Answer { response, lease });
         }
@@ -177,16 +177,6 @@ impl Exchange<'_> {
             request: spare,
             response: Some(response),
         }))
-    }
-
-    /// Tells the cluster of an endpoint that gave no response, if that is the
-    /// endpoint's doing.
-    fn blame_endpoint(&self, endpoint: usize, reason: Reason) {
-        let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
-        if own {
-            let upstream = self.plan.upstream;
-            upstream.observe(endpoint, || Outcome::NoResponse);
-        }
     }
 
     /// Waits for an endpoint as long as the route allows.
@@ -337,7 +327,7 @@ impl Exchange<'_> {
             mut response,
             lease,
         } = answer;
-        record.endpoint = Some(lease.endpoint());
+        record.endpoint = Some(Rc::clone(lease.endpoint()));
         record.lease = Some(lease);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let offer = self.plan.offer.as_ref();
@@ -362,6 +352,15 @@ impl Exchange<'_> {
         } else {
             Reason::ConnectionTerminated
         }
+    }
+}
+
+/// Tells the cluster of an endpoint that gave no response, if that is the
+/// endpoint's doing.
+fn blame_endpoint(lease: &Lease, reason: Reason) {
+    let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
+    if own {
+        lease.observe(|| Outcome::NoResponse);
     }
 }
 

@@ -3,6 +3,7 @@
 //! all configurations.
 
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::thread::Builder as Thread;
@@ -21,6 +22,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
+use super::members::Member;
 use super::{SharedCluster, SharedStation, connect};
 use crate::background::Background;
 
@@ -141,20 +143,49 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
     }
 }
 
-/// A task for each endpoint that is to be asked.
+/// A task that has a cluster's endpoints asked, if they are to be.
 fn checks(cluster: &Arc<SharedCluster>, places: &Arc<Semaphore>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     if let Some(checks) = &cluster.config.resilience.health_checks {
-        for slot in 0..cluster.endpoints.len() {
-            let checked = Checked {
-                cluster: Arc::clone(cluster),
-                checks: checks.clone(),
-                slot,
-            };
-            tasks.spawn(checked.run(Arc::clone(places)));
-        }
+        let (cluster, places) = (Arc::clone(cluster), Arc::clone(places));
+        tasks.spawn(check_all(cluster, checks.clone(), places));
     }
     tasks
+}
+
+/// Has a cluster's endpoints asked, whichever it has.
+async fn check_all(cluster: Arc<SharedCluster>, checks: HealthChecks, places: Arc<Semaphore>) {
+    // Each with its task, which ends when it is dropped.
+    let mut asked: Vec<(usize, Arc<Member>, JoinSet<()>)> = Vec::new();
+    loop {
+        let mut replaced = pin!(cluster.station.replaced());
+        // Before looking, or a change meanwhile is missed.
+        replaced.as_mut().enable();
+        let members = cluster.station.members();
+        let is_known = |slot: usize, member: &Arc<Member>, asked: &(usize, Arc<Member>, _)| {
+            asked.0 == slot && Arc::ptr_eq(&asked.1, member)
+        };
+        asked.retain(|own| {
+            members
+                .present()
+                .any(|(slot, member)| is_known(slot, member, own))
+        });
+        for (slot, member) in members.present() {
+            if asked.iter().any(|own| is_known(slot, member, own)) {
+                continue;
+            }
+            let checked = Checked {
+                cluster: Arc::clone(&cluster),
+                checks: checks.clone(),
+                member: Arc::clone(member),
+                slot,
+            };
+            let mut task = JoinSet::new();
+            task.spawn(checked.run(Arc::clone(&places)));
+            asked.push((slot, Arc::clone(member), task));
+        }
+        replaced.await;
+    }
 }
 
 /// Does what is due for a station's endpoints, until it is gone.
@@ -179,6 +210,7 @@ async fn tend(station: Weak<SharedStation>) {
 struct Checked {
     cluster: Arc<SharedCluster>,
     checks: HealthChecks,
+    member: Arc<Member>,
     slot: usize,
 }
 
@@ -190,7 +222,7 @@ impl Checked {
             let asking = timeout(self.checks.timeout, self.passes());
             let passed = asking.await.unwrap_or(false);
             drop(place);
-            let counts = &self.cluster.endpoints[self.slot].counts;
+            let counts = &self.member.counts;
             counts.checks[usize::from(!passed)].fetch_add(1, Relaxed);
             self.cluster.station.checked(self.slot, passed);
             let random = fastrand::u64(..);
@@ -202,16 +234,15 @@ impl Checked {
     /// Whether the endpoint is well. The caller bounds the time.
     async fn passes(&self) -> bool {
         let cluster = &self.cluster;
-        let address = &cluster.config.endpoints[self.slot].address;
         // Where endpoints are told of clients, this is for none of them.
         let tls = cluster.tls.as_deref();
-        let Ok(stream) = connect::transport(&cluster.config, tls, address, None).await else {
+        let Ok(stream) = connect::transport(&cluster.config, tls, &self.member, None).await else {
             return false;
         };
         let Some(http) = &self.checks.http else {
             return true;
         };
-        let Some(request) = request(http, address) else {
+        let Some(request) = request(http, &self.member.address) else {
             return false;
         };
         let handshake = http1::handshake(TokioIo::new(stream));

@@ -56,7 +56,7 @@ fn the_design_file_resolves_to_the_defaults() {
             respect_dns_ttl: true,
             refresh_rate: Duration::from_secs(5),
             min_ttl: Duration::from_secs(1),
-            max_ttl: Duration::from_secs(3600),
+            max_ttl: Duration::from_secs(30),
             jitter_percent: 10,
             failure_base_interval: Duration::from_secs(1),
             failure_max_interval: Duration::from_secs(30),

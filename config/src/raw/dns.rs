@@ -27,7 +27,7 @@ record! {
         /// A shorter time to live counts as this.
         default("1s") min_ttl: Timeout,
         /// A longer time to live counts as this.
-        default("1h") max_ttl: Timeout,
+        default("30s") max_ttl: Timeout,
         /// Each wait is longer by up to this share, at random, so that the
         /// names are not all asked for at once.
         default("10") jitter_percent: Percent,

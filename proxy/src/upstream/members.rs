@@ -103,10 +103,17 @@ impl Source {
     }
 
     /// Where each of the configuration's endpoints is found at present. What
-    /// two names have in common is an endpoint once.
+    /// two names have in common is an endpoint once, and what is given by its
+    /// address none of a name's.
     fn targets(&self) -> Vec<(usize, String, Target)> {
         let mut targets = Vec::new();
-        let mut seen = HashSet::new();
+        let given = self.cluster.endpoints.iter();
+        let mut seen: HashSet<SocketAddr> = given
+            .filter_map(|own| match &own.address {
+                EndpointAddress::Ip(address) => Some(*address),
+                EndpointAddress::Name { .. } => None,
+            })
+            .collect();
         for (index, own) in self.endpoints.iter().enumerate() {
             let address = &self.cluster.endpoints[index].address;
             match (address, &own.name) {
@@ -127,7 +134,6 @@ impl Source {
                     }
                 }
                 (EndpointAddress::Ip(found), _) => {
-                    seen.insert(*found);
                     targets.push((index, found.to_string(), Target::Address(*found)));
                 }
                 // A name is resolved.

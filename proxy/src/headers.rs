@@ -27,18 +27,27 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || *name == PROXY_CONNECTION
 }
 
+/// Up to so many fields, to compare names costs less than to hash one.
+const FEW_FIELDS: usize = 12;
+
 /// A map's fields, for what the filters share.
 pub(crate) struct Head<'a>(pub(crate) &'a HeaderMap);
 
 impl Fields for Head<'_> {
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
-        let texts = self.0.get_all(name).iter();
-        let mut texts = texts.filter_map(|value| value.to_str().ok());
-        texts.any(see)
+        let mut is_seen = |value: &HeaderValue| value.to_str().is_ok_and(&mut *see);
+        if self.0.len() > FEW_FIELDS {
+            return self.0.get_all(name).iter().any(is_seen);
+        }
+        let mut fields = self.0.iter();
+        fields.any(|(own, value)| own.as_str() == name && is_seen(value))
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        if self.0.len() > FEW_FIELDS {
+            return self.0.contains_key(name);
+        }
+        self.0.keys().any(|own| own.as_str() == name)
     }
 }
 
@@ -265,6 +274,31 @@ mod tests {
             .collect();
         fields.sort();
         fields
+    }
+
+    #[test]
+    fn fields_are_found_in_small_maps_and_in_large_ones() {
+        for others in [0, 2 * FEW_FIELDS] {
+            let mut map = HeaderMap::new();
+            for n in 0..others {
+                let name = HeaderName::try_from(format!("x-{n}")).unwrap();
+                map.insert(name, HeaderValue::from_static("other"));
+            }
+            map.append("vary", HeaderValue::from_static("accept"));
+            map.append("vary", HeaderValue::from_bytes(b"no \xff text").unwrap());
+            map.append("vary", HeaderValue::from_static("cookie"));
+            let head = Head(&map);
+            let mut seen = Vec::new();
+            let mut see = |text: &str| {
+                seen.push(text.to_owned());
+                false
+            };
+            assert!(!head.any("vary", &mut see));
+            assert!(!head.any("var", &mut see));
+            assert_eq!(seen, ["accept", "cookie"]);
+            assert!(head.any("vary", &mut |text| text == "accept"));
+            assert!(head.contains("vary") && !head.contains("accept"));
+        }
     }
 
     #[test]

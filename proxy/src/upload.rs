@@ -26,6 +26,14 @@ const CONTINUE_BOUND: Duration = Duration::from_secs(1);
 /// sends it upstream.
 #[derive(Debug)]
 pub(crate) struct Upload {
+    /// As the client sends it.
+    body: RefCell<Incoming>,
+    /// Something of it has been read.
+    is_read: Cell<bool>,
+    /// How often it was to be sent: who had it before gets nothing any more.
+    turn: Cell<u32>,
+    /// Bytes that may still come; more is an error.
+    budget: Cell<Option<u64>>,
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
     /// How much the client must send, and how long it was waited for.
@@ -60,6 +68,26 @@ pub(crate) enum Progress {
 }
 
 impl Upload {
+    fn in_turn(self: &Rc<Self>) -> RequestBody {
+        RequestBody::Streaming(Box::new(Streaming {
+            upload: Rc::clone(self),
+            turn: self.turn.get(),
+            gate: None,
+            unwanted: false,
+        }))
+    }
+
+    /// The body, to be sent again, if nothing of it has been read yet.
+    pub(crate) fn again(self: &Rc<Self>) -> Option<RequestBody> {
+        if self.is_read.get() || self.failure.get().is_some() || self.over.get() {
+            return None;
+        }
+        self.turn.set(self.turn.get() + 1);
+        let since = Instant::now();
+        self.progress.set(Progress::UpstreamOwes { since });
+        Some(self.in_turn())
+    }
+
     /// How far it has got.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.get()
@@ -141,10 +169,9 @@ pub(crate) enum RequestBody {
 /// A body that is passed on as it comes.
 #[derive(Debug)]
 pub(crate) struct Streaming {
-    body: Incoming,
     upload: Rc<Upload>,
-    /// Bytes that may still come; more is an error.
-    budget: Option<u64>,
+    /// See [`Upload::turn`].
+    turn: u32,
     gate: Option<Gate>,
     /// The upstream has answered without asking for it.
     unwanted: bool,
@@ -181,6 +208,10 @@ impl RequestBody {
     ) -> (Self, Rc<Upload>) {
         let now = Instant::now();
         let upload = Rc::new(Upload {
+            body: RefCell::new(body),
+            is_read: Cell::new(false),
+            turn: Cell::new(0),
+            budget: Cell::new(max_bytes),
             progress: Cell::new(Progress::UpstreamOwes { since: now }),
             failure: Cell::new(None),
             rule,
@@ -190,14 +221,7 @@ impl RequestBody {
             sender: RefCell::new(None),
             over: Cell::new(false),
         });
-        let streaming = Streaming {
-            body,
-            upload: Rc::clone(&upload),
-            budget: max_bytes,
-            gate: None,
-            unwanted: false,
-        };
-        (Self::Streaming(Box::new(streaming)), upload)
+        (upload.in_turn(), upload)
     }
 
     /// Holds the body back until the opener is used, or the bound passes.
@@ -216,6 +240,10 @@ impl RequestBody {
 
 impl Streaming {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        if self.turn != self.upload.turn.get() {
+            // No failure of the body's: somebody else sends it.
+            return Poll::Ready(Some(Err(UploadError(Reason::TruncatedBody))));
+        }
         if self.upload.over.get() {
             return self.fail(Reason::TruncatedBody);
         }
@@ -249,7 +277,8 @@ impl Streaming {
         if self.unwanted {
             return Poll::Pending;
         }
-        let frame = match Pin::new(&mut self.body).poll_frame(cx) {
+        let mut body = self.upload.body.borrow_mut();
+        let frame = match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Pending => {
                 if !matches!(self.upload.progress.get(), Progress::ClientOwes { .. }) {
                     let since = Instant::now();
@@ -265,16 +294,17 @@ impl Streaming {
             Poll::Ready(Some(Err(_))) => return self.fail(Reason::TruncatedBody),
             Poll::Ready(Some(Ok(frame))) => frame,
         };
-        if let (Some(budget), Some(data)) = (&mut self.budget, frame.data_ref()) {
+        self.upload.is_read.set(true);
+        if let (Some(budget), Some(data)) = (self.upload.budget.get(), frame.data_ref()) {
             match budget.checked_sub(data.len() as u64) {
-                Some(left) => *budget = left,
+                Some(left) => self.upload.budget.set(Some(left)),
                 None => return self.fail(Reason::BodyTooLarge),
             }
         }
         let since = Instant::now();
         let bytes = frame.data_ref().map_or(0, Bytes::len);
         let slow = self.upload.is_too_slow(since, bytes);
-        if self.body.is_end_stream() {
+        if body.is_end_stream() {
             self.done();
         } else if slow {
             return self.fail(Reason::BodyTooSlow);
@@ -322,14 +352,14 @@ impl Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Streaming(streaming) => streaming.body.is_end_stream(),
+            Self::Streaming(streaming) => streaming.upload.body.borrow().is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Streaming(streaming) => streaming.body.size_hint(),
+            Self::Streaming(streaming) => streaming.upload.body.borrow().size_hint(),
         }
     }
 }

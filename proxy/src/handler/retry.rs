@@ -9,7 +9,8 @@ use sprat_config::resolved::RetryOn;
 use sprat_scheduler::station::RefusalReason;
 use tokio::time::{sleep, timeout};
 
-use super::exchange::{Due, Exchange};
+use super::attempt::Due;
+use super::exchange::Exchange;
 use crate::error::Reason;
 use crate::record::Record;
 use crate::upload::RequestBody;

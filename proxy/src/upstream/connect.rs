@@ -130,13 +130,18 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Local {
     }
 }
 
-/// How HTTP/2 is spoken with a cluster. What all streams may hold together is
+/// How HTTP/2 is spoken with a cluster; `executor` runs what a connection has
+/// to do beside it. What all streams may hold together is
 /// the sum of what each may: responses that wait for their clients take
 /// nothing from the others.
-pub(super) fn http2(cluster: &Cluster, config: &UpstreamHttp2) -> http2::Builder<Local> {
+pub(super) fn http2<E: Clone>(
+    executor: E,
+    cluster: &Cluster,
+    config: &UpstreamHttp2,
+) -> http2::Builder<E> {
     let streams = u32::try_from(config.max_streams).unwrap_or(u32::MAX);
     let all = config.stream_window_bytes.saturating_mul(streams);
-    let mut builder = http2::Builder::new(Local);
+    let mut builder = http2::Builder::new(executor);
     builder
         .initial_stream_window_size(config.stream_window_bytes)
         .initial_connection_window_size(all.min(WINDOW_MAX))

@@ -2,6 +2,7 @@
 //! to them, and the choice between them.
 
 mod breaker;
+mod check;
 mod condition;
 mod connect;
 mod endpoint;
@@ -42,7 +43,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::Lease;
 pub(crate) use members::Member;
-pub(crate) use sender::{Sender, was_refused};
+pub(crate) use sender::{Refused, Sender};
 pub(crate) use shared::SharedCluster;
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
@@ -139,7 +140,7 @@ impl Upstream {
             http2: config
                 .http2
                 .as_ref()
-                .map(|http2| connect::http2(&config, http2)),
+                .map(|http2| connect::http2(Local, &config, http2)),
             config,
             shared: Arc::clone(shared),
             stats,

@@ -66,27 +66,42 @@ impl Sender {
     }
 }
 
-/// Whether the endpoint has said that it did nothing of a request: it may be
-/// sent again, whatever it is (RFC 9113 8.7).
-pub(crate) fn was_refused(error: &hyper::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            // A connection that is going away ends with an error what comes
-            // after the last request that it serves, and nothing else.
-            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            let left_out = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
-            return error.is_remote() && (refused || left_out);
+/// An endpoint has said that it did nothing of a request: it may be sent
+/// again, whatever it is (RFC 9113 8.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// `RST_STREAM` with `REFUSED_STREAM`: it has enough to do.
+    Stream,
+    /// `GOAWAY`, and the request came after the last that it serves (6.8): a
+    /// new connection will do.
+    Connection,
+}
+
+impl Refused {
+    /// What an error says.
+    pub(crate) fn of(error: &hyper::Error) -> Option<Self> {
+        let mut source = std::error::Error::source(error);
+        while let Some(error) = source {
+            if let Some(error) = error.downcast_ref::<h2::Error>() {
+                return match error.reason() {
+                    _ if !error.is_remote() => None,
+                    // The library ends with this error what comes after the last
+                    // request, and nothing else, whatever the reason.
+                    _ if error.is_go_away() => Some(Self::Connection),
+                    Some(h2::Reason::REFUSED_STREAM) if error.is_reset() => Some(Self::Stream),
+                    _ => None,
+                };
+            }
+            source = error.source();
         }
-        source = error.source();
+        None
     }
-    false
 }
 
 /// From HTTP/1.1 to HTTP/2: the target has the authority (RFC 9113 8.3.1), and
 /// there are no fields of the connection (8.2.2). That a body is expected is
 /// settled here, for the library passes no 100 on.
-fn translate(request: &mut Request<RequestBody>, scheme: &Scheme) -> Result<(), Reason> {
+pub(super) fn translate<B>(request: &mut Request<B>, scheme: &Scheme) -> Result<(), Reason> {
     let headers = request.headers_mut();
     headers.remove(CONNECTION);
     headers.remove(TRANSFER_ENCODING);

@@ -361,9 +361,18 @@ fn is_request(frame: &RawFrame) -> bool {
 /// `:status: 200`, by the static table.
 const OK: &[u8] = &[0x88];
 
+const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+impl Raw {
+    fn go_away(&mut self, last_stream: u32, error: u32) {
+        let said = [last_stream, error].map(u32::to_be_bytes).concat();
+        self.frame(GOAWAY, 0, 0, &said);
+    }
+}
+
 #[test]
 fn what_was_not_looked_at_is_sent_again() {
-    const REFUSED_STREAM: u32 = 7;
     let refusing = raw_origin(|_, mut raw| {
         let mut requests = 0;
         while let Some(request) = raw.find(is_request) {
@@ -375,20 +384,21 @@ fn what_was_not_looked_at_is_sent_again() {
         }
     });
     // The first request is answered, and the second comes too late.
-    let leaving = raw_origin(|connection, mut raw| {
-        let first = raw.find(is_request).unwrap();
-        raw.frame(HEADERS, END_HEADERS | END_STREAM, first.stream, OK);
-        while let Some(request) = raw.find(is_request) {
-            if connection > 0 {
-                raw.frame(HEADERS, END_HEADERS | END_STREAM, request.stream, OK);
-                continue;
+    let leaving = |error: u32| {
+        raw_origin(move |connection, mut raw| {
+            let first = raw.find(is_request).unwrap();
+            raw.frame(HEADERS, END_HEADERS | END_STREAM, first.stream, OK);
+            while let Some(request) = raw.find(is_request) {
+                if connection > 0 {
+                    raw.frame(HEADERS, END_HEADERS | END_STREAM, request.stream, OK);
+                    continue;
+                }
+                raw.go_away(first.stream, error);
+                return;
             }
-            let last = [&first.stream.to_be_bytes()[..], &0u32.to_be_bytes()].concat();
-            raw.frame(GOAWAY, 0, 0, &last);
-            return;
-        }
-    });
-    for origin in [refusing, leaving] {
+        })
+    };
+    for origin in [refusing, leaving(0), leaving(ENHANCE_YOUR_CALM)] {
         let proxy = Proxy::logging(over_http2(origin.address, 10));
         let mut client = proxy.connect();
         for _ in 0..2 {
@@ -402,15 +412,143 @@ fn what_was_not_looked_at_is_sent_again() {
     }
 }
 
-#[test]
-fn what_is_refused_again_and_again_is_told() {
-    let origin = raw_origin(|_, mut raw| {
+/// Refuses all; and tells of each request.
+fn refusing() -> (Origin, Arc<AtomicUsize>) {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
+    let origin = raw_origin(move |_, mut raw| {
         while let Some(request) = raw.find(is_request) {
-            raw.frame(RST_STREAM, 0, request.stream, &7u32.to_be_bytes());
+            count.fetch_add(1, Ordering::SeqCst);
+            raw.frame(RST_STREAM, 0, request.stream, &REFUSED_STREAM.to_be_bytes());
         }
     });
+    (origin, requests)
+}
+
+#[test]
+fn what_is_refused_again_and_again_is_told() {
+    let (origin, requests) = refusing();
     let proxy = Proxy::logging(over_http2(origin.address, 10));
     assert_eq!(proxy.connect().ask(get("/")).status(), 502);
+    // As often as the route has it repeated.
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+    proxy.stop();
+}
+
+fn pair_over_http2(first: SocketAddr, second: SocketAddr) -> Config {
+    let mut config = over_http2(first, 10);
+    with_cluster(&mut config, |cluster| {
+        cluster.endpoints.push(endpoint(second));
+    });
+    config
+}
+
+#[test]
+fn what_is_refused_goes_elsewhere_be_it_safe_or_not() {
+    let (origin, requests) = refusing();
+    let (tell, told) = std::sync::mpsc::channel();
+    let good = Http2Origin::start(move |request| {
+        tell.send(()).unwrap();
+        mirror(request)
+    });
+    let proxy = Proxy::logging(pair_over_http2(origin.address, good.address));
+    let empty = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    for (turn, request) in [get("/a").as_str(), empty].into_iter().enumerate() {
+        let mut client = proxy.connect();
+        // One of two is at each.
+        for _ in 0..2 {
+            assert_eq!(client.ask(request).status(), 200);
+            told.recv_timeout(PATIENCE).unwrap();
+        }
+        assert_eq!(requests.load(Ordering::SeqCst), turn + 1);
+    }
+    // A body of which nothing has been read goes with it.
+    let mut texts = Vec::new();
+    for _ in 0..2 {
+        let mut client = proxy.connect();
+        client.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
+        told.recv_timeout(PATIENCE).unwrap();
+        texts.push(client.ask("hello").text());
+    }
+    assert!(
+        texts.iter().all(|text| text.ends_with("\n\nhello")),
+        "{texts:?}"
+    );
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
+fn what_may_have_been_looked_at_is_not_sent_again() {
+    // A part of the body is gone with the one that was refused; a request that
+    // is not beyond the last one may have been served.
+    let refusing = raw_origin(|_, mut raw| {
+        let data = raw.find(|frame| frame.kind == DATA).unwrap();
+        raw.frame(RST_STREAM, 0, data.stream, &REFUSED_STREAM.to_be_bytes());
+        while raw.read().is_some() {}
+    });
+    let leaving = raw_origin(|_, mut raw| {
+        let first = raw.find(is_request).unwrap();
+        raw.go_away(first.stream, ENHANCE_YOUR_CALM);
+    });
+    let begun = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe";
+    for (origin, request) in [(refusing, begun), (leaving, get("/a").as_str())] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let good = Http2Origin::start(move |request| {
+            count.fetch_add(1, Ordering::SeqCst);
+            mirror(request)
+        });
+        let proxy = Proxy::logging(pair_over_http2(origin.address, good.address));
+        assert_eq!(proxy.connect().ask(request).status(), 502);
+        assert_eq!(asked.load(Ordering::SeqCst), 0);
+        assert_eq!(proxy.metric(&["sprat_upstream_retries_total"]), 0.0);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}
+
+#[test]
+fn health_checks_are_over_http_2_where_requests_are() {
+    let status = Arc::new(std::sync::atomic::AtomicU16::new(0));
+    let told = Arc::clone(&status);
+    let origin = Http2Origin::start(move |request| {
+        let asked = format!("{} {:?}", request.uri(), request.version());
+        let status = told.load(Ordering::SeqCst);
+        async move {
+            if status == 0 {
+                std::future::pending::<()>().await;
+            }
+            assert_eq!(asked, "http://well.example/healthz HTTP/2.0");
+            let mut response = Response::new(full("well?"));
+            *response.status_mut() = status.try_into().unwrap();
+            response
+        }
+    });
+    let mut config = over_http2(origin.address, 10);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.health_checks = Some(HealthChecks {
+            http: Some(HttpHealthCheck {
+                path: "/healthz".to_owned(),
+                host: Some("well.example".to_owned()),
+                method: "GET".to_owned(),
+                expected_statuses: vec![(200, 299)],
+            }),
+            interval: Duration::from_millis(20),
+            jitter_percent: 10,
+            timeout: Duration::from_millis(300),
+            thresholds: Thresholds {
+                healthy: 1,
+                unhealthy: 1,
+            },
+        });
+    });
+    let proxy = Proxy::start(&config);
+    for (answer, unhealthy) in [(0, 1.0), (200, 0.0), (503, 1.0), (204, 0.0)] {
+        status.store(answer, Ordering::SeqCst);
+        proxy.wait_metric(&["sprat_endpoint_unhealthy"], unhealthy);
+    }
     proxy.stop();
 }
 

@@ -1,0 +1,335 @@
+//! An attempt: a request at one endpoint, to the head of the answer.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use http::header::HOST;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use sprat_config::resolved::RetryOn;
+use sprat_scheduler::health::Outcome;
+
+use super::exchange::Exchange;
+use super::retry::{Answer, Failed};
+use crate::error::{Fault, Reason};
+use crate::upload::{Progress, RequestBody};
+use crate::upstream::{Lease, Refused};
+
+/// New connections for a request that came too late for the ones before, to
+/// one endpoint.
+const REFUSALS_MAX: usize = 3;
+
+/// Until when an attempt must have got somewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    /// The whole exchange.
+    pub(super) deadline: Option<Instant>,
+    /// Waits by timers of its own, not by the connection's: there may be
+    /// several attempts at a time.
+    pub(super) own_timers: bool,
+}
+
+/// Why a request got no answer over a connection.
+struct Broken {
+    reason: Reason,
+    /// The endpoint says that it did nothing of it.
+    refused: Option<Refused>,
+    /// What of the policy it falls under.
+    what: RetryOn,
+    /// The request, if it may be sent again.
+    again: Option<Request<RequestBody>>,
+}
+
+impl Exchange<'_> {
+    /// Sends the request to the lease's endpoint. A kept connection that has
+    /// died meanwhile is no failure: another one is opened.
+    pub(super) async fn attempt(
+        &self,
+        mut lease: Lease,
+        mut request: Request<RequestBody>,
+        due: Due,
+    ) -> Result<Answer, Box<Failed>> {
+        let upstream = self.plan.upstream;
+        let policy = &self.plan.route.retry;
+        let endpoint = Rc::clone(lease.endpoint());
+        let stats = &endpoint.stats;
+        // What an attempt may take begins with it.
+        let tried_until = policy.per_try_timeout.map(|bound| Instant::now() + bound);
+        let mut may_reuse = true;
+        let mut refusals = 0;
+        if upstream.tells_clients() {
+            lease.tell(self.plan.stream.connection.ends());
+        }
+        loop {
+            let reused = may_reuse && lease.reuse();
+            if reused {
+                stats.reuses.increment();
+            } else if let Err(reason) = Box::pin(self.connect(&mut lease, due, tried_until)).await {
+                blame_endpoint(&lease, reason);
+                let again = Some(request);
+                return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
+            }
+            if self.plan.hostless {
+                let host = lease.authority().clone();
+                request.headers_mut().insert(HOST, host);
+            }
+            stats.requests.increment();
+            let safe = self.is_safe(&request);
+            // What is refused may be sent again, be it safe or not.
+            let repeatable =
+                upstream.is_http2() || (safe && (reused || policy.repeats_what_was_sent()));
+            let copy = repeatable.then(|| copy(&request));
+            let Some(sender) = lease.sender() else {
+                let reason = Reason::ConnectionTerminated;
+                let spare = copy.filter(|_| safe);
+                return Err(failed(lease, spare, RetryOn::Reset, reason));
+            };
+            if let Err(reason) = sender.prepare(&mut request) {
+                return Err(failed(lease, None, RetryOn::Reset, reason));
+            }
+            let sent = sender.try_send_request(request);
+            let error = match self.wait(due, tried_until, sent).await {
+                Ok(Ok(response)) => {
+                    return self.judge(lease, copy.filter(|_| safe), response);
+                }
+                Ok(Err(error)) => error,
+                Err(reason) => {
+                    blame_endpoint(&lease, reason);
+                    // The route's own bounds are not for one attempt alone.
+                    let spare = copy.filter(|_| safe && reason == Reason::PerTryTimeout);
+                    return Err(failed(lease, spare, RetryOn::Reset, reason));
+                }
+            };
+            let broken = self.broken(error, copy, safe);
+            let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
+            match broken.again {
+                Some(again) if late || (reused && broken.refused.is_none()) => {
+                    stats.retries.increment();
+                    request = again;
+                    may_reuse = false;
+                    refusals += usize::from(late);
+                }
+                again => {
+                    blame_endpoint(&lease, broken.reason);
+                    return Err(failed(lease, again, broken.what, broken.reason));
+                }
+            }
+        }
+    }
+
+    /// A connection ended, or the request's part of it, before there was an
+    /// answer.
+    fn broken(
+        &self,
+        mut error: TrySendError<Request<RequestBody>>,
+        copy: Option<Request<RequestBody>>,
+        safe: bool,
+    ) -> Broken {
+        let untouched = error.take_message();
+        let refused = Refused::of(error.error());
+        let reason = self.blame(error.error());
+        Broken {
+            reason,
+            refused,
+            what: match refused.is_some() || untouched.is_some() {
+                true => RetryOn::RefusedStream,
+                false => RetryOn::Reset,
+            },
+            again: untouched
+                .or_else(|| match refused {
+                    Some(_) => self.with_body(copy?),
+                    None => copy.filter(|_| safe),
+                })
+                // An answer that is no HTTP is an answer.
+                .filter(|_| reason == Reason::ConnectionTerminated),
+        }
+    }
+
+    /// A response: the answer, unless the route would rather have another.
+    fn judge(
+        &self,
+        lease: Lease,
+        spare: Option<Request<RequestBody>>,
+        response: Response<Incoming>,
+    ) -> Result<Answer, Box<Failed>> {
+        let policy = &self.plan.route.retry;
+        let status = response.status().as_u16();
+        lease.observe(|| Outcome::of_status(status));
+        if policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status) {
+            return Ok(Answer { response, lease });
+        }
+        Err(Box::new(Failed {
+            reason: Reason::ProtocolError,
+            what: RetryOn::StatusCodes,
+            lease,
+            request: spare,
+            response: Some(response),
+        }))
+    }
+
+    async fn connect(
+        &self,
+        lease: &mut Lease,
+        due: Due,
+        tried_until: Option<Instant>,
+    ) -> Result<(), Reason> {
+        let bound = self.plan.upstream.cluster().connect_timeout;
+        let now = Instant::now();
+        // The timer below wakes this task, not the connection's own.
+        let stream = self.plan.stream;
+        stream.wake_at(now + bound + Duration::from_secs(1));
+        let (at, reason) = earlier(
+            due.deadline.map(|at| (at, Reason::RouteTimeout)),
+            tried_until.map(|at| (at, Reason::ConnectionTimeout)),
+        )
+        .unwrap_or((now + bound, Reason::ConnectionTimeout));
+        match at.saturating_duration_since(now) {
+            left if left < bound => tokio::time::timeout(left, lease.connect())
+                .await
+                .unwrap_or(Err(reason)),
+            _ => lease.connect().await,
+        }
+    }
+
+    /// A copy of a request that may be sent twice: without a body, and safe to
+    /// repeat (RFC 9110 9.2.2) or said to be so.
+    pub(super) fn spare(&self, request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+        self.is_safe(request).then(|| copy(request))
+    }
+
+    fn is_safe(&self, request: &Request<RequestBody>) -> bool {
+        let repeatable = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
+        self.upload.is_none() && repeatable
+    }
+
+    /// A request that nobody has looked at with its body, if there is one and
+    /// nothing of it is gone.
+    fn with_body(&self, head: Request<RequestBody>) -> Option<Request<RequestBody>> {
+        match &self.upload {
+            None => Some(head),
+            Some(upload) => upload.again().map(|body| head.map(|_| body)),
+        }
+    }
+
+    /// Waits for the head of the answer within the bounds on whoever keeps it
+    /// waiting.
+    async fn wait<T>(
+        &self,
+        due: Due,
+        tried_until: Option<Instant>,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, Reason> {
+        let mut answer = pin!(answer);
+        let mut sent = None;
+        let bound = earlier(
+            due.deadline.map(|at| (at, Reason::RouteTimeout)),
+            tried_until.map(|at| (at, Reason::PerTryTimeout)),
+        );
+        let until = |sent: Instant| match bound {
+            Some(bound) if bound.0 < self.owed(sent).0 => bound,
+            _ => self.owed(sent),
+        };
+        if due.own_timers {
+            let (at, reason) = until(Instant::now());
+            self.plan.stream.wake_at(at + Duration::from_secs(1));
+            let answer = tokio::time::timeout_at(at.into(), answer);
+            return answer.await.map_err(|_| reason);
+        }
+        poll_fn(|cx| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                return Poll::Ready(Ok(answer));
+            }
+            if let Some(upload) = &self.upload {
+                upload.tell_when_done(cx.waker());
+            }
+            let now = Instant::now();
+            let (at, reason) = until(*sent.get_or_insert(now));
+            if now >= at {
+                return Poll::Ready(Err(reason));
+            }
+            self.plan.stream.wake_at(at);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Until when the next step is due, and whose fault it is if it is not
+    /// taken.
+    fn owed(&self, sent: Instant) -> (Instant, Reason) {
+        let route = self.plan.route;
+        let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
+        let upload = self.upload.as_ref();
+        match upload.map(|upload| upload.progress()) {
+            None => (sent + route.response_timeout, Reason::ResponseTimeout),
+            Some(Progress::Done { at }) => (at + route.response_timeout, Reason::ResponseTimeout),
+            Some(Progress::ClientOwes { since }) => {
+                let idle = since + client_idle;
+                match upload.and_then(|upload| upload.judged_at(Instant::now())) {
+                    Some(at) if at < idle => (at, Reason::BodyTooSlow),
+                    _ => (idle, Reason::BodyTimeout),
+                }
+            }
+            Some(Progress::UpstreamOwes { since }) => {
+                (since + route.idle_timeout, Reason::UpstreamWriteTimeout)
+            }
+        }
+    }
+
+    fn blame(&self, error: &hyper::Error) -> Reason {
+        if let Some(reason) = self.upload.as_ref().and_then(|upload| upload.failure()) {
+            return reason;
+        }
+        if error.is_parse_too_large() {
+            Reason::ResponseHeadTooLarge
+        } else if error.is_parse() {
+            Reason::ProtocolError
+        } else {
+            Reason::ConnectionTerminated
+        }
+    }
+}
+
+/// Tells the cluster of an endpoint that gave no response, if that is the
+/// endpoint's doing.
+fn blame_endpoint(lease: &Lease, reason: Reason) {
+    let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
+    if own {
+        lease.observe(|| Outcome::NoResponse);
+    }
+}
+
+/// A request's head, without its body.
+fn copy(request: &Request<RequestBody>) -> Request<RequestBody> {
+    let mut copy = Request::new(RequestBody::Empty);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    copy
+}
+
+/// The earlier of two bounds.
+fn earlier(
+    a: Option<(Instant, Reason)>,
+    b: Option<(Instant, Reason)>,
+) -> Option<(Instant, Reason)> {
+    [a, b].into_iter().flatten().min_by_key(|(at, _)| *at)
+}
+
+fn failed(
+    lease: Lease,
+    request: Option<Request<RequestBody>>,
+    what: RetryOn,
+    reason: Reason,
+) -> Box<Failed> {
+    Box::new(Failed {
+        reason,
+        what,
+        lease,
+        request,
+        response: None,
+    })
+}

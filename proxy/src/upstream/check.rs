@@ -1,0 +1,196 @@
+//! A question to an endpoint: is it well?
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::header::{HOST, USER_AGENT};
+use http::uri::Scheme;
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper::rt::Executor;
+use hyper_util::rt::TokioIo;
+use sprat_config::resolved::{EndpointAddress, HealthChecks, HttpHealthCheck, UpstreamHttp2};
+use sprat_scheduler::health::jittered;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, sleep, timeout};
+
+use super::members::Member;
+use super::transport::Transport;
+use super::{SharedCluster, connect, sender};
+
+/// The first checks spread over this much time, or an interval if that is less.
+const FIRST_WITHIN: Duration = Duration::from_secs(1);
+
+/// What the checks say they are.
+const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
+
+/// An endpoint that is asked.
+pub(super) struct Checked {
+    cluster: Arc<SharedCluster>,
+    checks: HealthChecks,
+    member: Arc<Member>,
+    slot: usize,
+}
+
+impl Checked {
+    /// A task that has a cluster's endpoints asked, if they are to be.
+    pub(super) fn all(cluster: &Arc<SharedCluster>, places: &Arc<Semaphore>) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        if let Some(checks) = &cluster.config.resilience.health_checks {
+            let (cluster, places) = (Arc::clone(cluster), Arc::clone(places));
+            tasks.spawn(Self::each(cluster, checks.clone(), places));
+        }
+        tasks
+    }
+
+    /// Has a cluster's endpoints asked, whichever it has.
+    async fn each(cluster: Arc<SharedCluster>, checks: HealthChecks, places: Arc<Semaphore>) {
+        // With its task, which ends when it is dropped.
+        let mut asked: Vec<(usize, Arc<Member>, JoinSet<()>)> = Vec::new();
+        loop {
+            let mut replaced = pin!(cluster.station.replaced());
+            // Before looking, or a change meanwhile is missed.
+            replaced.as_mut().enable();
+            let members = cluster.station.members();
+            let same = |own: &(usize, Arc<Member>, _), (slot, member): (usize, &Arc<Member>)| {
+                own.0 == slot && Arc::ptr_eq(&own.1, member)
+            };
+            asked.retain(|own| members.present().any(|one| same(own, one)));
+            for (slot, member) in members.present() {
+                if asked.iter().any(|own| same(own, (slot, member))) {
+                    continue;
+                }
+                let checked = Self {
+                    cluster: Arc::clone(&cluster),
+                    checks: checks.clone(),
+                    member: Arc::clone(member),
+                    slot,
+                };
+                let mut task = JoinSet::new();
+                task.spawn(checked.run(Arc::clone(&places)));
+                asked.push((slot, Arc::clone(member), task));
+            }
+            replaced.await;
+        }
+    }
+
+    async fn run(self, places: Arc<Semaphore>) {
+        let first = self.checks.interval.min(FIRST_WITHIN);
+        sleep(jittered(first, 100, fastrand::u64(..))).await;
+        while let Ok(place) = places.acquire().await {
+            let asking = timeout(self.checks.timeout, self.passes());
+            let passed = asking.await.unwrap_or(false);
+            drop(place);
+            let counts = &self.member.counts;
+            counts.checks[usize::from(!passed)].fetch_add(1, Relaxed);
+            self.cluster.station.checked(self.slot, passed);
+            let random = fastrand::u64(..);
+            let share = self.checks.jitter_percent;
+            sleep(jittered(self.checks.interval, share, random)).await;
+        }
+    }
+
+    /// Whether the endpoint is well. The caller bounds the time.
+    async fn passes(&self) -> bool {
+        let (config, tls) = (&self.cluster.config, self.cluster.tls.as_deref());
+        // Where endpoints are told of clients, this is for none of them.
+        let Ok(stream) = connect::transport(config, tls, &self.member, None).await else {
+            return false;
+        };
+        let Some(http) = &self.checks.http else {
+            return true;
+        };
+        let Some(request) = request(http, &self.member.address) else {
+            return false;
+        };
+        let status = match &config.http2 {
+            None => over_http1(stream, request).await,
+            Some(http2) => self.over_http2(stream, request, http2).await,
+        };
+        status.is_some_and(|status| {
+            let status = status.as_u16();
+            let mut expected = http.expected_statuses.iter();
+            expected.any(|&(from, to)| (from..=to).contains(&status))
+        })
+    }
+
+    async fn over_http2(
+        &self,
+        stream: Transport,
+        mut request: Request<Empty<Bytes>>,
+        http2: &UpstreamHttp2,
+    ) -> Option<StatusCode> {
+        let scheme = match self.cluster.tls {
+            None => Scheme::HTTP,
+            Some(_) => Scheme::HTTPS,
+        };
+        sender::translate(&mut request, &scheme).ok()?;
+        let tasks = Tasks::default();
+        let http = connect::http2(tasks.executor(), &self.cluster.config, http2);
+        let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.ok()?;
+        let mut connection = pin!(connection);
+        let mut answer = pin!(sender.send_request(request));
+        let answered = tokio::select! {
+            answered = &mut answer => answered,
+            _ = &mut connection => answer.await,
+        };
+        Some(answered.ok()?.status())
+    }
+}
+
+async fn over_http1(stream: Transport, request: Request<Empty<Bytes>>) -> Option<StatusCode> {
+    let handshake = http1::handshake(TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.ok()?;
+    let mut connection = pin!(connection);
+    let mut answer = pin!(sender.send_request(request));
+    let answered = tokio::select! {
+        answered = &mut answer => answered,
+        // It may have ended with the answer.
+        _ = &mut connection => answer.await,
+    };
+    Some(answered.ok()?.status())
+}
+
+/// None if the configuration's words make no request, which its check excludes.
+fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request<Empty<Bytes>>> {
+    let host = check.host.clone().unwrap_or_else(|| address.to_string());
+    Request::builder()
+        .method(check.method.as_str())
+        .uri(check.path.as_str())
+        .header(HOST, host)
+        .header(USER_AGENT, AGENT)
+        .body(Empty::new())
+        .ok()
+}
+
+/// What an HTTP/2 connection has to do beside it; ends with the check.
+#[derive(Default)]
+struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+#[derive(Clone)]
+struct Spawn(Arc<Mutex<JoinSet<()>>>);
+
+impl Tasks {
+    fn executor(&self) -> Spawn {
+        Spawn(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.abort_all();
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawn {
+    fn execute(&self, task: F) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.spawn(task);
+    }
+}

@@ -304,6 +304,28 @@ fn a_name_that_does_not_resolve_is_503_until_it_does() {
 }
 
 #[test]
+fn a_name_server_that_says_nothing_holds_up_neither_the_start_nor_another() {
+    let (farm, server) = (Farm::start(1), NameServer::start());
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = (silent.local_addr().unwrap(), silent);
+    server.set(NAME, 0, &is(&[1]));
+    let mut config = farm.config(&server);
+    with_cluster(&mut config, |cluster| {
+        cluster.dns.timeout = ms(200);
+        cluster.dns.resolvers = Some(vec![silent.0]);
+    });
+    let proxy = Proxy::start(&config);
+    assert_eq!(ask(&proxy).status(), 503);
+    assert!(proxy.metric(&["sprat_dns_lookups_total", "result=\"failure\""]) >= 1.0);
+    with_cluster(&mut config, |cluster| {
+        cluster.dns.timeout = Duration::from_secs(4);
+        cluster.dns.resolvers = Some(vec![silent.0, server.address]);
+    });
+    let proxy = Proxy::start(&config);
+    assert_eq!(ask(&proxy).text(), "1");
+}
+
+#[test]
 fn what_was_known_of_a_name_stands_for_its_time() {
     let (farm, server) = (Farm::start(1), NameServer::start());
     server.set(NAME, 0, &is(&[1]));

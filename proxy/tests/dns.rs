@@ -374,7 +374,7 @@ fn a_logical_name_is_one_endpoint() {
     server.set(NAME, 0, &is(&[1, 2]));
     let mut config = farm.config(&server);
     with_cluster(&mut config, |cluster| {
-        cluster.dns.discovery = DnsType::Logical
+        cluster.dns.discovery = DnsType::Logical;
     });
     let proxy = Proxy::logging(config);
     let mut kept = proxy.connect();

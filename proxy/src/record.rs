@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
+use tokio::time::Instant;
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
@@ -173,11 +174,20 @@ impl Record {
 
     /// The upstream's part is over: its connection serves the next request.
     pub(crate) fn release_upstream(&mut self) {
-        if let Some(upload) = self.upload.take() {
-            upload.end();
-        }
+        self.end_upload();
         if let Some(lease) = self.lease.take() {
             lease.release(self.bytes);
+        }
+    }
+
+    /// What is not with the upstream yet is not wanted any more. The client may
+    /// still be sending it.
+    fn end_upload(&mut self) {
+        if let Some(upload) = self.upload.take() {
+            if !upload.is_done() {
+                self.stream.close_lingering();
+            }
+            upload.end();
         }
     }
 
@@ -188,9 +198,7 @@ impl Record {
 
     fn finish(&mut self, aborted: bool) {
         self.done = true;
-        if let Some(upload) = self.upload.take() {
-            upload.end();
-        }
+        self.end_upload();
         let duration = self.started.elapsed();
         let generation = &self.generation;
         let stats = &self.stream.connection.worker.stats;

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sprat_config::resolved::{Class, Cluster, Config};
+use tokio::time::Instant;
 
 use crate::catalogue::LayerStats;
 use crate::error::Reason;

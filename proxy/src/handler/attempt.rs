@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::{Request, Response};
@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use sprat_config::resolved::RetryOn;
 use sprat_scheduler::health::Outcome;
+use tokio::time::Instant;
 
 use super::exchange::Exchange;
 use super::retry::{Answer, Failed};
@@ -236,7 +237,7 @@ impl Exchange<'_> {
         if due.own_timers {
             let (at, reason) = until(Instant::now());
             self.plan.stream.wake_at(at + Duration::from_secs(1));
-            let answer = tokio::time::timeout_at(at.into(), answer);
+            let answer = tokio::time::timeout_at(at, answer);
             return answer.await.map_err(|_| reason);
         }
         poll_fn(|cx| {

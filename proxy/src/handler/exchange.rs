@@ -4,11 +4,12 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_scheduler::station::Refusal;
+use tokio::time::Instant;
 
 use super::Plan;
 use super::attempt::Due;

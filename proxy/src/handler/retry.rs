@@ -1,13 +1,13 @@
 //! Attempts that failed: whether, where and when a request is tried again.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use sprat_config::resolved::RetryOn;
 use sprat_scheduler::station::RefusalReason;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Due;
 use super::exchange::Exchange;

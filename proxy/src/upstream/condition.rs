@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sprat_scheduler::Time;
 use sprat_scheduler::health::{Change, Ejection, Health, Outcome};
+use tokio::time::Instant;
 
 use super::SharedStation;
 use super::members::Member;

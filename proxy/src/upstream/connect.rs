@@ -20,6 +20,7 @@ use super::members::{Member, Target};
 use super::transport::Transport;
 use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
+use crate::network;
 use crate::proxy_protocol::{self, Ends};
 use crate::tls::ClusterTls;
 
@@ -249,7 +250,7 @@ pub(super) async fn transport(
 
 async fn open(target: &Target) -> Result<TcpStream, Reason> {
     let stream = match target {
-        Target::Address(address) => TcpStream::connect(address).await,
+        Target::Address(address) => network::connect(*address).await,
         Target::Name(name, port) => {
             let found = name.addresses();
             let found = found.iter().map(|ip| SocketAddr::new(*ip, *port));
@@ -263,7 +264,7 @@ async fn open(target: &Target) -> Result<TcpStream, Reason> {
     let stream = stream.map_err(|error| reason(&error))?;
     // Without it a small request waits for the ACK of the last; a socket that
     // does not take the option has failed already.
-    stream.set_nodelay(true).map_err(|error| reason(&error))?;
+    network::set_nodelay(&stream).map_err(|error| reason(&error))?;
     Ok(stream)
 }
 

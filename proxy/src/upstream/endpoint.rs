@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use hyper::client::conn::http1;
 use sprat_config::resolved::Cluster;
+use tokio::time::Instant;
 
 use super::members::Member;
 use super::multiplexed::Pool;

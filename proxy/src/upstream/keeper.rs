@@ -5,12 +5,12 @@
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::Builder as Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use super::check::Checked;
 use super::{SharedCluster, SharedStation};
@@ -139,7 +139,7 @@ async fn tend(station: Weak<SharedStation>) {
         let latest = Instant::now() + LOOK_AGAIN;
         let next = next.map_or(latest, |next| next.min(latest));
         tokio::select! {
-            () = sleep_until(next.into()) => {}
+            () = sleep_until(next) => {}
             () = changed.notified() => {}
         }
     }

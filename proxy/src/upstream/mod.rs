@@ -22,7 +22,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::client::conn::{http1, http2};
@@ -31,6 +30,7 @@ pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::stats::ClusterStats;
 use crate::tls::ClusterTls;

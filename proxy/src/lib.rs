@@ -15,6 +15,7 @@ mod background;
 mod catalogue;
 pub mod cli;
 mod connection;
+mod dns;
 mod error;
 mod explain;
 mod framing;

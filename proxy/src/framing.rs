@@ -277,9 +277,6 @@ impl RequestWatch {
 }
 
 #[cfg(test)]
-#[path = "../../scheduler/tests/operations/corpus.rs"]
-mod corpus;
-#[cfg(test)]
 mod oracle;
 
 #[cfg(test)]
@@ -370,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_strict_parser_has_seen_the_same_in_the_fuzzers_corpus() {
-        corpus::each("request_heads", oracle::run);
+        crate::corpus::each("request_heads", oracle::run);
     }
 
     fn line() -> impl Strategy<Value = String> {

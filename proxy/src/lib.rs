@@ -15,6 +15,9 @@ mod background;
 mod catalogue;
 pub mod cli;
 mod connection;
+#[cfg(test)]
+#[path = "../../scheduler/tests/operations/corpus.rs"]
+mod corpus;
 mod dns;
 mod error;
 mod explain;

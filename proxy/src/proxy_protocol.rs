@@ -142,9 +142,6 @@ fn malformed() -> io::Error {
 
 #[cfg(test)]
 mod again;
-#[cfg(test)]
-#[path = "../../scheduler/tests/operations/corpus.rs"]
-mod corpus;
 
 #[cfg(test)]
 mod tests {
@@ -152,6 +149,6 @@ mod tests {
 
     #[test]
     fn the_fuzzers_corpus_is_read_again_as_it_is_written() {
-        corpus::each("proxy_protocol", again::run);
+        crate::corpus::each("proxy_protocol", again::run);
     }
 }

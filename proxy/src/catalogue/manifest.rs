@@ -162,9 +162,6 @@ pub(super) fn keys(hasher: &KeyHasher, host: &str, target: &str) -> [Key; 4] {
 
 #[cfg(test)]
 mod again;
-#[cfg(test)]
-#[path = "../../../scheduler/tests/operations/corpus.rs"]
-mod corpus;
 
 #[cfg(test)]
 mod tests {
@@ -202,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_fuzzers_corpus_is_read_again_as_it_is_written() {
-        corpus::each("manifest", again::run);
+        crate::corpus::each("manifest", again::run);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation slow-clients test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation fuzz-smoke slow-clients test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -95,6 +95,10 @@ demo-envoy: ## Envoy with a filter of Sprat's and a demo farm (CONFIG=, see conf
 fault-simulation: ## The proxy among peers that fail, in virtual time (SEEDS=10000)
 	@scripts/setup-run.sh
 	SEEDS=$${SEEDS:-10000} cargo test --locked -p sprat --test faults nothing -- --nocapture
+
+fuzz-smoke: ## Each fuzz target for half a minute (EACH_S=30 TARGETS=...)
+	@scripts/setup-run.sh
+	@scripts/fuzz-smoke.sh
 
 soak: ## An hour of everything at once, held against its own beginning (SECONDS=3600)
 	@scripts/setup-run.sh

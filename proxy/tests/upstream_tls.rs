@@ -7,6 +7,7 @@ mod common;
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use common::dns::{NameServer, loopback};
 use common::tls::*;
 use common::*;
 use rustls::pki_types::pem::PemObject as _;
@@ -119,6 +120,29 @@ fn a_backend_is_believed_by_its_address_or_its_name() {
         tls.sni = Some("backend.example".to_owned());
         let by_name = proxy(&origin, tls);
         assert_eq!(by_name.connect().ask(get("/")).text(), "backend.example");
+    }
+}
+
+#[test]
+fn an_address_of_a_name_is_asked_for_by_the_name() {
+    let authority = Authority::new();
+    let issued = authority.issue("name", &["backend.example"]);
+    let server = NameServer::start();
+    server.set("backend.example", 60, &[loopback(1)]);
+    for discovery in [DnsType::Strict, DnsType::Logical] {
+        let origin = Backend::showing(&issued).start();
+        let mut config = config(&[origin.address]);
+        with_cluster(&mut config, |cluster| {
+            cluster.tls = Some(cluster_tls(&authority));
+            cluster.dns = server.dns();
+            cluster.dns.discovery = discovery;
+            cluster.endpoints[0].address = EndpointAddress::Name {
+                host: "backend.example".to_owned(),
+                port: origin.address.port(),
+            };
+        });
+        let proxy = Proxy::start(&config);
+        assert_eq!(proxy.connect().ask(get("/")).text(), "backend.example");
     }
 }
 

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation slow-clients test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,10 @@ bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
 
+slow-clients: ## What 2,000 slow clients cost a normal one, and whether they are cut
+	@scripts/setup-run.sh
+	@scripts/slow-clients.sh
+
 simulate: ## The core in virtual time: theory, dispatch, the figures of SDIS02
 	@scripts/setup-run.sh
 	@scripts/simulate.sh
@@ -87,6 +91,10 @@ test-compose: ## Bring docker-compose.yml up for real and check it (root, Debian
 demo-envoy: ## Envoy with a filter of Sprat's and a demo farm (CONFIG=, see config/envoy/)
 	@scripts/setup-run.sh
 	@scripts/demo-envoy.sh
+
+fault-simulation: ## The proxy among peers that fail, in virtual time (SEEDS=10000)
+	@scripts/setup-run.sh
+	SEEDS=$${SEEDS:-10000} cargo test --locked -p sprat --test faults nothing -- --nocapture
 
 soak-reload: ## A hundred reloads in a minute under load, with a thousand WebSockets
 	@scripts/setup-run.sh

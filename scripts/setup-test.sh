@@ -16,6 +16,10 @@ need redis-server redis-server
 envoy=$("$ROOT/scripts/setup-envoy.sh")
 "$envoy" --version >/dev/null || die "$envoy does not run here; set ENVOY to a binary that does"
 
+# gRPC passes the proxy between its own client and its own server.
+grpc=$("$ROOT/scripts/setup-grpc.sh")
+"$grpc" -c 'import grpc' || die "$grpc cannot import grpc"
+
 # Whether HTTP/2 is spoken as it should be is asked of h2spec.
 if [ ! -x "$ROOT/.tools/bin/h2spec" ]; then
     need go golang-go

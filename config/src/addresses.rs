@@ -83,6 +83,39 @@ impl Leaf for Backend {
     }
 }
 
+/// A server that answers for names: its address, and a port if it is not 53.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DnsServer(pub(crate) SocketAddr);
+
+impl Leaf for DnsServer {
+    fn expected() -> Cow<'static, str> {
+        "an IP address, and a port if it is not 53, such as 10.0.0.53 or [fd00::53]:5353".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "pattern": r"^([0-9.]+(:[0-9]{1,5})?|[0-9A-Fa-f:.]+|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5})$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let port_53 = || Some(SocketAddr::new(text.parse().ok()?, 53));
+        let address = text.parse().ok().or_else(port_53);
+        match address {
+            Some(address) if address.port() == 0 => Err(Fault::new(
+                "port 0 cannot be asked",
+                "leave it out for port 53",
+            )),
+            Some(address) => Ok(Self(address)),
+            None if is_host_name(text) => Err(Fault::help(
+                "give the server's address: its name would need a server itself",
+            )),
+            None => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// A name that DNS could know: not an address with a slip in it.
 fn is_host_name(host: &str) -> bool {
     let label = |label: &str| {

@@ -5,6 +5,7 @@
 mod catalogue;
 mod classes;
 mod clusters;
+mod dns;
 mod filter;
 mod health;
 mod http2;
@@ -31,6 +32,7 @@ use crate::tree::{Kind, Node};
 pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
+pub(crate) use dns::*;
 pub(crate) use filter::*;
 pub(crate) use health::*;
 pub(crate) use http2::*;

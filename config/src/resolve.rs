@@ -3,6 +3,7 @@
 mod catalogue;
 mod classes;
 mod clusters;
+mod dns;
 mod filter;
 mod health;
 mod limits;

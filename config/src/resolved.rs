@@ -4,6 +4,7 @@
 mod access_log;
 mod catalogue;
 mod classes;
+mod dns;
 mod filter;
 mod health;
 mod http2;
@@ -26,6 +27,7 @@ pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
+pub use dns::*;
 pub use filter::*;
 pub use health::*;
 pub use http2::*;
@@ -192,6 +194,8 @@ pub struct Cluster {
     pub name: String,
     /// At least one.
     pub endpoints: Vec<Endpoint>,
+    /// How the endpoints' names are resolved.
+    pub dns: Dns,
     /// How an endpoint is chosen.
     pub dispatch: Dispatch,
     /// What is hashed, if `dispatch` goes by affinity.
@@ -243,7 +247,7 @@ pub struct Endpoint {
 pub enum EndpointAddress {
     /// `127.0.0.1:8000`
     Ip(SocketAddr),
-    /// `web1.example:8000`: a name, looked up when a connection is opened.
+    /// `web1.example:8000`: a name, resolved as the cluster's [`Dns`] says.
     Name {
         /// Host name.
         host: String,

@@ -70,6 +70,12 @@ impl Acceptor {
         worker.generation().uplink.listen(&self.socket);
     }
 
+    /// Serves a connection that somebody else has accepted.
+    pub(crate) fn take(&self, worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+        let listener = Arc::clone(&self.listener.borrow());
+        arrive(worker, &listener, stream, peer, &self.end.subscribe());
+    }
+
     /// A second hold on the socket, for whoever is to replace this process.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use sprat_scheduler::Size;
 
 use crate::catalogue::Layer;
 use crate::error::Reason;
+use crate::upstream::Member;
 
 /// Lines that may wait for the writer.
 const QUEUE_LINES: usize = 16_384;
@@ -56,8 +57,10 @@ pub(crate) struct Line {
     pub(crate) slowdown: Option<f64>,
     /// Its priority class.
     pub(crate) class: Arc<str>,
-    /// The cluster, and the index of the endpoint.
-    pub(crate) upstream: Option<(Arc<Cluster>, Option<usize>)>,
+    /// Where it went, once routed.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    /// And once an endpoint was chosen.
+    pub(crate) endpoint: Option<Arc<Member>>,
     /// What went wrong.
     pub(crate) reason: Option<Reason>,
     /// Whether the response ended before its end.
@@ -83,7 +86,7 @@ struct JsonLine<'a> {
     slowdown: Option<f64>,
     class: &'a str,
     cluster: Option<&'a str>,
-    endpoint: Option<String>,
+    endpoint: Option<&'a str>,
     reason: Option<&'static str>,
     aborted: bool,
 }
@@ -110,10 +113,6 @@ impl Line {
     }
 
     fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        let cluster = self.upstream.as_ref().map(|(cluster, _)| cluster);
-        let endpoint = self.upstream.as_ref().and_then(|(cluster, endpoint)| {
-            endpoint.map(|index| cluster.endpoints[index].address.to_string())
-        });
         let line = JsonLine {
             time: format!("{:.3}", self.started()),
             client: self.client.to_string(),
@@ -134,8 +133,8 @@ impl Line {
             queue_wait_ms: millis(self.queue_wait),
             slowdown: self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3),
             class: &self.class,
-            cluster: cluster.map(|cluster| cluster.name.as_str()),
-            endpoint,
+            cluster: self.cluster.as_ref().map(|cluster| cluster.name.as_str()),
+            endpoint: self.endpoint.as_ref().map(|member| member.label.as_str()),
             reason: self.reason.map(Reason::name),
             aborted: self.aborted,
         };
@@ -304,7 +303,8 @@ mod tests {
             wait: Duration::from_micros(1500),
             slowdown: Some(2.0),
             class: "gold".into(),
-            upstream: None,
+            cluster: None,
+            endpoint: None,
             reason: None,
             aborted: false,
         }

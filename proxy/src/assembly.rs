@@ -12,6 +12,7 @@ use sprat_config::resolved::{Cluster, Config, Listener, Route};
 
 use crate::access_log;
 use crate::catalogue::Catalogue;
+use crate::dns::Names;
 use crate::limits::{Overload, RateLimiter};
 use crate::listener::{ListenerShared, ListenerState};
 use crate::routing;
@@ -29,6 +30,8 @@ pub(crate) struct Assembly {
     pub(crate) routes: Arc<[routing::Route]>,
     /// In the order of the configuration's clusters.
     pub(crate) clusters: Vec<Arc<SharedCluster>>,
+    /// Of endpoints.
+    names: Arc<Names>,
     /// In the order of the configuration's listeners.
     pub(crate) listeners: Vec<Arc<ListenerState>>,
     pub(crate) classifier: Arc<Classifier>,
@@ -52,12 +55,15 @@ impl Assembly {
             .context("cannot start the search for the rate")?;
         let random = RandomState::new();
         let catalogue = Catalogue::new(config, (random.hash_one(0), random.hash_one(1)))?;
-        let cluster = |cluster| SharedCluster::new(cluster, config, None).map(Arc::new);
+        let names = Arc::new(Names::default());
+        let _resolved = names.resolve(&config.clusters)?;
+        let cluster = |cluster| SharedCluster::new(cluster, config, &names, None).map(Arc::new);
         let clusters = config.clusters.iter().map(cluster);
         let workers = 0..config.runtime.workers.max(1);
         Ok(Self {
             routes: routing::routes(config, &rates(config, None))?.into(),
             clusters: clusters.collect::<Result<_, _>>()?,
+            names,
             listeners: listeners(config, &[])?,
             classifier: Arc::new(Classifier::new(&config.classes)),
             catalogue: Arc::new(catalogue),
@@ -84,10 +90,12 @@ impl Assembly {
         let uplink = self
             .uplink
             .renewed((&own.uplink, &config.uplink), &config.classes)?;
+        let _resolved = self.names.resolve(&config.clusters)?;
         let cluster = |cluster: &Arc<Cluster>| {
             let mut known = self.clusters.iter();
             let before = known.find(|own| own.config.name == cluster.name);
-            let fresh = SharedCluster::new(cluster, &config, before.map(|own| &**own))?;
+            let before_ref = before.map(|own| &**own);
+            let fresh = SharedCluster::new(cluster, &config, &self.names, before_ref)?;
             let same = before.filter(|own| own.is_same(&fresh));
             anyhow::Ok(same.map_or_else(|| Arc::new(fresh), Arc::clone))
         };
@@ -97,6 +105,7 @@ impl Assembly {
         Ok(Self {
             routes: routing::routes(&config, &rates(&config, Some(self)))?.into(),
             clusters: clusters.collect::<Result<_, _>>()?,
+            names: Arc::clone(&self.names),
             listeners: listeners(&config, &self.listeners)?,
             classifier: Arc::new(Classifier::new(&config.classes)),
             catalogue: Arc::new(self.catalogue.renewed(own, &config)?),

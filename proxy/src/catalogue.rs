@@ -21,7 +21,7 @@ mod snapshot;
 mod store;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use sprat_config::resolved as config;
 use sprat_scheduler::catalogue::{Estimator, KeyHasher};
@@ -39,6 +39,7 @@ pub(crate) use probe::Prober;
 use probe::RouteProbes;
 use renew::{hasher, new_estimator, start_store};
 use store::Store;
+use tokio::time::Instant;
 
 use crate::background::Background;
 

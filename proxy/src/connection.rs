@@ -24,7 +24,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderValue;
 use sprat_config::classify::Certificate;
@@ -44,6 +44,7 @@ use crate::tls::Secured;
 use crate::tunnel::Tunnel;
 use crate::uplink::{Outlet, SocketGauge};
 use crate::worker::Worker;
+use tokio::time::Instant;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -51,7 +51,14 @@ impl Generation {
             let mut known = before.iter().flat_map(|before| &before.upstreams);
             let same = known.find(|upstream| upstream.is_of(shared));
             same.map_or_else(
-                || Rc::new(Upstream::new(shared, stats.clone(), Arc::clone(reclaim))),
+                || {
+                    Rc::new(Upstream::new(
+                        shared,
+                        stats.clone(),
+                        worker,
+                        Arc::clone(reclaim),
+                    ))
+                },
                 Rc::clone,
             )
         });

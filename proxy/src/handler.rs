@@ -9,7 +9,7 @@ mod retry;
 mod upgrade;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -20,6 +20,7 @@ use sprat_config::classify::{Asked, Classifier};
 use sprat_config::fields::accepts_json;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
+use tokio::time::Instant;
 
 use self::check::{check, content_length, requested_host};
 use self::exchange::Exchange;
@@ -56,7 +57,12 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let plan = admitted.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
-        Err(reason) => return uplink.refuse(&stream, reason, json, record).await,
+        Err(reason) => {
+            if !body.is_end_stream() {
+                stream.close_lingering();
+            }
+            return uplink.refuse(&stream, reason, json, record).await;
+        }
     };
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);

@@ -5,6 +5,7 @@
 
 mod classes;
 mod connections;
+mod dns;
 mod endpoints;
 mod health;
 
@@ -28,7 +29,7 @@ use crate::stats::{
 };
 use crate::tls::TlsView;
 use crate::uplink::{SharedUplink, UplinkView};
-use crate::upstream::{Breaker, Shared, SharedStation};
+use crate::upstream::{Breaker, SharedStation};
 
 /// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
@@ -105,19 +106,11 @@ impl Present {
             .clusters
             .iter()
             .zip(&assembly.clusters)
-            .map(|(cluster, shared)| {
-                let endpoints = cluster.endpoints.iter().zip(&shared.endpoints);
-                ClusterView {
-                    name: cluster.name.clone(),
-                    config: Arc::clone(cluster),
-                    breaker: Arc::clone(&shared.breaker),
-                    station: Arc::clone(&shared.station),
-                    endpoints: endpoints
-                        .map(|(endpoint, shared)| {
-                            (endpoint.address.to_string(), Arc::clone(&shared.counts))
-                        })
-                        .collect(),
-                }
+            .map(|(cluster, shared)| ClusterView {
+                name: cluster.name.clone(),
+                config: Arc::clone(cluster),
+                breaker: Arc::clone(&shared.breaker),
+                station: Arc::clone(&shared.station),
             });
         let clusters: Arc<[ClusterView]> = clusters.collect();
         let names = config.classes.list.iter().map(|class| class.name.clone());
@@ -153,7 +146,6 @@ struct ClusterView {
     name: String,
     config: Arc<Cluster>,
     breaker: Arc<Breaker>,
-    endpoints: Vec<(String, Arc<Shared>)>,
     station: Arc<SharedStation>,
 }
 
@@ -175,9 +167,15 @@ impl Collector for View {
         self.requests(&mut encoder)?;
         self.connections(&mut encoder)?;
         self.failures(&mut encoder)?;
-        self.endpoints(&mut encoder)?;
+        let conditions: Vec<_> = self
+            .clusters
+            .iter()
+            .map(|cluster| cluster.station.condition())
+            .collect();
+        self.endpoints(&mut encoder, &conditions)?;
         self.stations(&mut encoder)?;
-        self.health(&mut encoder)?;
+        self.health(&mut encoder, &conditions)?;
+        self.names(&mut encoder)?;
         self.classes(&mut encoder)?;
         self.histograms(&mut encoder)?;
         self.catalogue.encode(&mut encoder)

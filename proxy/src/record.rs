@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
+use tokio::time::Instant;
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
@@ -16,7 +17,7 @@ use crate::error::{Advice, Fault, Reason};
 use crate::generation::Generation;
 use crate::limits::RequestPlace;
 use crate::upload::Upload;
-use crate::upstream::Lease;
+use crate::upstream::{Endpoint, Lease};
 
 /// A request on its way. It counts as open while this lives; dropped before
 /// [`Record::complete`], it counts as aborted.
@@ -46,8 +47,8 @@ pub(crate) struct Record {
     pub(crate) later: Option<Later>,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
-    /// Index of the endpoint in its cluster, once chosen.
-    pub(crate) endpoint: Option<usize>,
+    /// The endpoint, once chosen.
+    pub(crate) endpoint: Option<Rc<Endpoint>>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
     /// Its place among those in progress, where they are counted.
@@ -173,11 +174,20 @@ impl Record {
 
     /// The upstream's part is over: its connection serves the next request.
     pub(crate) fn release_upstream(&mut self) {
-        if let Some(upload) = self.upload.take() {
-            upload.end();
-        }
+        self.end_upload();
         if let Some(lease) = self.lease.take() {
             lease.release(self.bytes);
+        }
+    }
+
+    /// What is not with the upstream yet is not wanted any more. The client may
+    /// still be sending it.
+    fn end_upload(&mut self) {
+        if let Some(upload) = self.upload.take() {
+            if !upload.is_done() {
+                self.stream.close_lingering();
+            }
+            upload.end();
         }
     }
 
@@ -188,9 +198,7 @@ impl Record {
 
     fn finish(&mut self, aborted: bool) {
         self.done = true;
-        if let Some(upload) = self.upload.take() {
-            upload.end();
-        }
+        self.end_upload();
         let duration = self.started.elapsed();
         let generation = &self.generation;
         let stats = &self.stream.connection.worker.stats;
@@ -208,10 +216,8 @@ impl Record {
         cluster.map_or(&stats.unrouted, |cluster| &*cluster.responses)[class].increment();
         if let Some(reason) = self.reason {
             stats.failures[reason.index()].increment();
-            if let (Some(cluster), Some(endpoint), Fault::Upstream) =
-                (cluster, self.endpoint, reason.facts().fault)
-            {
-                cluster.endpoints[endpoint].errors[reason.index()].increment();
+            if let (Some(endpoint), Fault::Upstream) = (&self.endpoint, reason.facts().fault) {
+                endpoint.stats.errors[reason.index()].increment();
             }
         }
         let rate = (generation.uplink.rate_bits_per_s()).filter(|_| !self.tunnelled);
@@ -256,9 +262,10 @@ impl Record {
             queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),
             class: Arc::clone(generation.classifier.name(self.class)),
-            upstream: self
+            cluster: self
                 .cluster
-                .map(|index| (generation.upstreams[index].cluster(), self.endpoint)),
+                .map(|index| generation.upstreams[index].cluster()),
+            endpoint: (self.endpoint.as_ref()).map(|own| Arc::clone(&own.member)),
             reason: self.reason,
             aborted,
         };

@@ -78,16 +78,44 @@ impl Reloader {
     ///
     /// Something that it names cannot be had: all is as before.
     pub(crate) fn reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
-        let mut present = self.lock();
-        let present = present.as_mut().context("the server is stopping")?;
-        let mut config = config.clone();
-        let notes = keep_what_stays(&mut config, &present.assembly.config);
-        let taken = present.follow(config)?;
+        let (notes, taken) = self.begin(config)?;
         // The workers are at it; nothing can go wrong any more.
         if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!("a worker has not yet taken the new configuration");
         }
         Ok(notes)
+    }
+
+    /// The same, and the workers have taken it when the second part ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reloader::reload`].
+    pub(crate) fn begin(&self, config: &Config) -> anyhow::Result<(Vec<String>, Receiver<()>)> {
+        let mut present = self.lock();
+        let present = present.as_mut().context("the server is stopping")?;
+        let mut config = config.clone();
+        let notes = keep_what_stays(&mut config, &present.assembly.config);
+        Ok((notes, present.follow(config)?))
+    }
+
+    /// The number that the sockets of a listener go by.
+    pub(crate) fn listener(&self, index: usize) -> Option<u64> {
+        let present = self.lock();
+        let listeners = &present.as_ref()?.assembly.listeners;
+        listeners.get(index).map(|listener| listener.id)
+    }
+
+    /// Tells the first worker something.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub(crate) fn order(&self, order: Order) -> anyhow::Result<()> {
+        let present = self.lock();
+        let worker = present.as_ref().and_then(|present| present.workers.first());
+        let sent = worker.map(|worker| worker.send(order));
+        sent.and_then(Result::ok).context("the worker has ended")
     }
 
     /// How long a drain may take.

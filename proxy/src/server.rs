@@ -96,6 +96,21 @@ impl Control {
         outcome
     }
 
+    /// As [`Control::reload`], without waiting for the workers.
+    pub(crate) fn begin_reload(&self, config: &Config) -> anyhow::Result<()> {
+        self.reloader.begin(config).map(drop)
+    }
+
+    /// The number that the sockets of a listener go by.
+    pub(crate) fn listener(&self, index: usize) -> Option<u64> {
+        self.reloader.listener(index)
+    }
+
+    /// Tells the first worker something.
+    pub(crate) fn order(&self, order: Order) -> anyhow::Result<()> {
+        self.reloader.order(order)
+    }
+
     /// Whether the workers are alive, for whoever asks again and again.
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         Heartbeat::new(Arc::clone(&self.workers))
@@ -125,44 +140,24 @@ impl Server {
     ///
     /// As [`Server::start`].
     pub fn start_with(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
-        let stage = Arc::new(watch::channel(Stage::Serving).0);
-        let (log, writer) = config
-            .access_log
-            .as_ref()
-            .map(access_log::start)
-            .transpose()?
-            .unzip();
-        let assembly = Arc::new(Assembly::new(config, log)?);
-        let count = assembly.stats.len();
-        let sockets = listener::bind_all(&assembly.listeners, count, inherited)?;
-        let addresses = addresses(&assembly.listeners, &sockets)?;
-        let admin_socket = admin_socket(config, inherited)?;
-        let Crew {
-            workers,
-            stats,
-            orders,
-        } = Crew::start(&assembly, sockets, &stage)?;
-        let reloads = Arc::new(Reloads::default());
-        let counters = Arc::from(stats.as_slice());
-        let metrics = Arc::new(Metrics::new(stats, &reloads, &assembly));
-        let reloader = Reloader::new(Present {
-            keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
-            tls: tls::watch(&assembly.tls(), &assembly.clusters)?,
-            health: HealthKeeper::start(&assembly.clusters)?,
-            assembly,
-            workers: orders,
-            metrics: Arc::clone(&metrics),
-            admin: admin_socket
-                .as_ref()
-                .map(TcpListener::try_clone)
-                .transpose()?,
-            logs: writer.into_iter().collect(),
+        let Parts {
+            seeds,
+            control,
+            metrics,
+            addresses,
+            admin: socket,
+        } = Parts::build(config, inherited)?;
+        let workers = seeds.into_iter().map(|seed| {
+            let thread = std::thread::Builder::new().name(format!("worker-{}", seed.index));
+            let started = thread.spawn(|| seed.run());
+            started.context("cannot start a worker")
         });
-        let admin = admin_socket.as_ref().map(TcpListener::local_addr);
+        let workers = workers.collect::<Result<_, _>>()?;
+        let admin = socket.as_ref().map(TcpListener::local_addr);
         let admin = admin.transpose()?;
-        let admin_thread = match admin_socket {
+        let admin_thread = match socket {
             Some(socket) => {
-                let (metrics, stage) = (Arc::clone(&metrics), stage.subscribe());
+                let (metrics, stage) = (Arc::clone(&metrics), control.stage.subscribe());
                 let thread = std::thread::Builder::new().name("admin".to_owned());
                 Some(thread.spawn(move || admin::run(socket, &metrics, stage))?)
             }
@@ -171,12 +166,7 @@ impl Server {
         Ok(Self {
             addresses,
             admin,
-            control: Control {
-                stage,
-                reloader,
-                reloads,
-                workers: counters,
-            },
+            control,
             workers,
             admin_thread,
             metrics,
@@ -266,49 +256,92 @@ fn admin_socket(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Op
     Ok(Some(bound))
 }
 
-/// The workers' threads.
-struct Crew {
-    workers: Vec<JoinHandle<anyhow::Result<()>>>,
-    stats: Vec<Arc<WorkerStats>>,
-    orders: Vec<mpsc::UnboundedSender<Order>>,
+/// All of a server but its threads.
+pub(crate) struct Parts {
+    /// A worker each.
+    pub(crate) seeds: Vec<Seed>,
+    pub(crate) control: Control,
+    pub(crate) metrics: Arc<Metrics>,
+    addresses: Vec<SocketAddr>,
+    /// The admin listener's socket.
+    admin: Option<TcpListener>,
 }
 
-impl Crew {
-    /// One for each row of sockets.
-    fn start(
-        assembly: &Arc<Assembly>,
-        sockets: Vec<Vec<Bound>>,
-        stage: &watch::Sender<Stage>,
-    ) -> anyhow::Result<Self> {
-        let reclaim = Arc::default();
-        let (mut workers, mut stats, mut orders) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, sockets) in sockets.into_iter().enumerate() {
-            let counters = Arc::new(WorkerStats::default());
-            stats.push(Arc::clone(&counters));
-            let (sender, receiver) = mpsc::unbounded_channel();
-            orders.push(sender);
-            let seed = Seed {
-                index,
-                stats: counters,
-                reclaim: Arc::clone(&reclaim),
-                first: Serve {
-                    assembly: Arc::clone(assembly),
-                    sockets,
-                    done: channel().0,
-                },
-                orders: receiver,
-                stage: stage.subscribe(),
-            };
-            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
-            let started = thread.spawn(|| seed.run());
-            workers.push(started.context("cannot start a worker")?);
-        }
-        Ok(Self {
+impl Parts {
+    /// Binds every socket that is not there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`].
+    pub(crate) fn build(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
+        let stage = Arc::new(watch::channel(Stage::Serving).0);
+        let (log, writer) = config
+            .access_log
+            .as_ref()
+            .map(access_log::start)
+            .transpose()?
+            .unzip();
+        let assembly = Arc::new(Assembly::new(config, log)?);
+        let count = assembly.stats.len();
+        let sockets = listener::bind_all(&assembly.listeners, count, inherited)?;
+        let addresses = addresses(&assembly.listeners, &sockets)?;
+        let admin = admin_socket(config, inherited)?;
+        let (seeds, orders) = seeds(&assembly, sockets, &stage);
+        let stats: Vec<_> = seeds.iter().map(|seed| Arc::clone(&seed.stats)).collect();
+        let reloads = Arc::new(Reloads::default());
+        let workers = Arc::from(stats.as_slice());
+        let metrics = Arc::new(Metrics::new(stats, &reloads, &assembly));
+        let reloader = Reloader::new(Present {
+            keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
+            tls: tls::watch(&assembly.tls(), &assembly.clusters)?,
+            health: HealthKeeper::start(&assembly.clusters)?,
+            assembly,
+            workers: orders,
+            metrics: Arc::clone(&metrics),
+            admin: admin.as_ref().map(TcpListener::try_clone).transpose()?,
+            logs: writer.into_iter().collect(),
+        });
+        let control = Control {
+            stage,
+            reloader,
+            reloads,
             workers,
-            stats,
-            orders,
+        };
+        Ok(Self {
+            seeds,
+            control,
+            metrics,
+            addresses,
+            admin,
         })
     }
+}
+
+/// What each worker begins with, and how it is told more; one for each row of
+/// sockets.
+fn seeds(
+    assembly: &Arc<Assembly>,
+    sockets: Vec<Vec<Bound>>,
+    stage: &watch::Sender<Stage>,
+) -> (Vec<Seed>, Vec<mpsc::UnboundedSender<Order>>) {
+    let reclaim = Arc::default();
+    let seed = |(index, sockets)| {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let seed = Seed {
+            index,
+            stats: Arc::default(),
+            reclaim: Arc::clone(&reclaim),
+            first: Serve {
+                assembly: Arc::clone(assembly),
+                sockets,
+                done: channel().0,
+            },
+            orders: receiver,
+            stage: stage.subscribe(),
+        };
+        (seed, sender)
+    };
+    sockets.into_iter().enumerate().map(seed).unzip()
 }
 
 /// Cuts what is still open when the bound on a drain has passed.

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sprat_config::resolved::{Class, Cluster, Config, EndpointAddress};
+use sprat_config::resolved::{Class, Cluster, Config};
+use tokio::time::Instant;
 
 use crate::catalogue::LayerStats;
 use crate::error::Reason;
@@ -132,8 +133,6 @@ pub(crate) struct ClusterStats {
     /// Responses by hundreds of the status, from 1xx; the last is a response
     /// that never got a status.
     pub(crate) responses: Arc<[Counter; 6]>,
-    /// In the order of the configuration.
-    pub(crate) endpoints: Vec<Arc<EndpointStats>>,
     /// Seconds that requests waited for an endpoint, of those that had to.
     pub(crate) queue_waits: Arc<Histogram>,
 }
@@ -179,21 +178,10 @@ impl NamedStats {
     /// Of a configuration; what has the same name in the one before counts on.
     pub(crate) fn new(config: &Config, before: Option<(&Config, &Self)>) -> Self {
         let cluster = |cluster: &Arc<Cluster>| {
-            let found = before.and_then(|(config, stats)| {
-                let mut all = config.clusters.iter().zip(&stats.clusters);
-                all.find(|(old, _)| old.name == cluster.name)
-            });
-            let endpoint = |address: &EndpointAddress| {
-                let (old, stats) = found?;
-                let at = old.endpoints.iter().position(|e| e.address == *address)?;
-                Some(Arc::clone(&stats.endpoints[at]))
-            };
-            let endpoints = cluster.endpoints.iter();
-            let endpoints = endpoints.map(|e| endpoint(&e.address).unwrap_or_default());
-            ClusterStats {
-                endpoints: endpoints.collect(),
-                ..found.map(|(_, stats)| stats.clone()).unwrap_or_default()
-            }
+            let (config, stats) = before?;
+            let mut all = config.clusters.iter().zip(&stats.clusters);
+            let found = all.find(|(old, _)| old.name == cluster.name);
+            found.map(|(_, stats)| stats.clone())
         };
         let class = |class: &Class| {
             let (config, stats) = before?;
@@ -201,9 +189,10 @@ impl NamedStats {
             let at = names.position(|name| *name == class.name)?;
             Some(Arc::clone(&stats.classes[at]))
         };
+        let clusters = config.clusters.iter();
         let classes = config.classes.list.iter();
         Self {
-            clusters: config.clusters.iter().map(cluster).collect(),
+            clusters: clusters.map(|c| cluster(c).unwrap_or_default()).collect(),
             classes: classes.map(|c| class(c).unwrap_or_default()).collect(),
         }
     }

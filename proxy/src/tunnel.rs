@@ -3,13 +3,13 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use crate::accept::now_or_never;
 use crate::connection::Connection;
@@ -62,7 +62,7 @@ impl Progress<'_> {
             if Instant::now() >= until {
                 return;
             }
-            sleep_until(until.into()).await;
+            sleep_until(until).await;
         }
     }
 }

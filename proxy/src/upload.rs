@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{MinRate, Patience};
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::error::Reason;
 
@@ -91,6 +91,11 @@ impl Upload {
     /// How far it has got.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.get()
+    }
+
+    /// Whether all of it is with the upstream.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.progress.get(), Progress::Done { .. })
     }
 
     fn time(&self, at: Instant) -> Time {
@@ -315,7 +320,7 @@ impl Streaming {
     }
 
     fn done(&self) {
-        if !matches!(self.upload.progress.get(), Progress::Done { .. }) {
+        if !self.upload.is_done() {
             let at = Instant::now();
             self.upload.progress.set(Progress::Done { at });
             if let Some(waker) = self.upload.waits_for_end.take() {

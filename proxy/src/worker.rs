@@ -3,18 +3,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use slab::Slab;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::spawn_local;
-use tokio::time::{interval, timeout};
+use tokio::time::{Instant, interval, timeout};
 
 use crate::accept::Acceptor;
 use crate::assembly::Assembly;
@@ -53,6 +55,15 @@ pub(crate) enum Order {
     /// To hand its listening sockets over, each with its
     /// [`ListenerState::id`](crate::listener::ListenerState::id).
     Lend(Sender<io::Result<(u64, OwnedFd)>>),
+    /// To serve a connection that somebody else has accepted for a listener.
+    Accepted {
+        /// Its [`ListenerState::id`](crate::listener::ListenerState::id).
+        listener: u64,
+        /// The connection.
+        stream: TcpStream,
+        /// The client.
+        peer: SocketAddr,
+    },
 }
 
 /// What a worker is to serve.
@@ -116,7 +127,12 @@ impl Seed {
         runtime.block_on(self.serve())
     }
 
-    async fn serve(mut self) -> anyhow::Result<()> {
+    /// The same on an event loop that is there.
+    ///
+    /// # Errors
+    ///
+    /// No timer can be had.
+    pub(crate) async fn serve(mut self) -> anyhow::Result<()> {
         // On the event loop, which the uplink's timer joins.
         let uplink = Uplink::new(&self.first.assembly.uplink)?;
         let assembly = &self.first.assembly;
@@ -146,6 +162,12 @@ impl Seed {
                 Some(order) = self.orders.recv() => match order {
                     Order::Serve(serve) => worker.obey(&mut acceptors, serve).await,
                     Order::Lend(to) => lend(&acceptors, &to),
+                    Order::Accepted { listener, stream, peer } => {
+                        let mut all = acceptors.iter();
+                        if let Some(own) = all.find(|own| own.id() == listener) {
+                            own.take(&worker, stream, peer);
+                        }
+                    }
                 },
             }
         }

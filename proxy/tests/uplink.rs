@@ -205,6 +205,21 @@ fn the_log_tells_how_long_a_response_waited() {
 }
 
 #[test]
+fn a_body_that_fails_at_its_very_beginning_does_not_look_whole() {
+    let origin = Origin::start(|mut peer| {
+        if peer.try_message(true).is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2");
+        }
+    });
+    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(8_000_000), Discipline::Srpt));
+    let mut client = proxy.connect();
+    assert!(client.send(get("/")));
+    let whole = client.try_message(true);
+    assert!(whole.is_none(), "{whole:?}");
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn without_a_rate_the_uplink_finds_one() {
     let origin = farm();
     let proxy = Proxy::start(&paced(&origin, Rate::Auto, Discipline::Srpt));

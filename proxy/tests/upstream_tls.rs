@@ -7,6 +7,7 @@ mod common;
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use common::dns::{NameServer, loopback};
 use common::tls::*;
 use common::*;
 use rustls::pki_types::pem::PemObject as _;
@@ -119,6 +120,29 @@ fn a_backend_is_believed_by_its_address_or_its_name() {
         tls.sni = Some("backend.example".to_owned());
         let by_name = proxy(&origin, tls);
         assert_eq!(by_name.connect().ask(get("/")).text(), "backend.example");
+    }
+}
+
+#[test]
+fn an_address_of_a_name_is_asked_for_by_the_name() {
+    let authority = Authority::new();
+    let issued = authority.issue("name", &["backend.example"]);
+    let server = NameServer::start();
+    server.set("backend.example", 60, &[loopback(1)]);
+    for discovery in [DnsType::Strict, DnsType::Logical] {
+        let origin = Backend::showing(&issued).start();
+        let mut config = config(&[origin.address]);
+        with_cluster(&mut config, |cluster| {
+            cluster.tls = Some(cluster_tls(&authority));
+            cluster.dns = server.dns();
+            cluster.dns.discovery = discovery;
+            cluster.endpoints[0].address = EndpointAddress::Name {
+                host: "backend.example".to_owned(),
+                port: origin.address.port(),
+            };
+        });
+        let proxy = Proxy::start(&config);
+        assert_eq!(proxy.connect().ask(get("/")).text(), "backend.example");
     }
 }
 
@@ -260,4 +284,48 @@ fn large_bodies_pass_both_ways() {
     // Which keeps connections to the other one.
     outer.stop();
     inner.assert_no_leak();
+}
+
+#[test]
+fn http2_is_spoken_where_the_handshake_agrees_on_it_and_nothing_else_is() {
+    let authority = Authority::new();
+    let issued = authority.issue("site", &["127.0.0.1"]);
+    let echo = Origin::http(|request| ok(&request.text()));
+    let mut inner = config(&[echo.address]);
+    let mut tls = listener_tls(&[&issued]);
+    tls.http1 = false;
+    inner.listeners[0].tls = Some(tls);
+    inner.listeners[0].http2.as_mut().unwrap().required = true;
+    let inner = Proxy::start(&inner);
+    let over_http2 = |address| {
+        let mut outer = config(&[address]);
+        with_cluster(&mut outer, |cluster| {
+            let mut tls = cluster_tls(&authority);
+            tls.http2 = true;
+            cluster.tls = Some(tls);
+            cluster.http2 = Some(UpstreamHttp2 {
+                max_streams: 100,
+                stream_window_bytes: 256 << 10,
+            });
+        });
+        Proxy::logging(outer)
+    };
+    let outer = over_http2(inner.address);
+    let mut peer = outer.connect();
+    for n in 0..20 {
+        let body = n.to_string().repeat(10_000);
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        assert!(peer.ask(head + &body).text() == body);
+    }
+    drop(peer);
+    outer.assert_no_leak();
+    outer.stop();
+    inner.assert_no_leak();
+
+    // One that does not know of protocols is not taken to speak it.
+    let old = Backend::showing(&issued).start();
+    fails(&over_http2(old.address), "tls_protocol_error");
 }

@@ -14,7 +14,7 @@ mod outliers;
 
 use std::collections::VecDeque;
 
-pub use backoff::{Backoff, jittered};
+pub use backoff::{Backoff, jittered, lengthened};
 use checks::Streak;
 pub use checks::Thresholds;
 pub use outliers::{Ejection, Outcome, OutlierConfig, SuccessRate};

@@ -21,6 +21,7 @@ pub mod limits;
 mod pacer;
 mod queue;
 pub mod rate_control;
+pub mod resolution;
 mod size;
 pub mod station;
 mod time;

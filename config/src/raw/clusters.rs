@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{
-    CircuitBreakers, ClusterTls, HeadBytes, HealthChecks, Limit, NoParameters, OutlierDetection,
-    Percent, SomeBytes, Timeout, UpstreamHttp2,
+    CircuitBreakers, ClusterTls, Dns, HeadBytes, HealthChecks, Limit, NoParameters,
+    OutlierDetection, Percent, SomeBytes, Timeout, UpstreamHttp2,
 };
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
@@ -22,6 +22,8 @@ record! {
     closed struct Cluster {
         /// The backends.
         required endpoints: List<Endpoint, 1>,
+        /// How the endpoints' names are resolved, and when that is done again.
+        default("{}") dns: Dns,
         /// How one is chosen for a request.
         default("least_request") dispatch: Dispatch,
         /// Requests in service at each endpoint; more wait, in the wait

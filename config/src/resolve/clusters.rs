@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
 
-use super::{bytes, count, health, size, small, time, tls};
+use super::{bytes, count, dns, health, size, small, time, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -28,6 +28,7 @@ pub(super) fn resolve(
 
 fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Cluster> {
     let endpoints = endpoints(raw, reporter);
+    let dns = dns::resolve(&raw.dns, endpoints.as_deref(), reporter);
     let max_connections = count(&raw.max_connections);
     let max_idle = count(&raw.max_idle_connections);
     if let (Some(max), Some(idle)) = (max_connections, max_idle)
@@ -55,6 +56,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     Some(Cluster {
         name: name.to_owned(),
         wait_queue: wait_queue(&raw.wait_queue, &dispatch, reporter)?,
+        dns: dns?,
         endpoints,
         dispatch,
         hash_key,

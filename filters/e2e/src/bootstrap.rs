@@ -87,11 +87,15 @@ impl Bootstrap {
         self
     }
 
-    /// The buffer limits of the listener and of every cluster, in bytes.
+    /// The buffer limits of the listener and of every cluster, in bytes. With
+    /// HTTP/2, Envoy holds a stream's window of its body whatever they are, so
+    /// this is bounded too, as low as it goes.
     #[must_use]
     pub fn buffer_limits(mut self, bytes: u32) -> Self {
         let key = "per_connection_buffer_limit_bytes";
         self.listener[key] = bytes.into();
+        let window = json!({"initial_stream_window_size": bytes.max(65_535)});
+        self.manager["http2_protocol_options"] = window;
         for cluster in &mut self.clusters {
             cluster[key] = bytes.into();
         }
@@ -110,6 +114,8 @@ impl Bootstrap {
     #[must_use]
     pub fn for_soak(mut self) -> Self {
         self.manager["http_protocol_options"] = json!({"enable_trailers": true});
+        // On a busy machine a client may read nothing for its default of 1 s.
+        self.manager["delayed_close_timeout"] = "3s".into();
         self.virtual_host = json!({
             "include_request_attempt_count": true,
             "retry_policy": {"retry_on": "reset,connect-failure", "num_retries": 2},

@@ -1,9 +1,9 @@
 //! Snapshots of a catalogue in use.
 
 use std::path::Path;
-use std::time::Instant;
 
 use sprat_scheduler::catalogue::KeyHasher;
+use tokio::time::Instant;
 
 use super::{Catalogue, snapshot};
 

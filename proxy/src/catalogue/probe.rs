@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use http::{Method, Request};
 use sprat_config::fields::{NOT_PROBED, probed_size};
@@ -18,7 +17,7 @@ use sprat_scheduler::catalogue::{
 };
 use tokio::sync::watch;
 use tokio::task::spawn_local;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::layer::Answer;
 use super::{Asked, Catalogue};

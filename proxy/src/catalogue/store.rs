@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder as ThreadBuilder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use redis::aio::MultiplexedConnection;
@@ -21,7 +21,7 @@ use sprat_scheduler::Time;
 use sprat_scheduler::catalogue::{Circuit, Key, Known, MAX_VARY, Resource};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::background::Background;
 

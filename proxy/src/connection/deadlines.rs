@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Context;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::serve::End;
 use super::stream::past;
@@ -90,15 +90,15 @@ pub(super) fn rearm(
             // A deadline that has passed is dealt with by the caller; should
             // it stay, looking again soon is enough.
             let soon = Instant::now() + Duration::from_millis(5);
-            sleep.as_mut().reset(next.max(soon).into());
+            sleep.as_mut().reset(next.max(soon));
             *armed = false;
-        } else if sleep.deadline() > next.into() {
-            sleep.as_mut().reset(next.into());
+        } else if sleep.deadline() > next {
+            sleep.as_mut().reset(next);
             *armed = false;
         }
     } else if fired {
         // Nothing to wait for now; the next poll that finds a deadline arms it.
-        sleep.as_mut().reset((Instant::now() + later).into());
+        sleep.as_mut().reset(Instant::now() + later);
         *armed = false;
     }
     if !*armed {

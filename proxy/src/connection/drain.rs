@@ -6,10 +6,11 @@
 //! it has acknowledged.
 
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{MinRate, Patience};
+use tokio::time::Instant;
 
 use crate::sys;
 

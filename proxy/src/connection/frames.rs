@@ -2,7 +2,7 @@
 //! client nothing and the server an answer or a look (CVE-2019-9512, -9513,
 //! -9515, -9518; CVE-2023-44487).
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// Octets of a frame's header (RFC 9113 4.1).
 const HEADER_BYTES: usize = 9;

@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
@@ -16,7 +16,7 @@ use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use sprat_scheduler::Precedence;
 use tokio::task::spawn_local;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::deadlines::rearm;
 use super::frames::FrameWatch;
@@ -312,7 +312,7 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
     let connection = &open.0.connection;
     let mut task = pin!(Some(task));
     let later = connection.listener.config.stream_idle_timeout;
-    let mut sleep = pin!(sleep_until((Instant::now() + later).into()));
+    let mut sleep = pin!(sleep_until(Instant::now() + later));
     let mut armed = false;
     poll_fn(|cx| {
         *own.waker.borrow_mut() = Some(cx.waker().clone());

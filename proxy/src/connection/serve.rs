@@ -5,14 +5,13 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use super::conclusion::conclude;
 use super::deadlines::rearm;
@@ -114,7 +113,7 @@ where
 /// Has hyper do its work until it is through, or a deadline has passed.
 pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&mut H>) -> End {
     let first = connection.next_deadline().unwrap_or_else(Instant::now);
-    let mut sleep = pin!(sleep_until(first.into()));
+    let mut sleep = pin!(sleep_until(first));
     let mut armed = false;
     poll_fn(|cx| {
         connection.register(cx);

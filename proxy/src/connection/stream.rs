@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
 use sprat_scheduler::Precedence;
+use tokio::time::Instant;
 
 use super::http2::Http2Stream;
 use super::{Connection, Phase, ResponseBounds};
@@ -124,6 +125,7 @@ impl Stream {
         match &self.http2 {
             None => {
                 self.connection.only.phase.set(Phase::Waiting);
+                self.connection.lingers.set(false);
                 self.connection.watch.borrow_mut().next_head()
             }
             // Its frames leave no room for them.
@@ -189,9 +191,9 @@ impl Stream {
         }
     }
 
-    /// The connection ends with the present answer, while the client may still
-    /// be sending: it is read for a while, so that the answer arrives. (A
-    /// stream of HTTP/2 ends by itself.)
+    /// If the connection ends with the present answer, the client may still be
+    /// sending: it is read for a while, so that the answer arrives. (A stream of
+    /// HTTP/2 ends by itself.)
     pub(crate) fn close_lingering(&self) {
         self.connection.lingers.set(self.http2.is_none());
     }

@@ -2,8 +2,9 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::{Request, Response};
@@ -11,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use sprat_config::resolved::RetryOn;
 use sprat_scheduler::health::Outcome;
+use tokio::time::Instant;
 
 use super::exchange::Exchange;
 use super::retry::{Answer, Failed};
@@ -54,8 +56,8 @@ impl Exchange<'_> {
     ) -> Result<Answer, Box<Failed>> {
         let upstream = self.plan.upstream;
         let policy = &self.plan.route.retry;
-        let endpoint = lease.endpoint();
-        let stats = upstream.stats(endpoint);
+        let endpoint = Rc::clone(lease.endpoint());
+        let stats = &endpoint.stats;
         // What an attempt may take begins with it.
         let tried_until = policy.per_try_timeout.map(|bound| Instant::now() + bound);
         let mut may_reuse = true;
@@ -68,12 +70,12 @@ impl Exchange<'_> {
             if reused {
                 stats.reuses.increment();
             } else if let Err(reason) = Box::pin(self.connect(&mut lease, due, tried_until)).await {
-                self.blame_endpoint(endpoint, reason);
+                blame_endpoint(&lease, reason);
                 let again = Some(request);
                 return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
             }
             if self.plan.hostless {
-                let host = upstream.authority(endpoint).clone();
+                let host = lease.authority().clone();
                 request.headers_mut().insert(HOST, host);
             }
             stats.requests.increment();
@@ -97,7 +99,7 @@ impl Exchange<'_> {
                 }
                 Ok(Err(error)) => error,
                 Err(reason) => {
-                    self.blame_endpoint(endpoint, reason);
+                    blame_endpoint(&lease, reason);
                     // The route's own bounds are not for one attempt alone.
                     let spare = copy.filter(|_| safe && reason == Reason::PerTryTimeout);
                     return Err(failed(lease, spare, RetryOn::Reset, reason));
@@ -113,7 +115,7 @@ impl Exchange<'_> {
                     refusals += usize::from(late);
                 }
                 again => {
-                    self.blame_endpoint(endpoint, broken.reason);
+                    blame_endpoint(&lease, broken.reason);
                     return Err(failed(lease, again, broken.what, broken.reason));
                 }
             }
@@ -155,9 +157,9 @@ impl Exchange<'_> {
         spare: Option<Request<RequestBody>>,
         response: Response<Incoming>,
     ) -> Result<Answer, Box<Failed>> {
-        let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
+        let policy = &self.plan.route.retry;
         let status = response.status().as_u16();
-        upstream.observe(lease.endpoint(), || Outcome::of_status(status));
+        lease.observe(|| Outcome::of_status(status));
         if policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status) {
             return Ok(Answer { response, lease });
         }
@@ -168,16 +170,6 @@ impl Exchange<'_> {
             request: spare,
             response: Some(response),
         }))
-    }
-
-    /// Tells the cluster of an endpoint that gave no response, if that is the
-    /// endpoint's doing.
-    fn blame_endpoint(&self, endpoint: usize, reason: Reason) {
-        let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
-        if own {
-            let upstream = self.plan.upstream;
-            upstream.observe(endpoint, || Outcome::NoResponse);
-        }
     }
 
     async fn connect(
@@ -245,7 +237,7 @@ impl Exchange<'_> {
         if due.own_timers {
             let (at, reason) = until(Instant::now());
             self.plan.stream.wake_at(at + Duration::from_secs(1));
-            let answer = tokio::time::timeout_at(at.into(), answer);
+            let answer = tokio::time::timeout_at(at, answer);
             return answer.await.map_err(|_| reason);
         }
         poll_fn(|cx| {
@@ -299,6 +291,15 @@ impl Exchange<'_> {
         } else {
             Reason::ConnectionTerminated
         }
+    }
+}
+
+/// Tells the cluster of an endpoint that gave no response, if that is the
+/// endpoint's doing.
+fn blame_endpoint(lease: &Lease, reason: Reason) {
+    let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
+    if own {
+        lease.observe(|| Outcome::NoResponse);
     }
 }
 

@@ -4,11 +4,12 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_scheduler::station::Refusal;
+use tokio::time::Instant;
 
 use super::Plan;
 use super::attempt::Due;
@@ -46,7 +47,7 @@ impl Exchange<'_> {
         };
         let mut repeats = 0;
         loop {
-            record.endpoint = Some(lease.endpoint());
+            record.endpoint = Some(Rc::clone(lease.endpoint()));
             let outcome = match self.plan.route.retry.hedge_delay {
                 None => self.attempt(lease, request, due).await,
                 Some(delay) => Box::pin(self.hedged(lease, request, due, delay)).await,
@@ -55,7 +56,7 @@ impl Exchange<'_> {
                 Ok(answer) => return self.accept(record, answer),
                 Err(failed) => failed,
             };
-            record.endpoint = Some(failed.lease.endpoint());
+            record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
             match Box::pin(self.repeat(record, *failed, repeats)).await? {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
                 Next::Answer(answer) => return self.accept(record, answer),
@@ -110,7 +111,7 @@ impl Exchange<'_> {
             mut response,
             lease,
         } = answer;
-        record.endpoint = Some(lease.endpoint());
+        record.endpoint = Some(Rc::clone(lease.endpoint()));
         record.lease = Some(lease);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let offer = self.plan.offer.as_ref();

@@ -1,12 +1,13 @@
 //! Attempts that failed: whether, where and when a request is tried again.
 
-use std::time::{Duration, Instant};
+use std::rc::Rc;
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use sprat_config::resolved::RetryOn;
 use sprat_scheduler::station::RefusalReason;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Due;
 use super::exchange::Exchange;
@@ -70,12 +71,12 @@ impl Exchange<'_> {
         let Some(request) = failed.request.take() else {
             return failed.end();
         };
-        let endpoint = failed.lease.endpoint();
+        let endpoint = Rc::clone(failed.lease.endpoint());
         let sent = failed.what != RetryOn::ConnectFailure;
         let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
             return failed.end();
         };
-        let stats = self.plan.upstream.stats(endpoint);
+        let stats = &endpoint.stats;
         if !elsewhere {
             // It has just shown that it cannot be reached.
             if failed.what == RetryOn::ConnectFailure {
@@ -147,7 +148,7 @@ impl Exchange<'_> {
         let Some(second) = upstream.hedge(ticket, class) else {
             return first.await;
         };
-        upstream.stats(second.endpoint()).hedges.increment();
+        second.endpoint().stats.hedges.increment();
         let mut second = Box::pin(self.attempt(second, copy, due));
         let (failed, other) = tokio::select! {
             outcome = &mut first => match outcome {

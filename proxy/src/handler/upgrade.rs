@@ -1,13 +1,11 @@
 //! A request to switch protocols (RFC 9110 7.8), and the upstream's consent.
 
-use std::time::Instant;
-
 use http::header::{CONNECTION, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::check::content_length;
 use super::{LOOK_UP_BOUND, Plan};

@@ -7,11 +7,10 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use sprat_config::resolved::{Config, OverloadManager};
 use sprat_scheduler::limits::{HeapGuard, HeapState};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::connection::Connection;
 use crate::error::Reason;

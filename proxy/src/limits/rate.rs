@@ -2,12 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sprat_config::resolved::{RateLimit, RateLimitKey, Route};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Bucket, Exceeded, RateTable};
+use tokio::time::Instant;
 
 use super::{ClientKey, lock};
 use crate::error::{Advice, Reason};

@@ -1,6 +1,8 @@
-//! What `/metrics` says of each endpoint.
+//! What `/metrics` says of the endpoints that there are at present: at most as
+//! many as the configuration has, times the addresses that a name may have.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::encoding::DescriptorEncoder;
@@ -9,11 +11,15 @@ use prometheus_client::metrics::MetricType;
 use super::{View, count};
 use crate::error::{Fault, Reason};
 use crate::stats::{Counter, EndpointStats};
-use crate::upstream::Shared;
+use crate::upstream::{Condition, EndpointCondition, Member, Shared};
 
 impl View {
-    /// What was sent to each, and what came of it.
-    pub(super) fn endpoints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// What goes on at the endpoints that there are at present.
+    pub(super) fn endpoints(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        conditions: &[Condition],
+    ) -> fmt::Result {
         type Of = fn(&EndpointStats) -> &Counter;
         let counters: [(&str, &str, Of); 5] = [
             ("upstream_requests", "Requests sent to an endpoint", |e| {
@@ -40,20 +46,18 @@ impl View {
         ];
         for (name, help, of) in counters {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            self.each_endpoint(|labels, cluster, endpoint, _| {
-                let value =
-                    self.sum_named(|worker| of(&worker.clusters[cluster].endpoints[endpoint]));
+            self.each_endpoint(conditions, |labels, member, _| {
+                let value = member.stats.iter().map(|own| of(own).get()).sum();
                 count(&mut metric.encode_family(labels)?, value)
             })?;
         }
         let help = "Failures of an endpoint, by reason";
         let kind = MetricType::Counter;
         let mut metric = encoder.encode_descriptor("upstream_errors", help, None, kind)?;
-        self.each_endpoint(|labels, cluster, endpoint, _| {
+        self.each_endpoint(conditions, |labels, member, _| {
             for reason in Reason::ALL {
-                let value = self.sum_named(|worker| {
-                    &worker.clusters[cluster].endpoints[endpoint].errors[reason.index()]
-                });
+                let errors = |own: &Arc<EndpointStats>| own.errors[reason.index()].get();
+                let value = member.stats.iter().map(errors).sum();
                 if reason.facts().fault == Fault::Upstream {
                     let labels = [labels[0], labels[1], ("reason", reason.name())];
                     count(&mut metric.encode_family(&labels)?, value)?;
@@ -81,22 +85,25 @@ impl View {
         ];
         for (name, help, now) in gauges {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            self.each_endpoint(|labels, _, _, shared| {
-                metric.encode_family(labels)?.encode_gauge(&now(shared))
+            self.each_endpoint(conditions, |labels, member, _| {
+                let value = now(&member.counts);
+                metric.encode_family(labels)?.encode_gauge(&value)
             })?;
         }
         Ok(())
     }
 
-    /// With its labels, its cluster's index, and its own.
+    /// For each endpoint, by its labels.
     pub(super) fn each_endpoint(
         &self,
-        mut each: impl FnMut(&[(&str, &str); 2], usize, usize, &Shared) -> fmt::Result,
+        conditions: &[Condition],
+        mut each: impl FnMut(&[(&str, &str); 2], &Member, &EndpointCondition) -> fmt::Result,
     ) -> fmt::Result {
-        for (cluster_index, cluster) in self.clusters.iter().enumerate() {
-            for (index, (address, shared)) in cluster.endpoints.iter().enumerate() {
-                let labels = [("cluster", cluster.name.as_str()), ("endpoint", address)];
-                each(&labels, cluster_index, index, shared)?;
+        for (cluster, condition) in self.clusters.iter().zip(conditions) {
+            for (member, state) in &condition.endpoints {
+                let endpoint = member.label.as_str();
+                let labels = [("cluster", cluster.name.as_str()), ("endpoint", endpoint)];
+                each(&labels, member, state)?;
             }
         }
         Ok(())

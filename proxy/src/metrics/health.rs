@@ -14,15 +14,14 @@ use crate::upstream::{Condition, EndpointCondition};
 
 impl View {
     /// Endpoints' health, and what follows from it.
-    pub(super) fn health(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let conditions: Vec<_> = self
-            .clusters
-            .iter()
-            .map(|c| c.station.condition())
-            .collect();
-        self.endpoint_states(encoder, &conditions)?;
-        self.ejections(encoder, &conditions)?;
-        self.breakers(encoder, &conditions)
+    pub(super) fn health(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        conditions: &[Condition],
+    ) -> fmt::Result {
+        self.endpoint_states(encoder, conditions)?;
+        self.ejections(encoder, conditions)?;
+        self.breakers(encoder, conditions)
     }
 
     fn endpoint_states(
@@ -48,18 +47,17 @@ impl View {
         ];
         for (name, help, is) in states {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            self.each_endpoint(|labels, cluster, endpoint, _| {
-                let value = conditions[cluster].endpoints.get(endpoint).is_some_and(is);
-                metric
-                    .encode_family(labels)?
-                    .encode_gauge(&u64::from(value))
+            self.each_endpoint(conditions, |labels, _, state| {
+                let value = u64::from(is(state));
+                metric.encode_family(labels)?.encode_gauge(&value)
             })?;
         }
         let help = "Health checks of an endpoint, by result";
         let kind = MetricType::Counter;
         let mut metric = encoder.encode_descriptor("health_checks", help, None, kind)?;
-        self.each_endpoint(|labels, _, _, shared| {
-            for (result, checks) in ["passed", "failed"].into_iter().zip(&shared.checks) {
+        self.each_endpoint(conditions, |labels, member, _| {
+            let checks = &member.counts.checks;
+            for (result, checks) in ["passed", "failed"].into_iter().zip(checks) {
                 let labels = [labels[0], labels[1], ("result", result)];
                 count(&mut metric.encode_family(&labels)?, checks.load(Relaxed))?;
             }
@@ -158,10 +156,10 @@ impl ClusterView {
     /// The cluster's endpoints and why they are used or not, for a human.
     pub(super) fn health_json(&self) -> Value {
         let condition = self.station.condition();
-        let endpoints = self.endpoints.iter().zip(&condition.endpoints);
-        let endpoints = endpoints.map(|((address, shared), endpoint)| {
+        let endpoints = condition.endpoints.iter().map(|(member, endpoint)| {
+            let shared = &member.counts;
             json!({
-                "address": address,
+                "address": member.label,
                 "used": endpoint.is_used,
                 "ejected_for_ms": endpoint.ejected_for.map(|time| time.as_millis() as u64),
                 "passes_checks": endpoint.passes_checks,
@@ -171,8 +169,16 @@ impl ClusterView {
         });
         let breakers = self.breakers(&condition).into_iter();
         let open = breakers.filter(|(_, is_open)| *is_open);
+        let names = self.station.names().into_iter().map(|name| {
+            json!({
+                "name": name.host(),
+                "addresses": name.addresses().iter().map(|ip| ip.to_string()).collect::<Vec<_>>(),
+                "failures_in_a_row": name.failures(),
+            })
+        });
         json!({
             "cluster": self.name,
+            "names": names.collect::<Vec<_>>(),
             "panic": condition.panics,
             "endpoints": endpoints.collect::<Vec<_>>(),
             "circuit_breakers_open": open.map(|(name, _)| name).collect::<Vec<_>>(),

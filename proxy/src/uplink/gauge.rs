@@ -182,12 +182,18 @@ impl SocketGauge {
         }
         let cost = self.cost.get();
         let overhead = u64::from(cost.segment_overhead);
-        let Ok(info) = sys::tcp_info(socket) else {
-            return;
+        let actual = match sys::tcp_info(socket) {
+            Ok(info) => {
+                let segments = u64::from(info.segs_out) + 1 + CLOSING_SEGMENTS;
+                let unsent = cost.segment_bytes(u64::from(info.notsent_bytes));
+                info.bytes_sent + segments * overhead + SYN_ACK_OPTIONS + unsent
+            }
+            // No word of the kernel's: what the model says of what was written.
+            Err(_) => {
+                let bare = OPENING_SEGMENTS + CLOSING_SEGMENTS;
+                cost.segment_bytes(self.written.get()) + bare * overhead + SYN_ACK_OPTIONS
+            }
         };
-        let segments = u64::from(info.segs_out) + 1 + CLOSING_SEGMENTS;
-        let unsent = cost.segment_bytes(u64::from(info.notsent_bytes));
-        let actual = info.bytes_sent + segments * overhead + SYN_ACK_OPTIONS + unsent;
         let debited = self.debited.replace(actual);
         if actual > debited {
             self.worker.debit(actual - debited);

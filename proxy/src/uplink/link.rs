@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sprat_scheduler::{
     ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, GroupId,
     Time, Write,
 };
+use tokio::time::Instant;
 
 use super::auto::AutoRate;
 use super::timer::Timer;

@@ -33,7 +33,7 @@ const FRAME_HEADER: u64 = 9;
 const CHUNKS_HELD: usize = 2;
 
 /// A body under the uplink's scheduler.
-pub(crate) struct Paced<B> {
+pub(crate) struct Paced<B: Body> {
     inner: B,
     flow: Flow,
     gauge: Rc<SocketGauge>,
@@ -42,13 +42,15 @@ pub(crate) struct Paced<B> {
     chunks: [Bytes; CHUNKS_HELD],
     trailers: Option<HeaderMap>,
     ended: bool,
+    /// What the upstream failed with before the head went out. It says so once.
+    failed: Option<B::Error>,
     /// Bytes that may be given to the HTTP layer now.
     credit: u64,
     /// Bytes that the HTTP layer adds to each frame.
     framing: u64,
 }
 
-impl<B> Paced<B> {
+impl<B: Body> Paced<B> {
     /// How long its bytes have waited for the uplink.
     pub(crate) fn waited(&self) -> Duration {
         self.flow.waited()
@@ -67,7 +69,7 @@ pub(crate) async fn pace<B>(
     response: Response<B>,
 ) -> Result<Response<Paced<B>>, (AtCapacity, Response<B>)>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes, Error: Unpin> + Unpin,
 {
     let head = head_bytes(stream, &response);
     let framing = if stream.is_http2() {
@@ -106,13 +108,14 @@ where
         chunks: [Bytes::new(), Bytes::new()],
         trailers: None,
         ended: false,
+        failed: None,
         credit: 0,
         framing,
     };
     match paced.first().await {
         Ok(Ok(())) => paced.grant_head(head).await,
-        // Whatever failed is told when the body is polled.
-        Ok(Err(_)) => {}
+        // Told when the body is polled.
+        Ok(Err(error)) => paced.failed = Some(error),
         // The size alone says nothing of when the body comes: the head goes
         // ahead, as what is small and needed for the client to go on.
         Err(_) => send_ahead(gauge, class, head).await,
@@ -148,7 +151,7 @@ pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) 
     gauge.promise(bytes);
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
+impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Paced<B> {
     /// Waits for the first bytes of the body, for as long as a head may. Most
     /// are here already, and need no timer.
     async fn first(&mut self) -> Result<Result<(), B::Error>, Elapsed> {
@@ -184,6 +187,9 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
     /// Reads ahead until a segment's worth is held or nothing more is there.
     /// Ready once there is something to send, or the end is known.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), B::Error>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
         let enough = u64::from(self.gauge.cost().mss);
         while !self.ended && self.chunks[1].is_empty() && self.held() < enough {
             if self.inner.is_end_stream() {
@@ -234,7 +240,7 @@ impl<B: Body<Data = Bytes> + Unpin> Paced<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
+impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for Paced<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -268,7 +274,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held() == 0 && self.trailers.is_none() && (self.ended || self.inner.is_end_stream())
+        self.held() == 0
+            && self.trailers.is_none()
+            && self.failed.is_none()
+            && (self.ended || self.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,8 +1,10 @@
 //! A timer fine enough for a segment's time on the link.
 //!
 //! tokio's timers have a grain of 1 ms, about what a full segment takes at
-//! 10 Mbit/s; a timerfd on the worker's reactor fires within some 10 us.
+//! 10 Mbit/s; a timerfd on the worker's reactor fires within some 10 us. In a
+//! simulation, where time is not the kernel's, tokio's is the one there is.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -13,20 +15,25 @@ use rustix::time::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
+use crate::network;
 use crate::sys;
 
-pub(crate) struct Timer {
-    fd: AsyncFd<OwnedFd>,
+pub(crate) enum Timer {
+    Kernel(AsyncFd<OwnedFd>),
+    Simulated(Simulated),
 }
 
 impl Timer {
     pub(crate) fn new() -> io::Result<Self> {
+        if network::is_simulated() {
+            return Ok(Self::Simulated(Simulated::default()));
+        }
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Self {
-            fd: sys::watch_readable(fd)?,
-        })
+        Ok(Self::Kernel(sys::watch_readable(fd)?))
     }
 
     /// Fires after `delay`, in place of what was set before.
@@ -34,6 +41,10 @@ impl Timer {
         const OFF: Timespec = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
+        };
+        let fd = match self {
+            Self::Kernel(fd) => fd,
+            Self::Simulated(timer) => return timer.arm(delay),
         };
         let when = Itimerspec {
             it_interval: OFF,
@@ -43,17 +54,55 @@ impl Timer {
                 tv_nsec: i64::from(delay.subsec_nanos().max(1)),
             },
         };
-        timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::empty(), &when)
+        timerfd_settime(fd.get_ref(), TimerfdTimerFlags::empty(), &when)
             .expect("a timerfd takes any time in range");
     }
 
     /// Waits until it has fired.
     pub(crate) async fn fired(&self) -> io::Result<()> {
-        self.fd
-            .async_io(Interest::READABLE, |fd| {
-                rustix::io::read(fd, &mut [0u8; 8]).map_err(io::Error::from)
-            })
-            .await
-            .map(drop)
+        let fd = match self {
+            Self::Kernel(fd) => fd,
+            Self::Simulated(timer) => {
+                timer.fired().await;
+                return Ok(());
+            }
+        };
+        fd.async_io(Interest::READABLE, |fd| {
+            rustix::io::read(fd, &mut [0u8; 8]).map_err(io::Error::from)
+        })
+        .await
+        .map(drop)
+    }
+}
+
+/// One on tokio's clock.
+#[derive(Default)]
+pub(crate) struct Simulated {
+    at: Cell<Option<Instant>>,
+    armed: Notify,
+}
+
+impl Simulated {
+    fn arm(&self, delay: Duration) {
+        self.at.set(Some(Instant::now() + delay));
+        self.armed.notify_one();
+    }
+
+    async fn fired(&self) {
+        loop {
+            let armed = self.armed.notified();
+            let Some(at) = self.at.get() else {
+                armed.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = armed => {}
+                () = sleep_until(at) => {
+                    self.at.set(None);
+                    return;
+                }
+            }
+        }
     }
 }

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 
+use super::members::Member;
 use super::transport::Transport;
 use super::{SharedCluster, connect, sender};
 
@@ -32,24 +33,50 @@ const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 pub(super) struct Checked {
     cluster: Arc<SharedCluster>,
     checks: HealthChecks,
+    member: Arc<Member>,
     slot: usize,
 }
 
 impl Checked {
-    /// One task for each endpoint of a cluster, if they are to be asked.
+    /// A task that has a cluster's endpoints asked, if they are to be.
     pub(super) fn all(cluster: &Arc<SharedCluster>, places: &Arc<Semaphore>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(checks) = &cluster.config.resilience.health_checks {
-            for slot in 0..cluster.endpoints.len() {
-                let checked = Self {
-                    cluster: Arc::clone(cluster),
-                    checks: checks.clone(),
-                    slot,
-                };
-                tasks.spawn(checked.run(Arc::clone(places)));
-            }
+            let (cluster, places) = (Arc::clone(cluster), Arc::clone(places));
+            tasks.spawn(Self::each(cluster, checks.clone(), places));
         }
         tasks
+    }
+
+    /// Has a cluster's endpoints asked, whichever it has.
+    async fn each(cluster: Arc<SharedCluster>, checks: HealthChecks, places: Arc<Semaphore>) {
+        // With its task, which ends when it is dropped.
+        let mut asked: Vec<(usize, Arc<Member>, JoinSet<()>)> = Vec::new();
+        loop {
+            let mut replaced = pin!(cluster.station.replaced());
+            // Before looking, or a change meanwhile is missed.
+            replaced.as_mut().enable();
+            let members = cluster.station.members();
+            let same = |own: &(usize, Arc<Member>, _), (slot, member): (usize, &Arc<Member>)| {
+                own.0 == slot && Arc::ptr_eq(&own.1, member)
+            };
+            asked.retain(|own| members.present().any(|one| same(own, one)));
+            for (slot, member) in members.present() {
+                if asked.iter().any(|own| same(own, (slot, member))) {
+                    continue;
+                }
+                let checked = Self {
+                    cluster: Arc::clone(&cluster),
+                    checks: checks.clone(),
+                    member: Arc::clone(member),
+                    slot,
+                };
+                let mut task = JoinSet::new();
+                task.spawn(checked.run(Arc::clone(&places)));
+                asked.push((slot, Arc::clone(member), task));
+            }
+            replaced.await;
+        }
     }
 
     async fn run(self, places: Arc<Semaphore>) {
@@ -59,7 +86,7 @@ impl Checked {
             let asking = timeout(self.checks.timeout, self.passes());
             let passed = asking.await.unwrap_or(false);
             drop(place);
-            let counts = &self.cluster.endpoints[self.slot].counts;
+            let counts = &self.member.counts;
             counts.checks[usize::from(!passed)].fetch_add(1, Relaxed);
             self.cluster.station.checked(self.slot, passed);
             let random = fastrand::u64(..);
@@ -71,15 +98,14 @@ impl Checked {
     /// Whether the endpoint is well. The caller bounds the time.
     async fn passes(&self) -> bool {
         let (config, tls) = (&self.cluster.config, self.cluster.tls.as_deref());
-        let address = &config.endpoints[self.slot].address;
         // Where endpoints are told of clients, this is for none of them.
-        let Ok(stream) = connect::transport(config, tls, address, None).await else {
+        let Ok(stream) = connect::transport(config, tls, &self.member, None).await else {
             return false;
         };
         let Some(http) = &self.checks.http else {
             return true;
         };
-        let Some(request) = request(http, address) else {
+        let Some(request) = request(http, &self.member.address) else {
             return false;
         };
         let status = match &config.http2 {

@@ -1,13 +1,16 @@
 //! What a cluster's station is told of its endpoints' health, and what it
 //! tells of its own.
 
+use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sprat_scheduler::Time;
 use sprat_scheduler::health::{Change, Ejection, Health, Outcome};
+use tokio::time::Instant;
 
 use super::SharedStation;
+use super::members::Member;
 
 impl Drop for SharedStation {
     fn drop(&mut self) {
@@ -20,7 +23,7 @@ impl Drop for SharedStation {
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     /// In the order of the configuration.
-    pub(crate) endpoints: Vec<EndpointCondition>,
+    pub(crate) endpoints: Vec<(Arc<Member>, EndpointCondition)>,
     /// So few are well that all are used.
     pub(crate) panics: bool,
     /// By [`Ejection::index`].
@@ -55,10 +58,15 @@ impl SharedStation {
     /// are new start slowly.
     pub(super) fn take_over(&mut self, before: &Self) {
         let now = Time::ZERO + self.epoch.elapsed();
-        let same = |address| before.addresses.iter().position(|known| known == address);
-        let slots: Vec<_> = self.addresses.iter().map(same).collect();
         let decisions = self.decisions();
-        decisions.health.take_over(&before.lock().health, &slots);
+        let before = before.lock();
+        let same = |(_, own): (usize, &Arc<Member>)| {
+            let mut known = before.members.present();
+            Some(known.find(|(_, known)| known.label == own.label)?.0)
+        };
+        let slots: Vec<_> = decisions.members.present().map(same).collect();
+        decisions.health.take_over(&before.health, &slots);
+        drop(before);
         for (slot, known) in slots.iter().enumerate() {
             if known.is_none() {
                 decisions.station.start_slowly(now, slot);
@@ -72,11 +80,6 @@ impl SharedStation {
     /// Whether it is of use to tell how requests went.
     pub(super) fn observes(&self) -> bool {
         self.observes
-    }
-
-    /// Whether an endpoint gets requests.
-    pub(super) fn is_usable(&self, endpoint: usize) -> bool {
-        self.lock().station.is_usable(endpoint)
     }
 
     /// How a request went at an endpoint.
@@ -108,7 +111,8 @@ impl SharedStation {
         let mut changes = Vec::new();
         while let Some(change) = decisions.health.poll() {
             decisions.station.set_out(now, change.endpoint, change.out);
-            changes.push(change);
+            let label = decisions.members.by_slot[change.endpoint].label.clone();
+            changes.push((label, change.out));
         }
         let wakers = decisions.settle();
         drop(decisions);
@@ -116,8 +120,8 @@ impl SharedStation {
         if !changes.is_empty() {
             self.changed.notify_one();
         }
-        for Change { endpoint, out } in changes {
-            let (cluster, endpoint) = (&self.name, &self.addresses[endpoint]);
+        for (endpoint, out) in changes {
+            let cluster = &self.name;
             match out {
                 true => tracing::warn!(%cluster, %endpoint, "an endpoint is out of use"),
                 false => tracing::info!(%cluster, %endpoint, "an endpoint is in use again"),
@@ -131,16 +135,17 @@ impl SharedStation {
         let decisions = self.lock();
         let (station, health) = (&decisions.station, &decisions.health);
         let now = Time::ZERO + self.epoch.elapsed();
-        let endpoint = |slot: usize| {
+        let endpoint = |(slot, member): (usize, &Arc<Member>)| {
             let known = health.endpoint(slot);
-            EndpointCondition {
+            let condition = EndpointCondition {
                 ejected_for: known.ejected_until.map(|until| until.since(now)),
                 passes_checks: known.passes_checks,
                 is_used: station.is_usable(slot),
-            }
+            };
+            (Arc::clone(member), condition)
         };
         Condition {
-            endpoints: (0..self.addresses.len()).map(endpoint).collect(),
+            endpoints: decisions.members.present().map(endpoint).collect(),
             panics: station.panics(),
             ejections: health.ejections(),
             ejections_prevented: health.ejections_prevented(),

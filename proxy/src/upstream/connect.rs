@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,14 +11,16 @@ use http::uri::Scheme;
 use hyper::client::conn::http2;
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
-use sprat_config::resolved::{Cluster, EndpointAddress, UpstreamHttp2};
+use sprat_config::resolved::{Cluster, UpstreamHttp2};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::members::{Member, Target};
 use super::transport::Transport;
-use super::{Breaker, Sender, Shared, Upstream, take_one};
+use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
+use crate::network;
 use crate::proxy_protocol::{self, Ends};
 use crate::tls::ClusterTls;
 
@@ -75,10 +78,11 @@ impl Slot {
                 return Some(slot);
             }
             let hope = match whole {
-                true => upstream
-                    .endpoints
-                    .iter()
-                    .any(|other| other.shared.has_spare()),
+                true => {
+                    let endpoints = upstream.endpoints.borrow();
+                    let mut all = endpoints.iter();
+                    all.any(|other| other.member.counts.has_spare())
+                }
                 false => shared.idle.load(Relaxed) > 0 || shared.is_closing(bound),
             };
             if !hope {
@@ -155,13 +159,13 @@ const WINDOW_MAX: u32 = 0x7fff_ffff;
 /// is not combined with that.
 pub(super) async fn connect(
     upstream: &Upstream,
-    endpoint: usize,
+    endpoint: &Endpoint,
     ends: Option<&Ends>,
 ) -> Result<Sender, Reason> {
     let Some(config) = &upstream.config.http2 else {
         return connect_one(upstream, endpoint, ends).await;
     };
-    let pool = &upstream.endpoints[endpoint].pool;
+    let pool = &endpoint.pool;
     let opening = timeout(upstream.config.connect_timeout, pool.opening.lock());
     let _opening = opening.await.map_err(|_| Reason::ConnectionTimeout)?;
     match pool.take(config.max_streams) {
@@ -174,10 +178,10 @@ pub(super) async fn connect(
 /// a task of its own drive it.
 async fn connect_one(
     upstream: &Upstream,
-    endpoint: usize,
+    endpoint: &Endpoint,
     ends: Option<&Ends>,
 ) -> Result<Sender, Reason> {
-    let shared = &upstream.endpoints[endpoint].shared;
+    let shared = &endpoint.member.counts;
     let bound = upstream.config.connect_timeout;
     let slot = match Slot::take(upstream, shared) {
         Some(slot) => slot,
@@ -186,13 +190,12 @@ async fn connect_one(
             .unwrap_or(None)
             .ok_or(Reason::ConnectionLimit)?,
     };
-    let address = &upstream.config.endpoints[endpoint].address;
-    let config = &upstream.config;
-    let way = transport(config, upstream.tls.as_deref(), address, ends);
+    let tls = upstream.tls.as_deref();
+    let way = transport(&upstream.config, tls, &endpoint.member, ends);
     let stream = timeout(bound, way)
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
-    upstream.stats(endpoint).connects.increment();
+    endpoint.stats.connects.increment();
     if let Some(http2) = &upstream.http2 {
         let handshake = http2.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
@@ -207,9 +210,7 @@ async fn connect_one(
             None => Scheme::HTTP,
             Some(_) => Scheme::HTTPS,
         };
-        let stream = upstream.endpoints[endpoint]
-            .pool
-            .add(sender, scheme, shared);
+        let stream = endpoint.pool.add(sender, scheme, shared);
         return Ok(Sender::Http2(Box::new(stream)));
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
@@ -228,10 +229,10 @@ async fn connect_one(
 pub(super) async fn transport(
     cluster: &Cluster,
     tls: Option<&ClusterTls>,
-    address: &EndpointAddress,
+    member: &Member,
     ends: Option<&Ends>,
 ) -> Result<Transport, Reason> {
-    let mut stream = open(address).await?;
+    let mut stream = open(&member.target).await?;
     if let Some(version) = cluster.proxy_protocol {
         let header = proxy_protocol::header(version, ends.copied());
         let written = stream.write_all(&header).await;
@@ -241,18 +242,19 @@ pub(super) async fn transport(
         None => Ok(Transport::Plain(stream)),
         // Boxed: a connection in plain text does not carry a handshake's room.
         Some(tls) => {
-            let secured = Box::pin(tls.connect(address, stream)).await?;
+            let secured = Box::pin(tls.connect(&member.address, stream)).await?;
             Ok(Transport::Tls(Box::new(secured)))
         }
     }
 }
 
-async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
-    let stream = match address {
-        EndpointAddress::Ip(address) => TcpStream::connect(address).await,
-        EndpointAddress::Name { host, port } => {
-            let found = tokio::net::lookup_host((host.as_str(), *port)).await;
-            let addresses: Vec<_> = found.map_err(|_| Reason::NameNotFound)?.collect();
+async fn open(target: &Target) -> Result<TcpStream, Reason> {
+    let stream = match target {
+        Target::Address(address) => network::connect(*address).await,
+        Target::Name(name, port) => {
+            let found = name.addresses();
+            let found = found.iter().map(|ip| SocketAddr::new(*ip, *port));
+            let addresses: Vec<_> = found.collect();
             if addresses.is_empty() {
                 return Err(Reason::NameNotFound);
             }
@@ -262,7 +264,7 @@ async fn open(address: &EndpointAddress) -> Result<TcpStream, Reason> {
     let stream = stream.map_err(|error| reason(&error))?;
     // Without it a small request waits for the ACK of the last; a socket that
     // does not take the option has failed already.
-    stream.set_nodelay(true).map_err(|error| reason(&error))?;
+    network::set_nodelay(&stream).map_err(|error| reason(&error))?;
     Ok(stream)
 }
 

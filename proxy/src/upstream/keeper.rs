@@ -5,12 +5,12 @@
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::Builder as Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use super::check::Checked;
 use super::{SharedCluster, SharedStation};
@@ -139,7 +139,7 @@ async fn tend(station: Weak<SharedStation>) {
         let latest = Instant::now() + LOOK_AGAIN;
         let next = next.map_or(latest, |next| next.min(latest));
         tokio::select! {
-            () = sleep_until(next.into()) => {}
+            () = sleep_until(next) => {}
             () = changed.notified() => {}
         }
     }
@@ -150,6 +150,7 @@ mod tests {
     use sprat_config::resolved::Config;
 
     use super::*;
+    use crate::dns::Names;
 
     /// Two endpoints that are judged, and checked with these settings.
     fn clusters(checks: &str, before: &[Arc<SharedCluster>]) -> Vec<Arc<SharedCluster>> {
@@ -162,7 +163,7 @@ mod tests {
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config: Config = loaded.unwrap().config;
         let before = before.first().map(|own| &**own);
-        let cluster = SharedCluster::new(&config.clusters[0], &config, before);
+        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), before);
         vec![Arc::new(cluster.unwrap())]
     }
 
@@ -183,13 +184,13 @@ mod tests {
         let mut present = clusters(kinds[0], &[]);
         let (sender, receiver) = watch::channel(present.clone());
         tokio::spawn(keep(receiver));
-        // The keeper, a station, two endpoints.
-        settled(4).await;
+        // The keeper, a station, a cluster, two endpoints.
+        settled(5).await;
         for reload in 0..20 {
             // The last has another station, too.
             present = clusters(kinds[reload % 3], &present);
             sender.send_replace(present.clone());
-            settled(4).await;
+            settled(5).await;
         }
         sender.send_replace(Vec::new());
         drop(present);

@@ -3,10 +3,12 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use http::HeaderValue;
 use sprat_scheduler::Size;
+use sprat_scheduler::health::Outcome;
 use sprat_scheduler::station::{Again, Refusal, Ticket};
 
-use super::{ConnectionPlace, Sender, Upstream, connect};
+use super::{ConnectionPlace, Endpoint, Sender, Upstream, connect};
 use crate::error::Reason;
 use crate::proxy_protocol::Ends;
 
@@ -15,7 +17,9 @@ use crate::proxy_protocol::Ends;
 /// upstream is doing; [`Lease::release`] keeps the connection instead.
 pub(crate) struct Lease {
     upstream: Rc<Upstream>,
-    endpoint: usize,
+    endpoint: Rc<Endpoint>,
+    /// The endpoint's in the station.
+    slot: usize,
     /// Of the request.
     class: usize,
     /// None once it has been given back.
@@ -27,17 +31,14 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// What the station has given a place at an endpoint.
-    pub(super) fn new(
-        upstream: &Rc<Upstream>,
-        ticket: Ticket,
-        endpoint: usize,
-        class: usize,
-    ) -> Self {
-        let shared = &upstream.endpoints[endpoint].shared;
-        shared.outstanding.fetch_add(1, Relaxed);
+    pub(super) fn new(upstream: &Rc<Upstream>, ticket: Ticket, slot: usize, class: usize) -> Self {
+        let endpoint = upstream.endpoint(slot);
+        let counts = &endpoint.member.counts;
+        counts.outstanding.fetch_add(1, Relaxed);
         Self {
             upstream: Rc::clone(upstream),
             endpoint,
+            slot,
             class,
             ticket: Some(ticket),
             sender: None,
@@ -45,9 +46,19 @@ impl Lease {
         }
     }
 
-    /// Index of the endpoint.
-    pub(crate) fn endpoint(&self) -> usize {
-        self.endpoint
+    /// The endpoint.
+    pub(crate) fn endpoint(&self) -> &Rc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// The `Host` of the endpoint, for a request that came without one.
+    pub(crate) fn authority(&self) -> &HeaderValue {
+        &self.endpoint.member.authority
+    }
+
+    /// How the request went there.
+    pub(crate) fn observe(&self, outcome: impl FnOnce() -> Outcome) {
+        self.upstream.observe(self.slot, outcome);
     }
 
     /// The endpoint is told that the request is of this client.
@@ -57,14 +68,15 @@ impl Lease {
 
     /// Takes a kept connection; false if there is none.
     pub(crate) fn reuse(&mut self) -> bool {
-        self.sender = (self.upstream).take_idle(self.endpoint, self.ends.as_deref());
+        let config = &self.upstream.config;
+        self.sender = self.endpoint.take_idle(config, self.ends.as_deref());
         self.sender.is_some()
     }
 
     /// Opens a connection.
     pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
         self.sender = None;
-        let sender = connect::connect(&self.upstream, self.endpoint, self.ends.as_deref()).await?;
+        let sender = connect::connect(&self.upstream, &self.endpoint, self.ends.as_deref()).await?;
         self.sender = Some(sender);
         if let Some(ticket) = self.ticket {
             self.upstream.station.reached(ticket);
@@ -94,10 +106,7 @@ impl Lease {
     /// and the endpoint's place is for others. What is returned counts the
     /// connection as open.
     pub(crate) fn into_tunnel(self) -> ConnectionPlace {
-        ConnectionPlace::keep(
-            &self.upstream,
-            &self.upstream.endpoints[self.endpoint].shared,
-        )
+        ConnectionPlace::keep(&self.upstream, &self.endpoint.member.counts)
     }
 
     /// For [`Upstream::hedge`].
@@ -124,7 +133,8 @@ impl Lease {
     pub(crate) fn release(mut self, bytes: u64) {
         // First, for it may serve whom the station starts now.
         if let Some(sender) = self.sender.take() {
-            self.upstream.keep(self.endpoint, sender, self.ends.take());
+            let config = &self.upstream.config;
+            self.endpoint.keep(config, sender, self.ends.take());
         }
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.finish(ticket, bytes);
@@ -134,8 +144,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let shared = &self.upstream.endpoints[self.endpoint].shared;
-        shared.outstanding.fetch_sub(1, Relaxed);
+        let counts = &self.endpoint.member.counts;
+        counts.outstanding.fetch_sub(1, Relaxed);
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.cancel(ticket);
         }

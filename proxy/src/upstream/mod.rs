@@ -5,10 +5,13 @@ mod breaker;
 mod check;
 mod condition;
 mod connect;
+mod endpoint;
 mod keeper;
 mod lease;
+mod members;
 mod multiplexed;
 mod probe;
+mod replace;
 mod sender;
 mod shared;
 mod sizes;
@@ -16,35 +19,32 @@ mod station;
 mod transport;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
 
 use bytes::Bytes;
-use http::HeaderValue;
 use hyper::client::conn::{http1, http2};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use crate::proxy_protocol::Ends;
-use crate::stats::{ClusterStats, EndpointStats};
+use crate::stats::ClusterStats;
 use crate::tls::ClusterTls;
-use crate::upload::RequestBody;
 use connect::Local;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use condition::{Condition, EndpointCondition};
 pub(crate) use connect::Slot as ConnectionPlace;
+pub(crate) use endpoint::Endpoint;
 pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::Lease;
-use multiplexed::Pool;
+pub(crate) use members::Member;
 pub(crate) use sender::{Refused, Sender};
-pub(crate) use shared::{SharedCluster, SharedEndpoint};
+pub(crate) use shared::SharedCluster;
 use station::Waiting;
 pub(crate) use station::{SharedStation, station_config};
 
@@ -91,24 +91,6 @@ fn take_one(count: &AtomicUsize, bound: usize) -> bool {
         .is_ok()
 }
 
-/// A kept connection.
-struct Idle {
-    sender: http1::SendRequest<RequestBody>,
-    since: Instant,
-    /// Whose requests it carries, if the endpoint was told.
-    ends: Option<Box<Ends>>,
-}
-
-struct Endpoint {
-    shared: Arc<Shared>,
-    /// The `Host` for a request that came without one.
-    authority: HeaderValue,
-    /// The most recently used at the back.
-    idle: RefCell<VecDeque<Idle>>,
-    /// With HTTP/2, all.
-    pool: Pool,
-}
-
 /// A cluster as one worker sees it.
 pub(crate) struct Upstream {
     config: Arc<Cluster>,
@@ -116,7 +98,11 @@ pub(crate) struct Upstream {
     shared: Arc<SharedCluster>,
     /// This worker's counters.
     stats: ClusterStats,
-    endpoints: Vec<Endpoint>,
+    /// This worker's index.
+    worker: usize,
+    /// By the station's slots, as of its `version`.
+    endpoints: RefCell<Vec<Rc<Endpoint>>>,
+    version: Cell<u64>,
     station: Arc<SharedStation>,
     breaker: Arc<Breaker>,
     /// What browsers get with a 503.
@@ -133,23 +119,20 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// A worker's part in a cluster.
+    /// The part in a cluster of the worker with this index.
     pub(crate) fn new(
         shared: &Arc<SharedCluster>,
         stats: ClusterStats,
+        worker: usize,
         reclaim: Arc<Notify>,
     ) -> Self {
-        let endpoint = |endpoint: &SharedEndpoint| Endpoint {
-            shared: Arc::clone(&endpoint.counts),
-            authority: endpoint.authority.clone(),
-            idle: RefCell::default(),
-            pool: Pool::default(),
-        };
         let config = Arc::clone(&shared.config);
         let mut http = http1::Builder::new();
         http.max_header_size(config.max_header_bytes);
-        Self {
-            endpoints: shared.endpoints.iter().map(endpoint).collect(),
+        let own = Self {
+            worker,
+            endpoints: RefCell::default(),
+            version: Cell::new(0),
             station: Arc::clone(&shared.station),
             breaker: Arc::clone(&shared.breaker),
             overload_page: shared.overload_page.clone(),
@@ -164,7 +147,37 @@ impl Upstream {
             http,
             reclaim,
             retired: Cell::new(false),
+        };
+        own.follow_members();
+        own
+    }
+
+    /// Takes over which endpoints the station has.
+    fn follow_members(&self) {
+        let members = self.station.members();
+        let mut endpoints = self.endpoints.borrow_mut();
+        for (slot, member) in members.by_slot.iter().enumerate() {
+            match endpoints.get_mut(slot) {
+                Some(own) if Arc::ptr_eq(&own.member, member) => {}
+                Some(own) => {
+                    own.set_retired(true);
+                    *own = Rc::new(Endpoint::new(member, self.worker));
+                }
+                None => endpoints.push(Rc::new(Endpoint::new(member, self.worker))),
+            }
         }
+        for (slot, endpoint) in endpoints.iter().enumerate() {
+            endpoint.set_retired(self.retired.get() || !members.present.contains(&slot));
+        }
+        self.version.set(members.version);
+    }
+
+    /// The endpoint in a slot that the station has given out.
+    fn endpoint(&self, slot: usize) -> Rc<Endpoint> {
+        if self.version.get() != self.station.version() {
+            self.follow_members();
+        }
+        Rc::clone(&self.endpoints.borrow()[slot])
     }
 
     /// Whether it is a part in this cluster.
@@ -175,22 +188,15 @@ impl Upstream {
     /// No further request comes: keeps no connection for one.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
-        self.close_idle();
+        let endpoints = self.endpoints.borrow();
+        endpoints
+            .iter()
+            .for_each(|endpoint| endpoint.set_retired(true));
     }
 
     /// Its configuration.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(&self.config)
-    }
-
-    /// The `Host` of an endpoint, for a request that came without one.
-    pub(crate) fn authority(&self, endpoint: usize) -> &HeaderValue {
-        &self.endpoints[endpoint].authority
-    }
-
-    /// This worker's counters of an endpoint.
-    pub(crate) fn stats(&self, endpoint: usize) -> &EndpointStats {
-        &self.stats.endpoints[endpoint]
     }
 
     /// This worker's counters of the cluster.
@@ -220,24 +226,24 @@ impl Upstream {
     }
 
     async fn lease(self: &Rc<Self>, verdict: Verdict, class: usize) -> Result<Lease, Refusal> {
-        let (ticket, endpoint) = match verdict {
+        let (ticket, slot) = match verdict {
             Verdict::Start { ticket, endpoint } => (ticket, endpoint),
             Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket, class).await?),
             Verdict::Refuse(refusal) => return Err(refusal),
         };
-        Ok(Lease::new(self, ticket, endpoint, class))
+        Ok(Lease::new(self, ticket, slot, class))
     }
 
     /// A second attempt beside the one with this ticket, if there may be one.
     pub(crate) fn hedge(self: &Rc<Self>, ticket: Ticket, class: usize) -> Option<Lease> {
-        let (ticket, endpoint) = self.station.hedge(ticket)?;
-        Some(Lease::new(self, ticket, endpoint, class))
+        let (ticket, slot) = self.station.hedge(ticket)?;
+        Some(Lease::new(self, ticket, slot, class))
     }
 
-    /// How a request went at an endpoint.
-    pub(crate) fn observe(&self, endpoint: usize, outcome: impl FnOnce() -> Outcome) {
+    /// How a request went at the endpoint in a slot.
+    fn observe(&self, slot: usize, outcome: impl FnOnce() -> Outcome) {
         if self.station.observes() {
-            self.station.observe(endpoint, outcome());
+            self.station.observe(slot, outcome());
         }
     }
 
@@ -246,82 +252,32 @@ impl Upstream {
         self.config.proxy_protocol.is_some()
     }
 
-    /// The most recently used connection that still lives, of those for `ends`.
-    fn take_idle(&self, endpoint: usize, ends: Option<&Ends>) -> Option<Sender> {
-        let endpoint = &self.endpoints[endpoint];
-        if let Some(http2) = &self.config.http2 {
-            let stream = endpoint.pool.take(http2.max_streams)?;
-            return Some(Sender::Http2(Box::new(stream)));
-        }
-        let mut idle = endpoint.idle.borrow_mut();
-        while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
-            let kept = idle.remove(at)?;
-            endpoint.shared.idle.fetch_sub(1, Relaxed);
-            if kept.sender.is_ready() && kept.since.elapsed() < self.config.idle_timeout {
-                return Some(Sender::Http1(kept.sender));
-            }
-        }
-        None
-    }
-
-    fn keep(&self, endpoint: usize, sender: Sender, ends: Option<Box<Ends>>) {
-        let Sender::Http1(sender) = sender else {
-            // Dropped, it makes room for another request.
-            return;
-        };
-        // Not ready: the request's body is not through, though the answer is.
-        if self.retired.get() || !sender.is_ready() {
-            return;
-        }
-        let endpoint = &self.endpoints[endpoint];
-        let mut idle = endpoint.idle.borrow_mut();
-        if !take_one(&endpoint.shared.idle, self.config.max_idle_connections) {
-            // Those of clients that have gone make way for those that are here.
-            if ends.is_none() || idle.pop_front().is_none() {
-                return;
-            }
-        }
-        idle.push_back(Idle {
-            sender,
-            since: Instant::now(),
-            ends,
-        });
-    }
-
-    /// Closes connections that were idle for too long or are dead.
+    /// Closes connections that were idle for too long or are dead, or that lead
+    /// to endpoints that are gone.
     pub(crate) fn reap(&self, now: Instant) {
-        for endpoint in &self.endpoints {
-            endpoint.pool.reap(now, self.config.idle_timeout);
-            let mut idle = endpoint.idle.borrow_mut();
-            let before = idle.len();
-            idle.retain(|kept| {
-                !kept.sender.is_closed() && now < kept.since + self.config.idle_timeout
-            });
-            endpoint.shared.idle.fetch_sub(before - idle.len(), Relaxed);
+        if self.version.get() != self.station.version() {
+            self.follow_members();
+        }
+        for endpoint in &*self.endpoints.borrow() {
+            endpoint.reap(&self.config, now);
         }
     }
 
     /// Closes an idle connection to each endpoint where another worker wants
     /// to open one and may not, or to each if it may open none at all.
     pub(crate) fn give_way(&self) {
-        for endpoint in &self.endpoints {
-            let wanted = &endpoint.shared.wanted;
-            if (wanted.load(Relaxed) > 0 || self.breaker.is_wanted())
-                && !endpoint.pool.close_one()
-                && endpoint.idle.borrow_mut().pop_front().is_some()
-            {
-                endpoint.shared.idle.fetch_sub(1, Relaxed);
+        for endpoint in &*self.endpoints.borrow() {
+            let wanted = &endpoint.member.counts.wanted;
+            if wanted.load(Relaxed) > 0 || self.breaker.is_wanted() {
+                endpoint.close_one();
             }
         }
     }
 
     /// Closes every idle connection.
     pub(crate) fn close_idle(&self) {
-        for endpoint in &self.endpoints {
-            let closed = std::mem::take(&mut *endpoint.idle.borrow_mut());
-            endpoint.shared.idle.fetch_sub(closed.len(), Relaxed);
-            endpoint.pool.close();
-        }
+        let endpoints = self.endpoints.borrow();
+        endpoints.iter().for_each(|endpoint| endpoint.close_idle());
     }
 }
 

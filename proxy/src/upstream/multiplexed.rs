@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::uri::Scheme;
 use hyper::client::conn::http2::SendRequest;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::Shared;
 use crate::upload::RequestBody;

@@ -27,18 +27,15 @@ impl Upstream {
         number: u64,
         mut request: Request<RequestBody>,
     ) -> Result<(StatusCode, HeaderMap), Reason> {
-        let count = self.endpoints.len();
-        let first = (number % count as u64) as usize;
-        let mut endpoints = (0..count).map(|step| (first + step) % count);
-        let in_use = endpoints.find(|&endpoint| self.station.is_usable(endpoint));
-        let endpoint = in_use.ok_or(Reason::NoHealthyEndpoint)?;
+        let in_use = self.station.in_use(number);
+        let endpoint = self.endpoint(in_use.ok_or(Reason::NoHealthyEndpoint)?);
         // Where endpoints are told of clients, this is for none of them.
-        let mut sender = match self.take_idle(endpoint, None) {
+        let mut sender = match endpoint.take_idle(&self.config, None) {
             Some(sender) => sender,
-            None => connect::connect(self, endpoint, None).await?,
+            None => connect::connect(self, &endpoint, None).await?,
         };
         if !request.headers().contains_key(HOST) {
-            let host = self.authority(endpoint).clone();
+            let host = endpoint.member.authority.clone();
             request.headers_mut().insert(HOST, host);
         }
         sender.prepare(&mut request)?;
@@ -48,7 +45,7 @@ impl Upstream {
             .into_parts();
         // A connection that is not soon ready is closed.
         if timeout(READY_BOUND, sender.ready()).await.is_ok() {
-            self.keep(endpoint, sender, None);
+            endpoint.keep(&self.config, sender, None);
         }
         Ok((parts.status, parts.headers))
     }

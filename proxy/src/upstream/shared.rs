@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use http::HeaderValue;
-use sprat_config::resolved::{Cluster, Config, EndpointAddress};
+use sprat_config::resolved::{Cluster, Config};
 use sprat_scheduler::station::StationConfig;
 
 use super::breaker::Breaker;
-use super::{Shared, SharedStation, station_config};
+use super::members::Source;
+use super::{SharedStation, station_config};
+use crate::dns::Names;
 use crate::tls::ClusterTls;
 
 /// What all workers know of a cluster.
@@ -17,8 +18,6 @@ use crate::tls::ClusterTls;
 pub(crate) struct SharedCluster {
     /// Its configuration.
     pub(crate) config: Arc<Cluster>,
-    /// In the order of the configuration.
-    pub(crate) endpoints: Vec<SharedEndpoint>,
     /// Who is served, who waits.
     pub(crate) station: Arc<SharedStation>,
     /// What the station goes by.
@@ -28,15 +27,6 @@ pub(crate) struct SharedCluster {
     pub(super) overload_page: Option<Bytes>,
     /// None for plain text.
     pub(crate) tls: Option<Arc<ClusterTls>>,
-}
-
-/// What all workers know of an endpoint.
-#[derive(Debug)]
-pub(crate) struct SharedEndpoint {
-    /// What goes on there.
-    pub(crate) counts: Arc<Shared>,
-    /// The `Host` for a request that came without one.
-    pub(super) authority: HeaderValue,
 }
 
 /// Bytes of a page for browsers at most.
@@ -49,10 +39,12 @@ impl SharedCluster {
     /// # Errors
     ///
     /// The page for browsers cannot be read, or a certificate, or an
-    /// endpoint's address stands in no header field.
+    /// endpoint's address stands in no header field, or there can be no thread
+    /// for names.
     pub(crate) fn new(
         cluster: &Arc<Cluster>,
         config: &Config,
+        names: &Names,
         before: Option<&Self>,
     ) -> anyhow::Result<Self> {
         let overload_page = match &cluster.overload_page {
@@ -65,25 +57,16 @@ impl SharedCluster {
                 Some(page)
             }
         };
-        let endpoints = cluster.endpoints.iter().map(|endpoint| {
-            let known = before.iter().flat_map(|before| before.with_addresses());
-            let mut same = known.filter(|(address, _)| **address == endpoint.address);
-            let counts = same.next().map(|(_, counts)| Arc::clone(counts));
-            anyhow::Ok(SharedEndpoint {
-                counts: counts.unwrap_or_default(),
-                authority: HeaderValue::try_from(endpoint.address.to_string())?,
-            })
-        });
-        let endpoints = endpoints.collect::<Result<_, _>>()?;
         let (classes, admission) = (&config.classes.list, &config.admission);
         let decides = station_config(cluster, classes, admission);
         let station = match before {
-            Some(before) if before.decides == decides && before.judges_as(cluster) => {
+            Some(before) if before.decides == decides && before.finds_and_judges_as(cluster) => {
                 Arc::clone(&before.station)
             }
             _ => {
+                let source = Source::new(cluster, names, config.runtime.workers.max(1))?;
                 let before = before.map(|before| &*before.station);
-                SharedStation::new(cluster, classes, admission, before)
+                SharedStation::new(source, (cluster, classes, admission), before)
             }
         };
         let tls = match before {
@@ -92,7 +75,6 @@ impl SharedCluster {
         };
         Ok(Self {
             config: Arc::clone(cluster),
-            endpoints,
             station,
             decides,
             breaker: before.map_or_else(Arc::default, |before| Arc::clone(&before.breaker)),
@@ -101,16 +83,13 @@ impl SharedCluster {
         })
     }
 
-    fn with_addresses(&self) -> impl Iterator<Item = (&EndpointAddress, &Arc<Shared>)> {
-        let addresses = self.config.endpoints.iter().map(|own| &own.address);
-        addresses.zip(self.endpoints.iter().map(|own| &own.counts))
-    }
-
-    /// Whether endpoints are well under the same conditions as in another
-    /// configuration.
-    fn judges_as(&self, cluster: &Cluster) -> bool {
+    /// Whether endpoints are found in the same way, and well under the same
+    /// conditions, as in another configuration.
+    fn finds_and_judges_as(&self, cluster: &Cluster) -> bool {
         let (own, other) = (&self.config.resilience, &cluster.resilience);
-        own.outlier_detection == other.outlier_detection && own.thresholds() == other.thresholds()
+        self.config.dns == cluster.dns
+            && own.outlier_detection == other.outlier_detection
+            && own.thresholds() == other.thresholds()
     }
 
     /// Whether nothing is different in another that came of it.

@@ -4,9 +4,10 @@
 //! lock is held for one decision at a time.
 
 use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_config::stations::{self, SizeUse};
@@ -17,17 +18,23 @@ use sprat_scheduler::station::{
 };
 use sprat_scheduler::{Size, Time};
 use tokio::sync::Notify;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
+use super::members::{Members, Source};
 use super::stable_hash;
 
 /// A cluster's station.
 #[derive(Debug)]
 pub(crate) struct SharedStation {
     pub(super) epoch: Instant,
-    /// Of the cluster, and of its endpoints: for the log.
+    /// Of the cluster, for the log.
     pub(super) name: String,
-    pub(super) addresses: Vec<String>,
+    /// What its endpoints are made of.
+    pub(super) source: Source,
+    /// Of the endpoints: it grows with every change of them.
+    pub(super) version: AtomicU64,
+    /// Told when the endpoints have changed.
+    pub(super) replaced: Notify,
     /// By class: how long a request may wait.
     timeouts: Vec<Option<Duration>>,
     limits_classes: bool,
@@ -44,6 +51,7 @@ pub(crate) struct SharedStation {
 pub(super) struct Decisions {
     pub(super) station: Station,
     pub(super) health: Health,
+    pub(super) members: Members,
     /// By [`Ticket::index`].
     parked: Vec<Parked>,
 }
@@ -81,15 +89,20 @@ impl Decisions {
 }
 
 impl SharedStation {
-    /// The station of a cluster; what `before` knows of endpoints that it has,
-    /// too, goes on.
-    pub(crate) fn new(
-        cluster: &Cluster,
-        classes: &[Class],
-        admission: &Admission,
+    /// The station of a cluster, whose endpoints are made of `source`; what
+    /// `before` knows of endpoints that it has, too, goes on.
+    pub(super) fn new(
+        source: Source,
+        (cluster, classes, admission): (&Cluster, &[Class], &Admission),
         before: Option<&Self>,
     ) -> Arc<Self> {
-        let config = station_config(cluster, classes, admission);
+        let known = before.map(|before| before.lock().members.by_slot.clone());
+        let found = source.members(&known.unwrap_or_default());
+        let (present, endpoints): (Vec<_>, _) = found.into_iter().unzip();
+        let config = StationConfig {
+            endpoints,
+            ..station_config(cluster, classes, admission)
+        };
         let (dispatch, queue) = (&cluster.dispatch, &cluster.wait_queue);
         let size_use = SizeUse::of(dispatch, cluster.max_requests, queue, classes, admission);
         let specs = &config.classes;
@@ -99,11 +112,9 @@ impl SharedStation {
             observes: outliers.is_some(),
             changed: Arc::default(),
             name: cluster.name.clone(),
-            addresses: cluster
-                .endpoints
-                .iter()
-                .map(|endpoint| endpoint.address.to_string())
-                .collect(),
+            source,
+            version: AtomicU64::new(0),
+            replaced: Notify::new(),
             epoch: before.map_or_else(Instant::now, |before| before.epoch),
             timeouts: specs.iter().map(|class| class.timeout).collect(),
             limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
@@ -112,13 +123,19 @@ impl SharedStation {
             decisions: Mutex::new(Decisions {
                 health: Health::new(outliers, thresholds, config.endpoints.len()),
                 station: Station::new(config),
+                members: Members {
+                    present: (0..present.len()).collect(),
+                    by_slot: present,
+                },
                 parked: Vec::new(),
             }),
         };
         if let Some(before) = before {
             own.take_over(before);
         }
-        Arc::new(own)
+        let own = Arc::new(own);
+        own.follow_names();
+        own
     }
 
     /// Whether a class may hold back requests that an endpoint has room for.

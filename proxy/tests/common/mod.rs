@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod binary;
+pub(crate) mod dns;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,7 +26,11 @@ pub(crate) struct Origin {
 
 impl Origin {
     pub(crate) fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), serve)
+    }
+
+    /// On a socket that is there already.
+    pub(crate) fn on(listener: TcpListener, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let (count, serve) = (Arc::clone(&connections), Arc::new(serve));
@@ -233,6 +238,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
     let cluster = Arc::new(Cluster {
         name: "farm".to_owned(),
         endpoints: origins.iter().map(|&address| endpoint(address)).collect(),
+        dns: dns::dns(),
         dispatch: Dispatch::RoundRobin,
         hash_key: HashKey::Url,
         max_requests: usize::MAX,

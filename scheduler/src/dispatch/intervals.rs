@@ -15,6 +15,17 @@ pub enum Intervals {
     Learnt,
 }
 
+impl Intervals {
+    /// The interval of the endpoint at `index` of `count`, from and to
+    /// (inclusive); `None` if it is learnt.
+    pub fn range(&self, index: usize, count: usize) -> Option<(u64, u64)> {
+        match self {
+            Self::Fixed(cutoffs) => ranges(cutoffs, count).get(index).copied(),
+            Self::Learnt => None,
+        }
+    }
+}
+
 /// Sizes between two revisions of learnt intervals.
 const REVISE_EVERY: u32 = 512;
 

@@ -221,6 +221,20 @@ fn each_size_has_its_endpoint() {
 }
 
 #[test]
+fn an_interval_is_known_by_its_place() {
+    let fixed = Intervals::Fixed(vec![1000, 10_000]);
+    let ranges = [0, 1, 2, 3].map(|index| fixed.range(index, 3));
+    let expected = [
+        Some((0, 1000)),
+        Some((1001, 10_000)),
+        Some((10_001, u64::MAX)),
+        None,
+    ];
+    assert_eq!(ranges, expected);
+    assert_eq!(Intervals::Learnt.range(0, 3), None);
+}
+
+#[test]
 fn endpoints_of_one_range_share_it_by_work() {
     let mut specs = specs(&[1, 1, 1]);
     specs[0].size_range = Some((0, 1000));

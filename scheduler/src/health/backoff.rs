@@ -27,6 +27,12 @@ pub fn jittered(time: Duration, share_percent: u8, random: u64) -> Duration {
     time.saturating_sub(fraction(share, random))
 }
 
+/// `time`, and up to the share of it more: `random` says how much.
+pub fn lengthened(time: Duration, share_percent: u8, random: u64) -> Duration {
+    let share = time.mul_f64(f64::from(share_percent.min(100)) / 100.0);
+    time.saturating_add(fraction(share, random))
+}
+
 /// From zero to `time`, as `random` says.
 pub(super) fn fraction(time: Duration, random: u64) -> Duration {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -183,6 +183,19 @@ async fn a_head_goes_before_a_body_that_does_not_come() {
 }
 
 #[tokio::test]
+async fn over_http2_no_more_is_held_of_a_response_than_its_window() {
+    // All that is held goes at once: 2 MB in the chunks of Envoy's default would
+    // be two or three.
+    let bootstrap = bootstrap(&paced("20mbit")).buffer_limits(16_384);
+    let envoy = Envoy::start(&bootstrap).await.unwrap();
+    let client = client(&envoy, Protocol::Http2).await;
+    let path = "/size/2000000/a";
+    client.get(path).await.unwrap().check(path).unwrap();
+    assert!(counter(&envoy, "sprat_waits_total").await > 10);
+    ends_well(envoy).await;
+}
+
+#[tokio::test]
 async fn clients_that_leave_while_parked_leave_nothing_behind() {
     let bootstrap = bootstrap(&paced("1mbit")).buffer_limits(16_384).workers(2);
     let envoy = Envoy::start(&bootstrap).await.unwrap();

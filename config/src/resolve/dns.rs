@@ -1,0 +1,103 @@
+//! How the names of endpoints are resolved.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{count, time};
+use crate::addresses::DnsServer;
+use crate::containers::{List, Or};
+use crate::decode::Field;
+use crate::diagnostic::Reporter;
+use crate::raw;
+use crate::resolved::*;
+
+/// Servers that one can give.
+const RESOLVERS_MAX: usize = 8;
+
+/// For a cluster with these endpoints; none if one of them is wrong.
+pub(super) fn resolve(
+    field: &Field<raw::Dns>,
+    endpoints: Option<&[Endpoint]>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Dns> {
+    let raw = field.get()?;
+    let is_name = |endpoint: &Endpoint| matches!(endpoint.address, EndpointAddress::Name { .. });
+    if field.given && endpoints.is_some_and(|all| !all.iter().any(is_name)) {
+        let message = "no endpoint of this cluster has a name to resolve".to_owned();
+        let help = "leave `dns` out, or write an endpoint as host:port";
+        reporter.warning(&field.span, message, Some(help.to_owned()));
+    }
+    let failure = raw.failure_refresh_rate.get();
+    let in_order = [
+        ordered(
+            (&raw.min_ttl, "min_ttl"),
+            (&raw.max_ttl, "max_ttl"),
+            reporter,
+        ),
+        failure.and_then(|failure| {
+            let base = (&failure.base_interval, "base_interval");
+            ordered(base, (&failure.max_interval, "max_interval"), reporter)
+        }),
+    ];
+    let resolvers = resolvers(&raw.resolvers, reporter);
+    let [ttl, interval] = in_order;
+    let ((min_ttl, max_ttl), (base, max)) = (ttl?, interval?);
+    Some(Dns {
+        discovery: raw.discovery.copied()?,
+        resolvers: resolvers?,
+        lookup_family: raw.lookup_family.copied()?,
+        respect_dns_ttl: raw.respect_dns_ttl.copied()?.0,
+        refresh_rate: time(&raw.refresh_rate)?,
+        min_ttl,
+        max_ttl,
+        jitter_percent: u8::try_from(raw.jitter_percent.copied()?.0).ok()?,
+        failure_base_interval: base,
+        failure_max_interval: max,
+        max_stale: raw.max_stale.get()?.value().map(|time| time.0),
+        timeout: time(&raw.timeout)?,
+        max_addresses: count(&raw.max_addresses)?,
+    })
+}
+
+type Named<'a> = (&'a Field<raw::Timeout>, &'static str);
+
+/// A shortest and a longest time. Where one is given alone and passes the
+/// other's default, it stands for both.
+fn ordered(
+    (low, low_key): Named<'_>,
+    (high, high_key): Named<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Option<(Duration, Duration)> {
+    let (shortest, longest) = (time(low)?, time(high)?);
+    if shortest <= longest {
+        return Some((shortest, longest));
+    }
+    match (low.given, high.given) {
+        (true, false) => Some((shortest, shortest)),
+        (false, true) => Some((longest, longest)),
+        _ => {
+            let message = format!("`{low_key}` is above `{high_key}`");
+            let help = format!("lower it, or raise `{high_key}`");
+            reporter.error(&low.span, message, Some(help));
+            None
+        }
+    }
+}
+
+/// `Some(None)` for the system's.
+fn resolvers(
+    field: &Field<Or<raw::System, List<DnsServer, 1>>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Option<Vec<SocketAddr>>> {
+    let Some(list) = field.get()?.value() else {
+        return Some(None);
+    };
+    if let Some(extra) = list.0.get(RESOLVERS_MAX) {
+        let message = format!("there are more than {RESOLVERS_MAX} servers");
+        let help = "remove this one and those after it".to_owned();
+        reporter.error(&extra.span, message, Some(help));
+        return None;
+    }
+    let servers = list.0.iter().map(|server| Some(server.copied()?.0));
+    servers.collect::<Option<_>>().map(Some)
+}

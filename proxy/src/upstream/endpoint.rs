@@ -1,0 +1,129 @@
+//! An endpoint as one worker sees it: the connections that it keeps there.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use hyper::client::conn::http1;
+use sprat_config::resolved::Cluster;
+use tokio::time::Instant;
+
+use super::members::Member;
+use super::multiplexed::Pool;
+use super::{Sender, take_one};
+use crate::proxy_protocol::Ends;
+use crate::stats::EndpointStats;
+use crate::upload::RequestBody;
+
+/// A kept connection.
+struct Idle {
+    sender: http1::SendRequest<RequestBody>,
+    since: Instant,
+    /// Whose requests it carries, if the endpoint was told.
+    ends: Option<Box<Ends>>,
+}
+
+/// An endpoint as one worker sees it.
+pub(crate) struct Endpoint {
+    /// What the other workers know, too.
+    pub(crate) member: Arc<Member>,
+    /// This worker's counters.
+    pub(crate) stats: Arc<EndpointStats>,
+    /// The most recently used at the back.
+    idle: RefCell<VecDeque<Idle>>,
+    /// With HTTP/2, all.
+    pub(super) pool: Pool,
+    /// No further request comes.
+    retired: Cell<bool>,
+}
+
+impl Endpoint {
+    /// Where the worker with this index has no connection yet.
+    pub(super) fn new(member: &Arc<Member>, worker: usize) -> Self {
+        Self {
+            stats: Arc::clone(&member.stats[worker]),
+            member: Arc::clone(member),
+            idle: RefCell::default(),
+            pool: Pool::default(),
+            retired: Cell::new(false),
+        }
+    }
+
+    /// The most recently used connection that still lives, of those for `ends`.
+    pub(super) fn take_idle(&self, config: &Cluster, ends: Option<&Ends>) -> Option<Sender> {
+        if let Some(http2) = &config.http2 {
+            let stream = self.pool.take(http2.max_streams)?;
+            return Some(Sender::Http2(Box::new(stream)));
+        }
+        let mut idle = self.idle.borrow_mut();
+        while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
+            let kept = idle.remove(at)?;
+            self.member.counts.idle.fetch_sub(1, Relaxed);
+            if kept.sender.is_ready() && kept.since.elapsed() < config.idle_timeout {
+                return Some(Sender::Http1(kept.sender));
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for another request.
+    pub(super) fn keep(&self, config: &Cluster, sender: Sender, ends: Option<Box<Ends>>) {
+        let Sender::Http1(sender) = sender else {
+            // Dropped, it makes room for another request.
+            return;
+        };
+        // Not ready: the request's body is not through, though the answer is.
+        if self.retired.get() || !sender.is_ready() {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        if !take_one(&self.member.counts.idle, config.max_idle_connections) {
+            // Those of clients that have gone make way for those that are here.
+            if ends.is_none() || idle.pop_front().is_none() {
+                return;
+            }
+        }
+        idle.push_back(Idle {
+            sender,
+            since: Instant::now(),
+            ends,
+        });
+    }
+
+    /// Closes connections that were idle for too long or are dead.
+    pub(super) fn reap(&self, config: &Cluster, now: Instant) {
+        if self.retired.get() {
+            // Those that have become idle since.
+            return self.close_idle();
+        }
+        self.pool.reap(now, config.idle_timeout);
+        let mut idle = self.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain(|kept| !kept.sender.is_closed() && now < kept.since + config.idle_timeout);
+        let closed = before - idle.len();
+        self.member.counts.idle.fetch_sub(closed, Relaxed);
+    }
+
+    /// Closes an idle connection, if there is one.
+    pub(super) fn close_one(&self) {
+        if !self.pool.close_one() && self.idle.borrow_mut().pop_front().is_some() {
+            self.member.counts.idle.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Closes every idle connection.
+    pub(super) fn close_idle(&self) {
+        let closed = std::mem::take(&mut *self.idle.borrow_mut());
+        self.member.counts.idle.fetch_sub(closed.len(), Relaxed);
+        self.pool.close();
+    }
+
+    /// Whether further requests come: if not, no connection is kept for them.
+    pub(super) fn set_retired(&self, retired: bool) {
+        self.retired.set(retired);
+        if retired {
+            self.close_idle();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A name server whose answers a test changes.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex};
+
+use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use sprat_config::resolved::{Dns, DnsType, LookupFamily};
+
+use super::*;
+
+/// A name server on UDP. It knows what it is told, and answers `NXDOMAIN` to
+/// all else.
+pub(crate) struct NameServer {
+    pub(crate) address: SocketAddr,
+    zone: Arc<Mutex<Zone>>,
+}
+
+#[derive(Default)]
+struct Zone {
+    /// With their time to live, in seconds.
+    names: HashMap<Name, (u32, Vec<IpAddr>)>,
+    fails: bool,
+    questions: usize,
+}
+
+impl NameServer {
+    pub(crate) fn start() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let zone = Arc::new(Mutex::new(Zone::default()));
+        let known = Arc::clone(&zone);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+                let question = Message::from_vec(&buffer[..length]).unwrap();
+                let answer = known.lock().unwrap().answer(&question);
+                let _ = socket.send_to(&answer.to_vec().unwrap(), from);
+            }
+        });
+        Self { address, zone }
+    }
+
+    /// A name has these addresses from now on.
+    pub(crate) fn set(&self, name: &str, ttl_s: u32, addresses: &[IpAddr]) {
+        let name = Name::from_ascii(format!("{name}.")).unwrap();
+        let mut zone = self.zone.lock().unwrap();
+        zone.names.insert(name, (ttl_s, addresses.to_vec()));
+    }
+
+    /// Whether it answers `SERVFAIL` to everything.
+    pub(crate) fn fail(&self, fails: bool) {
+        self.zone.lock().unwrap().fails = fails;
+    }
+
+    /// How many questions it has been asked.
+    pub(crate) fn questions(&self) -> usize {
+        self.zone.lock().unwrap().questions
+    }
+
+    /// Asked of this server alone, as often as a test can wish.
+    pub(crate) fn dns(&self) -> Dns {
+        Dns {
+            resolvers: Some(vec![self.address]),
+            min_ttl: Duration::from_millis(20),
+            jitter_percent: 0,
+            failure_base_interval: Duration::from_millis(20),
+            failure_max_interval: Duration::from_millis(20),
+            ..dns()
+        }
+    }
+}
+
+impl Zone {
+    fn answer(&mut self, question: &Message) -> Message {
+        self.questions += 1;
+        let mut answer = Message::response(question.metadata.id, OpCode::Query);
+        let query = question.queries[0].clone();
+        answer.add_query(query.clone());
+        match self.names.get(query.name()) {
+            _ if self.fails => answer.metadata.response_code = ResponseCode::ServFail,
+            None => answer.metadata.response_code = ResponseCode::NXDomain,
+            Some((ttl_s, addresses)) => {
+                let kind = |ip: &&IpAddr| match query.query_type() {
+                    RecordType::A => ip.is_ipv4(),
+                    RecordType::AAAA => ip.is_ipv6(),
+                    _ => false,
+                };
+                answer.add_answers(
+                    addresses.iter().filter(kind).map(|ip| {
+                        Record::from_rdata(query.name().clone(), *ttl_s, RData::from(*ip))
+                    }),
+                );
+            }
+        }
+        answer
+    }
+}
+
+/// What a configuration has that says nothing of names.
+pub(crate) fn dns() -> Dns {
+    Dns {
+        discovery: DnsType::Strict,
+        resolvers: None,
+        lookup_family: LookupFamily::V4Preferred,
+        respect_dns_ttl: true,
+        refresh_rate: Duration::from_secs(5),
+        min_ttl: Duration::from_secs(1),
+        max_ttl: Duration::from_secs(30),
+        jitter_percent: 10,
+        failure_base_interval: Duration::from_secs(1),
+        failure_max_interval: Duration::from_secs(30),
+        max_stale: None,
+        timeout: Duration::from_secs(5),
+        max_addresses: 64,
+    }
+}
+
+/// `127.0.0.number`.
+pub(crate) fn loopback(number: u8) -> IpAddr {
+    IpAddr::from([127, 0, 0, number])
+}
+
+/// Sockets on the same port of 127.0.0.1, 127.0.0.2 and so on.
+pub(crate) fn listeners(count: u8) -> Vec<TcpListener> {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        let others = (2..=count).map(|number| TcpListener::bind((loopback(number), port)));
+        // Somebody else may have the port on one of them.
+        if let Ok(others) = others.collect::<Result<Vec<_>, _>>() {
+            return [first].into_iter().chain(others).collect();
+        }
+    }
+}

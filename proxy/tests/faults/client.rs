@@ -1,0 +1,242 @@
+//! A simulated client, and its judgement of what it gets.
+
+use std::cell::{Cell, RefCell};
+use std::future::pending;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use sprat::simulation::Simulated;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use crate::http::{self, Head};
+use crate::plan::{self, ClientPlan, Framing, RequestPlan};
+use crate::wire::{Halves, Over, Reader, Writer, pair};
+use crate::world::World;
+
+/// Longer than any answer takes.
+const HANGS: Duration = Duration::from_secs(1_800);
+
+/// A client that sends on is not cut off sooner.
+const NO_RESET: Duration = Duration::from_millis(900);
+
+/// What one direction of a client knows of the other.
+#[derive(Default)]
+struct Progress {
+    /// When each request began.
+    begun_ms: RefCell<Vec<u64>>,
+    answered: Cell<usize>,
+    changed: Notify,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+enum Got {
+    /// A whole answer.
+    Answer(Head, Vec<u8>),
+    /// Its beginning.
+    Part(Head, Vec<u8>),
+    /// The connection's end.
+    Nothing,
+}
+
+/// Connects, sends its requests and judges the answers.
+pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan) {
+    sleep(Duration::from_millis(plan.at_ms)).await;
+    let mut rng = world.plan.rng("client wire", plan.number);
+    let name = format!("client {}", plan.number);
+    let (theirs, mut wire) = pair(&world, name.clone(), plan.fault, &mut rng).unwrap();
+    let address = [192, 168, 0, plan.number as u8 + 1];
+    proxy
+        .accept(0, theirs, SocketAddr::from((address, 50_000)))
+        .unwrap();
+    let client = Client {
+        world: &world,
+        name: &name,
+        plan: &plan,
+        progress: Progress::default(),
+    };
+    let Halves { reader, writer } = wire.halves();
+    let both = async {
+        tokio::select! {
+            biased;
+            () = client.send_all(writer) => {}
+            () = client.receive_all(reader) => {}
+        }
+    };
+    if timeout(HANGS, both).await.is_err() {
+        world.wrong(&name, "waits in vain for an answer, or the end");
+    }
+    world.client_closed(wire.taken());
+    world.trace(&name, "closes");
+}
+
+struct Client<'a> {
+    world: &'a World,
+    name: &'a str,
+    plan: &'a ClientPlan,
+    progress: Progress,
+}
+
+impl Client<'_> {
+    /// Ends with the connection's fault, and not otherwise.
+    async fn send_all(&self, mut writer: Writer<'_>) {
+        for (index, request) in self.plan.requests.iter().enumerate() {
+            while index >= self.progress.answered.get() + self.plan.pipelined {
+                self.progress.changed.notified().await;
+            }
+            sleep(Duration::from_millis(request.pause_ms)).await;
+            self.progress.begun_ms.borrow_mut().push(self.world.mark());
+            self.world.trace(self.name, &format!("begins {request:?}"));
+            match writer.send(&composed(request)).await {
+                Ok(()) => {}
+                Err(Over::Fault) => return,
+                // What was said before is still to be read.
+                Err(Over::Closed) => break,
+            }
+        }
+        pending::<()>().await;
+    }
+
+    async fn receive_all(&self, mut reader: Reader<'_>) {
+        // A fault that concerned an earlier request may end the connection.
+        let mut excused = false;
+        for (index, request) in self.plan.requests.iter().enumerate() {
+            let got = match receive(&mut reader, request).await {
+                Ok(got) => got,
+                // It was this client's own doing.
+                Err(Over::Fault) => return,
+                Err(Over::Closed) => Got::Nothing,
+            };
+            let begun = self.progress.begun_ms.borrow().get(index).copied();
+            excused |=
+                reader.has_failed() || begun.is_some_and(|at| self.world.explains(request.id, at));
+            if let Err(what) = self.judge(request, &got, begun, excused) {
+                self.world
+                    .wrong(self.name, &format!("{what}: {request:?} {}", brief(&got)));
+            }
+            let Got::Answer(head, _) = &got else { return };
+            let is_early = request.upload > 0 && head.field("proxy-status").is_some();
+            if is_early {
+                self.has_time_to_read(&mut reader, request).await;
+                return;
+            }
+            if head.is_last() {
+                return;
+            }
+            self.progress.answered.set(index + 1);
+            self.progress.changed.notify_one();
+        }
+    }
+
+    /// After an answer that came before the request's end the proxy may close,
+    /// but not at once: TCP would throw away what the client has not yet read.
+    async fn has_time_to_read(&self, reader: &mut Reader<'_>, request: &RequestPlan) {
+        let read_at = self.world.mark();
+        let over = timeout(NO_RESET, async { while reader.fill().await.is_ok() {} }).await;
+        if over.is_ok() && reader.was_reset() {
+            let what = format!("reset {} ms after an answer", self.world.mark() - read_at);
+            self.world.wrong(self.name, &format!("{what}: {request:?}"));
+        }
+    }
+
+    fn judge(
+        &self,
+        request: &RequestPlan,
+        got: &Got,
+        begun: Option<u64>,
+        excused: bool,
+    ) -> Result<(), &'static str> {
+        let (head, body, whole) = match got {
+            Got::Nothing if excused => return Ok(()),
+            Got::Nothing if begun.is_none() => return Err("the connection was closed"),
+            Got::Nothing => return Err("no answer"),
+            Got::Part(..) if begun.is_none() => return Err("an answer that nobody asked for"),
+            Got::Answer(..) if begun.is_none() => return Err("an answer that nobody asked for"),
+            Got::Answer(head, body) => (head, body, true),
+            Got::Part(head, body) => (head, body, false),
+        };
+        if head.field("proxy-status").is_some() {
+            let narrow = self.world.plan.is_narrow && head.status() == 503;
+            return (excused || narrow)
+                .then_some(())
+                .ok_or("an error without a fault");
+        }
+        let answer = self.world.plan.answer(request.id);
+        if head.field("x-id") != Some(&*request.id.to_string()) {
+            return Err("the answer to another request");
+        }
+        if head.status() != answer.status {
+            return Err("another status");
+        }
+        let expected = plan::body(request.id, true, answer.length);
+        if request.method == "HEAD" {
+            return body
+                .is_empty()
+                .then_some(())
+                .ok_or("a body that HEAD does not have");
+        }
+        if !expected.starts_with(body) {
+            return Err("another body");
+        }
+        // Where its end is told by the connection's, a cut cannot be seen.
+        let may_be_short = excused && (!whole || answer.framing == Framing::Close);
+        let is_right = may_be_short || (whole && body.len() == expected.len());
+        is_right.then_some(()).ok_or("a body that is cut")
+    }
+}
+
+async fn receive(reader: &mut Reader<'_>, request: &RequestPlan) -> Result<Got, Over> {
+    let head = loop {
+        match http::head(reader).await? {
+            None => return Ok(Got::Nothing),
+            Some(head) if head.status() < 200 => {}
+            Some(head) => break head,
+        }
+    };
+    let mut body = Vec::new();
+    if request.method == "HEAD" || matches!(head.status(), 204 | 304) {
+        return Ok(Got::Answer(head, body));
+    }
+    match http::body(reader, head.framing(), &mut body).await {
+        Ok(()) => Ok(Got::Answer(head, body)),
+        Err(Over::Closed) => Ok(Got::Part(head, body)),
+        Err(Over::Fault) => Err(Over::Fault),
+    }
+}
+
+fn composed(request: &RequestPlan) -> Vec<u8> {
+    let RequestPlan {
+        id,
+        method,
+        upload,
+        is_chunked,
+        is_last,
+        ..
+    } = *request;
+    let framing = if is_chunked {
+        Framing::Chunked
+    } else {
+        Framing::Length
+    };
+    let close = if is_last { "Connection: close\r\n" } else { "" };
+    let fields = match method {
+        "POST" => http::framing_field(framing, upload),
+        _ => String::new(),
+    };
+    let head = format!("{method} /r/{id} HTTP/1.1\r\nHost: a.example\r\n{close}{fields}\r\n");
+    let mut bytes = head.into_bytes();
+    if method == "POST" {
+        bytes.extend(http::framed(&plan::body(id, false, upload), framing));
+    }
+    bytes
+}
+
+fn brief(got: &Got) -> String {
+    match got {
+        Got::Answer(head, body) => format!("got {head:?} and {} bytes", body.len()),
+        Got::Part(head, body) => format!("got {head:?} and {} bytes of more", body.len()),
+        Got::Nothing => "got nothing".to_owned(),
+    }
+}

@@ -1,0 +1,84 @@
+//! The proxy among clients and backends that fail, in virtual time.
+//!
+//! All that a run does follows from its seed: what is configured, asked,
+//! answered, delayed, cut. The proxy's own code runs, on sockets of the kernel;
+//! what stands for the network is in [`wire`], for time in [`time`].
+//!
+//! ```text
+//! SEED=17 cargo test -p sprat --test faults        # one run, its trace printed
+//! SEEDS=10000 cargo test -p sprat --test faults    # many
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod backend;
+mod client;
+mod http;
+mod plan;
+mod time;
+mod wire;
+mod world;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Runs without a word in the environment.
+const SEEDS: u64 = 200;
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().expect("a number"))
+}
+
+#[test]
+fn nothing_is_lost_doubled_mixed_up_or_kept() {
+    if let Some(seed) = number("SEED") {
+        let outcome = world::run(seed);
+        println!("{:#?}\n{}", plan::Plan::new(seed), outcome.trace.join("\n"));
+        assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
+        return;
+    }
+    let (next, last) = (AtomicU64::new(0), number("SEEDS").unwrap_or(SEEDS));
+    let work = || {
+        let mut wrong = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= last {
+                return wrong;
+            }
+            let found = world::run(seed).wrong;
+            if let Some(first) = found.first() {
+                wrong.push(format!(
+                    "{first}\n  and {} more: SEED={seed} cargo test -p sprat --test faults",
+                    found.len() - 1
+                ));
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let wrong = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let found = threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap());
+        found.collect::<Vec<_>>()
+    });
+    assert!(
+        wrong.is_empty(),
+        "{} of {last} runs:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in 0..8 {
+        let (once, again) = (world::run(seed), world::run(seed));
+        assert!(once.trace.len() > 10, "seed {seed}");
+        if once.fingerprint() != again.fingerprint() {
+            let mut both = once.trace.iter().zip(&again.trace);
+            let parted = both.find(|(one, other)| one != other);
+            panic!("seed {seed}: {parted:#?}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What happens in a run: all of it follows from the seed.
+
+use fastrand::Rng;
+
+use crate::wire::Fault;
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    /// The proxy's configuration.
+    pub(crate) config: String,
+    pub(crate) clients: Vec<ClientPlan>,
+    /// The proxy turns requests away though nothing is wrong.
+    pub(crate) is_narrow: bool,
+    /// Of 100 things that can go wrong, so many do.
+    faults: u8,
+}
+
+/// A client and its connection.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientPlan {
+    pub(crate) number: u64,
+    pub(crate) at_ms: u64,
+    pub(crate) requests: Vec<RequestPlan>,
+    /// Requests sent before the first is answered.
+    pub(crate) pipelined: usize,
+    pub(crate) fault: Option<Fault>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct RequestPlan {
+    /// No other request of the run has it.
+    pub(crate) id: u64,
+    pub(crate) method: &'static str,
+    /// Bytes of its body.
+    pub(crate) upload: usize,
+    pub(crate) is_chunked: bool,
+    /// After the answer before.
+    pub(crate) pause_ms: u64,
+    pub(crate) is_last: bool,
+}
+
+/// How a body's end is told.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Framing {
+    Length,
+    Chunked,
+    Close,
+}
+
+/// A backend's answer to a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) length: usize,
+    pub(crate) framing: Framing,
+    pub(crate) delay_ms: u64,
+    /// A 103 comes first.
+    pub(crate) has_hints: bool,
+}
+
+/// What a backend does instead.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum BackendFault {
+    /// Closes when it has the request's head.
+    CloseAtHead,
+    /// Closes when it has all of the request.
+    CloseAtEnd,
+    /// Closes after so many thousandths of the answer.
+    CutAnswer(u64),
+    /// Stops in the middle of it.
+    StallAnswer(u64),
+    /// Does not speak HTTP.
+    Garbage,
+    /// Never answers.
+    Silent,
+    /// Answers before it has read the body, and closes.
+    Early,
+    /// Answers and closes, without a word of that.
+    CloseAfter,
+}
+
+/// What a connection to an endpoint comes to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Dial {
+    Open { after_ms: u64 },
+    Refused { after_ms: u64 },
+    Unanswered,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        // Every fourth run is without faults: all must be well in it.
+        let faults = [0, 3, 15, 40][(seed % 4) as usize];
+        let (config, is_narrow) = config(&mut rng);
+        let clients = (0..rng.u64(1..=12)).map(|number| client(&mut rng, number, faults));
+        Self {
+            seed,
+            clients: clients.collect(),
+            config,
+            is_narrow,
+            faults,
+        }
+    }
+
+    /// A generator for one thing, whatever happens to the others.
+    pub(crate) fn rng(&self, what: &str, number: u64) -> Rng {
+        let mut hash = self.seed ^ 0xcbf2_9ce4_8422_2325;
+        for byte in what.bytes().chain(number.to_le_bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+        Rng::with_seed(hash)
+    }
+
+    pub(crate) fn answer(&self, id: u64) -> Answer {
+        let mut rng = self.rng("answer", id);
+        let status = match rng.u8(..20) {
+            0 => 204,
+            1 => 304,
+            2 => 404,
+            _ => 200,
+        };
+        let bodiless = matches!(status, 204 | 304);
+        let magnitude = rng.usize(0..=17);
+        Answer {
+            status,
+            length: if bodiless {
+                0
+            } else {
+                rng.usize(0..=1 << magnitude)
+            },
+            framing: match rng.u8(..8) {
+                _ if bodiless => Framing::Length,
+                0 => Framing::Close,
+                1..3 => Framing::Chunked,
+                _ => Framing::Length,
+            },
+            delay_ms: [0, 0, 5, 300][rng.usize(..4)],
+            has_hints: rng.u8(..16) == 0,
+        }
+    }
+
+    /// What a backend does at the given attempt at a request.
+    pub(crate) fn backend_fault(&self, id: u64, attempt: u64) -> Option<BackendFault> {
+        let mut rng = self.rng("backend", id * 1_000 + attempt);
+        if rng.u8(..100) >= self.faults {
+            return None;
+        }
+        let part = rng.u64(..1_000);
+        Some(match rng.u8(..8) {
+            0 => BackendFault::CloseAtHead,
+            1 => BackendFault::CloseAtEnd,
+            2 => BackendFault::CutAnswer(part),
+            3 => BackendFault::StallAnswer(part),
+            4 => BackendFault::Garbage,
+            5 => BackendFault::Silent,
+            6 => BackendFault::Early,
+            _ => BackendFault::CloseAfter,
+        })
+    }
+
+    pub(crate) fn dial(&self, number: u64) -> Dial {
+        let mut rng = self.rng("dial", number);
+        let after_ms = rng.u64(..20);
+        if rng.u8(..100) >= self.faults {
+            return Dial::Open { after_ms };
+        }
+        match rng.u8(..3) {
+            0 => Dial::Unanswered,
+            _ => Dial::Refused { after_ms },
+        }
+    }
+}
+
+fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
+    let count = rng.u64(1..=6);
+    let pipelines = rng.u8(..4) == 0;
+    let requests = (0..count).map(|index| {
+        let method = match rng.u8(..10) {
+            0 => "HEAD",
+            1..4 if !pipelines => "POST",
+            _ => "GET",
+        };
+        let magnitude = rng.u32(0..=16);
+        RequestPlan {
+            id: number * 100 + index,
+            method,
+            upload: if method == "POST" {
+                rng.usize(0..=1 << magnitude)
+            } else {
+                0
+            },
+            is_chunked: rng.bool(),
+            pause_ms: [0, 0, 10, 2_000][rng.usize(..4)],
+            is_last: index + 1 == count && rng.bool(),
+        }
+    });
+    let requests = requests.collect();
+    let magnitude = rng.u32(0..=17);
+    let at = rng.u64(0..=1 << magnitude);
+    let fault = (rng.u8(..100) < faults).then(|| match rng.u8(..4) {
+        0 => Fault::CutReading(at),
+        1 => Fault::CutWriting(at),
+        2 => Fault::SilentReading(at),
+        _ => Fault::SilentWriting(at),
+    });
+    ClientPlan {
+        number,
+        at_ms: rng.u64(..3_000),
+        requests,
+        pipelined: if pipelines { 3 } else { 1 },
+        fault,
+    }
+}
+
+/// A configuration, and whether it turns requests away for want of room.
+fn config(rng: &mut Rng) -> (String, bool) {
+    let mut one = |of: &[&'static str]| of[rng.usize(..of.len())];
+    let rate = one(&["unlimited", "1mbit", "10mbit", "10mbit", "100mbit"]);
+    let policy = one(&["srpt", "srpt", "srpt-aged", "fair", "fcfs", "bands"]);
+    let dispatch = one(&[
+        "round_robin",
+        "random",
+        "p2c",
+        "least_request",
+        "least_work",
+        "psqf",
+    ]);
+    let max_requests = one(&["unlimited", "unlimited", "1", "3"]);
+    let waiting = one(&["1024", "1024", "2"]);
+    let max_connections = one(&["1024", "1024", "2"]);
+    let idle = one(&["60s", "1s"]);
+    let endpoints = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"];
+    let endpoints = endpoints[..rng.usize(1..=3)].join(", ");
+    let config = format!(
+        "version: 1
+runtime: {{workers: 1}}
+admin: off
+listeners:
+  - address: 127.0.0.1:0
+uplink: {{rate: {rate}, policy: {policy}}}
+clusters:
+  farm:
+    endpoints: [{endpoints}]
+    dispatch: {dispatch}
+    max_requests: {max_requests}
+    wait_queue: {{max_requests: {waiting}}}
+    max_connections: {max_connections}
+    idle_timeout: {idle}
+routes:
+  - cluster: farm
+"
+    );
+    (
+        config,
+        max_requests != "unlimited" || max_connections != "1024",
+    )
+}
+
+/// The bytes of the body that belongs to a request, or to its answer.
+pub(crate) fn body(id: u64, is_answer: bool, length: usize) -> Vec<u8> {
+    let salt = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(is_answer);
+    let byte = |index: usize| {
+        let mixed = (salt ^ index as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        (mixed >> 56) as u8
+    };
+    (0..length).map(byte).collect()
+}

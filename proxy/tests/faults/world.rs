@@ -1,0 +1,275 @@
+//! A run: the proxy, its clients and its backends, and what is known of them
+//! all at the end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::net::SocketAddr;
+use std::panic::{catch_unwind, set_hook, take_hook};
+use std::rc::Rc;
+use std::sync::Once;
+use std::time::Duration;
+
+use sprat::simulation::{Connecting, Simulated};
+use sprat_scheduler::WireCost;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::plan::{Dial, Plan};
+use crate::{backend, client, time, wire};
+
+/// Longer than anything takes.
+const HANGS: Duration = Duration::from_secs(3_600);
+
+/// Bytes that a connection costs beside its segments: the SYN-ACK with its
+/// options, two ACKs and the FIN.
+const BARE_BYTES: u64 = 4 * 66 + 8;
+
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    began: Instant,
+    trace: RefCell<Vec<String>>,
+    /// When, and which request it concerns if it concerns one.
+    faults: RefCell<Vec<(u64, Option<u64>)>>,
+    attempts: RefCell<BTreeMap<u64, u64>>,
+    dials: Cell<u64>,
+    /// What should not have happened.
+    pub(crate) wrong: RefCell<Vec<String>>,
+    /// What clients' connections cost on the wire.
+    wire_bytes: Cell<u64>,
+}
+
+/// What a run came to.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) trace: Vec<String>,
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Outcome {
+    /// The same only if every event was.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.trace.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl World {
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    pub(crate) fn trace(&self, who: &str, what: &str) {
+        let line = format!("{:>7} ms  {who:<14} {what}", self.now_ms());
+        self.trace.borrow_mut().push(line);
+    }
+
+    /// Something has gone wrong on purpose.
+    pub(crate) fn fault(&self, who: &str, id: Option<u64>, what: &str) {
+        self.trace(who, &format!("FAULT {what}"));
+        self.faults.borrow_mut().push((self.now_ms(), id));
+    }
+
+    /// Something has gone wrong.
+    pub(crate) fn wrong(&self, who: &str, what: &str) {
+        self.trace(who, &format!("WRONG {what}"));
+        self.wrong.borrow_mut().push(format!("{who}: {what}"));
+    }
+
+    /// When a request begins.
+    pub(crate) fn mark(&self) -> u64 {
+        self.now_ms()
+    }
+
+    /// Whether a fault explains what became of a request that began then.
+    pub(crate) fn explains(&self, id: u64, began_ms: u64) -> bool {
+        self.faults.borrow().iter().any(|&(at, whose)| match whose {
+            Some(own) => own == id,
+            // Of a connection, which may have been the request's.
+            None => at + 5 >= began_ms,
+        })
+    }
+
+    /// How often a request had come to a backend before.
+    pub(crate) fn attempt(&self, id: u64) -> u64 {
+        let mut attempts = self.attempts.borrow_mut();
+        let count = attempts.entry(id).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    /// A client's connection is over, and has taken so many bytes.
+    pub(crate) fn client_closed(&self, taken: u64) {
+        let cost = WireCost::ETHERNET_IPV4.segment_bytes(taken) + BARE_BYTES;
+        self.wire_bytes.set(self.wire_bytes.get() + cost);
+    }
+}
+
+/// The proxy wants a connection.
+struct Call {
+    address: SocketAddr,
+    answer: oneshot::Sender<io::Result<TcpStream>>,
+}
+
+/// Has the proxy's connections end at simulated backends.
+fn network(world: &Rc<World>) -> impl Fn(SocketAddr) -> Connecting + Send + Sync + 'static {
+    let (caller, mut calls) = mpsc::unbounded_channel();
+    let world = Rc::clone(world);
+    spawn_local(async move {
+        while let Some(call) = calls.recv().await {
+            spawn_local(answer(Rc::clone(&world), call));
+        }
+    });
+    move |address| {
+        let (answer, answered) = oneshot::channel();
+        let called = caller.send(Call { address, answer });
+        Box::pin(async move {
+            let gone = |_| io::Error::from(io::ErrorKind::NetworkDown);
+            called.map_err(|_| io::ErrorKind::NetworkDown)?;
+            answered.await.map_err(gone)?
+        })
+    }
+}
+
+async fn answer(world: Rc<World>, mut call: Call) {
+    let number = world.dials.replace(world.dials.get() + 1);
+    let name = format!("dial {number}");
+    let answer = match world.plan.dial(number) {
+        Dial::Open { after_ms } => {
+            sleep(Duration::from_millis(after_ms)).await;
+            accept(&world, number, call.address)
+        }
+        Dial::Refused { after_ms } => {
+            sleep(Duration::from_millis(after_ms)).await;
+            world.fault(&name, None, "is refused");
+            Err(io::ErrorKind::ConnectionRefused.into())
+        }
+        Dial::Unanswered => {
+            call.answer.closed().await;
+            return world.fault(&name, None, "was not answered");
+        }
+    };
+    // Given up meanwhile.
+    let _ = call.answer.send(answer);
+}
+
+fn accept(world: &Rc<World>, number: u64, address: SocketAddr) -> io::Result<TcpStream> {
+    let mut rng = world.plan.rng("backend wire", number);
+    let name = format!("b{number}@{}", address.ip());
+    let (theirs, ours) = wire::pair(world, name.clone(), None, &mut rng)?;
+    spawn_local(backend::serve(Rc::clone(world), name, ours));
+    Ok(theirs)
+}
+
+thread_local! {
+    /// What this thread's tasks have panicked with, while a run is on.
+    static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Runs a plan to its end.
+pub(crate) fn run(seed: u64) -> Outcome {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // The event loop catches what a task panics with, and says nothing.
+        let before = take_hook();
+        set_hook(Box::new(move |info| {
+            PANICS.with_borrow_mut(|panics| match panics {
+                Some(panics) => panics.push(info.to_string()),
+                None => before(info),
+            });
+        }));
+    });
+    PANICS.set(Some(Vec::new()));
+    fastrand::seed(seed);
+    let ran = catch_unwind(|| time::run(simulate(seed)));
+    let mut outcome = Outcome::default();
+    if let Ok((ended, all_ended)) = ran {
+        outcome = ended;
+        if !all_ended {
+            outcome.wrong.push("tasks are left over".to_owned());
+        }
+    }
+    outcome.wrong.extend(PANICS.take().into_iter().flatten());
+    outcome
+}
+
+async fn simulate(seed: u64) -> Outcome {
+    let world = Rc::new(World {
+        plan: Plan::new(seed),
+        began: Instant::now(),
+        trace: RefCell::default(),
+        faults: RefCell::default(),
+        attempts: RefCell::default(),
+        dials: Cell::default(),
+        wrong: RefCell::default(),
+        wire_bytes: Cell::default(),
+    });
+    let config = sprat_config::parse(&world.plan.config, "simulated", &|_| None);
+    let config = config.unwrap_or_else(|errors| panic!("{errors}")).config;
+    let (proxy, worker) = Simulated::new(&config, network(&world)).unwrap();
+    let worker = spawn_local(worker);
+    let proxy = Rc::new(proxy);
+    let clients = world.plan.clients.iter().map(|plan| {
+        let (world, proxy) = (Rc::clone(&world), Rc::clone(&proxy));
+        spawn_local(client::run(world, proxy, plan.clone()))
+    });
+    let clients: Vec<_> = clients.collect();
+    for client in clients {
+        bounded(&world, "a client", client).await;
+    }
+    proxy.control().drain();
+    bounded(&world, "the worker", worker).await;
+    check_counts(&world, &proxy.metrics());
+    drop(proxy);
+    Outcome {
+        trace: world.trace.take(),
+        wrong: world.wrong.take(),
+    }
+}
+
+/// Waits for a task's end, which must come.
+async fn bounded<T>(world: &World, what: &str, task: impl Future<Output = T>) -> Option<T> {
+    let ended = timeout(HANGS, task).await.ok();
+    if ended.is_none() {
+        world.wrong("the end", &format!("{what} does not come to its end"));
+    }
+    ended
+}
+
+/// Whatever was taken has been given back.
+fn check_counts(world: &World, metrics: &str) {
+    let sum = |name: &str| {
+        let own = metrics.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with([' ', '{']))
+        });
+        let values = own.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+        values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+    };
+    for name in [
+        "sprat_open_requests",
+        "sprat_open_connections",
+        "sprat_waiting_requests",
+        "sprat_upstream_outstanding",
+        "sprat_upstream_idle_connections",
+        "sprat_uplink_open_flows",
+        "sprat_uplink_waiting_flows",
+        "sprat_uplink_class_flows",
+    ] {
+        if sum(name).is_some_and(|left| left != 0.0) {
+            world.wrong("the end", &format!("{name} is not 0"));
+        }
+    }
+    if let Some(debited) = sum("sprat_uplink_wire_bytes_total") {
+        let sent = world.wire_bytes.get() as f64;
+        if debited != sent {
+            let what = format!("{debited} bytes were debited for {sent} that went out");
+            world.wrong("the end", &what);
+        }
+    }
+}

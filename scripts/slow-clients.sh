@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# What slow clients cost the others: CONNECTIONS of them that send their head, their
+# body, or read, as slowly as they can (slowhttptest), while one normal client asks
+# for small responses. Its median time may be 1.2 of what it is without them. Then
+# the same with the default bounds, but shorter: every slow client must be gone. The
+# environment changes it:
+#
+#   CONNECTIONS=2000 REQUESTS=3000 RATES="unlimited 1gbit" KINDS="headers body read"
+#   BAR=1.2 RESULTS=results/slow-clients
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/measure.sh"
+
+CONNECTIONS=${CONNECTIONS:-2000}
+REQUESTS=${REQUESTS:-3000}
+RATES=${RATES:-unlimited 1gbit}
+KINDS=${KINDS:-headers body read}
+BAR=${BAR:-1.2}
+RESULTS=${RESULTS:-results/slow-clients}
+ORIGIN=127.0.0.1:9221
+PROXY=127.0.0.1:9228
+ADMIN=127.0.0.1:9229
+# Most of them are there when this share is.
+ENOUGH_PERCENT=98
+# The bound on slowness in the second part, and when all must be gone.
+SHORT_S=3
+GONE_WITHIN_S=30
+
+cd "$ROOT"
+need slowhttptest slowhttptest
+measure_begin sprat sprat-loadgen
+mkdir -p "$RESULTS"
+
+# sprat_config RATE TIMEOUT_S MIN_RATES
+sprat_config() {
+    cat <<YAML
+version: 1
+runtime: {workers: 1}
+admin: {address: $ADMIN}
+listeners:
+  - address: $PROXY
+    request_headers_timeout: $2s
+    idle_timeout: $2s
+    stream_idle_timeout: $2s
+    min_rates: $3
+uplink:
+  rate: $1
+clusters:
+  farm:
+    endpoints: [$ORIGIN]
+    max_connections: 10000
+    max_idle_connections: 10000
+routes:
+  - {cluster: farm, response_timeout: 10m}
+YAML
+}
+
+# start_sprat RATE TIMEOUT_S MIN_RATES
+start_sprat() {
+    stop_process sprat
+    require_free "${PROXY##*:}"
+    sprat_config "$@" >"$work/sprat.yaml"
+    start_process sprat "$target/sprat" run -c "$work/sprat.yaml"
+    wait_for sprat "http://$PROXY/size/10/probe"
+}
+
+# gauge NAME: its value now.
+gauge() {
+    curl -fsS --retry 5 --retry-connrefused --retry-delay 1 -o "$work/metrics" "http://$ADMIN/metrics" ||
+        die "the metrics cannot be read"
+    awk -v name="$1" '$1 == name { value = $2 } END { print int(value) }' "$work/metrics"
+}
+
+# attack KIND: as many slow clients as were asked for, in the background.
+attack() {
+    local options=(-c "$CONNECTIONS" -r 500 -l 600 -p 5 -i 2)
+    case $1 in
+        headers) options+=(-H -x 24 -u "http://$PROXY/size/1000/slow") ;;
+        # The origin answers late, so that the body is what is waited for.
+        body) options+=(-B -s 8192 -x 10 -t POST -u "http://$PROXY/size/1000/slow?delay=10m") ;;
+        read) options+=(-X -n 2 -w 512 -y 1024 -z 16 -k 1 -u "http://$PROXY/size/8000000/slow") ;;
+        *) die "there is no kind of slow client called $1" ;;
+    esac
+    start_process slow slowhttptest "${options[@]}"
+}
+
+# await_attack: until most slow clients are there.
+await_attack() {
+    local tenths=600
+    until [ "$(gauge sprat_open_connections)" -ge $((CONNECTIONS * ENOUGH_PERCENT / 100)) ]; do
+        kill -0 "${pid_of[slow]}" 2>/dev/null || die "the slow clients have ended: $(tail -n 20 "$work/slow.log")"
+        [ "$tenths" -gt 0 ] || die "only $(gauge sprat_open_connections) slow clients of $CONNECTIONS came"
+        tenths=$((tenths - 1))
+        sleep 0.1
+    done
+}
+
+awk -v count="$REQUESTS" \
+    'BEGIN { print "t_s,bytes,path"; for (i = 0; i < count; i++) printf "0,10000,/size/10000/%d\n", i % 100 }' >"$work/trace.csv"
+
+# median: of a normal client's response times, in milliseconds.
+median() {
+    replay normal --trace "$work/trace.csv" --closed 1 --connection keep --target "http://$PROXY" -o "$work/normal.csv.gz"
+    [ "$(failures "$work/normal.csv.gz")" = 0 ] || die "requests of the normal client failed: $(cat "$work/replay-normal.log")"
+    times "$work/normal.csv.gz" | awk '{ print $2 }' | sort -n |
+        awk '{ ms[NR] = $1 } END { printf "%.3f\n", ms[int((NR + 1) / 2)] }'
+}
+
+start_origin "$ORIGIN"
+failed=0
+echo 'rate,kind,slow_clients,median_ms_without,median_ms_with,ratio' >"$RESULTS/latency.csv"
+for rate in $RATES; do
+    start_sprat "$rate" 600 off
+    median >/dev/null
+    for kind in $KINDS; do
+        without=$(median)
+        attack "$kind"
+        await_attack
+        with=$(median)
+        there=$(gauge sprat_open_connections)
+        [ "$there" -ge $((CONNECTIONS * ENOUGH_PERCENT / 100)) ] || die "the slow clients left meanwhile: $there are there"
+        stop_process slow
+        # Their connections are gone before the next are counted.
+        until [ "$(gauge sprat_open_connections)" -le 1 ]; do sleep 0.1; done
+        again=$(median)
+        awk -v what="$rate,$kind,$there" -v a="$without" -v b="$again" -v with="$with" \
+            'BEGIN { without = a < b ? a : b; printf "%s,%s,%s,%.2f\n", what, without, with, with / without }' |
+            tee -a "$RESULTS/latency.csv"
+        awk -F , -v bar="$BAR" 'END { exit !($6 <= bar) }' "$RESULTS/latency.csv" || {
+            warn "$kind at $rate: over the bar of $BAR"
+            failed=1
+        }
+    done
+done
+
+echo 'kind,slow_clients,gone_after_s' >"$RESULTS/cut.csv"
+for kind in $KINDS; do
+    start_sprat unlimited "$SHORT_S" "{window: ${SHORT_S}s}"
+    attack "$kind"
+    sleep 1
+    began=$SECONDS
+    # Those that came and those that went.
+    until [ "$(gauge sprat_connections_total)" -ge $((CONNECTIONS * ENOUGH_PERCENT / 100)) ] &&
+        [ "$(gauge sprat_open_connections)" -le 1 ]; do
+        [ $((SECONDS - began)) -lt "$GONE_WITHIN_S" ] || {
+            warn "$kind: $(gauge sprat_open_connections) slow clients are still there after $GONE_WITHIN_S s"
+            failed=1
+            break
+        }
+        sleep 0.5
+    done
+    echo "$kind,$(gauge sprat_connections_total),$((SECONDS - began))" | tee -a "$RESULTS/cut.csv"
+    stop_process slow
+done
+say "Written: $RESULTS/latency.csv, $RESULTS/cut.csv"
+[ "$failed" = 0 ] || die "slow clients cost the others too much, or stay"

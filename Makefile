@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation slow-clients test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation slow-clients check-browser test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,10 @@ failover: ## What clients notice when one of four endpoints fails under load
 bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
+
+check-browser: ## Chromium in front of Sprat: TLS, HTTP/2, priorities, WebSockets
+	@scripts/setup-run.sh
+	@scripts/check-browser.sh
 
 slow-clients: ## What 2,000 slow clients cost a normal one, and whether they are cut
 	@scripts/setup-run.sh

@@ -172,6 +172,7 @@ fn http2(raw: &raw::Http2) -> Option<Http2> {
         max_streams: small(count(&raw.max_concurrent_streams)?),
         stream_window_bytes: small(bytes(&raw.initial_stream_window_size)?),
         connection_window_bytes: small(bytes(&raw.initial_connection_window_size)?),
+        priorities: raw.priorities.copied()?,
         required: raw.required.copied()?.0,
     })
 }

@@ -129,6 +129,17 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
+fn a_name_may_stand_for_more_endpoints_than_are_reserved() {
+    let with = |kind: &str| {
+        let keys = format!("dns: {{type: {kind}}}\n    dispatch: {{name: rpsq, reserved: 2}}");
+        parse(&file("web.example:1", &keys), "test", &|_| None)
+    };
+    assert!(with("strict_dns").is_ok());
+    let errors = with("logical_dns").unwrap_err().to_string();
+    assert!(errors.contains("2 of 1 endpoints are reserved"), "{errors}");
+}
+
+#[test]
 fn settings_for_names_where_there_are_none_are_surely_not_meant() {
     assert_eq!(
         complaint("10.0.0.1:80", "dns: {max_ttl: 5s}"),

@@ -126,6 +126,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 max_streams: 100,
                 stream_window_bytes: 64 << 10,
                 connection_window_bytes: 1 << 20,
+                priorities: Priorities::All,
                 required: false,
             }),
             tls: None,

@@ -1,9 +1,23 @@
 //! What a client, or the origin, says of a response's priority (RFC 9218).
 
 use http::{HeaderMap, HeaderName};
+use sprat_config::resolved::Priorities;
 use sprat_scheduler::Precedence;
 
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
+
+/// What a client's `Priority` says, as far as it counts.
+pub(crate) fn asked(headers: &HeaderMap, counts: Priorities) -> Precedence {
+    let unsaid = Precedence::default();
+    match counts {
+        Priorities::All => told(headers, unsaid),
+        Priorities::Urgency => Precedence {
+            incremental: unsaid.incremental,
+            ..told(headers, unsaid)
+        },
+        Priorities::None => unsaid,
+    }
+}
 
 /// What `Priority` says, where it says something; a member that is not right
 /// is passed over (RFC 9218 4).
@@ -33,6 +47,20 @@ pub(crate) fn told(headers: &HeaderMap, mut before: Precedence) -> Precedence {
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn what_does_not_count_is_not_believed() {
+        let mut headers = HeaderMap::new();
+        headers.insert(PRIORITY, HeaderValue::from_static("u=1, i"));
+        for (counts, urgency, incremental) in [
+            (Priorities::All, 1, true),
+            (Priorities::Urgency, 1, false),
+            (Priorities::None, 3, false),
+        ] {
+            let asked = asked(&headers, counts);
+            assert_eq!((asked.urgency, asked.incremental), (urgency, incremental));
+        }
+    }
 
     #[test]
     fn members_are_read_and_nonsense_is_passed_over() {

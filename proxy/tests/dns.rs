@@ -316,7 +316,8 @@ fn a_name_server_that_says_nothing_holds_up_neither_the_start_nor_another() {
     });
     let proxy = Proxy::start(&config);
     assert_eq!(ask(&proxy).status(), 503);
-    assert!(proxy.metric(&["sprat_dns_lookups_total", "result=\"failure\""]) >= 1.0);
+    let failed = &["sprat_dns_lookups_total", "result=\"failure\""];
+    wait_for("a failure", || proxy.metric(failed) >= 1.0);
     with_cluster(&mut config, |cluster| {
         cluster.dns.timeout = Duration::from_secs(4);
         cluster.dns.resolvers = Some(vec![silent.0, server.address]);

@@ -167,7 +167,8 @@ impl Balancer {
             Dispatch::Maglev => Chooser::Maglev(Maglev::new(endpoints)),
         };
         let first = match dispatch {
-            Dispatch::Rpsq { reserved } => *reserved,
+            // One is left for all, however few there are at present.
+            Dispatch::Rpsq { reserved } => (*reserved).min(endpoints.len().saturating_sub(1)),
             _ => 0,
         };
         let reserved = endpoints.iter().enumerate();

@@ -1,6 +1,7 @@
 //! HTTP/2 as it is written, with clients and with backends.
 
-use crate::record::record;
+use crate::record::{choices, record};
+use crate::resolved::Priorities;
 use crate::scalars::{Bytes, Count, Flag};
 
 /// Of a flow-control window (RFC 9113 6.9.1).
@@ -16,6 +17,8 @@ record! {
         /// The same for all requests of a connection together: what one
         /// connection may have in memory.
         default("1MB") initial_connection_window_size: Window,
+        /// What counts of what clients say of their responses' priorities.
+        default("all") priorities: Priorities,
         /// Speak nothing else: what does not begin with the preface is not
         /// taken for HTTP/1.1, and TLS offers `h2` alone.
         default("false") required: Flag,
@@ -29,5 +32,16 @@ record! {
         /// Bytes of one response that may come before the client takes them;
         /// a connection has room for that many of each.
         default("256KB") initial_stream_window_size: Window,
+    }
+}
+
+choices! {
+    Priorities as "Priorities": "what counts" {
+        /// Urgency and `i` (RFC 9218).
+        "all" => Self::All,
+        /// Urgency; those of the same are ordered as if none were incremental.
+        "urgency" => Self::Urgency,
+        /// Nothing.
+        "none" => Self::None,
     }
 }

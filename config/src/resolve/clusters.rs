@@ -43,7 +43,10 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     let max_connections = max_connections?;
     let endpoints = endpoints?;
     let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
-    let (dispatch, hash_key) = dispatch(&raw.dispatch, &ranges, reporter)?;
+    let dns = dns?;
+    let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
+    let grows = dns.discovery == DnsType::Strict && endpoints.iter().any(is_name);
+    let (dispatch, hash_key) = dispatch(&raw.dispatch, (&ranges, grows), reporter)?;
     let max_requests = raw.max_requests.get()?.value();
     let http2 = raw.http2.get()?.value().is_some();
     let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
@@ -56,7 +59,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     Some(Cluster {
         name: name.to_owned(),
         wait_queue: wait_queue(&raw.wait_queue, &dispatch, reporter)?,
-        dns: dns?,
+        dns,
         endpoints,
         dispatch,
         hash_key,
@@ -151,10 +154,11 @@ pub(super) fn size_range(
     Some(Some((from, to)))
 }
 
-/// How one is chosen of as many as `ranges` has; each may say its sizes.
+/// How one is chosen of as many as `ranges` has; each may say its sizes. Where
+/// the number `grows`, each may stand for several.
 pub(super) fn dispatch(
     raw: &Field<raw::Dispatch>,
-    ranges: &[Option<(u64, u64)>],
+    (ranges, grows): (&[Option<(u64, u64)>], bool),
     reporter: &mut Reporter<'_>,
 ) -> Option<(Dispatch, HashKey)> {
     let mut hash_key = HashKey::Url;
@@ -167,7 +171,7 @@ pub(super) fn dispatch(
         raw::Dispatch::LeastWork(_) => Dispatch::LeastWork,
         raw::Dispatch::Rpsq(rpsq) => {
             let reserved = count(&rpsq.reserved)?;
-            if reserved >= ranges.len() {
+            if reserved >= ranges.len() && !grows {
                 let message = format!(
                     "{reserved} of {} endpoints are reserved: none is left for other classes",
                     ranges.len()

@@ -108,7 +108,7 @@ fn group(
 ) -> Option<FilterCluster> {
     let pools = pools(raw, reporter)?;
     let ranges: Vec<_> = pools.iter().map(|pool| pool.size_range).collect();
-    let (dispatch, hash_key) = clusters::dispatch(&raw.dispatch, &ranges, reporter)?;
+    let (dispatch, hash_key) = clusters::dispatch(&raw.dispatch, (&ranges, false), reporter)?;
     let wait_queue = clusters::wait_queue(&raw.wait_queue, &dispatch, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
     Some(FilterCluster {

@@ -18,6 +18,19 @@ pub struct Http2 {
     pub stream_window_bytes: u32,
     /// The same for all of a connection.
     pub connection_window_bytes: u32,
+    /// What counts of what clients say of their responses' priorities.
+    pub priorities: Priorities,
     /// Nothing else is spoken.
     pub required: bool,
+}
+
+/// What of a client's priorities (RFC 9218) counts on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priorities {
+    /// Urgency, and whether a response is incremental.
+    All,
+    /// Urgency alone.
+    Urgency,
+    /// Nothing: the policy's order is that of each connection, too.
+    None,
 }

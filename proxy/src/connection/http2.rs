@@ -14,6 +14,7 @@ use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
+use sprat_config::resolved::Priorities;
 use sprat_scheduler::Precedence;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -261,8 +262,10 @@ fn begin(connection: &Rc<Connection>) -> Stream {
 async fn answer(stream: Stream, request: Request<Incoming>) -> Response<Multiplexed> {
     let bodiless = request.method() == Method::HEAD;
     if let Some(own) = &stream.http2 {
-        let precedence = precedence::told(request.headers(), Precedence::default());
-        own.precedence.set(precedence);
+        let config = stream.connection.listener.config.http2.as_ref();
+        let counts = config.map_or(Priorities::None, |http2| http2.priorities);
+        own.precedence
+            .set(precedence::asked(request.headers(), counts));
     }
     let response = handler::handle(stream.clone(), request).await;
     response.map(|body| Multiplexed::new(body, stream, bodiless))

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use hickory_resolver::config::{
     ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
-    ServerOrderingStrategy,
 };
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
@@ -37,7 +36,11 @@ pub(super) struct Asker {
 struct Built {
     stamps: [Option<Stamp>; 2],
     hosts: Hosts,
-    resolver: TokioResolver,
+    /// One for each server, in their order: a single one would leave all of its
+    /// time to the first, and never come to the next.
+    resolvers: Vec<TokioResolver>,
+    /// What each gets for an answer.
+    bound: Duration,
 }
 
 /// Addresses, and how long they are good for.
@@ -128,19 +131,27 @@ impl Asker {
                 (config, options, Hosts::from_system().unwrap_or_default())
             }
         };
-        options.timeout = options.timeout.min(self.timeout / SERVER_SHARE);
-        options.num_concurrent_reqs = 1;
-        options.server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
+        let bound = self.timeout / SERVER_SHARE;
+        options.timeout = options.timeout.min(bound);
+        // Questions that are lost are repeated within the time, too.
+        options.attempts = 0;
         options.use_hosts_file = ResolveHosts::Never;
         // Answers are kept by whoever asks.
         options.cache_size = 0;
-        let provider = TokioRuntimeProvider::default();
-        let mut builder = TokioResolver::builder_with_config(config, provider);
-        *builder.options_mut() = options;
+        let (domain, search, servers) = config.into_parts();
+        let resolvers = servers.into_iter().map(|server| {
+            let (domain, search) = (domain.clone(), search.clone());
+            let config = ResolverConfig::from_parts(domain, search, vec![server]);
+            let provider = TokioRuntimeProvider::default();
+            let mut builder = TokioResolver::builder_with_config(config, provider);
+            *builder.options_mut() = options.clone();
+            builder.build()
+        });
         Ok(Built {
             stamps,
             hosts,
-            resolver: builder.build()?,
+            resolvers: resolvers.collect::<Result<_, _>>()?,
+            bound,
         })
     }
 }
@@ -200,21 +211,35 @@ impl Built {
                 ttl: None,
             },
             None if in_hosts(other).is_some() => Found::default(),
-            None => {
-                self.resolver.clear_cache();
-                let lookup = self.resolver.lookup(name.clone(), kind).await;
-                let lookup = lookup.map_err(failed)?;
-                let ttl = lookup.answers().iter().map(|record| record.ttl).min();
-                Found {
-                    addresses: addresses(lookup.answers()),
-                    ttl: ttl.map(|seconds| Duration::from_secs(seconds.into())),
-                }
-            }
+            None => self.ask_servers(name, kind).await?,
         };
         match found.addresses.is_empty() {
             true => Err(Miss::Nothing),
             false => Ok(found),
         }
+    }
+}
+
+impl Built {
+    /// From the first server that says anything of it.
+    async fn ask_servers(&self, name: &Name, kind: RecordType) -> Result<Found, Miss> {
+        let mut why = Miss::Failed("there is no name server".to_owned());
+        for resolver in &self.resolvers {
+            resolver.clear_cache();
+            let asked = timeout(self.bound, resolver.lookup(name.clone(), kind)).await;
+            match asked.unwrap_or(Err(NetError::Timeout)).map_err(failed) {
+                Ok(lookup) => {
+                    let ttl = lookup.answers().iter().map(|record| record.ttl).min();
+                    return Ok(Found {
+                        addresses: addresses(lookup.answers()),
+                        ttl: ttl.map(|seconds| Duration::from_secs(seconds.into())),
+                    });
+                }
+                Err(Miss::Nothing) => return Err(Miss::Nothing),
+                Err(failed) => why = failed,
+            }
+        }
+        Err(why)
     }
 }
 

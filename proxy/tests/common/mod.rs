@@ -289,6 +289,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 max_streams: 100,
                 stream_window_bytes: 64 << 10,
                 connection_window_bytes: 1 << 20,
+                priorities: Priorities::All,
                 required: false,
             }),
             tls: None,

@@ -334,7 +334,16 @@ fn a_thousand_streams_of_twenty_connections_are_whole() {
 /// In which order responses are complete that are asked for on one connection
 /// while another has the link.
 fn order_of(origin: &Origin, asked: &[(&'static str, Option<&'static str>)]) -> Vec<&'static str> {
+    order_where(origin, Priorities::All, asked)
+}
+
+fn order_where(
+    origin: &Origin,
+    priorities: Priorities,
+    asked: &[(&'static str, Option<&'static str>)],
+) -> Vec<&'static str> {
     let mut config = config(&[origin.address]);
+    config.listeners[0].http2.as_mut().unwrap().priorities = priorities;
     config.uplink.rate = Rate::Fixed(2_000_000);
     config.uplink.policy = Discipline::Srpt;
     let proxy = Proxy::start(&config);
@@ -387,6 +396,16 @@ fn a_client_says_what_it_wants_first() {
         ("/60000", None),
     ];
     assert_eq!(order_of(&plain, &asked), ["/60000", "/30000", "/31000"]);
+    // Where that does not count, size decides among those of one urgency.
+    let asked = [
+        ("/30000", Some("u=4, i")),
+        ("/40000", Some("i")),
+        ("/60000", None),
+    ];
+    let order = order_where(&plain, Priorities::Urgency, &asked);
+    assert_eq!(order, ["/40000", "/60000", "/30000"]);
+    let order = order_where(&plain, Priorities::None, &asked);
+    assert_eq!(order, ["/30000", "/40000", "/60000"]);
     // The origin knows better.
     let origin = Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();

@@ -67,9 +67,9 @@ fn equals_take_turns() {
     }
 }
 
-#[test]
-fn unusable_endpoints_are_left_out_by_all() {
-    let all = [
+/// One of each.
+fn all() -> [Dispatch; 10] {
+    [
         Dispatch::RoundRobin,
         Dispatch::Random,
         Dispatch::P2c,
@@ -80,8 +80,12 @@ fn unusable_endpoints_are_left_out_by_all() {
         Dispatch::Sita(Intervals::Learnt),
         Dispatch::RingHash,
         Dispatch::Maglev,
-    ];
-    for dispatch in all {
+    ]
+}
+
+#[test]
+fn unusable_endpoints_are_left_out_by_all() {
+    for dispatch in all() {
         let mut balancer = Balancer::new(&dispatch, &specs(&[1, 1, 1]));
         let mut views = views(&[1, 1, 1]);
         for only in [1, 2] {
@@ -198,6 +202,20 @@ fn reserved_endpoints_are_for_the_highest_level() {
         ..ASKED
     };
     assert_eq!(balancer.pick(&views, &highest), Some(0));
+    // The last one is for all.
+    let one = &views[..1];
+    balancer.replace(&Dispatch::Rpsq { reserved: 1 }, &specs(&[1]));
+    assert_eq!(balancer.pick(one, &ASKED), Some(0));
+    balancer.replace(&Dispatch::Rpsq { reserved: 1 }, &specs(&[]));
+    assert_eq!(balancer.pick(&[], &ASKED), None);
+}
+
+#[test]
+fn where_there_is_no_endpoint_none_is_chosen() {
+    for dispatch in all() {
+        let mut balancer = Balancer::new(&dispatch, &[]);
+        assert_eq!(balancer.pick(&[], &ASKED), None, "{dispatch:?}");
+    }
 }
 
 fn sized(bytes: u64) -> Asked {

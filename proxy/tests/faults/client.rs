@@ -26,6 +26,9 @@ const NO_RESET: Duration = Duration::from_millis(900);
 struct Progress {
     /// When each request began.
     begun_ms: RefCell<Vec<u64>>,
+    opened_ms: u64,
+    /// When the last answer was read.
+    answered_ms: Cell<u64>,
     answered: Cell<usize>,
     changed: Notify,
 }
@@ -55,7 +58,10 @@ pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan
         world: &world,
         name: &name,
         plan: &plan,
-        progress: Progress::default(),
+        progress: Progress {
+            opened_ms: world.mark(),
+            ..Progress::default()
+        },
     };
     let Halves { reader, writer } = wire.halves();
     let both = async {
@@ -112,6 +118,11 @@ impl Client<'_> {
             let begun = self.progress.begun_ms.borrow().get(index).copied();
             excused |=
                 reader.has_failed() || begun.is_some_and(|at| self.world.explains(request.id, at));
+            if matches!(got, Got::Nothing) {
+                let begun_ms = begun.unwrap_or_else(|| self.world.mark());
+                let ready_ms = begun_ms.max(self.progress.answered_ms.get());
+                excused |= self.world.drained(self.progress.opened_ms, ready_ms);
+            }
             if let Err(what) = self.judge(request, &got, begun, excused) {
                 self.world
                     .wrong(self.name, &format!("{what}: {request:?} {}", brief(&got)));
@@ -126,6 +137,7 @@ impl Client<'_> {
                 return;
             }
             self.progress.answered.set(index + 1);
+            self.progress.answered_ms.set(self.world.mark());
             self.progress.changed.notify_one();
         }
     }
@@ -158,7 +170,7 @@ impl Client<'_> {
             Got::Part(head, body) => (head, body, false),
         };
         if head.field("proxy-status").is_some() {
-            let narrow = self.world.plan.is_narrow && head.status() == 503;
+            let narrow = self.world.plan.is_narrow() && head.status() == 503;
             return (excused || narrow)
                 .then_some(())
                 .ok_or("an error without a fault");

@@ -15,6 +15,7 @@ mod backend;
 mod client;
 mod http;
 mod plan;
+mod settings;
 mod time;
 mod wire;
 mod world;

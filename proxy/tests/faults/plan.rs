@@ -2,19 +2,30 @@
 
 use fastrand::Rng;
 
+use crate::settings::Settings;
 use crate::wire::Fault;
 
 /// A run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
-    /// The proxy's configuration.
-    pub(crate) config: String,
+    /// What the proxy begins with.
+    pub(crate) settings: Settings,
+    /// In order.
+    pub(crate) reloads: Vec<ReloadPlan>,
     pub(crate) clients: Vec<ClientPlan>,
-    /// The proxy turns requests away though nothing is wrong.
-    pub(crate) is_narrow: bool,
     /// Of 100 things that can go wrong, so many do.
     faults: u8,
+}
+
+/// Another configuration in the middle of the run.
+#[derive(Debug, Clone)]
+pub(crate) struct ReloadPlan {
+    pub(crate) at_ms: u64,
+    pub(crate) settings: Settings,
+    /// Another uplink takes the place of the one before: connections end with
+    /// their present request.
+    pub(crate) drains: bool,
 }
 
 /// A client and its connection.
@@ -94,15 +105,31 @@ impl Plan {
         let mut rng = Rng::with_seed(seed);
         // Every fourth run is without faults: all must be well in it.
         let faults = [0, 3, 15, 40][(seed % 4) as usize];
-        let (config, is_narrow) = config(&mut rng);
+        let settings = Settings::random(&mut rng);
         let clients = (0..rng.u64(1..=12)).map(|number| client(&mut rng, number, faults));
+        let clients = clients.collect();
+        let reloads = match rng.bool() {
+            true => reloads(&mut rng, &settings),
+            false => Vec::new(),
+        };
         Self {
             seed,
-            clients: clients.collect(),
-            config,
-            is_narrow,
+            clients,
+            settings,
+            reloads,
             faults,
         }
+    }
+
+    /// All that the proxy is configured by, in order.
+    pub(crate) fn all_settings(&self) -> impl Iterator<Item = &Settings> {
+        let later = self.reloads.iter().map(|reload| &reload.settings);
+        std::iter::once(&self.settings).chain(later)
+    }
+
+    /// Whether the proxy turns requests away though nothing is wrong.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.all_settings().any(Settings::is_narrow)
     }
 
     /// A generator for one thing, whatever happens to the others.
@@ -123,7 +150,11 @@ impl Plan {
             _ => 200,
         };
         let bodiless = matches!(status, 204 | 304);
-        let magnitude = rng.usize(0..=17);
+        // Some take long enough for a reload in their middle.
+        let magnitude = match rng.u8(..16) {
+            0 => 20,
+            _ => rng.usize(0..=17),
+        };
         Answer {
             status,
             length: if bodiless {
@@ -174,6 +205,26 @@ impl Plan {
     }
 }
 
+fn reloads(rng: &mut Rng, first: &Settings) -> Vec<ReloadPlan> {
+    let count = rng.u8(1..=3);
+    let mut at_ms = 0;
+    let mut before = first.clone();
+    let reload = |_| {
+        // Some in a row, some when all is nearly over.
+        let magnitude = rng.u32(0..=13);
+        at_ms += rng.u64(0..=1 << magnitude);
+        let settings = before.changed(rng);
+        let drains = settings.is_unlimited() != before.is_unlimited();
+        before = settings.clone();
+        ReloadPlan {
+            at_ms,
+            settings,
+            drains,
+        }
+    };
+    (0..count).map(reload).collect()
+}
+
 fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
     let count = rng.u64(1..=6);
     let pipelines = rng.u8(..4) == 0;
@@ -213,50 +264,6 @@ fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
         pipelined: if pipelines { 3 } else { 1 },
         fault,
     }
-}
-
-/// A configuration, and whether it turns requests away for want of room.
-fn config(rng: &mut Rng) -> (String, bool) {
-    let mut one = |of: &[&'static str]| of[rng.usize(..of.len())];
-    let rate = one(&["unlimited", "1mbit", "10mbit", "10mbit", "100mbit"]);
-    let policy = one(&["srpt", "srpt", "srpt-aged", "fair", "fcfs", "bands"]);
-    let dispatch = one(&[
-        "round_robin",
-        "random",
-        "p2c",
-        "least_request",
-        "least_work",
-        "psqf",
-    ]);
-    let max_requests = one(&["unlimited", "unlimited", "1", "3"]);
-    let waiting = one(&["1024", "1024", "2"]);
-    let max_connections = one(&["1024", "1024", "2"]);
-    let idle = one(&["60s", "1s"]);
-    let endpoints = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"];
-    let endpoints = endpoints[..rng.usize(1..=3)].join(", ");
-    let config = format!(
-        "version: 1
-runtime: {{workers: 1}}
-admin: off
-listeners:
-  - address: 127.0.0.1:0
-uplink: {{rate: {rate}, policy: {policy}}}
-clusters:
-  farm:
-    endpoints: [{endpoints}]
-    dispatch: {dispatch}
-    max_requests: {max_requests}
-    wait_queue: {{max_requests: {waiting}}}
-    max_connections: {max_connections}
-    idle_timeout: {idle}
-routes:
-  - cluster: farm
-"
-    );
-    (
-        config,
-        max_requests != "unlimited" || max_connections != "1024",
-    )
 }
 
 /// The bytes of the body that belongs to a request, or to its answer.

@@ -13,13 +13,15 @@ use std::sync::Once;
 use std::time::Duration;
 
 use sprat::simulation::{Connecting, Simulated};
+use sprat_config::resolved::Config;
 use sprat_scheduler::WireCost;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::plan::{Dial, Plan};
+use crate::settings::Settings;
 use crate::{backend, client, time, wire};
 
 /// Longer than anything takes.
@@ -28,6 +30,9 @@ const HANGS: Duration = Duration::from_secs(3_600);
 /// Bytes that a connection costs beside its segments: the SYN-ACK with its
 /// options, two ACKs and the FIN.
 const BARE_BYTES: u64 = 4 * 66 + 8;
+
+/// What a request's first bytes take to the proxy at most.
+const ON_THE_WAY_MS: u64 = 500;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -93,6 +98,14 @@ impl World {
             // Of a connection, which may have been the request's.
             None => at + 5 >= began_ms,
         })
+    }
+
+    /// Whether the proxy may have closed a connection, opened at the one time,
+    /// before a request that it could have begun with at the other: a reload
+    /// has it end with the request that is in progress.
+    pub(crate) fn drained(&self, opened_ms: u64, ready_ms: u64) -> bool {
+        let mut reloads = self.plan.reloads.iter().filter(|reload| reload.drains);
+        reloads.any(|reload| (opened_ms..=ready_ms + ON_THE_WAY_MS).contains(&reload.at_ms))
     }
 
     /// How often a request had come to a backend before.
@@ -209,8 +222,7 @@ async fn simulate(seed: u64) -> Outcome {
         wrong: RefCell::default(),
         wire_bytes: Cell::default(),
     });
-    let config = sprat_config::parse(&world.plan.config, "simulated", &|_| None);
-    let config = config.unwrap_or_else(|errors| panic!("{errors}")).config;
+    let config = parsed(&world.plan.settings);
     let (proxy, worker) = Simulated::new(&config, network(&world)).unwrap();
     let worker = spawn_local(worker);
     let proxy = Rc::new(proxy);
@@ -219,9 +231,11 @@ async fn simulate(seed: u64) -> Outcome {
         spawn_local(client::run(world, proxy, plan.clone()))
     });
     let clients: Vec<_> = clients.collect();
+    let reloading = spawn_local(reload(Rc::clone(&world), Rc::clone(&proxy)));
     for client in clients {
         bounded(&world, "a client", client).await;
     }
+    bounded(&world, "a reload", reloading).await;
     proxy.control().drain();
     bounded(&world, "the worker", worker).await;
     check_counts(&world, &proxy.metrics());
@@ -229,6 +243,22 @@ async fn simulate(seed: u64) -> Outcome {
     Outcome {
         trace: world.trace.take(),
         wrong: world.wrong.take(),
+    }
+}
+
+fn parsed(settings: &Settings) -> Config {
+    let config = sprat_config::parse(&settings.text(), "simulated", &|_| None);
+    config.unwrap_or_else(|errors| panic!("{errors}")).config
+}
+
+/// Has the proxy serve by the plan's other configurations, each at its time.
+async fn reload(world: Rc<World>, proxy: Rc<Simulated>) {
+    for plan in &world.plan.reloads {
+        sleep_until(world.began + Duration::from_millis(plan.at_ms)).await;
+        world.trace("reload", &format!("{:?}", plan.settings));
+        if let Err(error) = proxy.reload(&parsed(&plan.settings)) {
+            world.wrong("reload", &format!("{error:#}"));
+        }
     }
 }
 
@@ -264,6 +294,10 @@ fn check_counts(world: &World, metrics: &str) {
         if sum(name).is_some_and(|left| left != 0.0) {
             world.wrong("the end", &format!("{name} is not 0"));
         }
+    }
+    // Each uplink has counted for itself.
+    if world.plan.reloads.iter().any(|reload| reload.drains) {
+        return;
     }
     if let Some(debited) = sum("sprat_uplink_wire_bytes_total") {
         let sent = world.wire_bytes.get() as f64;

@@ -1,0 +1,196 @@
+//! What the proxy is configured by, and what a reload may change of it.
+
+use fastrand::Rng;
+
+/// What a run's configuration says; the rest is left at its defaults.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    rate: &'static str,
+    policy: &'static str,
+    /// What the class says that some requests belong to.
+    class: &'static str,
+    /// Which requests those are.
+    class_match: &'static str,
+    /// Both longer than any healthy client takes.
+    idle_timeout: &'static str,
+    stream_idle_timeout: &'static str,
+    /// All requests go to `farm`, or some to `barn`.
+    has_barn_route: bool,
+    barn: Cluster,
+    farm: Cluster,
+}
+
+#[derive(Debug, Clone)]
+struct Cluster {
+    endpoints: Vec<&'static str>,
+    dispatch: &'static str,
+    max_requests: &'static str,
+    waiting: &'static str,
+    max_connections: &'static str,
+    idle_timeout: &'static str,
+}
+
+fn one(rng: &mut Rng, of: &[&'static str]) -> &'static str {
+    of[rng.usize(..of.len())]
+}
+
+impl Settings {
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        Self {
+            rate: one(rng, &["unlimited", "1mbit", "10mbit", "10mbit", "100mbit"]),
+            policy: policy(rng),
+            class: class(rng),
+            class_match: class_match(rng),
+            idle_timeout: one(rng, &["75s", "30s"]),
+            stream_idle_timeout: one(rng, &["60s", "90s"]),
+            has_barn_route: rng.bool(),
+            barn: Cluster::random(rng),
+            farm: Cluster::random(rng),
+        }
+    }
+
+    /// The same but for some of it.
+    pub(crate) fn changed(&self, rng: &mut Rng) -> Self {
+        let mut next = self.clone();
+        for _ in 0..rng.u8(1..=3) {
+            match rng.u8(..9) {
+                // Mostly from a rate to another: the uplink stays, and what
+                // waits for it gets its place anew.
+                0 => next.rate = one(rng, &["1mbit", "10mbit", "100mbit", "unlimited"]),
+                1 => next.rate = one(rng, &["1mbit", "3mbit", "10mbit", "100mbit"]),
+                2 => next.policy = policy(rng),
+                3 => next.class = class(rng),
+                4 => next.class_match = class_match(rng),
+                5 => {
+                    next.idle_timeout = one(rng, &["75s", "30s", "40s"]);
+                    next.stream_idle_timeout = one(rng, &["60s", "90s", "70s"]);
+                }
+                6 => rng.shuffle(&mut next.farm.endpoints),
+                7 => next.farm = Cluster::random(rng),
+                _ => next.has_barn_route ^= true,
+            }
+        }
+        next
+    }
+
+    /// Whether requests are turned away for want of room.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.farm.is_narrow() || self.barn.is_narrow()
+    }
+
+    /// Whether nothing is paced.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.rate == "unlimited"
+    }
+
+    /// As the proxy reads it. How fast a client takes a response is what
+    /// `TCP_INFO` tells, which a simulated connection has not.
+    pub(crate) fn text(&self) -> String {
+        let Self {
+            rate,
+            policy,
+            class,
+            class_match,
+            idle_timeout,
+            stream_idle_timeout,
+            ..
+        } = self;
+        let barn_route = match self.has_barn_route {
+            true => "  - {match: {prefix: /r/1}, cluster: barn}\n",
+            false => "",
+        };
+        format!(
+            "version: 1
+runtime: {{workers: 1}}
+admin: off
+listeners:
+  - address: 127.0.0.1:0
+    idle_timeout: {idle_timeout}
+    stream_idle_timeout: {stream_idle_timeout}
+    min_rates: {{response: off}}
+uplink: {{rate: {rate}, policy: {policy}}}
+classes:
+  some: {{{class}}}
+class_rules:
+  - {{match: {{{class_match}}}, class: some}}
+clusters:
+  farm: {}
+  barn: {}
+routes:
+{barn_route}  - cluster: farm
+",
+            self.farm.text(),
+            self.barn.text(),
+        )
+    }
+}
+
+impl Cluster {
+    fn random(rng: &mut Rng) -> Self {
+        let endpoints = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"];
+        Self {
+            dispatch: one(
+                rng,
+                &[
+                    "round_robin",
+                    "random",
+                    "p2c",
+                    "least_request",
+                    "least_work",
+                    "psqf",
+                ],
+            ),
+            max_requests: one(rng, &["unlimited", "unlimited", "1", "3"]),
+            waiting: one(rng, &["1024", "1024", "2"]),
+            max_connections: one(rng, &["1024", "1024", "2"]),
+            idle_timeout: one(rng, &["60s", "1s"]),
+            endpoints: endpoints[..rng.usize(1..=3)].to_vec(),
+        }
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.max_requests != "unlimited" || self.max_connections != "1024"
+    }
+
+    fn text(&self) -> String {
+        let Self {
+            dispatch,
+            max_requests,
+            waiting,
+            max_connections,
+            idle_timeout,
+            ..
+        } = self;
+        let endpoints = self.endpoints.join(", ");
+        format!(
+            "{{endpoints: [{endpoints}], dispatch: {dispatch}, max_requests: {max_requests}, \
+             wait_queue: {{max_requests: {waiting}}}, max_connections: {max_connections}, \
+             idle_timeout: {idle_timeout}}}"
+        )
+    }
+}
+
+fn policy(rng: &mut Rng) -> &'static str {
+    let all = ["srpt", "srpt", "srpt-aged", "fair", "fcfs", "bands"];
+    one(rng, &all)
+}
+
+/// On the uplink alone: before a backend a class's requests may be refused.
+fn class(rng: &mut Rng) -> &'static str {
+    let all = [
+        "level: 0",
+        "level: 3, weight: 1",
+        "level: 3, weight: 5",
+        "level: 15",
+        "rate: 1mbit",
+        "rate: 8mbit, level: 1",
+        "idle_only: true",
+        "idle_only: true, level: 9",
+    ];
+    one(rng, &all)
+}
+
+fn class_match(rng: &mut Rng) -> &'static str {
+    let all = ["methods: [GET]", "prefix: /r/2", "prefix: /", "methods: [POST]"];
+    one(rng, &all)
+}

@@ -35,7 +35,7 @@ fn discipline(bytes: &mut Bytes<'_>) -> Option<Discipline> {
 }
 
 fn op(bytes: &mut Bytes<'_>) -> Option<Op> {
-    let kind = bytes.below(16)?;
+    let kind = bytes.below(17)?;
     let mut flow = || bytes.next().map(usize::from);
     Some(match kind {
         0..2 => Op::Open(spec(bytes)?),
@@ -63,6 +63,7 @@ fn op(bytes: &mut Bytes<'_>) -> Option<Op> {
         14 => Op::SetRate {
             bits_per_s: bytes.amount()? % 100_000_000_000,
         },
+        15 => Op::Reconfigure(discipline(bytes)?),
         _ => Op::Pass(Duration::from_nanos(bytes.amount()? % 10_000_000)),
     })
 }

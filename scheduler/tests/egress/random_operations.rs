@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sprat_scheduler::{
-    AtCapacity, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size,
-    Time, WireCost,
+    AtCapacity, Cutoffs, Discipline, Egress, EgressChange, EgressConfig, FlowId, FlowSpec, Grant,
+    Pacer, Size, Time, WireCost,
 };
 
 use crate::driver::{levels, plain};
@@ -16,7 +16,7 @@ pub(crate) const AGEING: u64 = 1_000_000;
 pub(crate) const CUTOFFS: [u64; 3] = [1000, 5000, 20_000];
 
 /// `flow` counts all flows ever opened, round and round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Op {
     Open(FlowSpec),
     Ready { flow: usize, bytes: u64 },
@@ -28,6 +28,7 @@ pub(crate) enum Op {
     Debit { wire_bytes: u64 },
     Refund { wire_bytes: u64 },
     SetRate { bits_per_s: u64 },
+    Reconfigure(Discipline),
     Pass(Duration),
 }
 
@@ -71,6 +72,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => wire_bytes().prop_map(|wire_bytes| Op::Debit { wire_bytes }),
         1 => wire_bytes().prop_map(|wire_bytes| Op::Refund { wire_bytes }),
         1 => (0u64..100_000_000_000).prop_map(|bits_per_s| Op::SetRate { bits_per_s }),
+        1 => discipline().prop_map(Op::Reconfigure),
         4 => (0u64..10_000_000).prop_map(|nanos| Op::Pass(Duration::from_nanos(nanos))),
     ]
 }
@@ -163,6 +165,16 @@ impl Model {
             Op::Grant => self.grant(),
             Op::Pass(time) => self.now = now + time,
             Op::SetRate { bits_per_s } => self.egress.set_rate(now, bits_per_s),
+            Op::Reconfigure(discipline) => {
+                let change = EgressChange {
+                    discipline: discipline.clone(),
+                    max_flows: MAX_FLOWS,
+                    guard_factor: 4.0,
+                    classes: levels(16),
+                };
+                self.egress.reconfigure(now, change);
+                self.discipline = discipline;
+            }
             Op::FastPath { wire_bytes } => {
                 if self.egress.fast_path(now, wire_bytes) {
                     self.overhead += wire_bytes;

@@ -210,9 +210,9 @@ fn reloads(rng: &mut Rng, first: &Settings) -> Vec<ReloadPlan> {
     let mut at_ms = 0;
     let mut before = first.clone();
     let reload = |_| {
-        // Some in a row, some when all is nearly over.
-        let magnitude = rng.u32(0..=13);
-        at_ms += rng.u64(0..=1 << magnitude);
+        // Some in a row, some when only what is slow is left.
+        let within_ms = [100, 1_500, 1_500, 20_000][rng.usize(..4)];
+        at_ms += rng.u64(..within_ms);
         let settings = before.changed(rng);
         let drains = settings.is_unlimited() != before.is_unlimited();
         before = settings.clone();

@@ -11,7 +11,8 @@ pub(crate) struct Settings {
     class: &'static str,
     /// Which requests those are.
     class_match: &'static str,
-    /// Both longer than any healthy client takes.
+    /// Longer than a healthy client takes for what a socket may hold of the
+    /// answer before.
     idle_timeout: &'static str,
     stream_idle_timeout: &'static str,
     /// All requests go to `farm`, or some to `barn`.
@@ -41,7 +42,7 @@ impl Settings {
             policy: policy(rng),
             class: class(rng),
             class_match: class_match(rng),
-            idle_timeout: one(rng, &["75s", "30s"]),
+            idle_timeout: one(rng, &["75s", "90s"]),
             stream_idle_timeout: one(rng, &["60s", "90s"]),
             has_barn_route: rng.bool(),
             barn: Cluster::random(rng),
@@ -62,7 +63,7 @@ impl Settings {
                 3 => next.class = class(rng),
                 4 => next.class_match = class_match(rng),
                 5 => {
-                    next.idle_timeout = one(rng, &["75s", "30s", "40s"]);
+                    next.idle_timeout = one(rng, &["75s", "90s", "120s"]);
                     next.stream_idle_timeout = one(rng, &["60s", "90s", "70s"]);
                 }
                 6 => rng.shuffle(&mut next.farm.endpoints),
@@ -191,6 +192,11 @@ fn class(rng: &mut Rng) -> &'static str {
 }
 
 fn class_match(rng: &mut Rng) -> &'static str {
-    let all = ["methods: [GET]", "prefix: /r/2", "prefix: /", "methods: [POST]"];
+    let all = [
+        "methods: [GET]",
+        "prefix: /r/2",
+        "prefix: /",
+        "methods: [POST]",
+    ];
     one(rng, &all)
 }

@@ -686,9 +686,9 @@ fn depth_and_length_are_bounded() {
     assert!(wrong.to_string().contains("there is no cluster `frm`"));
 }
 
-/// What is said of a cluster with two endpoints and `keys`.
+/// What is said of a cluster with two endpoints, given by address, and `keys`.
 fn cluster_errors(keys: &str) -> Vec<String> {
-    let clusters = format!("clusters: {{farm: {{endpoints: [a:1, b:1], {keys}}}}}\n");
+    let clusters = format!("clusters: {{farm: {{endpoints: [10.0.0.1:1, 10.0.0.2:1], {keys}}}}}\n");
     brief(&errors(&format!(
         "{HEAD}{clusters}routes: [{{cluster: farm}}]\n"
     )))
@@ -699,17 +699,17 @@ fn what_a_cluster_cannot_do_is_said() {
     for (keys, expected) in [
         (
             "dispatch: {name: rpsq, reserved: 2}",
-            "3:52 2 of 2 endpoints are reserved: none is left for other classes \
+            "3:66 2 of 2 endpoints are reserved: none is left for other classes \
              | reserve fewer, or add endpoints",
         ),
         (
             "dispatch: {name: sita, cutoffs: [1KB, 2KB]}",
-            "3:74 2 cutoffs for 2 endpoints, where 1 are needed \
+            "3:88 2 cutoffs for 2 endpoints, where 1 are needed \
              | write one fewer than there are endpoints, or `cutoffs: learnt`",
         ),
         (
             "dispatch: maglev, wait_queue: {scope: cluster}",
-            "3:80 this `dispatch` binds requests to endpoints: they cannot wait for any \
+            "3:94 this `dispatch` binds requests to endpoints: they cannot wait for any \
              | use `scope: endpoint`, or a dispatch such as least_work",
         ),
     ] {

@@ -266,7 +266,7 @@ fn a_connect_that_hangs_is_504() {
 }
 
 #[test]
-fn a_name_is_looked_up_and_a_wrong_one_is_502() {
+fn a_name_is_looked_up_and_one_without_an_address_is_503() {
     let origin = named("a");
     let mut config = config(&[origin.address]);
     let port = origin.address.port();
@@ -284,12 +284,12 @@ fn a_name_is_looked_up_and_a_wrong_one_is_502() {
         };
     });
     let answer = Proxy::start(&config).connect().ask(get("/"));
-    assert_eq!(answer.status(), 502);
+    assert_eq!(answer.status(), 503);
     assert!(
         answer
             .field("proxy-status")
             .unwrap()
-            .contains("error=dns_error")
+            .contains("error=destination_unavailable")
     );
 }
 

@@ -16,6 +16,9 @@ use crate::error::Reason;
 /// server drains.
 pub(crate) const NEW_WHILE_DRAINING: Duration = Duration::from_secs(1);
 
+/// How long until a deadline that has passed and stays is looked at again.
+const SOON: Duration = Duration::from_millis(5);
+
 impl Connection {
     /// None while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -89,10 +92,11 @@ pub(super) fn rearm(
         if fired {
             // A deadline that has passed is dealt with by the caller; should
             // it stay, looking again soon is enough.
-            let soon = Instant::now() + Duration::from_millis(5);
-            sleep.as_mut().reset(next.max(soon));
+            sleep.as_mut().reset(next.max(Instant::now() + SOON));
             *armed = false;
-        } else if sleep.deadline() > next {
+        } else if sleep.deadline() > next && sleep.deadline() > Instant::now() + SOON {
+            // One that is armed for soon stays: to be armed again for what has
+            // passed would be to fire at once, and again, without an end.
             sleep.as_mut().reset(next);
             *armed = false;
         }

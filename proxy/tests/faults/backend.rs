@@ -9,6 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::http::{self, Head};
 use crate::plan::{self, Answer, BackendFault, Framing};
+use crate::tunnel;
 use crate::wire::{Halves, Over, Reader, Wire, Writer};
 use crate::world::World;
 
@@ -67,6 +68,8 @@ impl Connection<'_> {
                 self.writer.send(b"220 mail.example ESMTP\r\n\r\n").await?;
                 return Ok(false);
             }
+            Some(BackendFault::Silent) => return self.silence().await,
+            _ if head.field("upgrade").is_some() => return self.converse(id, fault).await,
             Some(BackendFault::CutAnswer(thousandths)) => {
                 self.writer.send(part(thousandths)).await?;
                 return Ok(false);
@@ -75,7 +78,6 @@ impl Connection<'_> {
                 self.writer.send(part(thousandths)).await?;
                 return self.silence().await;
             }
-            Some(BackendFault::Silent) => return self.silence().await,
             _ => self.writer.send(&bytes).await?,
         }
         self.world.trace(self.name, &format!("has answered {id}"));
@@ -85,6 +87,27 @@ impl Connection<'_> {
             self.world.fault(self.name, None, "closes without a word");
         }
         Ok(!closes && answer.framing != Framing::Close)
+    }
+
+    /// Switches protocols, and sends back what comes to the end.
+    async fn converse(&mut self, id: u64, fault: Option<BackendFault>) -> Result<bool, Over> {
+        let head = format!(
+            "HTTP/1.1 101 Planned\r\nX-Id: {id}\r\n\
+             Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+        );
+        self.writer.send(head.as_bytes()).await?;
+        let total = tunnel::total(self.world.plan.request(id));
+        let part = match fault {
+            Some(BackendFault::CutAnswer(part) | BackendFault::StallAnswer(part)) => {
+                total * part / 1_000
+            }
+            _ => u64::MAX,
+        };
+        tunnel::echo(&mut self.reader, &mut self.writer, part).await?;
+        match fault {
+            Some(BackendFault::StallAnswer(_)) => self.silence().await,
+            _ => Ok(false),
+        }
     }
 
     async fn take_body(&mut self, id: u64, head: &Head) -> Result<(), Over> {
@@ -99,8 +122,7 @@ impl Connection<'_> {
             self.world
                 .wrong(self.name, &format!("the body of {id} is another"));
         }
-        let client = &self.world.plan.clients[(id / 100) as usize];
-        let sent = client.requests[(id % 100) as usize].upload;
+        let sent = self.world.plan.request(id).upload;
         if taken.is_ok() && sent != body.len() {
             self.world.wrong(
                 self.name,

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::http::{self, Head};
 use crate::plan::{self, ClientPlan, Framing, RequestPlan};
+use crate::tunnel;
 use crate::wire::{Halves, Over, Reader, Writer, pair};
 use crate::world::World;
 
@@ -29,6 +30,8 @@ struct Progress {
     opened_ms: u64,
     /// When the last answer was read.
     answered_ms: Cell<u64>,
+    /// Messages of a conversation that have come back.
+    heard: Cell<usize>,
     answered: Cell<usize>,
     changed: Notify,
 }
@@ -101,8 +104,55 @@ impl Client<'_> {
                 // What was said before is still to be read.
                 Err(Over::Closed) => break,
             }
+            if !request.messages.is_empty() && self.say_all(&mut writer, index).await.is_err() {
+                break;
+            }
         }
         pending::<()>().await;
+    }
+
+    /// Sends a conversation's messages once the protocol is switched.
+    async fn say_all(&self, writer: &mut Writer<'_>, index: usize) -> Result<(), Over> {
+        let request = &self.plan.requests[index];
+        while self.progress.answered.get() <= index {
+            self.progress.changed.notified().await;
+        }
+        for number in 0..request.messages.len() {
+            while number >= self.progress.heard.get() + tunnel::AHEAD {
+                self.progress.changed.notified().await;
+            }
+            sleep(Duration::from_millis(request.pause_ms)).await;
+            writer.send(&tunnel::message(request, number)).await?;
+        }
+        Ok(())
+    }
+
+    /// Hears a conversation to its end.
+    async fn hear_all(&self, reader: &mut Reader<'_>, request: &RequestPlan) {
+        for number in 0..request.messages.len() {
+            let sent = tunnel::message(request, number);
+            let heard = tunnel::hear(reader, &sent).await;
+            let wrong = match heard {
+                Ok(heard) => (heard != sent).then_some("another message than was sent"),
+                Err(Over::Fault) => return,
+                Err(Over::Closed) => {
+                    let excused = reader.has_failed() || self.world.explains(request.id, u64::MAX);
+                    let cut = (!excused).then_some("a conversation that is cut");
+                    cut.into_iter()
+                        .for_each(|what| self.complain(what, request));
+                    return;
+                }
+            };
+            wrong
+                .into_iter()
+                .for_each(|what| self.complain(what, request));
+            self.progress.heard.set(number + 1);
+            self.progress.changed.notify_one();
+        }
+    }
+
+    fn complain(&self, what: &str, request: &RequestPlan) {
+        self.world.wrong(self.name, &format!("{what}: {request:?}"));
     }
 
     async fn receive_all(&self, mut reader: Reader<'_>) {
@@ -139,6 +189,9 @@ impl Client<'_> {
             self.progress.answered.set(index + 1);
             self.progress.answered_ms.set(self.world.mark());
             self.progress.changed.notify_one();
+            if head.status() == 101 {
+                return self.hear_all(&mut reader, request).await;
+            }
         }
     }
 
@@ -179,8 +232,12 @@ impl Client<'_> {
         if head.field("x-id") != Some(&*request.id.to_string()) {
             return Err("the answer to another request");
         }
-        if head.status() != answer.status {
+        let is_tunnel = !request.messages.is_empty();
+        if head.status() != if is_tunnel { 101 } else { answer.status } {
             return Err("another status");
+        }
+        if is_tunnel {
+            return Ok(());
         }
         let expected = plan::body(request.id, true, answer.length);
         if request.method == "HEAD" {
@@ -203,12 +260,12 @@ async fn receive(reader: &mut Reader<'_>, request: &RequestPlan) -> Result<Got, 
     let head = loop {
         match http::head(reader).await? {
             None => return Ok(Got::Nothing),
-            Some(head) if head.status() < 200 => {}
+            Some(head) if head.status() < 200 && head.status() != 101 => {}
             Some(head) => break head,
         }
     };
     let mut body = Vec::new();
-    if request.method == "HEAD" || matches!(head.status(), 204 | 304) {
+    if request.method == "HEAD" || matches!(head.status(), 101 | 204 | 304) {
         return Ok(Got::Answer(head, body));
     }
     match http::body(reader, head.framing(), &mut body).await {
@@ -235,6 +292,9 @@ fn composed(request: &RequestPlan) -> Vec<u8> {
     let close = if is_last { "Connection: close\r\n" } else { "" };
     let fields = match method {
         "POST" => http::framing_field(framing, upload),
+        _ if !request.messages.is_empty() => {
+            "Connection: Upgrade\r\nUpgrade: websocket\r\n".to_owned()
+        }
         _ => String::new(),
     };
     let head = format!("{method} /r/{id} HTTP/1.1\r\nHost: a.example\r\n{close}{fields}\r\n");

@@ -17,6 +17,7 @@ mod http;
 mod plan;
 mod settings;
 mod time;
+mod tunnel;
 mod wire;
 mod world;
 
@@ -69,6 +70,16 @@ fn nothing_is_lost_doubled_mixed_up_or_kept() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+/// A deadline that had passed and stayed was looked at again without a pause, so
+/// that no time passed.
+#[test]
+fn a_deadline_that_has_passed_does_not_keep_a_worker_busy() {
+    for seed in [999, 1374] {
+        let wrong = world::run(seed).wrong;
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    }
 }
 
 #[test]

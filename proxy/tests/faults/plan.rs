@@ -50,6 +50,9 @@ pub(crate) struct RequestPlan {
     /// After the answer before.
     pub(crate) pause_ms: u64,
     pub(crate) is_last: bool,
+    /// Not empty: it asks for another protocol, and for these to be sent back.
+    /// Bytes of each.
+    pub(crate) messages: Vec<usize>,
 }
 
 /// How a body's end is told.
@@ -139,6 +142,11 @@ impl Plan {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
         Rng::with_seed(hash)
+    }
+
+    /// The request with this number.
+    pub(crate) fn request(&self, id: u64) -> &RequestPlan {
+        &self.clients[(id / 100) as usize].requests[(id % 100) as usize]
     }
 
     pub(crate) fn answer(&self, id: u64) -> Answer {
@@ -246,9 +254,13 @@ fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
             is_chunked: rng.bool(),
             pause_ms: [0, 0, 10, 2_000][rng.usize(..4)],
             is_last: index + 1 == count && rng.bool(),
+            messages: Vec::new(),
         }
     });
-    let requests = requests.collect();
+    let mut requests: Vec<_> = requests.collect();
+    if !pipelines && rng.u8(..6) == 0 {
+        converse(rng, requests.last_mut().unwrap());
+    }
     let magnitude = rng.u32(0..=17);
     let at = rng.u64(0..=1 << magnitude);
     let fault = (rng.u8(..100) < faults).then(|| match rng.u8(..4) {
@@ -264,6 +276,16 @@ fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
         pipelined: if pipelines { 3 } else { 1 },
         fault,
     }
+}
+
+/// Makes a request one for a conversation.
+fn converse(rng: &mut Rng, request: &mut RequestPlan) {
+    request.method = "GET";
+    request.upload = 0;
+    request.is_last = false;
+    let magnitude = rng.u32(0..=15);
+    let messages = (0..rng.u8(1..=8)).map(|_| rng.usize(0..=1 << magnitude));
+    request.messages = messages.collect();
 }
 
 /// The bytes of the body that belongs to a request, or to its answer.

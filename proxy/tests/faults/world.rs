@@ -284,6 +284,7 @@ fn check_counts(world: &World, metrics: &str) {
     for name in [
         "sprat_open_requests",
         "sprat_open_connections",
+        "sprat_open_tunnels",
         "sprat_waiting_requests",
         "sprat_upstream_outstanding",
         "sprat_upstream_idle_connections",

@@ -56,7 +56,7 @@ pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan
     let (theirs, mut wire) = pair(&world, name.clone(), Way::ToClient, plan.fault, &mut rng).unwrap();
     let address = [192, 168, 0, plan.number as u8 + 1];
     proxy
-        .accept(0, theirs, SocketAddr::from((address, 50_000)))
+        .accept(plan.worker, 0, theirs, SocketAddr::from((address, 50_000)))
         .unwrap();
     let client = Client {
         world: &world,

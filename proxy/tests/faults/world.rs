@@ -232,8 +232,8 @@ async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
         wire_bytes: Cell::default(),
     });
     let config = parsed(&world.plan.settings);
-    let (proxy, worker) = Simulated::new(&config, network(&world)).unwrap();
-    let worker = spawn_local(worker);
+    let (proxy, workers) = Simulated::new(&config, network(&world)).unwrap();
+    let workers: Vec<_> = workers.into_iter().map(spawn_local).collect();
     let proxy = Rc::new(proxy);
     let clients = world.plan.clients.iter().map(|plan| {
         let (world, proxy) = (Rc::clone(&world), Rc::clone(&proxy));
@@ -246,7 +246,9 @@ async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
     }
     bounded(&world, "a reload", reloading).await;
     proxy.control().drain();
-    bounded(&world, "the worker", worker).await;
+    for worker in workers {
+        bounded(&world, "a worker", worker).await;
+    }
     counts::check(&world, &proxy.metrics(), world.wire_bytes.get());
     drop(proxy);
     Outcome {

@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn reloads_leave_no_task_behind() {
-        let runtime = Builder::new_current_thread().enable_all();
-        let runtime = runtime.build_local(LocalOptions::default());
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_all().build_local(LocalOptions::default());
         runtime.unwrap().block_on(reload_often());
     }
 

@@ -15,6 +15,8 @@ mod backend;
 mod client;
 mod counts;
 mod http;
+mod http2;
+mod judge;
 mod plan;
 mod planted;
 mod settings;

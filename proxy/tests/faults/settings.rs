@@ -31,6 +31,8 @@ struct Cluster {
     waiting: &'static str,
     max_connections: &'static str,
     idle_timeout: &'static str,
+    /// Whether its endpoints are spoken to in HTTP/2.
+    http2: bool,
 }
 
 fn one(rng: &mut Rng, of: &[&'static str]) -> &'static str {
@@ -75,6 +77,16 @@ impl Settings {
             }
         }
         next
+    }
+
+    /// Has the farm's endpoints, and the barn's, speak HTTP/2 or not.
+    pub(crate) fn speak_http2(&mut self, which: [bool; 2]) {
+        [self.farm.http2, self.barn.http2] = which;
+    }
+
+    /// Whether some do.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.farm.http2 || self.barn.http2
     }
 
     /// Whether requests are turned away for want of room.
@@ -150,6 +162,7 @@ impl Cluster {
             max_connections: one(rng, &["1024", "1024", "2"]),
             idle_timeout: one(rng, &["60s", "1s"]),
             endpoints: endpoints[..rng.usize(1..=3)].to_vec(),
+            http2: false,
         }
     }
 
@@ -166,11 +179,15 @@ impl Cluster {
             idle_timeout,
             ..
         } = self;
+        let http2 = match self.http2 {
+            true => ", http2: {}",
+            false => "",
+        };
         let endpoints = self.endpoints.join(", ");
         format!(
             "{{endpoints: [{endpoints}], dispatch: {dispatch}, max_requests: {max_requests}, \
              wait_queue: {{max_requests: {waiting}}}, max_connections: {max_connections}, \
-             idle_timeout: {idle_timeout}}}"
+             idle_timeout: {idle_timeout}{http2}}}"
         )
     }
 }

@@ -2,7 +2,7 @@
 //! all at the end.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::plan::{Dial, Plan};
+use crate::plan::{self, Dial, Plan};
 use crate::planted::{Plant, Planted, Way};
 use crate::settings::Settings;
 use crate::{backend, client, counts, time, wire};
@@ -43,6 +43,8 @@ pub(crate) struct World {
     /// When, and which request it concerns if it concerns one.
     faults: RefCell<Vec<(u64, Option<u64>)>>,
     attempts: RefCell<BTreeMap<u64, u64>>,
+    /// Requests that a backend has taken, and not refused.
+    taken: RefCell<BTreeSet<u64>>,
     dials: Cell<u64>,
     /// What should not have happened.
     pub(crate) wrong: RefCell<Vec<String>>,
@@ -116,6 +118,26 @@ impl World {
         let count = attempts.entry(id).or_default();
         *count += 1;
         *count - 1
+    }
+
+    /// A backend takes a request, which may be `repeated` or not.
+    pub(crate) fn take(&self, who: &str, id: u64, repeated: bool) {
+        let is_new = self.taken.borrow_mut().insert(id);
+        if !is_new && !repeated {
+            self.wrong(who, &format!("{id}, which may not be repeated, was"));
+        }
+    }
+
+    /// The body of a request, or as much of it as came.
+    pub(crate) fn uploaded(&self, who: &str, id: u64, body: &[u8], is_whole: bool) {
+        let expected = self.plan.request(id).upload;
+        if body != plan::body(id, false, body.len()) {
+            self.wrong(who, &format!("the body of {id} is another"));
+        }
+        if is_whole && expected != body.len() {
+            let what = format!("of {id} came {} bytes of {expected}", body.len());
+            self.wrong(who, &what);
+        }
     }
 
     /// A client's connection is over, and has taken so many bytes.
@@ -227,6 +249,7 @@ async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
         trace: RefCell::default(),
         faults: RefCell::default(),
         attempts: RefCell::default(),
+        taken: RefCell::default(),
         dials: Cell::default(),
         wrong: RefCell::default(),
         wire_bytes: Cell::default(),

@@ -1,12 +1,14 @@
 //! A simulated backend, which answers or fails as the plan says.
 
 use std::future::pending;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
+use crate::health::{self, Instead};
 use crate::http::{self, Head};
 use crate::http2;
 use crate::plan::{self, Answer, BackendFault, Framing};
@@ -18,16 +20,17 @@ use crate::world::World;
 pub(crate) const SILENCE: Duration = Duration::from_secs(200);
 
 /// Serves a connection to its end, in the protocol that it begins with.
-pub(crate) async fn serve(world: Rc<World>, name: String, mut wire: Wire) {
+pub(crate) async fn serve(world: Rc<World>, name: String, endpoint: IpAddr, mut wire: Wire) {
     let Halves { mut reader, writer } = wire.halves();
     if is_http2(&mut reader).await {
         let halves = Halves { reader, writer };
-        http2::backend::serve((&world, &name), halves).await;
+        http2::backend::serve((&world, &name), endpoint, halves).await;
         return world.trace(&name, "closes");
     }
     let mut connection = Connection {
         world: &world,
         name: &name,
+        endpoint,
         reader,
         writer,
     };
@@ -38,6 +41,7 @@ pub(crate) async fn serve(world: Rc<World>, name: String, mut wire: Wire) {
 struct Connection<'a> {
     world: &'a World,
     name: &'a str,
+    endpoint: IpAddr,
     reader: Reader<'a>,
     writer: Writer<'a>,
 }
@@ -48,7 +52,11 @@ impl Connection<'_> {
         let Some(head) = http::head(&mut self.reader).await? else {
             return Ok(false);
         };
-        let id = id(&head);
+        let path = head.start.split(' ').nth(1).unwrap();
+        if let Some(instead) = health::instead(self.world, self.name, self.endpoint, path) {
+            return self.answer_instead(instead).await;
+        }
+        let id = number(path);
         let attempt = self.world.attempt(id);
         let repeated = head.start.starts_with("GET") || head.start.starts_with("HEAD");
         self.world.take(self.name, id, repeated);
@@ -93,6 +101,21 @@ impl Connection<'_> {
             self.world.fault(self.name, None, "closes without a word");
         }
         Ok(!closes && answer.framing != Framing::Close)
+    }
+
+    async fn answer_instead(&mut self, instead: Instead) -> Result<bool, Over> {
+        let Instead::Answer(status) = instead else {
+            return Ok(false);
+        };
+        let is_well = status == 204;
+        let fields = match is_well {
+            true => "",
+            // The request's body is not read.
+            false => "Content-Length: 0\r\nConnection: close\r\n",
+        };
+        let head = format!("HTTP/1.1 {status} Instead\r\n{fields}\r\n");
+        self.writer.send(head.as_bytes()).await?;
+        Ok(is_well)
     }
 
     /// Switches protocols, and sends back what comes to the end.
@@ -150,10 +173,6 @@ async fn is_http2(reader: &mut Reader<'_>) -> bool {
 }
 
 /// The number of a request, which is in its target.
-fn id(head: &Head) -> u64 {
-    number(head.start.split(' ').nth(1).unwrap())
-}
-
 pub(crate) fn number(path: &str) -> u64 {
     path.rsplit('/').next().unwrap().parse().unwrap()
 }

@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 
+use crate::health::{Health, Outage};
 use crate::settings::Settings;
 use crate::wire::Fault;
 
@@ -14,6 +15,8 @@ pub(crate) struct Plan {
     /// In order.
     pub(crate) reloads: Vec<ReloadPlan>,
     pub(crate) clients: Vec<ClientPlan>,
+    /// Endpoints that die and return.
+    pub(crate) outages: Vec<Outage>,
     /// Of 100 things that can go wrong, so many do.
     faults: u8,
 }
@@ -140,13 +143,33 @@ impl Plan {
             clients,
             settings,
             reloads,
+            outages: Vec::new(),
             faults,
         };
         // Of three runs in a row two know HTTP/2.
         if seed % 3 != 0 {
             plan.speak_http2();
         }
+        // Of five two look after their endpoints' health.
+        if seed % 5 < 2 {
+            plan.keep_health();
+        }
         plan
+    }
+
+    /// Has the proxy look after the farm's endpoints, some of which die.
+    fn keep_health(&mut self) {
+        let mut rng = self.rng("health", 0);
+        let health = Health::random(&mut rng);
+        self.settings.keep_health(&health);
+        for reload in &mut self.reloads {
+            reload.settings.keep_health(&health);
+        }
+        if self.faults > 0 {
+            self.outages = (0..rng.u8(1..=4))
+                .map(|_| Outage::random(&mut rng))
+                .collect();
+        }
     }
 
     /// Has some of the clients, and some of the backends, speak HTTP/2.

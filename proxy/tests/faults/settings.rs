@@ -2,6 +2,8 @@
 
 use fastrand::Rng;
 
+use crate::health::Health;
+
 /// What a run's configuration says; the rest is left at its defaults.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -21,6 +23,8 @@ pub(crate) struct Settings {
     has_barn_route: bool,
     barn: Cluster,
     farm: Cluster,
+    /// Of the farm's endpoints.
+    health: Option<Health>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,6 +56,7 @@ impl Settings {
             has_barn_route: rng.bool(),
             barn: Cluster::random(rng),
             farm: Cluster::random(rng),
+            health: None,
         }
     }
 
@@ -84,6 +89,27 @@ impl Settings {
         [self.farm.http2, self.barn.http2] = which;
     }
 
+    /// Has the farm's endpoints looked after.
+    pub(crate) fn keep_health(&mut self, health: &Health) {
+        self.health = Some(health.clone());
+    }
+
+    /// The farm's endpoints, if they are looked after.
+    pub(crate) fn kept_endpoints(&self) -> Option<&[&'static str]> {
+        self.health.as_ref().map(|_| &*self.farm.endpoints)
+    }
+
+    /// Whether requests may be repeated that are not safe.
+    pub(crate) fn repeats_unsafe(&self) -> bool {
+        let health = self.health.as_ref();
+        health.is_some_and(|health| health.repeats_unsafe)
+    }
+
+    /// Whether every endpoint of the farm has its turn, sooner or later.
+    pub(crate) fn takes_turns(&self) -> bool {
+        ["round_robin", "random", "p2c"].contains(&self.farm.dispatch)
+    }
+
     /// Whether some do.
     pub(crate) fn speaks_http2(&self) -> bool {
         self.farm.http2 || self.barn.http2
@@ -110,8 +136,13 @@ impl Settings {
             class_match,
             idle_timeout,
             stream_idle_timeout,
+            health,
             ..
         } = self;
+        let (kept, retried) = match health {
+            None => Default::default(),
+            Some(health) => (health.cluster(), health.route()),
+        };
         let barn_route = match self.has_barn_route {
             true => "  - {match: {prefix: /r/1}, cluster: barn}\n",
             false => "",
@@ -135,9 +166,9 @@ clusters:
   barn: {}
 routes:
 {barn_route}  - cluster: farm
-",
-            self.farm.text(),
-            self.barn.text(),
+{retried}",
+            self.farm.text(&kept),
+            self.barn.text(""),
         )
     }
 }
@@ -170,7 +201,7 @@ impl Cluster {
         self.max_requests != "unlimited" || self.max_connections != "1024"
     }
 
-    fn text(&self) -> String {
+    fn text(&self, more: &str) -> String {
         let Self {
             dispatch,
             max_requests,
@@ -187,7 +218,7 @@ impl Cluster {
         format!(
             "{{endpoints: [{endpoints}], dispatch: {dispatch}, max_requests: {max_requests}, \
              wait_queue: {{max_requests: {waiting}}}, max_connections: {max_connections}, \
-             idle_timeout: {idle_timeout}{http2}}}"
+             idle_timeout: {idle_timeout}{http2}{more}}}"
         )
     }
 }

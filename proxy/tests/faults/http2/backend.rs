@@ -1,6 +1,7 @@
 //! A simulated backend that has several requests at a time.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Tasks, advance, pipe, receive, send};
 use crate::backend::{SILENCE, number};
+use crate::health::{self, Instead};
 use crate::plan::{self, BackendFault, Framing};
 use crate::wire::Halves;
 use crate::world::World;
@@ -29,11 +31,16 @@ enum Then {
 struct Backend<'a> {
     world: &'a World,
     name: &'a str,
+    endpoint: IpAddr,
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve((world, name): (&World, &str), halves: Halves<'_>) {
-    let backend = Backend { world, name };
+pub(crate) async fn serve((world, name): (&World, &str), endpoint: IpAddr, halves: Halves<'_>) {
+    let backend = Backend {
+        world,
+        name,
+        endpoint,
+    };
     let (ours, theirs) = duplex(pipe::BUFFER_BYTES);
     let work = async {
         let builder = Builder::new()
@@ -76,6 +83,16 @@ impl Backend<'_> {
         mut respond: SendResponse<Bytes>,
     ) -> Then {
         let (head, mut upload) = request.into_parts();
+        match health::instead(self.world, self.name, self.endpoint, head.uri.path()) {
+            Some(Instead::Close) => return Then::Dies,
+            Some(Instead::Answer(status)) => {
+                let answer = Response::builder().status(status).body(()).unwrap();
+                // An error: nobody waits for it.
+                let _ = respond.send_response(answer, true);
+                return Then::Nothing;
+            }
+            None => {}
+        }
         let id = number(head.uri.path());
         let fault = self.world.plan.backend_fault(id, self.world.attempt(id));
         match fault {

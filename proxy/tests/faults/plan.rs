@@ -147,7 +147,7 @@ impl Plan {
             faults,
         };
         // Of three runs in a row two know HTTP/2.
-        if seed % 3 != 0 {
+        if !seed.is_multiple_of(3) {
             plan.speak_http2();
         }
         // Of five two look after their endpoints' health.

@@ -52,7 +52,7 @@ async fn run(halves: Halves<'_>, stream: DuplexStream) {
         pending::<()>().await;
     };
     let up = async {
-        let mut buffer = [0; BUFFER_BYTES];
+        let mut buffer = vec![0; BUFFER_BYTES];
         let mut is_open = true;
         while let Ok(count @ 1..) = said.read(&mut buffer).await {
             // What nobody takes is lost, and what was said is still heard.

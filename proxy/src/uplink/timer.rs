@@ -4,11 +4,12 @@
 //! 10 Mbit/s; a timerfd on the worker's reactor fires within some 10 us. In a
 //! simulation, where time is not the kernel's, tokio's is the one there is.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use fastrand::Rng;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -75,16 +76,22 @@ impl Timer {
     }
 }
 
-/// One on tokio's clock.
+/// Milliseconds by which a simulated timer is late, less than.
+const LATE_MS: u64 = 3;
+
+/// One on tokio's clock. It is late as the kernel's are, so that others may look
+/// at what is due before it does.
 #[derive(Default)]
 pub(crate) struct Simulated {
     at: Cell<Option<Instant>>,
     armed: Notify,
+    lateness: RefCell<Rng>,
 }
 
 impl Simulated {
     fn arm(&self, delay: Duration) {
-        self.at.set(Some(Instant::now() + delay));
+        let late = Duration::from_millis(self.lateness.borrow_mut().u64(..LATE_MS));
+        self.at.set(Some(Instant::now() + delay + late));
         self.armed.notify_one();
     }
 

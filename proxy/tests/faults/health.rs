@@ -189,6 +189,7 @@ pub(crate) async fn check(world: &Rc<World>, proxy: &Simulated) {
 
 /// Asks the farm for something often enough for each endpoint to have its turn.
 async fn probe(world: &Rc<World>, proxy: &Simulated) {
+    world.moved_ms.set(world.mark());
     let mut rng = world.plan.rng("probe", 0);
     let name = "probe".to_owned();
     let (theirs, mut wire) = pair(world, name, Way::ToClient, None, &mut rng).unwrap();

@@ -207,6 +207,11 @@ impl Plan {
         self.all_settings().any(Settings::is_narrow)
     }
 
+    /// Whether all must be well.
+    pub(crate) fn is_without_faults(&self) -> bool {
+        self.faults == 0
+    }
+
     /// A generator for one thing, whatever happens to the others.
     pub(crate) fn rng(&self, what: &str, number: u64) -> Rng {
         let mut hash = self.seed ^ 0xcbf2_9ce4_8422_2325;

@@ -262,6 +262,9 @@ impl<'a> Reader<'a> {
                 }
                 Ok(bytes) => {
                     world.trace(name, &format!("reads {bytes}"));
+                    if way == Way::ToClient {
+                        world.moved(name);
+                    }
                     piece.truncate(bytes);
                     world.plant.spoil(way, input.bytes, &mut piece);
                     input.bytes += bytes as u64;

@@ -33,6 +33,11 @@ const HANGS: Duration = Duration::from_secs(3_600);
 /// options, two ACKs and the FIN.
 const BARE_BYTES: u64 = 4 * 66 + 8;
 
+/// Without a fault a client does not do nothing for so long: longer than any
+/// pause, and shorter than any time-out, after which what waits is looked at
+/// again whether it was woken or not.
+const QUIET_MS: u64 = 20_000;
+
 /// What a request's first bytes take to the proxy at most.
 const ON_THE_WAY_MS: u64 = 500;
 
@@ -41,6 +46,8 @@ pub(crate) struct World {
     pub(crate) plant: Plant,
     began: Instant,
     trace: RefCell<Vec<String>>,
+    /// When a client last did something.
+    pub(crate) moved_ms: Cell<u64>,
     /// When, and which request it concerns if it concerns one.
     faults: RefCell<Vec<(u64, Option<u64>)>>,
     attempts: RefCell<BTreeMap<u64, u64>>,
@@ -83,6 +90,15 @@ impl World {
     pub(crate) fn trace(&self, who: &str, what: &str) {
         let line = format!("{:>7} ms  {who:<14} {what}", self.now_ms());
         self.trace.borrow_mut().push(line);
+    }
+
+    /// A client has read or written something.
+    pub(crate) fn moved(&self, who: &str) {
+        let now = self.now_ms();
+        let quiet = now - self.moved_ms.replace(now);
+        if self.plan.is_without_faults() && quiet > QUIET_MS {
+            self.wrong(who, &format!("nothing has come for {quiet} ms"));
+        }
     }
 
     /// Something has gone wrong on purpose.
@@ -286,6 +302,7 @@ async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
         plan,
         began: Instant::now(),
         trace: RefCell::default(),
+        moved_ms: Cell::default(),
         faults: RefCell::default(),
         attempts: RefCell::default(),
         taken: RefCell::default(),

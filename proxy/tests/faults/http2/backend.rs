@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::server::{Builder, SendResponse};
+use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
 use tokio::io::duplex;
@@ -43,10 +43,9 @@ pub(crate) async fn serve((world, name): (&World, &str), endpoint: IpAddr, halve
     };
     let (ours, theirs) = duplex(pipe::BUFFER_BYTES);
     let work = async {
-        let builder = Builder::new()
-            .initial_window_size(4_096)
-            .handshake::<_, Bytes>(ours);
-        let Ok(mut connection) = builder.await else {
+        // With the window that HTTP/2 begins with: the library does not let
+        // more come when it has made one smaller that was in use already.
+        let Ok(mut connection) = h2::server::handshake(ours).await else {
             return;
         };
         let mut streams: Tasks<'_, Then> = Vec::new();

@@ -1,5 +1,7 @@
 //! What holds after any operations in any order.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -89,9 +91,116 @@ struct Model {
     scope: Scope,
     running: Vec<(Ticket, usize, usize)>,
     waiting: Vec<(Ticket, usize)>,
+    /// The endpoints' identities, and the slots that are out.
+    present: Vec<u64>,
+    out: BTreeSet<usize>,
+    now_ms: u64,
 }
 
 impl Model {
+    fn new(config: StationConfig) -> Self {
+        Self {
+            max_requests: config.max_requests,
+            max_waiting: config.max_waiting,
+            scope: config.scope,
+            present: config.endpoints.iter().map(|spec| spec.identity).collect(),
+            station: Station::new(config),
+            running: Vec::new(),
+            waiting: Vec::new(),
+            out: BTreeSet::new(),
+            now_ms: 0,
+        }
+    }
+
+    fn apply(&mut self, step: Step) {
+        let now = at(self.now_ms);
+        match step {
+            Step::Arrive {
+                class,
+                bytes,
+                random,
+            } => {
+                let arrival = Arrival {
+                    class,
+                    random,
+                    hash: random,
+                    ..sized(bytes)
+                };
+                let verdict = self.station.arrive(now, &arrival);
+                let none = Ticket {
+                    slot: u32::MAX,
+                    generation: 0,
+                };
+                self.settle(none, class, verdict);
+            }
+            Step::Finish(which) if !self.running.is_empty() => {
+                let (ticket, ..) = self.running.swap_remove(which % self.running.len());
+                self.station.finish(now, ticket, 1000);
+            }
+            Step::Fail(which) if !self.running.is_empty() => {
+                let (ticket, _, class) = self.running.swap_remove(which % self.running.len());
+                let verdict = fail(&mut self.station, now, ticket);
+                self.settle(ticket, class, verdict);
+            }
+            Step::Cancel(which) if which % 2 == 0 && !self.waiting.is_empty() => {
+                let (ticket, _) = self.waiting.swap_remove(which % self.waiting.len());
+                self.station.cancel(now, ticket);
+            }
+            Step::Cancel(which) if !self.running.is_empty() => {
+                let (ticket, ..) = self.running.swap_remove(which % self.running.len());
+                self.station.cancel(now, ticket);
+            }
+            Step::Out(which) => {
+                let slots = self.station.endpoints.present();
+                let slot = slots[which % slots.len()];
+                let is_out = self.out.insert(slot) || !self.out.remove(&slot);
+                self.station.set_out(now, slot, is_out);
+            }
+            Step::Change(identity) if self.present != [identity] => self.change(identity),
+            Step::Pass(passed_ms) => {
+                self.now_ms += passed_ms;
+                self.station.expire(at(self.now_ms));
+            }
+            Step::Finish(_) | Step::Fail(_) | Step::Cancel(_) | Step::Change(_) => {}
+        }
+    }
+
+    /// An endpoint comes, or goes.
+    fn change(&mut self, identity: u64) {
+        let before = self.present.len();
+        self.present.retain(|&known| known != identity);
+        if self.present.len() == before {
+            self.present.push(identity);
+        }
+        let specs: Vec<_> = self.present.iter().map(|&own| spec(own)).collect();
+        let slots = self.station.set_endpoints(at(self.now_ms), &specs);
+        assert_eq!(slots.len(), self.present.len());
+        self.out.retain(|slot| slots.contains(slot));
+    }
+
+    /// Everybody leaves: every account is at zero.
+    fn leave(&mut self) {
+        let now = at(self.now_ms);
+        for (ticket, ..) in std::mem::take(&mut self.running) {
+            self.station.cancel(now, ticket);
+            self.events();
+        }
+        while let Some(ticket) = self.running.pop().map(|(ticket, ..)| ticket).or_else(|| {
+            let waiting = self.waiting.pop();
+            waiting.map(|(ticket, _)| ticket)
+        }) {
+            self.station.cancel(now, ticket);
+            self.events();
+        }
+        for endpoint in 0..self.station.endpoints.slots() {
+            assert_eq!(self.station.load(endpoint), EndpointLoad::default());
+        }
+        let stats = self.station.stats().iter();
+        let left = stats.map(|class| class.running + class.waiting);
+        assert_eq!(left.sum::<usize>(), 0);
+        assert_eq!(self.station.vacant.len(), self.station.slots.len());
+    }
+
     fn settle(&mut self, ticket: Ticket, class: usize, verdict: Verdict) {
         match verdict {
             Verdict::Start { ticket, endpoint } => self.running.push((ticket, endpoint, class)),
@@ -142,94 +251,26 @@ impl Model {
             };
             assert!(self.waiting.iter().all(idle), "an endpoint idles");
         }
+        // And for one that may come to have room.
+        for &(ticket, _) in &self.waiting {
+            let has_tried = !station.slots[ticket.index()].tried.is_empty();
+            assert!(
+                !has_tried || station.has_untried(ticket),
+                "it waits for nobody"
+            );
+        }
     }
 }
 
 proptest! {
     #[test]
     fn nothing_is_lost_whatever_happens(config in any_config(), steps in steps()) {
-        let mut model = Model {
-            max_requests: config.max_requests,
-            max_waiting: config.max_waiting,
-            scope: config.scope,
-            station: Station::new(config),
-            running: Vec::new(),
-            waiting: Vec::new(),
-        };
-        let mut present: Vec<u64> = (0..model.station.endpoints.slots() as u64).collect();
-        let mut out = std::collections::BTreeSet::new();
-        let mut now = 0;
+        let mut model = Model::new(config);
         for step in steps {
-            match step {
-                Step::Arrive { class, bytes, random } => {
-                    let arrival = Arrival { class, random, hash: random, ..sized(bytes) };
-                    let verdict = model.station.arrive(at(now), &arrival);
-                    let none = Ticket { slot: u32::MAX, generation: 0 };
-                    model.settle(none, class, verdict);
-                }
-                Step::Finish(which) if !model.running.is_empty() => {
-                    let at_index = which % model.running.len();
-                    let (ticket, ..) = model.running.swap_remove(at_index);
-                    model.station.finish(at(now), ticket, 1000);
-                }
-                Step::Fail(which) if !model.running.is_empty() => {
-                    let at_index = which % model.running.len();
-                    let (ticket, _, class) = model.running.swap_remove(at_index);
-                    let verdict = fail(&mut model.station, at(now), ticket);
-                    model.settle(ticket, class, verdict);
-                }
-                Step::Cancel(which) if which % 2 == 0 && !model.waiting.is_empty() => {
-                    let at_index = which % model.waiting.len();
-                    let (ticket, _) = model.waiting.swap_remove(at_index);
-                    model.station.cancel(at(now), ticket);
-                }
-                Step::Cancel(which) if !model.running.is_empty() => {
-                    let at_index = which % model.running.len();
-                    let (ticket, ..) = model.running.swap_remove(at_index);
-                    model.station.cancel(at(now), ticket);
-                }
-                Step::Out(which) => {
-                    let slots = model.station.endpoints.present();
-                    let slot = slots[which % slots.len()];
-                    let is_out = out.insert(slot) || !out.remove(&slot);
-                    model.station.set_out(at(now), slot, is_out);
-                }
-                Step::Change(identity) if present != [identity] => {
-                    let before = present.len();
-                    present.retain(|&known| known != identity);
-                    if present.len() == before {
-                        present.push(identity);
-                    }
-                    let specs: Vec<_> = present.iter().map(|&identity| spec(identity)).collect();
-                    let slots = model.station.set_endpoints(at(now), &specs);
-                    prop_assert_eq!(slots.len(), present.len());
-                    out.retain(|slot| slots.contains(slot));
-                }
-                Step::Pass(passed) => {
-                    now += passed;
-                    model.station.expire(at(now));
-                }
-                _ => {}
-            }
+            model.apply(step);
             model.events();
             model.check();
         }
-        // Everybody leaves: every account is at zero.
-        for (ticket, ..) in std::mem::take(&mut model.running) {
-            model.station.cancel(at(now), ticket);
-            model.events();
-        }
-        while let Some((ticket, ..)) = model.running.pop().or_else(|| {
-            model.waiting.pop().map(|(ticket, class)| (ticket, 0, class))
-        }) {
-            model.station.cancel(at(now), ticket);
-            model.events();
-        }
-        for endpoint in 0..model.station.endpoints.slots() {
-            prop_assert_eq!(model.station.load(endpoint), EndpointLoad::default());
-        }
-        let left = model.station.stats().iter().map(|class| class.running + class.waiting);
-        prop_assert_eq!(left.sum::<usize>(), 0);
-        prop_assert_eq!(model.station.vacant.len(), model.station.slots.len());
+        model.leave();
     }
 }

@@ -288,6 +288,9 @@ impl Connection {
         }
         if began {
             self.write_blocked_since.set(Some(Instant::now()));
+            // From now on it is the client who is waited for: the upstream may
+            // have sent more, which is not read.
+            self.only.upstream_silent_since.set(None);
         }
     }
 

@@ -577,7 +577,7 @@ fn interim_responses_are_passed_over() {
 
 #[test]
 fn a_reset_or_a_client_that_goes_concerns_one_stream() {
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, mut told) = unbounded_channel();
     let origin = raw_origin(move |_, mut raw| {
         let first = raw.find(is_request).unwrap();
         raw.frame(HEADERS, END_HEADERS, first.stream, OK);

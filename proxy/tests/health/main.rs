@@ -164,7 +164,7 @@ fn two_posts(proxy: &Proxy) -> [u16; 2] {
 
 #[test]
 fn an_endpoint_that_answers_500_is_ejected_and_returns_by_itself() {
-    let (bad, good, proxy) = with_resilience(|resilience| {
+    let (bad, _good, proxy) = with_resilience(|resilience| {
         resilience.outlier_detection = Some(outliers_for(ms(300)));
     });
     bad.is(Mood::Status(500));

@@ -293,7 +293,7 @@ fn authorities_are_read_again_when_they_change() {
     assert_eq!(proxy.connect().ask(get("/")).status(), 502);
     // Nonsense changes nothing; what is right then is taken.
     std::fs::write(authority.file(), "nonsense").unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(proxy.connect().ask(get("/")).status(), 502);
     std::fs::copy(next.file(), authority.file()).unwrap();
     wait_for("the new authority to be believed", || {

@@ -9,7 +9,6 @@ mod retry;
 mod upgrade;
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -36,9 +35,6 @@ use crate::routing::{self, Route};
 use crate::uplink::Body;
 use crate::upload::RequestBody;
 use crate::upstream::{Upstream, affinity_hash};
-
-/// Longer than anybody waits for the catalogue: its layers have budgets.
-const LOOK_UP_BOUND: Duration = Duration::from_secs(60);
 
 /// Answers a request.
 pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
@@ -220,9 +216,7 @@ impl<'a> Plan<'a> {
 
     /// Has the catalogue asked; notes what it says.
     async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
-        // What is waited for has timers of its own.
-        let patience = Instant::now() + LOOK_UP_BOUND;
-        self.stream.wake_at(patience);
+        self.stream.wait();
         let found = looking.await;
         record.layer = found.map(|found| found.layer);
         found.map_or(Size::Unknown, |found| found.size)

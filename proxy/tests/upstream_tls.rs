@@ -6,6 +6,7 @@ mod common;
 
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::dns::{NameServer, loopback};
 use common::tls::*;
@@ -215,10 +216,43 @@ fn a_backend_that_does_not_go_on_is_given_up() {
     let mut config = config(&[silent.address]);
     with_cluster(&mut config, |cluster| {
         cluster.tls = Some(cluster_tls(&authority));
-        cluster.connect_timeout = std::time::Duration::from_millis(200);
+        cluster.connect_timeout = Duration::from_millis(200);
     });
     let proxy = Proxy::start(&config);
     assert_eq!(proxy.connect().ask(get("/")).status(), 504);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_route_bounds_the_wait_for_a_connection_that_another_request_opens() {
+    let authority = Authority::new();
+    let silent = Origin::start(|mut peer| {
+        peer.is_closed();
+    });
+    let mut config = config(&[silent.address]);
+    with_cluster(&mut config, |cluster| {
+        let mut tls = cluster_tls(&authority);
+        tls.http2 = true;
+        cluster.tls = Some(tls);
+        cluster.http2 = Some(UpstreamHttp2 {
+            max_streams: 100,
+            stream_window_bytes: 256 << 10,
+        });
+        cluster.connect_timeout = Duration::from_millis(600);
+    });
+    // More than one handshake may take, less than two.
+    config.routes[0].timeout = Some(Duration::from_millis(900));
+    let proxy = Proxy::logging(config);
+    let [mut first, mut second] = [(); 2].map(|()| proxy.connect());
+    first.send(get("/1"));
+    wait_for("the handshake to begin", || silent.connections() == 1);
+    second.send(get("/2"));
+    assert_eq!(first.message().status(), 504);
+    assert_eq!(second.message().status(), 504);
+    let reasons = proxy.log_lines(2);
+    let reasons: Vec<_> = reasons.iter().map(|line| &line["reason"]).collect();
+    assert_eq!(reasons, ["connection_timeout", "route_timeout"]);
+    drop((first, second));
     proxy.assert_no_leak();
 }
 

@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use http::header::HOST;
 use http::{Request, Response};
@@ -12,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use sprat_config::resolved::RetryOn;
 use sprat_scheduler::health::Outcome;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::exchange::Exchange;
 use super::retry::{Answer, Failed};
@@ -172,27 +171,22 @@ impl Exchange<'_> {
         }))
     }
 
+    /// Opens a connection. The cluster bounds each step to it, the request the
+    /// whole.
     async fn connect(
         &self,
         lease: &mut Lease,
         due: Due,
         tried_until: Option<Instant>,
     ) -> Result<(), Reason> {
-        let bound = self.plan.upstream.cluster().connect_timeout;
-        let now = Instant::now();
-        // The timer below wakes this task, not the connection's own.
-        let stream = self.plan.stream;
-        stream.wake_at(now + bound + Duration::from_secs(1));
-        let (at, reason) = earlier(
+        self.plan.stream.wait();
+        let bound = earlier(
             due.deadline.map(|at| (at, Reason::RouteTimeout)),
             tried_until.map(|at| (at, Reason::ConnectionTimeout)),
-        )
-        .unwrap_or((now + bound, Reason::ConnectionTimeout));
-        match at.saturating_duration_since(now) {
-            left if left < bound => tokio::time::timeout(left, lease.connect())
-                .await
-                .unwrap_or(Err(reason)),
-            _ => lease.connect().await,
+        );
+        match bound {
+            None => lease.connect().await,
+            Some((at, reason)) => timeout_at(at, lease.connect()).await.unwrap_or(Err(reason)),
         }
     }
 
@@ -236,9 +230,8 @@ impl Exchange<'_> {
         };
         if due.own_timers {
             let (at, reason) = until(Instant::now());
-            self.plan.stream.wake_at(at + Duration::from_secs(1));
-            let answer = tokio::time::timeout_at(at, answer);
-            return answer.await.map_err(|_| reason);
+            self.plan.stream.wait();
+            return timeout_at(at, answer).await.map_err(|_| reason);
         }
         poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
@@ -252,7 +245,7 @@ impl Exchange<'_> {
             if now >= at {
                 return Poll::Ready(Err(reason));
             }
-            self.plan.stream.wake_at(at);
+            self.plan.stream.wait_until(at);
             Poll::Pending
         })
         .await

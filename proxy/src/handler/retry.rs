@@ -117,9 +117,7 @@ impl Exchange<'_> {
         {
             return false;
         }
-        // The timer below wakes this task, not the connection's own.
-        let stream = self.plan.stream;
-        stream.wake_at(now + pause + Duration::from_secs(1));
+        self.plan.stream.wait();
         sleep(pause).await;
         true
     }
@@ -133,13 +131,13 @@ impl Exchange<'_> {
         due: Due,
         delay: Duration,
     ) -> Result<Answer, Box<Failed>> {
-        let due = Due {
-            own_timers: true,
-            ..due
-        };
         let upstream = self.plan.upstream;
         let (Some(copy), Some((ticket, class))) = (self.spare(&request), lease.ticket()) else {
             return self.attempt(lease, request, due).await;
+        };
+        let due = Due {
+            own_timers: true,
+            ..due
         };
         let mut first = Box::pin(self.attempt(lease, request, due));
         if let Ok(outcome) = timeout(delay, first.as_mut()).await {

@@ -167,8 +167,8 @@ impl Away {
     /// There is none for it.
     pub(crate) async fn again(mut self) -> Result<Lease, Option<Refusal>> {
         let ticket = self.ticket.take().ok_or(None)?;
-        let verdict = self.upstream.station.again(ticket);
-        let lease = self.upstream.lease(verdict, self.class);
+        let placed = self.upstream.station.again(ticket, self.class);
+        let lease = self.upstream.lease(placed.map_err(Some)?, self.class);
         lease.await.map_err(Some)
     }
 }

@@ -348,6 +348,26 @@ fn a_hedge_answers_for_an_endpoint_that_stalls() {
 }
 
 #[test]
+fn a_body_may_take_its_time_where_others_are_hedged() {
+    let (first, other) = pair();
+    let mut config = farm([&first, &other]);
+    config.routes[0].retry.hedge_delay = Some(ms(20));
+    config.routes[0].idle_timeout = ms(300);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n");
+    // Longer than the endpoint may keep it waiting, which is not who does.
+    for _ in 0..8 {
+        std::thread::sleep(ms(60));
+        assert!(client.send("x"));
+    }
+    assert_eq!(client.message().status(), 200);
+    assert_eq!(proxy.metric(&["sprat_upstream_hedges"]), 0.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn a_hedge_and_its_first_attempt_may_both_fail() {
     let (slow, bad) = pair();
     let mut config = farm([&slow, &bad]);

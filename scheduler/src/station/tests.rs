@@ -350,6 +350,33 @@ fn late_ones_are_dropped_not_delayed() {
 }
 
 #[test]
+fn nobody_gives_way_to_one_who_would_be_late() {
+    let media = ClassSpec {
+        deadline: Some(ms(15)),
+        drop_late: true,
+        ..level(0)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![media, level(1)],
+        max_waiting: 3,
+        ..config(1)
+    });
+    // One every 10 ms.
+    for n in 0..10 {
+        let (ticket, _) = started(station.arrive(at(n * 10), &of_class(0)));
+        station.finish(at(n * 10 + 10), ticket, 1);
+    }
+    started(station.arrive(at(100), &of_class(0)));
+    waits(station.arrive(at(100), &of_class(0)));
+    waits(station.arrive(at(100), &of_class(0)));
+    waits(station.arrive(at(100), &of_class(1)));
+    // The queue is full, and two before it are 20 ms.
+    let late = station.arrive(at(100), &of_class(0));
+    assert_eq!(refused(late), RefusalReason::Late);
+    assert_eq!(station.poll(), None, "the low one waits on");
+}
+
+#[test]
 fn intervals_are_learnt_from_those_who_have_not_finished_too() {
     let mut station = Station::new(StationConfig {
         dispatch: Dispatch::Sita(Intervals::Learnt),

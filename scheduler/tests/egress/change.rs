@@ -119,7 +119,7 @@ fn weights_pools_and_idle_classes_come_and_go() {
     flows.change(Discipline::Fcfs, vec![spec(), twice]);
     let served = flows.served(6);
     assert_eq!(served.matches('B').count(), 4, "{served}");
-    // A pool with one place, which neither has yet.
+    // A pool with one place, which is B's: it has begun.
     let pool = ClassSpec {
         max_concurrency: 1,
         ..spec()
@@ -129,6 +129,40 @@ fn weights_pools_and_idle_classes_come_and_go() {
     let served = flows.served(6);
     assert_eq!(served.replace('A', ""), "BBC");
     assert_eq!(flows.egress.open_flows(), 0);
+}
+
+#[test]
+fn who_has_begun_keeps_the_place_in_its_pool() {
+    let pool = |places| ClassSpec {
+        max_concurrency: places,
+        ..ClassSpec::default()
+    };
+    let mut flows = Flows::new(egress_of(Discipline::Srpt, pacer(), vec![pool(2)]));
+    flows.open(0, 5);
+    flows.open(0, 4);
+    assert_eq!(flows.served(1), "B");
+    flows.change(Discipline::Fcfs, vec![pool(2)]);
+    assert_eq!(flows.served(1), "A");
+    // Both have begun: a smaller one does not begin beside them, though they
+    // are one more than may be by now.
+    flows.change(Discipline::Srpt, vec![pool(1)]);
+    flows.open(0, 1);
+    assert_eq!(flows.served(8), "BBBAAAAC");
+    assert_eq!(flows.egress.open_flows(), 0);
+}
+
+#[test]
+fn a_class_owes_its_rate_what_it_owed() {
+    let rated = |rate| ClassSpec {
+        rate_bits_per_s: Some(rate),
+        ..ClassSpec::default()
+    };
+    // A tenth of the link's: one byte each ten milliseconds.
+    let mut flows = Flows::new(egress_of(Discipline::Fcfs, pacer(), vec![rated(800)]));
+    flows.open(0, 9);
+    assert_eq!(flows.served(2), "A.");
+    flows.change(Discipline::Srpt, vec![rated(800)]);
+    assert_eq!(flows.served(9), "........A");
 }
 
 #[test]

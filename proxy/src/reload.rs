@@ -106,14 +106,16 @@ impl Reloader {
         listeners.get(index).map(|listener| listener.id)
     }
 
-    /// Tells the first worker something.
+    /// Tells the worker with this number something.
     ///
     /// # Errors
     ///
-    /// It has ended.
-    pub(crate) fn order(&self, order: Order) -> anyhow::Result<()> {
+    /// It has ended, or there is none.
+    pub(crate) fn order(&self, worker: usize, order: Order) -> anyhow::Result<()> {
         let present = self.lock();
-        let worker = present.as_ref().and_then(|present| present.workers.first());
+        let worker = present
+            .as_ref()
+            .and_then(|present| present.workers.get(worker));
         let sent = worker.map(|worker| worker.send(order));
         sent.and_then(Result::ok).context("the worker has ended")
     }

@@ -106,9 +106,9 @@ impl Control {
         self.reloader.listener(index)
     }
 
-    /// Tells the first worker something.
-    pub(crate) fn order(&self, order: Order) -> anyhow::Result<()> {
-        self.reloader.order(order)
+    /// Tells a worker something.
+    pub(crate) fn order(&self, worker: usize, order: Order) -> anyhow::Result<()> {
+        self.reloader.order(worker, order)
     }
 
     /// Whether the workers are alive, for whoever asks again and again.

@@ -1,9 +1,10 @@
-//! A worker in a simulation: on its caller's event loop, with its caller's
-//! clients, endpoints and time. All else is what [`crate::server`] runs.
+//! Workers in a simulation: on their caller's event loop, with its clients,
+//! endpoints and time. All else is what [`crate::server`] runs.
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -15,8 +16,8 @@ use crate::network;
 use crate::server::{Control, Parts};
 use crate::worker::Order;
 
-/// A server of one worker, whose connections the caller makes: a stream of any
-/// kind that has a descriptor can stand for TCP.
+/// A server whose workers share a thread, and whose connections the caller
+/// makes: a stream of any kind that has a descriptor can stand for TCP.
 pub struct Simulated {
     parts: Parts,
 }
@@ -28,9 +29,9 @@ pub type Working = Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;
 pub type Connecting = network::Connecting;
 
 impl Simulated {
-    /// Builds a server, on the event loop whose time it is to have. The worker
-    /// is to be run on the same thread, within a `LocalSet`; `connect` makes
-    /// its connections to endpoints.
+    /// Builds a server, on the event loop whose time it is to have. Its workers
+    /// are to be run on the same thread, within a `LocalSet`; `connect` makes
+    /// their connections to endpoints.
     ///
     /// # Errors
     ///
@@ -38,26 +39,32 @@ impl Simulated {
     pub fn new(
         config: &Config,
         connect: impl Fn(SocketAddr) -> Connecting + Send + Sync + 'static,
-    ) -> anyhow::Result<(Self, Working)> {
+    ) -> anyhow::Result<(Self, Vec<Working>)> {
+        // Until the last of the workers has ended.
+        let simulated = Rc::new(network::simulate(Arc::new(connect)));
         let mut parts = Parts::build(config, &mut Inherited::default())?;
-        anyhow::ensure!(parts.seeds.len() == 1, "a simulation has one worker");
-        let seed = parts.seeds.pop().context("a server has a worker")?;
-        let simulated = network::simulate(Arc::new(connect));
-        let worker = async move {
-            let _simulated = simulated;
-            seed.serve().await
-        };
-        Ok((Self { parts }, Box::pin(worker)))
+        let seeds = std::mem::take(&mut parts.seeds).into_iter();
+        let workers = seeds.map(|seed| {
+            let simulated = Rc::clone(&simulated);
+            let work = async move {
+                let _simulated = simulated;
+                seed.serve().await
+            };
+            Box::pin(work) as Working
+        });
+        let workers = workers.collect();
+        Ok((Self { parts }, workers))
     }
 
     /// A client has connected to the listener with this place in the
-    /// configuration.
+    /// configuration, and this worker is to serve it.
     ///
     /// # Errors
     ///
     /// There is none, or the worker has ended.
     pub fn accept(
         &self,
+        worker: usize,
         listener: usize,
         stream: TcpStream,
         peer: SocketAddr,
@@ -68,10 +75,10 @@ impl Simulated {
             stream,
             peer,
         };
-        self.parts.control.order(order)
+        self.parts.control.order(worker, order)
     }
 
-    /// Serves requests that begin from now on by another configuration. The
+    /// Serves requests that begin from now on by another configuration. Each
     /// worker takes it over when its turn comes.
     ///
     /// # Errors

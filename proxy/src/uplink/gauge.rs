@@ -47,6 +47,8 @@ pub(crate) struct SocketGauge {
     chunks: Cell<usize>,
     /// A response is to come that others wait for.
     announced: Cell<bool>,
+    /// The socket is gone.
+    closed: Cell<bool>,
 }
 
 impl SocketGauge {
@@ -65,6 +67,7 @@ impl SocketGauge {
             group: OnceCell::new(),
             chunks: Cell::new(0),
             announced: Cell::new(false),
+            closed: Cell::new(false),
         });
         // Whatever it is going to ask for: that is known in a moment.
         if worker.awaits_any() {
@@ -117,6 +120,11 @@ impl SocketGauge {
     /// `bytes` were granted, debited, and will be written.
     pub(crate) fn promise(&self, bytes: u64) {
         let cost = self.cost.get();
+        if self.closed.get() {
+            // A stream of HTTP/2 learns of the connection's end after it.
+            self.worker.refund(cost.bytes(bytes));
+            return;
+        }
         self.promised
             .set(self.promised.get() + cost.stream_bytes(bytes));
         self.debited.set(self.debited.get() + cost.bytes(bytes));
@@ -194,6 +202,7 @@ impl SocketGauge {
                 cost.segment_bytes(self.written.get()) + bare * overhead + SYN_ACK_OPTIONS
             }
         };
+        self.closed.set(true);
         let debited = self.debited.replace(actual);
         if actual > debited {
             self.worker.debit(actual - debited);

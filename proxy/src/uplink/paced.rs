@@ -144,8 +144,11 @@ pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) 
         if let Ok(mut flow) = flow {
             let mut granted = 0;
             while granted < bytes {
-                granted += poll_fn(|cx| flow.poll_grant(cx, bytes - granted)).await;
+                let more = poll_fn(|cx| flow.poll_grant(cx, bytes - granted)).await;
+                gauge.promise(more);
+                granted += more;
             }
+            return;
         }
     }
     gauge.promise(bytes);
@@ -170,9 +173,11 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Paced<B> {
         let mut granted = 0;
         while granted < head {
             let wanted = head - granted + self.framing + self.held();
-            granted += poll_fn(|cx| self.flow.poll_grant(cx, wanted)).await;
+            let more = poll_fn(|cx| self.flow.poll_grant(cx, wanted)).await;
+            // Each by itself: the client may be gone before the next.
+            self.gauge.promise(more);
+            granted += more;
         }
-        self.gauge.promise(granted);
         self.credit = (granted - head).saturating_sub(self.framing);
     }
 

@@ -1,9 +1,11 @@
 //! A question to an endpoint: is it well?
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
@@ -43,7 +45,7 @@ impl Checked {
         let mut tasks = JoinSet::new();
         if let Some(checks) = &cluster.config.resilience.health_checks {
             let (cluster, places) = (Arc::clone(cluster), Arc::clone(places));
-            tasks.spawn(Self::each(cluster, checks.clone(), places));
+            tasks.spawn_local(Self::each(cluster, checks.clone(), places));
         }
         tasks
     }
@@ -72,7 +74,7 @@ impl Checked {
                     slot,
                 };
                 let mut task = JoinSet::new();
-                task.spawn(checked.run(Arc::clone(&places)));
+                task.spawn_local(checked.run(Arc::clone(&places)));
                 asked.push((slot, Arc::clone(member), task));
             }
             replaced.await;
@@ -170,27 +172,25 @@ fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request
 
 /// What an HTTP/2 connection has to do beside it; ends with the check.
 #[derive(Default)]
-struct Tasks(Arc<Mutex<JoinSet<()>>>);
+struct Tasks(Rc<RefCell<JoinSet<()>>>);
 
 #[derive(Clone)]
-struct Spawn(Arc<Mutex<JoinSet<()>>>);
+struct Spawn(Rc<RefCell<JoinSet<()>>>);
 
 impl Tasks {
     fn executor(&self) -> Spawn {
-        Spawn(Arc::clone(&self.0))
+        Spawn(Rc::clone(&self.0))
     }
 }
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.abort_all();
+        self.0.borrow_mut().abort_all();
     }
 }
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawn {
+impl<F: Future<Output = ()> + 'static> Executor<F> for Spawn {
     fn execute(&self, task: F) {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.spawn(task);
+        self.0.borrow_mut().spawn_local(task);
     }
 }

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 
 use super::check::Checked;
 use super::{SharedCluster, SharedStation};
 use crate::background::Background;
+use crate::network;
 
 /// Checks at a time, over all clusters.
 const CHECKS_MAX: usize = 64;
@@ -25,7 +26,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Looks after the clusters that are served by at present.
 pub(crate) struct Keeper {
     present: watch::Sender<Clusters>,
-    /// None as long as there was nothing to do.
+    /// There was something to do.
+    has_begun: bool,
+    /// None in a simulation: it is a task of the event loop whose time it has.
     thread: Option<Background>,
 }
 
@@ -40,6 +43,7 @@ impl Keeper {
     pub(crate) fn start(clusters: &[Arc<SharedCluster>]) -> io::Result<Self> {
         let mut keeper = Self {
             present: watch::Sender::new(Vec::new()),
+            has_begun: false,
             thread: None,
         };
         keeper.prepare(clusters)?;
@@ -53,12 +57,17 @@ impl Keeper {
     ///
     /// There can be none.
     pub(crate) fn prepare(&mut self, clusters: &[Arc<SharedCluster>]) -> io::Result<()> {
-        if self.thread.is_some() || !clusters.iter().any(|own| needs_keeping(own)) {
+        if self.has_begun || !clusters.iter().any(|own| needs_keeping(own)) {
+            return Ok(());
+        }
+        let present = self.present.subscribe();
+        if network::is_simulated() {
+            drop(spawn_local(keep(present)));
+            self.has_begun = true;
             return Ok(());
         }
         let (end, ended) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let present = self.present.subscribe();
         let work = async move {
             tokio::select! {
                 () = keep(present) => {}
@@ -67,8 +76,9 @@ impl Keeper {
             }
         };
         let thread = Thread::new().name("health".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(work))?;
+        let thread = thread.spawn(move || LocalSet::new().block_on(&runtime, work))?;
         self.thread = Some(Background::of(thread, end));
+        self.has_begun = true;
         Ok(())
     }
 
@@ -116,7 +126,7 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
             }
             let station = Arc::downgrade(&cluster.station);
             if !tended.iter().any(|own| own.ptr_eq(&station)) {
-                tokio::spawn(tend(station.clone()));
+                drop(spawn_local(tend(station.clone())));
                 tended.push(station);
             }
         }
@@ -148,6 +158,7 @@ async fn tend(station: Weak<SharedStation>) {
 #[cfg(test)]
 mod tests {
     use sprat_config::resolved::Config;
+    use tokio::runtime::LocalOptions;
 
     use super::*;
     use crate::dns::Names;
@@ -167,8 +178,14 @@ mod tests {
         vec![Arc::new(cluster.unwrap())]
     }
 
-    #[tokio::test]
-    async fn reloads_leave_no_task_behind() {
+    #[test]
+    fn reloads_leave_no_task_behind() {
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_all().build_local(LocalOptions::default());
+        runtime.unwrap().block_on(reload_often());
+    }
+
+    async fn reload_often() {
         let tasks = || {
             tokio::runtime::Handle::current()
                 .metrics()
@@ -183,7 +200,7 @@ mod tests {
         let kinds = ["interval: 1h", "interval: 2h", "unhealthy_threshold: 7"];
         let mut present = clusters(kinds[0], &[]);
         let (sender, receiver) = watch::channel(present.clone());
-        tokio::spawn(keep(receiver));
+        spawn_local(keep(receiver));
         // The keeper, a station, a cluster, two endpoints.
         settled(5).await;
         for reload in 0..20 {

@@ -54,13 +54,15 @@ impl Connection<'_> {
             Some(BackendFault::Early) => {}
             _ => self.take_body(id, &head).await?,
         }
-        let answer = self.world.plan.answer(id);
+        let (answered, body) = self.world.plant.answered(id);
+        let answer = self.world.plan.answer(answered);
         if attempt > 0 && !head.start.starts_with("GET") && !head.start.starts_with("HEAD") {
             self.world
                 .wrong(self.name, &format!("{id}, which may not be repeated, was"));
         }
         sleep(Duration::from_millis(answer.delay_ms)).await;
-        let bytes = composed(id, &answer, head.start.starts_with("HEAD"));
+        let is_head = head.start.starts_with("HEAD");
+        let bytes = composed((answered, body), &answer, is_head);
         let part = |thousandths: u64| &bytes[..bytes.len() * thousandths as usize / 1_000];
         match fault {
             Some(BackendFault::CloseAtEnd) => return Ok(false),
@@ -150,7 +152,7 @@ fn id(head: &Head) -> u64 {
     target.rsplit('/').next().unwrap().parse().unwrap()
 }
 
-fn composed(id: u64, answer: &Answer, is_head: bool) -> Vec<u8> {
+fn composed((id, body): (u64, u64), answer: &Answer, is_head: bool) -> Vec<u8> {
     let Answer {
         status,
         length,
@@ -168,7 +170,7 @@ fn composed(id: u64, answer: &Answer, is_head: bool) -> Vec<u8> {
     let head = format!("{hints}HTTP/1.1 {status} Planned\r\nX-Id: {id}\r\n{fields}\r\n");
     let mut bytes = head.into_bytes();
     if !is_head {
-        bytes.extend(http::framed(&plan::body(id, true, length), framing));
+        bytes.extend(http::framed(&plan::body(body, true, length), framing));
     }
     bytes
 }

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::http::{self, Head};
 use crate::plan::{self, ClientPlan, Framing, RequestPlan};
+use crate::planted::Way;
 use crate::tunnel;
 use crate::wire::{Halves, Over, Reader, Writer, pair};
 use crate::world::World;
@@ -52,10 +53,11 @@ pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan
     sleep(Duration::from_millis(plan.at_ms)).await;
     let mut rng = world.plan.rng("client wire", plan.number);
     let name = format!("client {}", plan.number);
-    let (theirs, mut wire) = pair(&world, name.clone(), plan.fault, &mut rng).unwrap();
+    let (theirs, mut wire) =
+        pair(&world, name.clone(), Way::ToClient, plan.fault, &mut rng).unwrap();
     let address = [192, 168, 0, plan.number as u8 + 1];
     proxy
-        .accept(0, theirs, SocketAddr::from((address, 50_000)))
+        .accept(plan.worker, 0, theirs, SocketAddr::from((address, 50_000)))
         .unwrap();
     let client = Client {
         world: &world,

@@ -13,8 +13,10 @@
 
 mod backend;
 mod client;
+mod counts;
 mod http;
 mod plan;
+mod planted;
 mod settings;
 mod time;
 mod tunnel;

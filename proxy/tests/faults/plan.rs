@@ -33,6 +33,8 @@ pub(crate) struct ReloadPlan {
 pub(crate) struct ClientPlan {
     pub(crate) number: u64,
     pub(crate) at_ms: u64,
+    /// That it is accepted by.
+    pub(crate) worker: usize,
     pub(crate) requests: Vec<RequestPlan>,
     /// Requests sent before the first is answered.
     pub(crate) pipelined: usize,
@@ -108,8 +110,13 @@ impl Plan {
         let mut rng = Rng::with_seed(seed);
         // Every fourth run is without faults: all must be well in it.
         let faults = [0, 3, 15, 40][(seed % 4) as usize];
-        let settings = Settings::random(&mut rng);
-        let clients = (0..rng.u64(1..=12)).map(|number| client(&mut rng, number, faults));
+        // Every other four are served by two workers.
+        let workers = [2, 1][(seed / 4 % 2) as usize];
+        let settings = Settings::random(&mut rng, workers);
+        let clients = (0..rng.u64(1..=12)).map(|number| ClientPlan {
+            worker: number as usize % workers,
+            ..client(&mut rng, number, faults)
+        });
         let clients = clients.collect();
         let reloads = match rng.bool() {
             true => reloads(&mut rng, &settings),
@@ -271,6 +278,7 @@ fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
     });
     ClientPlan {
         number,
+        worker: 0,
         at_ms: rng.u64(..3_000),
         requests,
         pipelined: if pipelines { 3 } else { 1 },

@@ -5,6 +5,8 @@ use fastrand::Rng;
 /// What a run's configuration says; the rest is left at its defaults.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// No reload changes that.
+    workers: usize,
     rate: &'static str,
     policy: &'static str,
     /// What the class says that some requests belong to.
@@ -36,8 +38,9 @@ fn one(rng: &mut Rng, of: &[&'static str]) -> &'static str {
 }
 
 impl Settings {
-    pub(crate) fn random(rng: &mut Rng) -> Self {
+    pub(crate) fn random(rng: &mut Rng, workers: usize) -> Self {
         Self {
+            workers,
             rate: one(rng, &["unlimited", "1mbit", "10mbit", "10mbit", "100mbit"]),
             policy: policy(rng),
             class: class(rng),
@@ -88,6 +91,7 @@ impl Settings {
     /// `TCP_INFO` tells, which a simulated connection has not.
     pub(crate) fn text(&self) -> String {
         let Self {
+            workers,
             rate,
             policy,
             class,
@@ -102,7 +106,7 @@ impl Settings {
         };
         format!(
             "version: 1
-runtime: {{workers: 1}}
+runtime: {{workers: {workers}}}
 admin: off
 listeners:
   - address: 127.0.0.1:0

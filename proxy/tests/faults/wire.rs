@@ -12,6 +12,7 @@ use socket2::SockRef;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
 
+use crate::planted::Way;
 use crate::world::World;
 
 /// What goes wrong on a connection, and after how many bytes of a direction.
@@ -77,6 +78,7 @@ impl Pace {
 pub(crate) struct Wire {
     world: Rc<World>,
     name: String,
+    way: Way,
     stream: UnixStream,
     fault: Option<Fault>,
     has_failed: Cell<bool>,
@@ -104,6 +106,7 @@ struct Output {
 pub(crate) fn pair(
     world: &Rc<World>,
     name: String,
+    way: Way,
     fault: Option<Fault>,
     rng: &mut Rng,
 ) -> io::Result<(TcpStream, Wire)> {
@@ -116,6 +119,7 @@ pub(crate) fn pair(
     let wire = Wire {
         world: Rc::clone(world),
         name,
+        way,
         stream: UnixStream::from_std(ours)?,
         fault,
         has_failed: Cell::new(false),
@@ -146,6 +150,7 @@ impl Wire {
         let ends = Ends {
             world: &self.world,
             name: &self.name,
+            way: self.way,
             stream: &self.stream,
             fault: self.fault,
             has_failed: &self.has_failed,
@@ -175,6 +180,7 @@ impl Wire {
 struct Ends<'a> {
     world: &'a World,
     name: &'a str,
+    way: Way,
     stream: &'a UnixStream,
     fault: Option<Fault>,
     has_failed: &'a Cell<bool>,
@@ -221,6 +227,7 @@ impl Reader<'_> {
         let Ends {
             world,
             name,
+            way,
             stream,
             fault,
             ..
@@ -250,8 +257,10 @@ impl Reader<'_> {
                 }
                 Ok(bytes) => {
                     world.trace(name, &format!("reads {bytes}"));
+                    piece.truncate(bytes);
+                    world.plant.spoil(way, input.bytes, &mut piece);
                     input.bytes += bytes as u64;
-                    input.buffer.extend_from_slice(&piece[..bytes]);
+                    input.buffer.extend_from_slice(&piece);
                     return Ok(());
                 }
             }

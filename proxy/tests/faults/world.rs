@@ -21,8 +21,9 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::plan::{Dial, Plan};
+use crate::planted::{Plant, Planted, Way};
 use crate::settings::Settings;
-use crate::{backend, client, time, wire};
+use crate::{backend, client, counts, time, wire};
 
 /// Longer than anything takes.
 const HANGS: Duration = Duration::from_secs(3_600);
@@ -36,6 +37,7 @@ const ON_THE_WAY_MS: u64 = 500;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
+    pub(crate) plant: Plant,
     began: Instant,
     trace: RefCell<Vec<String>>,
     /// When, and which request it concerns if it concerns one.
@@ -174,7 +176,7 @@ async fn answer(world: Rc<World>, mut call: Call) {
 fn accept(world: &Rc<World>, number: u64, address: SocketAddr) -> io::Result<TcpStream> {
     let mut rng = world.plan.rng("backend wire", number);
     let name = format!("b{number}@{}", address.ip());
-    let (theirs, ours) = wire::pair(world, name.clone(), None, &mut rng)?;
+    let (theirs, ours) = wire::pair(world, name.clone(), Way::ToBackend, None, &mut rng)?;
     spawn_local(backend::serve(Rc::clone(world), name, ours));
     Ok(theirs)
 }
@@ -186,6 +188,11 @@ thread_local! {
 
 /// Runs a plan to its end.
 pub(crate) fn run(seed: u64) -> Outcome {
+    run_with(seed, None)
+}
+
+/// The same with a fault that must be found.
+pub(crate) fn run_with(seed: u64, planted: Option<Planted>) -> Outcome {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         // The event loop catches what a task panics with, and says nothing.
@@ -199,7 +206,7 @@ pub(crate) fn run(seed: u64) -> Outcome {
     });
     PANICS.set(Some(Vec::new()));
     fastrand::seed(seed);
-    let ran = catch_unwind(|| time::run(simulate(seed)));
+    let ran = catch_unwind(|| time::run(simulate(seed, planted)));
     let mut outcome = Outcome::default();
     if let Ok((ended, all_ended)) = ran {
         outcome = ended;
@@ -211,9 +218,11 @@ pub(crate) fn run(seed: u64) -> Outcome {
     outcome
 }
 
-async fn simulate(seed: u64) -> Outcome {
+async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
+    let plan = Plan::new(seed);
     let world = Rc::new(World {
-        plan: Plan::new(seed),
+        plant: Plant::new(&plan, planted),
+        plan,
         began: Instant::now(),
         trace: RefCell::default(),
         faults: RefCell::default(),
@@ -223,8 +232,8 @@ async fn simulate(seed: u64) -> Outcome {
         wire_bytes: Cell::default(),
     });
     let config = parsed(&world.plan.settings);
-    let (proxy, worker) = Simulated::new(&config, network(&world)).unwrap();
-    let worker = spawn_local(worker);
+    let (proxy, workers) = Simulated::new(&config, network(&world)).unwrap();
+    let workers: Vec<_> = workers.into_iter().map(spawn_local).collect();
     let proxy = Rc::new(proxy);
     let clients = world.plan.clients.iter().map(|plan| {
         let (world, proxy) = (Rc::clone(&world), Rc::clone(&proxy));
@@ -237,8 +246,10 @@ async fn simulate(seed: u64) -> Outcome {
     }
     bounded(&world, "a reload", reloading).await;
     proxy.control().drain();
-    bounded(&world, "the worker", worker).await;
-    check_counts(&world, &proxy.metrics());
+    for worker in workers {
+        bounded(&world, "a worker", worker).await;
+    }
+    counts::check(&world, &proxy.metrics(), world.wire_bytes.get());
     drop(proxy);
     Outcome {
         trace: world.trace.take(),
@@ -269,42 +280,4 @@ async fn bounded<T>(world: &World, what: &str, task: impl Future<Output = T>) ->
         world.wrong("the end", &format!("{what} does not come to its end"));
     }
     ended
-}
-
-/// Whatever was taken has been given back.
-fn check_counts(world: &World, metrics: &str) {
-    let sum = |name: &str| {
-        let own = metrics.lines().filter(|line| {
-            let rest = line.strip_prefix(name);
-            rest.is_some_and(|rest| rest.starts_with([' ', '{']))
-        });
-        let values = own.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
-        values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
-    };
-    for name in [
-        "sprat_open_requests",
-        "sprat_open_connections",
-        "sprat_open_tunnels",
-        "sprat_waiting_requests",
-        "sprat_upstream_outstanding",
-        "sprat_upstream_idle_connections",
-        "sprat_uplink_open_flows",
-        "sprat_uplink_waiting_flows",
-        "sprat_uplink_class_flows",
-    ] {
-        if sum(name).is_some_and(|left| left != 0.0) {
-            world.wrong("the end", &format!("{name} is not 0"));
-        }
-    }
-    // Each uplink has counted for itself.
-    if world.plan.reloads.iter().any(|reload| reload.drains) {
-        return;
-    }
-    if let Some(debited) = sum("sprat_uplink_wire_bytes_total") {
-        let sent = world.wire_bytes.get() as f64;
-        if debited != sent {
-            let what = format!("{debited} bytes were debited for {sent} that went out");
-            world.wrong("the end", &what);
-        }
-    }
 }

@@ -1,0 +1,50 @@
+//! What must be true of the metrics when all is over.
+
+use crate::world::World;
+
+/// What of each of these was taken has been given back.
+pub(crate) const NOTHING_LEFT: [&str; 9] = [
+    "sprat_open_requests",
+    "sprat_open_connections",
+    "sprat_open_tunnels",
+    "sprat_waiting_requests",
+    "sprat_upstream_outstanding",
+    "sprat_upstream_idle_connections",
+    "sprat_uplink_open_flows",
+    "sprat_uplink_waiting_flows",
+    "sprat_uplink_class_flows",
+];
+
+/// What the uplink was debited for, in bytes on the wire.
+pub(crate) const DEBITED: &str = "sprat_uplink_wire_bytes_total";
+
+/// Whatever was taken has been given back, and the uplink has paid for what went
+/// out, `sent` bytes of the wire.
+pub(crate) fn check(world: &World, metrics: &str, sent: u64) {
+    for name in NOTHING_LEFT {
+        if sum(world, metrics, name).is_some_and(|left| left != 0.0) {
+            world.wrong("the end", &format!("{name} is not 0"));
+        }
+    }
+    // Each uplink has counted for itself.
+    if world.plan.reloads.iter().any(|reload| reload.drains) {
+        return;
+    }
+    if let Some(debited) = sum(world, metrics, DEBITED)
+        && debited != sent as f64
+    {
+        let what = format!("{debited} bytes were debited for {sent} that went out");
+        world.wrong("the end", &what);
+    }
+}
+
+/// A metric over all its labels, if there is such.
+fn sum(world: &World, metrics: &str, name: &str) -> Option<f64> {
+    let own = metrics.lines().filter(|line| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with([' ', '{']))
+    });
+    let values = own.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+    let sum = values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value));
+    sum.map(|sum| world.plant.counted(name, sum))
+}

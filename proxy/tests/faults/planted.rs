@@ -1,0 +1,148 @@
+//! What a run is made to do wrong on purpose, so that it must be found: a check
+//! that cannot fail says nothing.
+
+use std::cell::Cell;
+
+use crate::plan::{Plan, RequestPlan};
+use crate::{counts, number, world};
+
+/// A fault that no run may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Planted {
+    /// The responses to two requests are exchanged.
+    Responses,
+    /// Their bodies are, and nothing else.
+    Bodies,
+    /// A byte that the proxy has sent is missing.
+    Lost(Way),
+    /// It comes twice.
+    Doubled(Way),
+    /// At the end one is left of what this metric counts.
+    Left(&'static str),
+    /// The uplink was debited for so much more than went out, or so much less.
+    Debited(i8),
+}
+
+/// Where the proxy sends bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    ToClient,
+    ToBackend,
+}
+
+/// The planted fault of a run, which happens once, if there is one.
+pub(crate) struct Plant {
+    what: Option<Planted>,
+    /// Of a connection's bytes.
+    at: u64,
+    /// Requests whose responses are exchanged.
+    pair: Option<(u64, u64)>,
+    is_done: Cell<bool>,
+}
+
+impl Plant {
+    pub(crate) fn new(plan: &Plan, what: Option<Planted>) -> Self {
+        let mut rng = plan.rng("planted", 0);
+        let has_body =
+            |request: &&RequestPlan| request.method != "HEAD" && request.messages.is_empty();
+        let all = plan.clients.iter().flat_map(|client| &client.requests);
+        let mut ids: Vec<_> = all.filter(has_body).map(|request| request.id).collect();
+        rng.shuffle(&mut ids);
+        let magnitude = rng.u32(8..=14);
+        Self {
+            what,
+            at: rng.u64(..1 << magnitude),
+            pair: ids.first().copied().zip(ids.get(1).copied()),
+            is_done: Cell::new(false),
+        }
+    }
+
+    /// The requests whose response, and whose response's body, is sent to this
+    /// one.
+    pub(crate) fn answered(&self, id: u64) -> (u64, u64) {
+        let other = match self.pair {
+            Some((one, other)) if id == one => other,
+            Some((one, other)) if id == other => one,
+            _ => id,
+        };
+        match self.what {
+            Some(Planted::Responses) => (other, other),
+            Some(Planted::Bodies) => (id, other),
+            _ => (id, id),
+        }
+    }
+
+    /// Bytes have come, the first of which is the connection's byte `from`.
+    pub(crate) fn spoil(&self, way: Way, from: u64, bytes: &mut Vec<u8>) {
+        let Some(index) = self.at.checked_sub(from) else {
+            return;
+        };
+        let index = index as usize;
+        if index >= bytes.len() || self.is_done.get() {
+            return;
+        }
+        match self.what {
+            Some(Planted::Lost(own)) if own == way => drop(bytes.remove(index)),
+            Some(Planted::Doubled(own)) if own == way => bytes.insert(index, bytes[index]),
+            _ => return,
+        }
+        self.is_done.set(true);
+    }
+
+    /// What a metric says at the end, and what it is taken for.
+    pub(crate) fn counted(&self, name: &str, value: f64) -> f64 {
+        match self.what {
+            Some(Planted::Left(own)) if own == name => value + 1.0,
+            Some(Planted::Debited(bytes)) if name == counts::DEBITED => value + f64::from(bytes),
+            _ => value,
+        }
+    }
+}
+
+/// Runs within which a planted fault must be found.
+const WITHIN: u64 = 16;
+
+/// Finds a fault within [`WITHIN`] runs, or counts how many of `SEEDS` find it.
+fn is_found(planted: Planted) {
+    let finds = |seed: &u64| !world::run_with(*seed, Some(planted)).wrong.is_empty();
+    if let Some(seeds) = number("SEEDS") {
+        let found = (0..seeds).filter(finds).count();
+        println!("{planted:?}: found in {found} of {seeds} runs");
+        return;
+    }
+    let found = (0..WITHIN).find(finds);
+    assert!(found.is_some(), "{planted:?}: not in {WITHIN} runs");
+}
+
+#[test]
+fn exchanged_responses_are_found() {
+    is_found(Planted::Responses);
+    is_found(Planted::Bodies);
+}
+
+#[test]
+fn lost_bytes_are_found() {
+    is_found(Planted::Lost(Way::ToClient));
+    is_found(Planted::Lost(Way::ToBackend));
+}
+
+#[test]
+fn doubled_bytes_are_found() {
+    is_found(Planted::Doubled(Way::ToClient));
+    is_found(Planted::Doubled(Way::ToBackend));
+}
+
+/// Flows, requests, connections, places: by the names that they have.
+#[test]
+fn what_is_left_is_found() {
+    for name in counts::NOTHING_LEFT {
+        is_found(Planted::Left(name));
+    }
+}
+
+/// A refund of a segment's headers that is lost; a byte that costs nothing.
+#[test]
+fn wrong_debits_are_found() {
+    is_found(Planted::Debited(66));
+    is_found(Planted::Debited(-1));
+}

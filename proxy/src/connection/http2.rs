@@ -28,6 +28,7 @@ use super::stream::{StreamState, past};
 use super::{Connection, Phase, Stream};
 use crate::error::Reason;
 use crate::handler;
+use crate::network;
 use crate::precedence;
 use crate::record::Record;
 use crate::uplink::FlushGate;
@@ -213,6 +214,8 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
         .initial_connection_window_size(config.connection_window_bytes)
         .max_header_list_size(u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX))
         .max_send_buf_size(SEND_BUFFER_BYTES)
+        // Its length on the wire would vary with the kernel's time.
+        .auto_date_header(!network::is_simulated())
         .serve_connection(TokioIo::new(io), service);
     let mut http = pin!(http);
     match drive(&connection, http.as_mut()).await {

@@ -1,27 +1,36 @@
 //! A simulated backend, which answers or fails as the plan says.
 
 use std::future::pending;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
+use crate::health::{self, Instead};
 use crate::http::{self, Head};
+use crate::http2;
 use crate::plan::{self, Answer, BackendFault, Framing};
 use crate::tunnel;
 use crate::wire::{Halves, Over, Reader, Wire, Writer};
 use crate::world::World;
 
 /// Longer than the proxy waits for an answer, or for more of it.
-const SILENCE: Duration = Duration::from_secs(200);
+pub(crate) const SILENCE: Duration = Duration::from_secs(200);
 
-/// Serves a connection to its end.
-pub(crate) async fn serve(world: Rc<World>, name: String, mut wire: Wire) {
-    let Halves { reader, writer } = wire.halves();
+/// Serves a connection to its end, in the protocol that it begins with.
+pub(crate) async fn serve(world: Rc<World>, name: String, endpoint: IpAddr, mut wire: Wire) {
+    let Halves { mut reader, writer } = wire.halves();
+    if is_http2(&mut reader).await {
+        let halves = Halves { reader, writer };
+        http2::backend::serve((&world, &name), endpoint, halves).await;
+        return world.trace(&name, "closes");
+    }
     let mut connection = Connection {
         world: &world,
         name: &name,
+        endpoint,
         reader,
         writer,
     };
@@ -32,6 +41,7 @@ pub(crate) async fn serve(world: Rc<World>, name: String, mut wire: Wire) {
 struct Connection<'a> {
     world: &'a World,
     name: &'a str,
+    endpoint: IpAddr,
     reader: Reader<'a>,
     writer: Writer<'a>,
 }
@@ -42,8 +52,14 @@ impl Connection<'_> {
         let Some(head) = http::head(&mut self.reader).await? else {
             return Ok(false);
         };
-        let id = id(&head);
+        let path = head.start.split(' ').nth(1).unwrap();
+        if let Some(instead) = health::instead(self.world, self.name, self.endpoint, path) {
+            return self.answer_instead(instead).await;
+        }
+        let id = number(path);
         let attempt = self.world.attempt(id);
+        let repeated = head.start.starts_with("GET") || head.start.starts_with("HEAD");
+        self.world.take(self.name, id, repeated);
         let fault = self.world.plan.backend_fault(id, attempt);
         if let Some(fault) = fault {
             self.world
@@ -56,10 +72,6 @@ impl Connection<'_> {
         }
         let (answered, body) = self.world.plant.answered(id);
         let answer = self.world.plan.answer(answered);
-        if attempt > 0 && !head.start.starts_with("GET") && !head.start.starts_with("HEAD") {
-            self.world
-                .wrong(self.name, &format!("{id}, which may not be repeated, was"));
-        }
         sleep(Duration::from_millis(answer.delay_ms)).await;
         let is_head = head.start.starts_with("HEAD");
         let bytes = composed((answered, body), &answer, is_head);
@@ -91,6 +103,21 @@ impl Connection<'_> {
         Ok(!closes && answer.framing != Framing::Close)
     }
 
+    async fn answer_instead(&mut self, instead: Instead) -> Result<bool, Over> {
+        let Instead::Answer(status) = instead else {
+            return Ok(false);
+        };
+        let is_well = status == 204;
+        let fields = match is_well {
+            true => "",
+            // The request's body is not read.
+            false => "Content-Length: 0\r\nConnection: close\r\n",
+        };
+        let head = format!("HTTP/1.1 {status} Instead\r\n{fields}\r\n");
+        self.writer.send(head.as_bytes()).await?;
+        Ok(is_well)
+    }
+
     /// Switches protocols, and sends back what comes to the end.
     async fn converse(&mut self, id: u64, fault: Option<BackendFault>) -> Result<bool, Over> {
         let head = format!(
@@ -119,18 +146,7 @@ impl Connection<'_> {
         }
         let mut body = Vec::new();
         let taken = http::body(&mut self.reader, framing, &mut body).await;
-        let expected = plan::body(id, false, body.len());
-        if body != expected {
-            self.world
-                .wrong(self.name, &format!("the body of {id} is another"));
-        }
-        let sent = self.world.plan.request(id).upload;
-        if taken.is_ok() && sent != body.len() {
-            self.world.wrong(
-                self.name,
-                &format!("of {id} came {} bytes of {sent}", body.len()),
-            );
-        }
+        self.world.uploaded(self.name, id, &body, taken.is_ok());
         taken
     }
 
@@ -146,10 +162,19 @@ impl Connection<'_> {
     }
 }
 
+/// Whether a connection begins as HTTP/2 does.
+async fn is_http2(reader: &mut Reader<'_>) -> bool {
+    while reader.buffered().len() < 4 {
+        if reader.fill().await.is_err() {
+            return false;
+        }
+    }
+    reader.buffered().starts_with(b"PRI ")
+}
+
 /// The number of a request, which is in its target.
-fn id(head: &Head) -> u64 {
-    let target = head.start.split(' ').nth(1).unwrap();
-    target.rsplit('/').next().unwrap().parse().unwrap()
+pub(crate) fn number(path: &str) -> u64 {
+    path.rsplit('/').next().unwrap().parse().unwrap()
 }
 
 fn composed((id, body): (u64, u64), answer: &Answer, is_head: bool) -> Vec<u8> {

@@ -10,7 +10,9 @@ use sprat::simulation::Simulated;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use crate::http::{self, Head};
+use crate::http;
+use crate::http2;
+use crate::judge::Got;
 use crate::plan::{self, ClientPlan, Framing, RequestPlan};
 use crate::planted::Way;
 use crate::tunnel;
@@ -37,17 +39,6 @@ struct Progress {
     changed: Notify,
 }
 
-/// What became of a request.
-#[derive(Debug)]
-enum Got {
-    /// A whole answer.
-    Answer(Head, Vec<u8>),
-    /// Its beginning.
-    Part(Head, Vec<u8>),
-    /// The connection's end.
-    Nothing,
-}
-
 /// Connects, sends its requests and judges the answers.
 pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan) {
     sleep(Duration::from_millis(plan.at_ms)).await;
@@ -59,28 +50,38 @@ pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan
     proxy
         .accept(plan.worker, 0, theirs, SocketAddr::from((address, 50_000)))
         .unwrap();
+    let talk = async {
+        match &plan.http2 {
+            None => speak((&world, &name), &plan, wire.halves()).await,
+            Some(http2) => {
+                http2::client::speak((&world, &name), &plan, http2, wire.halves()).await;
+            }
+        }
+    };
+    if timeout(HANGS, talk).await.is_err() {
+        world.wrong(&name, "waits in vain for an answer, or the end");
+    }
+    world.client_closed(wire.taken());
+    world.trace(&name, "closes");
+}
+
+/// As a client of HTTP/1.1.
+async fn speak((world, name): (&World, &str), plan: &ClientPlan, halves: Halves<'_>) {
     let client = Client {
-        world: &world,
-        name: &name,
-        plan: &plan,
+        world,
+        name,
+        plan,
         progress: Progress {
             opened_ms: world.mark(),
             ..Progress::default()
         },
     };
-    let Halves { reader, writer } = wire.halves();
-    let both = async {
-        tokio::select! {
-            biased;
-            () = client.send_all(writer) => {}
-            () = client.receive_all(reader) => {}
-        }
-    };
-    if timeout(HANGS, both).await.is_err() {
-        world.wrong(&name, "waits in vain for an answer, or the end");
+    let Halves { reader, writer } = halves;
+    tokio::select! {
+        biased;
+        () = client.send_all(writer) => {}
+        () = client.receive_all(reader) => {}
     }
-    world.client_closed(wire.taken());
-    world.trace(&name, "closes");
 }
 
 struct Client<'a> {
@@ -175,10 +176,7 @@ impl Client<'_> {
                 let ready_ms = begun_ms.max(self.progress.answered_ms.get());
                 excused |= self.world.drained(self.progress.opened_ms, ready_ms);
             }
-            if let Err(what) = self.judge(request, &got, begun, excused) {
-                self.world
-                    .wrong(self.name, &format!("{what}: {request:?} {}", brief(&got)));
-            }
+            got.judge((self.world, self.name), request, begun, excused);
             let Got::Answer(head, _) = &got else { return };
             let is_early = request.upload > 0 && head.field("proxy-status").is_some();
             if is_early {
@@ -206,55 +204,6 @@ impl Client<'_> {
             let what = format!("reset {} ms after an answer", self.world.mark() - read_at);
             self.world.wrong(self.name, &format!("{what}: {request:?}"));
         }
-    }
-
-    fn judge(
-        &self,
-        request: &RequestPlan,
-        got: &Got,
-        begun: Option<u64>,
-        excused: bool,
-    ) -> Result<(), &'static str> {
-        let (head, body, whole) = match got {
-            Got::Nothing if excused => return Ok(()),
-            Got::Nothing if begun.is_none() => return Err("the connection was closed"),
-            Got::Nothing => return Err("no answer"),
-            Got::Part(..) if begun.is_none() => return Err("an answer that nobody asked for"),
-            Got::Answer(..) if begun.is_none() => return Err("an answer that nobody asked for"),
-            Got::Answer(head, body) => (head, body, true),
-            Got::Part(head, body) => (head, body, false),
-        };
-        if head.field("proxy-status").is_some() {
-            let narrow = self.world.plan.is_narrow() && head.status() == 503;
-            return (excused || narrow)
-                .then_some(())
-                .ok_or("an error without a fault");
-        }
-        let answer = self.world.plan.answer(request.id);
-        if head.field("x-id") != Some(&*request.id.to_string()) {
-            return Err("the answer to another request");
-        }
-        let is_tunnel = !request.messages.is_empty();
-        if head.status() != if is_tunnel { 101 } else { answer.status } {
-            return Err("another status");
-        }
-        if is_tunnel {
-            return Ok(());
-        }
-        let expected = plan::body(request.id, true, answer.length);
-        if request.method == "HEAD" {
-            return body
-                .is_empty()
-                .then_some(())
-                .ok_or("a body that HEAD does not have");
-        }
-        if !expected.starts_with(body) {
-            return Err("another body");
-        }
-        // Where its end is told by the connection's, a cut cannot be seen.
-        let may_be_short = excused && (!whole || answer.framing == Framing::Close);
-        let is_right = may_be_short || (whole && body.len() == expected.len());
-        is_right.then_some(()).ok_or("a body that is cut")
     }
 }
 
@@ -305,12 +254,4 @@ fn composed(request: &RequestPlan) -> Vec<u8> {
         bytes.extend(http::framed(&plan::body(id, false, upload), framing));
     }
     bytes
-}
-
-fn brief(got: &Got) -> String {
-    match got {
-        Got::Answer(head, body) => format!("got {head:?} and {} bytes", body.len()),
-        Got::Part(head, body) => format!("got {head:?} and {} bytes of more", body.len()),
-        Got::Nothing => "got nothing".to_owned(),
-    }
 }

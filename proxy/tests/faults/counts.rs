@@ -38,13 +38,32 @@ pub(crate) fn check(world: &World, metrics: &str, sent: u64) {
     }
 }
 
+/// A metric with these values among its labels'.
+pub(crate) fn labelled(metrics: &str, name: &str, labels: &[&str]) -> Option<f64> {
+    let mut own = lines(metrics, name);
+    let has = |line: &str| {
+        labels
+            .iter()
+            .all(|own| line.contains(&format!("=\"{own}\"")))
+    };
+    own.find_map(|(line, value)| has(line).then_some(value))
+}
+
 /// A metric over all its labels, if there is such.
+pub(crate) fn total(metrics: &str, name: &str) -> Option<f64> {
+    let values = lines(metrics, name).map(|(_, value)| value);
+    values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+}
+
 fn sum(world: &World, metrics: &str, name: &str) -> Option<f64> {
-    let own = metrics.lines().filter(|line| {
+    total(metrics, name).map(|sum| world.plant.counted(name, sum))
+}
+
+/// A metric's lines, and what they say.
+fn lines<'a>(metrics: &'a str, name: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
+    let own = metrics.lines().filter(move |line| {
         let rest = line.strip_prefix(name);
         rest.is_some_and(|rest| rest.starts_with([' ', '{']))
     });
-    let values = own.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
-    let sum = values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value));
-    sum.map(|sum| world.plant.counted(name, sum))
+    own.map(|line| (line, line.rsplit(' ').next().unwrap().parse().unwrap()))
 }

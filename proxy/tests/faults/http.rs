@@ -12,6 +12,10 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    pub(crate) fn new(start: String, fields: Vec<(String, String)>) -> Self {
+        Self { start, fields }
+    }
+
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(own, _)| own == name);
         let value = found.next().map(|(_, value)| value.as_str());

@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 
+use crate::health::{Health, Outage};
 use crate::settings::Settings;
 use crate::wire::Fault;
 
@@ -14,6 +15,8 @@ pub(crate) struct Plan {
     /// In order.
     pub(crate) reloads: Vec<ReloadPlan>,
     pub(crate) clients: Vec<ClientPlan>,
+    /// Endpoints that die and return.
+    pub(crate) outages: Vec<Outage>,
     /// Of 100 things that can go wrong, so many do.
     faults: u8,
 }
@@ -39,6 +42,19 @@ pub(crate) struct ClientPlan {
     /// Requests sent before the first is answered.
     pub(crate) pipelined: usize,
     pub(crate) fault: Option<Fault>,
+    /// None: it speaks HTTP/1.1.
+    pub(crate) http2: Option<Http2Plan>,
+}
+
+/// A client that has several requests at a time on its connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Http2Plan {
+    pub(crate) at_a_time: usize,
+    /// Bytes of an answer, and of all, before it has taken them.
+    pub(crate) stream_window_bytes: u32,
+    pub(crate) connection_window_bytes: u32,
+    /// By request: how long after its beginning the client has enough of it.
+    pub(crate) resets_ms: Vec<Option<u64>>,
 }
 
 #[derive(Debug, Clone)]
@@ -122,12 +138,61 @@ impl Plan {
             true => reloads(&mut rng, &settings),
             false => Vec::new(),
         };
-        Self {
+        let mut plan = Self {
             seed,
             clients,
             settings,
             reloads,
+            outages: Vec::new(),
             faults,
+        };
+        // Of three runs in a row two know HTTP/2.
+        if !seed.is_multiple_of(3) {
+            plan.speak_http2();
+        }
+        // Of five two look after their endpoints' health.
+        if seed % 5 < 2 {
+            plan.keep_health();
+        }
+        plan
+    }
+
+    /// Has the proxy look after the farm's endpoints, some of which die.
+    fn keep_health(&mut self) {
+        let mut rng = self.rng("health", 0);
+        let health = Health::random(&mut rng);
+        self.settings.keep_health(&health);
+        for reload in &mut self.reloads {
+            reload.settings.keep_health(&health);
+        }
+        if self.faults > 0 {
+            self.outages = (0..rng.u8(1..=4))
+                .map(|_| Outage::random(&mut rng))
+                .collect();
+        }
+    }
+
+    /// Has some of the clients, and some of the backends, speak HTTP/2.
+    fn speak_http2(&mut self) {
+        let mut rng = self.rng("http2", 0);
+        let mut which = [rng.bool(), rng.bool()];
+        self.settings.speak_http2(which);
+        for reload in &mut self.reloads {
+            which[0] ^= rng.u8(..4) == 0;
+            reload.settings.speak_http2(which);
+        }
+        let upgrades = !self.all_settings().any(Settings::speaks_http2);
+        for client in &mut self.clients {
+            if client.pipelined == 1 && rng.bool() {
+                client.http2 = Some(http2(&mut rng, client.requests.len(), self.faults));
+            }
+            if client.http2.is_some() || !upgrades {
+                // Switching protocols is HTTP/1.1's.
+                client
+                    .requests
+                    .iter_mut()
+                    .for_each(|own| own.messages.clear());
+            }
         }
     }
 
@@ -283,6 +348,22 @@ fn client(rng: &mut Rng, number: u64, faults: u8) -> ClientPlan {
         requests,
         pipelined: if pipelines { 3 } else { 1 },
         fault,
+        http2: None,
+    }
+}
+
+fn http2(rng: &mut Rng, requests: usize, faults: u8) -> Http2Plan {
+    let window = |rng: &mut Rng| [1_000, 16_384, 65_535, 1 << 20][rng.usize(..4)];
+    let reset_ms = |_| {
+        let after_ms = [0, 5, 50, 500, 5_000][rng.usize(..5)];
+        // No fault: it concerns nobody else.
+        (rng.u8(..100) < 10 + faults).then_some(after_ms)
+    };
+    Http2Plan {
+        resets_ms: (0..requests).map(reset_ms).collect(),
+        at_a_time: [1, 2, 6][rng.usize(..3)],
+        stream_window_bytes: window(rng),
+        connection_window_bytes: window(rng).max(65_535),
     }
 }
 

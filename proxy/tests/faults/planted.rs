@@ -2,6 +2,7 @@
 //! that cannot fail says nothing.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 
 use crate::plan::{Plan, RequestPlan};
 use crate::{counts, number, world};
@@ -21,6 +22,10 @@ pub(crate) enum Planted {
     Left(&'static str),
     /// The uplink was debited for so much more than went out, or so much less.
     Debited(i8),
+    /// A request that is not safe comes to a backend twice.
+    Repeated,
+    /// The first endpoint does not return.
+    Gone,
 }
 
 /// Where the proxy sends bytes.
@@ -89,6 +94,15 @@ impl Plant {
         self.is_done.set(true);
     }
 
+    /// Whether a request is taken for one that has come before.
+    pub(crate) fn repeats(&self, is_safe: bool) -> bool {
+        self.what == Some(Planted::Repeated) && !is_safe && !self.is_done.replace(true)
+    }
+
+    pub(crate) fn keeps_away(&self, endpoint: IpAddr) -> bool {
+        self.what == Some(Planted::Gone) && endpoint == IpAddr::from([10, 0, 0, 1])
+    }
+
     /// What a metric says at the end, and what it is taken for.
     pub(crate) fn counted(&self, name: &str, value: f64) -> f64 {
         match self.what {
@@ -145,4 +159,10 @@ fn what_is_left_is_found() {
 fn wrong_debits_are_found() {
     is_found(Planted::Debited(66));
     is_found(Planted::Debited(-1));
+}
+
+#[test]
+fn repetitions_and_endpoints_that_stay_away_are_found() {
+    is_found(Planted::Repeated);
+    is_found(Planted::Gone);
 }

@@ -2,6 +2,8 @@
 
 use fastrand::Rng;
 
+use crate::health::Health;
+
 /// What a run's configuration says; the rest is left at its defaults.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -21,6 +23,8 @@ pub(crate) struct Settings {
     has_barn_route: bool,
     barn: Cluster,
     farm: Cluster,
+    /// Of the farm's endpoints.
+    health: Option<Health>,
 }
 
 #[derive(Debug, Clone)]
@@ -31,6 +35,8 @@ struct Cluster {
     waiting: &'static str,
     max_connections: &'static str,
     idle_timeout: &'static str,
+    /// Whether its endpoints are spoken to in HTTP/2.
+    http2: bool,
 }
 
 fn one(rng: &mut Rng, of: &[&'static str]) -> &'static str {
@@ -50,6 +56,7 @@ impl Settings {
             has_barn_route: rng.bool(),
             barn: Cluster::random(rng),
             farm: Cluster::random(rng),
+            health: None,
         }
     }
 
@@ -77,6 +84,37 @@ impl Settings {
         next
     }
 
+    /// Has the farm's endpoints, and the barn's, speak HTTP/2 or not.
+    pub(crate) fn speak_http2(&mut self, which: [bool; 2]) {
+        [self.farm.http2, self.barn.http2] = which;
+    }
+
+    /// Has the farm's endpoints looked after.
+    pub(crate) fn keep_health(&mut self, health: &Health) {
+        self.health = Some(health.clone());
+    }
+
+    /// The farm's endpoints, if they are looked after.
+    pub(crate) fn kept_endpoints(&self) -> Option<&[&'static str]> {
+        self.health.as_ref().map(|_| &*self.farm.endpoints)
+    }
+
+    /// Whether requests may be repeated that are not safe.
+    pub(crate) fn repeats_unsafe(&self) -> bool {
+        let health = self.health.as_ref();
+        health.is_some_and(|health| health.repeats_unsafe)
+    }
+
+    /// Whether every endpoint of the farm has its turn, sooner or later.
+    pub(crate) fn takes_turns(&self) -> bool {
+        ["round_robin", "random", "p2c"].contains(&self.farm.dispatch)
+    }
+
+    /// Whether some do.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.farm.http2 || self.barn.http2
+    }
+
     /// Whether requests are turned away for want of room.
     pub(crate) fn is_narrow(&self) -> bool {
         self.farm.is_narrow() || self.barn.is_narrow()
@@ -98,8 +136,13 @@ impl Settings {
             class_match,
             idle_timeout,
             stream_idle_timeout,
+            health,
             ..
         } = self;
+        let (kept, retried) = match health {
+            None => Default::default(),
+            Some(health) => (health.cluster(), health.route()),
+        };
         let barn_route = match self.has_barn_route {
             true => "  - {match: {prefix: /r/1}, cluster: barn}\n",
             false => "",
@@ -123,9 +166,9 @@ clusters:
   barn: {}
 routes:
 {barn_route}  - cluster: farm
-",
-            self.farm.text(),
-            self.barn.text(),
+{retried}",
+            self.farm.text(&kept),
+            self.barn.text(""),
         )
     }
 }
@@ -150,6 +193,7 @@ impl Cluster {
             max_connections: one(rng, &["1024", "1024", "2"]),
             idle_timeout: one(rng, &["60s", "1s"]),
             endpoints: endpoints[..rng.usize(1..=3)].to_vec(),
+            http2: false,
         }
     }
 
@@ -157,7 +201,7 @@ impl Cluster {
         self.max_requests != "unlimited" || self.max_connections != "1024"
     }
 
-    fn text(&self) -> String {
+    fn text(&self, more: &str) -> String {
         let Self {
             dispatch,
             max_requests,
@@ -166,11 +210,15 @@ impl Cluster {
             idle_timeout,
             ..
         } = self;
+        let http2 = match self.http2 {
+            true => ", http2: {}",
+            false => "",
+        };
         let endpoints = self.endpoints.join(", ");
         format!(
             "{{endpoints: [{endpoints}], dispatch: {dispatch}, max_requests: {max_requests}, \
              wait_queue: {{max_requests: {waiting}}}, max_connections: {max_connections}, \
-             idle_timeout: {idle_timeout}}}"
+             idle_timeout: {idle_timeout}{http2}{more}}}"
         )
     }
 }

@@ -201,10 +201,15 @@ pub(crate) struct Reader<'a> {
     input: &'a mut Input,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// Whether the connection's fault has come.
     pub(crate) fn has_failed(&self) -> bool {
         self.ends.has_failed.get()
+    }
+
+    /// The same for whoever does not read himself.
+    pub(crate) fn failure(&self) -> &'a Cell<bool> {
+        self.ends.has_failed
     }
 
     /// Whether the other end closed with bytes unread.

@@ -2,11 +2,11 @@
 //! all at the end.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{catch_unwind, set_hook, take_hook};
 use std::rc::Rc;
 use std::sync::Once;
@@ -20,10 +20,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::plan::{Dial, Plan};
+use crate::health::Away;
+use crate::plan::{self, Dial, Plan};
 use crate::planted::{Plant, Planted, Way};
 use crate::settings::Settings;
-use crate::{backend, client, counts, time, wire};
+use crate::{backend, client, counts, health, time, wire};
 
 /// Longer than anything takes.
 const HANGS: Duration = Duration::from_secs(3_600);
@@ -43,6 +44,14 @@ pub(crate) struct World {
     /// When, and which request it concerns if it concerns one.
     faults: RefCell<Vec<(u64, Option<u64>)>>,
     attempts: RefCell<BTreeMap<u64, u64>>,
+    /// Requests that a backend has taken, and not refused.
+    taken: RefCell<BTreeSet<u64>>,
+    /// Requests of whose body a backend has read something.
+    read: RefCell<BTreeSet<u64>>,
+    /// Nothing goes wrong any more.
+    pub(crate) is_calm: Cell<bool>,
+    /// Endpoints that have answered a probe.
+    pub(crate) probed: RefCell<BTreeSet<IpAddr>>,
     dials: Cell<u64>,
     /// What should not have happened.
     pub(crate) wrong: RefCell<Vec<String>>,
@@ -110,12 +119,64 @@ impl World {
         reloads.any(|reload| (opened_ms..=ready_ms + ON_THE_WAY_MS).contains(&reload.at_ms))
     }
 
+    /// What becomes of a connection to an endpoint.
+    fn dial(&self, number: u64, to: IpAddr) -> Dial {
+        match self.away(to) {
+            Some(Away::Refuses) => Dial::Refused { after_ms: 1 },
+            Some(Away::Unanswered) => Dial::Unanswered,
+            Some(Away::Fails) => Dial::Open { after_ms: 1 },
+            None if self.is_calm.get() => Dial::Open { after_ms: 1 },
+            None => self.plan.dial(number),
+        }
+    }
+
+    /// What is wrong with an endpoint at present.
+    pub(crate) fn away(&self, endpoint: IpAddr) -> Option<Away> {
+        if self.plant.keeps_away(endpoint) {
+            return Some(Away::Refuses);
+        }
+        let mut outages = self.plan.outages.iter();
+        let now = self.now_ms();
+        let outage = outages.find(|own| own.is_of(endpoint, now))?;
+        Some(outage.how)
+    }
+
     /// How often a request had come to a backend before.
     pub(crate) fn attempt(&self, id: u64) -> u64 {
         let mut attempts = self.attempts.borrow_mut();
         let count = attempts.entry(id).or_default();
         *count += 1;
         *count - 1
+    }
+
+    /// A backend takes a request, which may be `repeated` or not.
+    pub(crate) fn take(&self, who: &str, id: u64, is_safe: bool) {
+        let repeated = is_safe || self.plan.all_settings().any(Settings::repeats_unsafe);
+        let is_new = self.taken.borrow_mut().insert(id) && !self.plant.repeats(is_safe);
+        if !is_new && !repeated {
+            self.wrong(who, &format!("{id}, which may not be repeated, was"));
+        }
+        if self.read.borrow().contains(&id) {
+            self.wrong(
+                who,
+                &format!("{id} was repeated when its body had been read"),
+            );
+        }
+    }
+
+    /// The body of a request, or as much of it as came.
+    pub(crate) fn uploaded(&self, who: &str, id: u64, body: &[u8], is_whole: bool) {
+        if !body.is_empty() {
+            self.read.borrow_mut().insert(id);
+        }
+        let expected = self.plan.request(id).upload;
+        if body != plan::body(id, false, body.len()) {
+            self.wrong(who, &format!("the body of {id} is another"));
+        }
+        if is_whole && expected != body.len() {
+            let what = format!("of {id} came {} bytes of {expected}", body.len());
+            self.wrong(who, &what);
+        }
     }
 
     /// A client's connection is over, and has taken so many bytes.
@@ -154,7 +215,7 @@ fn network(world: &Rc<World>) -> impl Fn(SocketAddr) -> Connecting + Send + Sync
 async fn answer(world: Rc<World>, mut call: Call) {
     let number = world.dials.replace(world.dials.get() + 1);
     let name = format!("dial {number}");
-    let answer = match world.plan.dial(number) {
+    let answer = match world.dial(number, call.address.ip()) {
         Dial::Open { after_ms } => {
             sleep(Duration::from_millis(after_ms)).await;
             accept(&world, number, call.address)
@@ -177,7 +238,7 @@ fn accept(world: &Rc<World>, number: u64, address: SocketAddr) -> io::Result<Tcp
     let mut rng = world.plan.rng("backend wire", number);
     let name = format!("b{number}@{}", address.ip());
     let (theirs, ours) = wire::pair(world, name.clone(), Way::ToBackend, None, &mut rng)?;
-    spawn_local(backend::serve(Rc::clone(world), name, ours));
+    spawn_local(backend::serve(Rc::clone(world), name, address.ip(), ours));
     Ok(theirs)
 }
 
@@ -227,6 +288,10 @@ async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
         trace: RefCell::default(),
         faults: RefCell::default(),
         attempts: RefCell::default(),
+        taken: RefCell::default(),
+        read: RefCell::default(),
+        is_calm: Cell::default(),
+        probed: RefCell::default(),
         dials: Cell::default(),
         wrong: RefCell::default(),
         wire_bytes: Cell::default(),
@@ -245,6 +310,7 @@ async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
         bounded(&world, "a client", client).await;
     }
     bounded(&world, "a reload", reloading).await;
+    health::check(&world, &proxy).await;
     proxy.control().drain();
     for worker in workers {
         bounded(&world, "a worker", worker).await;

@@ -52,18 +52,12 @@ impl Egress {
                 }
             }
         }
-        self.requeue(now);
-    }
-
-    /// Gives all that wait their place in the present order.
-    pub(super) fn requeue(&mut self, now: Time) {
-        self.round.fill(0);
+        // All that wait get their place in the present order.
         for slot in 0..self.slots.len() as u32 {
             let flow = &mut self.slots[slot as usize];
             flow.view.level = self.orders[flow.class].1;
             flow.lane = usize::MAX;
             if flow.open && flow.ready_bytes > 0 {
-                self.dequeue(now, slot);
                 self.enqueue(now, slot);
             }
         }

@@ -58,9 +58,18 @@ impl Flows {
     }
 
     fn change(&mut self, discipline: Discipline, classes: Vec<ClassSpec>) {
+        self.change_to(discipline, classes, 1000);
+    }
+
+    /// By size, with so many flows.
+    fn bound(&mut self, max_flows: usize) {
+        self.change_to(Discipline::Srpt, levels(16), max_flows);
+    }
+
+    fn change_to(&mut self, discipline: Discipline, classes: Vec<ClassSpec>, max_flows: usize) {
         let change = EgressChange {
             discipline,
-            max_flows: 1000,
+            max_flows,
             guard_factor: 8.0,
             classes,
         };
@@ -86,6 +95,24 @@ fn those_that_wait_take_their_place_in_the_new_order() {
     flows.change(Discipline::Fcfs, levels(16));
     assert_eq!(flows.served(3), "AD.");
     assert_eq!(flows.egress.open_flows(), 0);
+}
+
+#[test]
+fn another_number_of_flows_may_be_open_and_those_that_are_stay() {
+    let mut flows = Flows::new(egress(Discipline::Fcfs, pacer()));
+    let spec = FlowSpec {
+        class: 0,
+        size: Size::Exact(1),
+        cost: plain(1, 0),
+    };
+    for bytes in [50, 5, 1] {
+        flows.open(0, bytes);
+    }
+    flows.bound(2);
+    assert_eq!(flows.served(2), "CB", "all three wait on");
+    assert!(flows.egress.open(ms(2), spec).is_err(), "two are open");
+    flows.bound(3);
+    assert!(flows.egress.open(ms(2), spec).is_ok());
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod check;
 mod exchange;
 mod http2;
 mod retry;
+mod spare;
 mod upgrade;
 
 use std::rc::Rc;
@@ -364,8 +365,8 @@ fn plan_head(
         parts.headers.insert(HOST, host);
     }
     // A body of HTTP/2 needs no length.
-    let lengthless = !parts.headers.contains_key(CONTENT_LENGTH);
-    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless);
+    let lengthless = || !parts.headers.contains_key(CONTENT_LENGTH);
+    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless());
     parts.version = Version::HTTP_11;
     Ok(chunked)
 }

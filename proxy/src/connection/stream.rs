@@ -175,7 +175,7 @@ impl Stream {
 
     /// The response is complete up to what hyper and the socket still hold;
     /// the record is completed when the socket has taken it all.
-    pub(crate) fn finish(&self, record: Box<Record>) {
+    pub(crate) fn finish(&self, record: Box<Record>, now: Instant) {
         let state = self.state();
         state.bounds.set(None);
         state.upstream_silent_since.set(None);
@@ -188,9 +188,7 @@ impl Stream {
             earlier.complete();
         }
         if self.is_responding() {
-            state.phase.set(Phase::Idle {
-                since: Instant::now(),
-            });
+            state.phase.set(Phase::Idle { since: now });
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Due;
 use super::exchange::Exchange;
+use super::spare::Spare;
 use crate::error::Reason;
 use crate::record::Record;
 use crate::upload::RequestBody;
@@ -132,9 +133,11 @@ impl Exchange<'_> {
         delay: Duration,
     ) -> Result<Answer, Box<Failed>> {
         let upstream = self.plan.upstream;
-        let (Some(copy), Some((ticket, class))) = (self.spare(&request), lease.ticket()) else {
+        let ticket = lease.ticket().filter(|_| self.is_safe(&request));
+        let Some((ticket, class)) = ticket else {
             return self.attempt(lease, request, due).await;
         };
+        let spare = Spare::of(&request);
         let due = Due {
             own_timers: true,
             ..due
@@ -147,7 +150,7 @@ impl Exchange<'_> {
             return first.await;
         };
         second.endpoint().stats.hedges.increment();
-        let mut second = Box::pin(self.attempt(second, copy, due));
+        let mut second = Box::pin(self.attempt(second, spare.request(), due));
         let (failed, other) = tokio::select! {
             outcome = &mut first => match outcome {
                 Ok(answer) => return Ok(answer),

@@ -189,7 +189,11 @@ impl SharedStation {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {
-        let now = Time::ZERO + self.epoch.elapsed();
+        self.change_at(Instant::now(), change)
+    }
+
+    fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {
+        let now = Time::ZERO + now.duration_since(self.epoch);
         let mut decisions = self.lock();
         let decided = change(&mut decisions, now);
         let wakers = decisions.settle();
@@ -226,8 +230,10 @@ impl SharedStation {
         })
     }
 
-    pub(super) fn finish(&self, ticket: Ticket, bytes: u64) {
-        self.decide(|station, now| station.finish(now, ticket, bytes));
+    pub(super) fn finish(&self, now: Instant, ticket: Ticket, bytes: u64) {
+        self.change_at(now, |decisions, now| {
+            decisions.station.finish(now, ticket, bytes);
+        });
     }
 
     pub(super) fn cancel(&self, ticket: Ticket) {
@@ -425,7 +431,7 @@ mod tests {
         assert_eq!(heard(&mut late).await, Some(Err(RefusalReason::Timeout)));
         drop(late);
         assert_eq!(heard(&mut next).await, None);
-        station.finish(served, 0);
+        station.finish(Instant::now(), served, 0);
         assert_eq!(heard(&mut next).await, Some(Ok(0)));
     }
 
@@ -434,7 +440,7 @@ mod tests {
         let station = station();
         let served = start(&station);
         let (left, mut next) = (queue(&station), queue(&station));
-        station.finish(served, 0);
+        station.finish(Instant::now(), served, 0);
         assert_eq!(heard(&mut next).await, None);
         drop(left);
         assert_eq!(heard(&mut next).await, Some(Ok(0)));
@@ -443,8 +449,8 @@ mod tests {
         drop(next);
         let last = queue(&station);
         drop(last);
-        station.finish(ticket, 0);
-        station.finish(start(&station), 0);
+        station.finish(Instant::now(), ticket, 0);
+        station.finish(Instant::now(), start(&station), 0);
         let decisions = station.lock();
         assert!(decisions.parked.is_empty());
         assert_eq!(decisions.station.active(), 0);

@@ -62,22 +62,9 @@ routes:
 YAML
 }
 
-nginx_config() {
-    cat <<CONF
-daemon off;
-pid $work/nginx.pid;
-error_log $work/nginx.log warn;
-worker_processes 1;
-events { worker_connections 8192; }
-http {
-    access_log off;
-    keepalive_requests 1000000000;
-    client_body_temp_path $work/nginx-body;
-    proxy_temp_path $work/nginx-proxy;
-    fastcgi_temp_path $work/nginx-fastcgi;
-    uwsgi_temp_path $work/nginx-uwsgi;
-    scgi_temp_path $work/nginx-scgi;
+nginx_in_front() {
     # Large responses stay in memory: to spill them to a file would measure disks.
+    nginx_config 1 "keepalive_requests 1000000000;
     proxy_buffers 8 64k;
     proxy_buffer_size 64k;
     proxy_max_temp_file_size 0;
@@ -91,11 +78,9 @@ http {
         location / {
             proxy_pass http://farm;
             proxy_http_version 1.1;
-            proxy_set_header Connection "";
+            proxy_set_header Connection \"\";
         }
-    }
-}
-CONF
+    }"
 }
 
 haproxy_config() {
@@ -123,7 +108,7 @@ start() {
     require_free "$PROXY_PORT"
     case $1 in
         nginx)
-            nginx_config >"$file"
+            nginx_in_front >"$file"
             start_process nginx nginx -c "$file"
             ;;
         haproxy)

@@ -25,7 +25,6 @@ if [ -z "${CHROMIUM:-}" ]; then
 fi
 need node nodejs
 need npm npm
-need openssl openssl
 modules=$ROOT/.tools/browser
 if ! cmp -s scripts/browser/package.json "$modules/package.json" || [ ! -d "$modules/node_modules" ]; then
     mkdir -p "$modules"
@@ -36,9 +35,7 @@ fi
 # Where its packages are is where it is run from.
 cp scripts/browser/check.mjs "$modules/"
 measure_begin sprat
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 \
-    -subj /CN=localhost -addext "subjectAltName=DNS:localhost" \
-    -keyout "$work/key.pem" -out "$work/chain.pem" 2>/dev/null
+self_signed localhost
 require_free "$ORIGIN_PORT"
 start_process origin node "$modules/check.mjs" serve "$ORIGIN_PORT"
 wait_for origin "http://127.0.0.1:$ORIGIN_PORT/"

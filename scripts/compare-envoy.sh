@@ -32,22 +32,12 @@ lab_begin sprat-envoy compare-envoy sprat sprat-loadgen
 # shellcheck disable=SC2086  # systems are words
 envoy_prepare $SYSTEMS
 
-sprat_config() {
-    cat <<YAML
-version: 1
-listeners: [{address: "$FARM:8080"}]
-uplink: {rate: $UPLINK, policy: srpt}
-clusters: {farm: {endpoints: [${LAB_ORIGINS// /, }]}}
-routes: [{cluster: farm}]
-YAML
-}
-
 # start SYSTEM: in the farm's namespace.
 start() {
     local kind=none config='' workers=$WORKERS tuning
     case $1 in
         sprat)
-            sprat_config >"$work/sprat.yaml"
+            lab_sprat "$UPLINK" srpt >"$work/sprat.yaml"
             start_process sprat "$target/sprat" run -c "$work/sprat.yaml"
             wait_for sprat "http://$FARM:8080/size/10/probe"
             return
@@ -75,9 +65,7 @@ start() {
 }
 
 directory=$RESULTS/load-$LOAD
-mkdir -p "$directory"
-trace=$directory/trace.csv.gz
-"$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" --load "$LOAD" -o "$trace"
+lab_trace "$directory" "$LOAD" new
 lab_up "$UPLINK"
 start_origin "$LAB_ORIGINS"
 
@@ -86,14 +74,9 @@ for system in $SYSTEMS; do
     lab_up "$UPLINK"
     start "$system"
     say "== $system at $LOAD"
-    "${from[@]}" "$target/sprat-loadgen" replay --trace "$trace" --target "http://$FARM:8080" \
-        --name "$system" --seed "$SEED" --load "$LOAD" --uplink "$UPLINK" -o "$directory/$system.csv.gz"
+    lab_replay "$system" "$directory" "$LOAD" --target "http://$FARM:8080"
     stop_process sprat
     stop_process envoy
-    results+=("$directory/$system.csv.gz")
 done
-"$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" -o "$directory"
-results+=("$directory/ideal-ps.csv" "$directory/ideal-srpt.csv")
-"$target/sprat-loadgen" report "${results[@]}" -o "$RESULTS" \
-    --title "Envoy on a $UPLINK link, alone and with Sprat's filters"
-say "The report: $RESULTS/index.html"
+lab_bounds "$directory" new
+lab_report "Envoy on a $UPLINK link, alone and with Sprat's filters"

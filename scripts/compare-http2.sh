@@ -19,27 +19,8 @@ RESULTS=${RESULTS:-results/compare-http2}
 SYSTEMS=${SYSTEMS:-nginx sprat-fair sprat-srpt}
 
 cd "$ROOT"
-case " $SYSTEMS " in *" nginx "*) has nginx || die "nginx is missing: apt-get install nginx-light (and stop the service that it starts), or leave it out of SYSTEMS" ;; esac
+lab_needs nginx
 lab_begin sprat-http2 compare-http2 sprat sprat-loadgen
-
-# sprat_config POLICY
-sprat_config() {
-    cat <<YAML
-version: 1
-listeners:
-  - address: $FARM:8080
-    # As many as the trace has open at a time: what waits should wait for the link.
-    http2: {max_concurrent_streams: 1000}
-uplink:
-  rate: $UPLINK
-  policy: $1
-clusters:
-  farm:
-    endpoints: [127.0.0.1:9101, 127.0.0.1:9102, 127.0.0.1:9103]
-routes:
-  - cluster: farm
-YAML
-}
 
 # start SYSTEM: in the farm's namespace.
 start() {
@@ -50,7 +31,9 @@ start() {
             start_process nginx nginx -c "$file"
             ;;
         sprat-*)
-            sprat_config "${1#sprat-}" >"$file"
+            # As many streams as the trace has open at a time: what waits should
+            # wait for the link.
+            lab_sprat "$UPLINK" "${1#sprat-}" pace 'http2: {max_concurrent_streams: 1000}' >"$file"
             start_process "$1" "$target/sprat" run -c "$file"
             ;;
         *) die "there is no system $1" ;;
@@ -62,23 +45,14 @@ start() {
 
 lab_up "$UPLINK"
 start_origin "$LAB_ORIGINS"
-mkdir -p "$RESULTS"
-trace=$RESULTS/trace.csv.gz
-"$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" \
-    --load "$LOAD" --connection keep -o "$trace"
+lab_trace "$RESULTS" "$LOAD" keep
 results=()
 for system in $SYSTEMS; do
     lab_up "$UPLINK"
     start "$system"
     say "== $system, $CONNECTIONS HTTP/2 connections"
-    "${from[@]}" "$target/sprat-loadgen" replay --trace "$trace" --target "http://$FARM:8080" \
-        --http2 "$CONNECTIONS" --name "$system" --seed "$SEED" --load "$LOAD" --uplink "$UPLINK" \
-        -o "$RESULTS/$system.csv.gz"
+    lab_replay "$system" "$RESULTS" "$LOAD" --target "http://$FARM:8080" --http2 "$CONNECTIONS"
     stop_process "$system"
-    results+=("$RESULTS/$system.csv.gz")
 done
-"$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" --connection keep -o "$RESULTS"
-results+=("$RESULTS/ideal-ps.csv" "$RESULTS/ideal-srpt.csv")
-"$target/sprat-loadgen" report "${results[@]}" -o "$RESULTS" \
-    --title "Response times on a $UPLINK link, $CONNECTIONS HTTP/2 connections"
-say "The report: $RESULTS/index.html"
+lab_bounds "$RESULTS" keep
+lab_report "Response times on a $UPLINK link, $CONNECTIONS HTTP/2 connections"

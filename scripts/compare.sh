@@ -20,24 +20,23 @@ RESULTS=${RESULTS:-results/compare${TLS:+-tls}}
 SYSTEMS=${SYSTEMS:-nginx haproxy sprat-fair sprat-srpt sprat-bands sprat-two-class sprat-auto sprat-kernel}
 
 cd "$ROOT"
-case " $SYSTEMS " in *" nginx "*) has nginx || die "nginx is missing: apt-get install nginx-light (and stop the service that it starts), or leave it out of SYSTEMS" ;; esac
+lab_needs nginx
 if ! has haproxy; then
     case " $SYSTEMS " in *" haproxy "*) say "haproxy is left out: it is not installed" ;; esac
     SYSTEMS=${SYSTEMS/haproxy/}
 fi
 lab_begin sprat-compare compare sprat sprat-loadgen
 
-url=http://$FARM:8080 connection=new tls_of_nginx=''
+url=http://$FARM:8080 connection=new tls_of_nginx='' tls_of_sprat=''
 if [ -n "$TLS" ]; then
-    need openssl openssl
     url=https://$FARM:8080 connection=new-tls
     # nginx gives up root before it reads them again.
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 \
-        -subj /CN=farm.example -addext "subjectAltName=DNS:farm.example" \
-        -keyout "$work/key.pem" -out "$work/chain.pem" 2>/dev/null
+    self_signed farm.example
     cat "$work/chain.pem" "$work/key.pem" >"$work/both.pem"
     tls_of_nginx="ssl_certificate $work/chain.pem; ssl_certificate_key $work/key.pem;
         ssl_protocols TLSv1.3; ssl_session_tickets off; ssl_session_cache off;"
+    tls_of_sprat="tls: {certificates: [{certificate_chain: $work/chain.pem, private_key: $work/key.pem}],
+      minimum_version: TLSv1_3, session_tickets: 0}"
 fi
 
 linked=''
@@ -49,29 +48,7 @@ remove_link() {
 at_end+=(remove_link)
 
 # sprat_config RATE POLICY [ENGINE]
-sprat_config() {
-    cat <<YAML
-version: 1
-listeners:
-  - address: $FARM:8080
-$([ -z "$TLS" ] || cat <<LISTENER
-    tls:
-      certificates: [{certificate_chain: $work/chain.pem, private_key: $work/key.pem}]
-      minimum_version: TLSv1_3
-      session_tickets: 0
-LISTENER
-)
-uplink:
-  rate: $1
-  policy: $2
-  engine: ${3:-pace}
-clusters:
-  farm:
-    endpoints: [127.0.0.1:9101, 127.0.0.1:9102, 127.0.0.1:9103]
-routes:
-  - cluster: farm
-YAML
-}
+sprat_config() { lab_sprat "$1" "$2" "${3:-pace}" "$tls_of_sprat"; }
 
 haproxy_config() {
     cat <<CONF
@@ -126,32 +103,18 @@ start() {
 lab_up "$UPLINK"
 start_origin "$LAB_ORIGINS"
 
-# at LOAD: every system on one trace, and the bounds.
-at() {
-    local load=$1 directory=$RESULTS/load-$1 system
-    local trace=$directory/trace.csv.gz
-    mkdir -p "$directory"
-    "$target/sprat-loadgen" gen --seed "$SEED" --requests "$REQUESTS" --uplink "$UPLINK" --load "$load" \
-        --connection "$connection" -o "$trace"
+results=()
+for load in $LOADS; do
+    directory=$RESULTS/load-$load
+    lab_trace "$directory" "$load" "$connection"
     for system in $SYSTEMS; do
         lab_up "$UPLINK"
         start "$system"
         say "== $system at $load"
-        "${from[@]}" "$target/sprat-loadgen" replay --trace "$trace" --target "$url" \
-            --name "$system" --seed "$SEED" --load "$load" --uplink "$UPLINK" -o "$directory/$system.csv.gz"
+        lab_replay "$system" "$directory" "$load" --target "$url"
         stop_process "$system"
         remove_link
-        results+=("$directory/$system.csv.gz")
     done
-    "$target/sprat-loadgen" ideal --trace "$trace" --uplink "$UPLINK" \
-        --connection "$connection" -o "$directory"
-    results+=("$directory/ideal-ps.csv" "$directory/ideal-srpt.csv")
-}
-
-results=()
-for load in $LOADS; do
-    at "$load"
+    lab_bounds "$directory" "$connection"
 done
-"$target/sprat-loadgen" report "${results[@]}" -o "$RESULTS" \
-    --title "Response times on a $UPLINK link${TLS:+, a TLS handshake for each}"
-say "The report: $RESULTS/index.html"
+lab_report "Response times on a $UPLINK link${TLS:+, a TLS handshake for each}"

@@ -13,13 +13,10 @@ RESULTS=${RESULTS:-results/idle-memory}
 PLAIN=127.0.0.1:18480 SECURE=127.0.0.1:18443 ORIGIN=127.0.0.1:18401
 
 cd "$ROOT"
-need openssl openssl
 measure_begin sprat sprat-loadgen
 [ "$(ulimit -n)" -gt $((CONNECTIONS + 200)) ] ||
     die "$(ulimit -n) open files are allowed here: give CONNECTIONS less than that, or raise the limit"
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 \
-    -subj /CN=idle.example -addext "subjectAltName=DNS:idle.example" \
-    -keyout "$work/key.pem" -out "$work/chain.pem" 2>/dev/null
+self_signed idle.example
 cat >"$work/sprat.yaml" <<YAML
 version: 1
 admin: off

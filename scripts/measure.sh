@@ -58,6 +58,35 @@ stop_process() {
     unset "pid_of[$1]"
 }
 
+# self_signed NAME: a certificate for that name, $work/chain.pem and $work/key.pem.
+self_signed() {
+    need openssl openssl
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 \
+        -subj "/CN=$1" -addext "subjectAltName=DNS:$1" \
+        -keyout "$work/key.pem" -out "$work/chain.pem" 2>/dev/null
+}
+
+# nginx_config WORKERS HTTP: nginx in the foreground, which writes below $work alone.
+# HTTP is what its block `http` has beside that.
+nginx_config() {
+    cat <<CONF
+daemon off;
+pid $work/nginx.pid;
+error_log $work/nginx.log warn;
+worker_processes $1;
+events { worker_connections 8192; }
+http {
+    access_log off;
+    client_body_temp_path $work/nginx-body;
+    proxy_temp_path $work/nginx-proxy;
+    fastcgi_temp_path $work/nginx-fastcgi;
+    uwsgi_temp_path $work/nginx-uwsgi;
+    scgi_temp_path $work/nginx-scgi;
+    $2
+}
+CONF
+}
+
 # answers URL: whether a GET succeeds, where what is measured runs.
 answers() { "${within[@]}" curl -fsSk --max-time 5 -o /dev/null "$1" 2>/dev/null; }
 

@@ -23,12 +23,14 @@ HOST = "127.0.0.1"
 # Longer than the proxy waits for anything that is asked for here, and than the
 # longest conversation takes on a machine that does much else.
 PATIENCE_S = 180
+# Than one message takes to come back.
+MESSAGE_PATIENCE_S = 60
 # What a dead backend may come to.
 EXCUSED = {502, 503, 504}
 
 counts = collections.Counter()
-wrong = []
-ends_at = time.monotonic() + SECONDS
+began = time.monotonic()
+ends_at = began + SECONDS
 
 insecure = ssl.create_default_context()
 insecure.check_hostname = False
@@ -37,8 +39,8 @@ insecure.verify_mode = ssl.CERT_NONE
 
 def complain(what):
     counts["wrong"] += 1
-    if len(wrong) < 10:
-        wrong.append(what)
+    if counts["wrong"] <= 10:
+        print(f"wrong, after {time.monotonic() - began:.0f} s: {what}", flush=True)
 
 
 async def connect(secure=False):
@@ -160,13 +162,20 @@ async def websocket():
         "GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
     )
-    status, _ = await head(reader)
+    own = writer.get_extra_info("sockname")[1]
+    try:
+        status, _ = await asyncio.wait_for(head(reader), MESSAGE_PATIENCE_S)
+    except TimeoutError:
+        return complain(f"a WebSocket from port {own}: no answer to the request")
     if status != 101:
         return complain(f"a WebSocket: {status}")
-    for _ in range(random.randint(1, 300)):
+    for number in range(random.randint(1, 300)):
         said = random.randbytes(random.randint(1, 2_000)).hex().encode()
         writer.write(frame(said, random.randbytes(4)))
-        heard = await message(reader)
+        try:
+            heard = await asyncio.wait_for(message(reader), MESSAGE_PATIENCE_S)
+        except TimeoutError:
+            return complain(f"a WebSocket from port {own}: no answer to message {number}")
         if heard != said:
             return complain("a WebSocket heard another message")
         await asyncio.sleep(random.random() / 5)
@@ -224,9 +233,7 @@ async def main():
     )
     backend.close()
     print(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
-    for what in wrong:
-        print(f"wrong: {what}")
-    return 1 if wrong else 0
+    return 1 if counts["wrong"] else 0
 
 
 sys.exit(asyncio.run(main()))

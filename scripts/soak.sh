@@ -35,13 +35,10 @@ SLACK_KB=16384 SLACK_COUNT=40
 END_WITHIN_S=90
 
 cd "$ROOT"
-need openssl openssl
 need python3 python3
 measure_begin sprat sprat-loadgen
 mkdir -p "$RESULTS"
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 \
-    -subj /CN=soak.example -addext "subjectAltName=DNS:soak.example" \
-    -keyout "$work/key.pem" -out "$work/chain.pem" 2>/dev/null
+self_signed soak.example
 
 # configure NUMBER: no two in a row are alike.
 configure() {

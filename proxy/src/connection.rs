@@ -56,8 +56,12 @@ pub(crate) enum Phase {
         /// Whether any byte came.
         begun: bool,
     },
-    /// -> the head was read; the handler keeps [`Stream::wake_at`].
-    Waiting,
+    /// -> the head was read.
+    Waiting {
+        /// When the handler wants to be polled again; `None` if it has timers
+        /// of its own.
+        until: Option<Instant>,
+    },
     /// -> the response's head went out.
     Responding,
     /// -> the response went out.
@@ -139,13 +143,10 @@ impl Connection {
             outlet,
             local,
             secured: OnceCell::new(),
-            only: StreamState::new(
-                now,
-                Phase::Head {
-                    since: now,
-                    begun: false,
-                },
-            ),
+            only: StreamState::new(Phase::Head {
+                since: now,
+                begun: false,
+            }),
             http2: OnceCell::new(),
             watch: RefCell::default(),
             write_blocked_since: Cell::new(None),
@@ -287,6 +288,9 @@ impl Connection {
         }
         if began {
             self.write_blocked_since.set(Some(Instant::now()));
+            // From now on it is the client who is waited for: the upstream may
+            // have sent more, which is not read.
+            self.only.upstream_silent_since.set(None);
         }
     }
 
@@ -337,7 +341,7 @@ impl Connection {
     pub(crate) fn is_busy(&self) -> bool {
         matches!(
             self.only.phase.get(),
-            Phase::Waiting | Phase::Responding | Phase::Head { begun: true, .. }
+            Phase::Waiting { .. } | Phase::Responding | Phase::Head { begun: true, .. }
         ) || self.finishing.borrow().is_some()
     }
 

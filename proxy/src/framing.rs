@@ -9,6 +9,8 @@
 
 use std::collections::VecDeque;
 
+use memchr::memchr;
+
 /// Heads that have been read and not yet been asked for. More cannot be:
 /// hyper's buffer holds no more heads than that.
 const HEADS_MAX: usize = 64 * 1024;
@@ -128,7 +130,7 @@ impl RequestWatch {
 
     /// What needs no look at each byte, up to the line's end.
     fn rest_of_line(&mut self, bytes: &[u8]) -> usize {
-        let end = bytes.iter().position(|&byte| byte == b'\n');
+        let end = memchr(b'\n', bytes);
         let line = &bytes[..end.unwrap_or(bytes.len())];
         if self.place == Place::RequestLine && line.contains(&b'#') {
             self.slips.fragment = true;

@@ -6,10 +6,10 @@ mod check;
 mod exchange;
 mod http2;
 mod retry;
+mod spare;
 mod upgrade;
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -36,9 +36,6 @@ use crate::routing::{self, Route};
 use crate::uplink::Body;
 use crate::upload::RequestBody;
 use crate::upstream::{Upstream, affinity_hash};
-
-/// Longer than anybody waits for the catalogue: its layers have budgets.
-const LOOK_UP_BOUND: Duration = Duration::from_secs(60);
 
 /// Answers a request.
 pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
@@ -220,9 +217,7 @@ impl<'a> Plan<'a> {
 
     /// Has the catalogue asked; notes what it says.
     async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
-        // What is waited for has timers of its own.
-        let patience = Instant::now() + LOOK_UP_BOUND;
-        self.stream.wake_at(patience);
+        self.stream.wait();
         let found = looking.await;
         record.layer = found.map(|found| found.layer);
         found.map_or(Size::Unknown, |found| found.size)
@@ -370,8 +365,8 @@ fn plan_head(
         parts.headers.insert(HOST, host);
     }
     // A body of HTTP/2 needs no length.
-    let lengthless = !parts.headers.contains_key(CONTENT_LENGTH);
-    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless);
+    let lengthless = || !parts.headers.contains_key(CONTENT_LENGTH);
+    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless());
     parts.version = Version::HTTP_11;
     Ok(chunked)
 }

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use http::header::InvalidHeaderValue;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
 };
+use http::header::{Entry, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use sprat_config::fields::Fields;
 use sprat_config::resolved::Forwarding;
@@ -25,6 +25,18 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || *name == UPGRADE
         || *name == KEEP_ALIVE
         || *name == PROXY_CONNECTION
+}
+
+/// What tells of a client, and is its own word if it says so itself.
+static OF_A_CLIENT: [HeaderName; 4] = [
+    FORWARDED,
+    X_FORWARDED_FOR,
+    X_FORWARDED_PROTO,
+    X_FORWARDED_HOST,
+];
+
+fn is_of_a_client(name: &HeaderName) -> bool {
+    OF_A_CLIENT.contains(name)
 }
 
 /// Up to so many fields, to compare names costs less than to hash one.
@@ -172,13 +184,10 @@ impl Forwarder {
     /// trusted one says.
     pub(crate) fn add(&self, headers: &mut HeaderMap, client: &Client<'_>) {
         let trusted = &self.config.trusted;
-        if !trusted.iter().any(|network| network.contains(client.ip)) {
-            for name in [
-                FORWARDED,
-                X_FORWARDED_FOR,
-                X_FORWARDED_PROTO,
-                X_FORWARDED_HOST,
-            ] {
+        if headers.keys().any(is_of_a_client)
+            && !trusted.iter().any(|network| network.contains(client.ip))
+        {
+            for name in &OF_A_CLIENT {
                 headers.remove(name);
             }
         }
@@ -236,12 +245,15 @@ fn is_token_byte(byte: u8) -> bool {
 
 /// Adds a member to a list, in one field line.
 fn append(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
-    if !headers.contains_key(&name) {
-        headers.insert(name, value.clone());
-        return;
-    }
+    let mut known = match headers.entry(name) {
+        Entry::Vacant(place) => {
+            place.insert(value.clone());
+            return;
+        }
+        Entry::Occupied(known) => known,
+    };
     let mut list = Vec::new();
-    for member in headers.get_all(&name).iter().chain([value]) {
+    for member in known.iter().chain([value]) {
         if !list.is_empty() {
             list.extend_from_slice(b", ");
         }
@@ -249,7 +261,7 @@ fn append(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
     }
     // Joined valid values are valid.
     if let Ok(list) = HeaderValue::from_bytes(&list) {
-        headers.insert(name, list);
+        known.insert_mult(list);
     }
 }
 

@@ -173,10 +173,10 @@ impl Record {
     }
 
     /// The upstream's part is over: its connection serves the next request.
-    pub(crate) fn release_upstream(&mut self) {
+    pub(crate) fn release_upstream(&mut self, now: Instant) {
         self.end_upload();
         if let Some(lease) = self.lease.take() {
-            lease.release(self.bytes);
+            lease.release(now, self.bytes);
         }
     }
 

@@ -6,6 +6,8 @@
 mod common;
 
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use common::*;
@@ -595,5 +597,40 @@ fn a_client_that_reads_byte_by_byte_is_cut_and_delays_nobody() {
     }
     proxy.wait_metric(&["sprat_bad_requests_total", "client_stalled"], 1.0);
     drop((slow, other));
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn an_upstream_is_not_blamed_while_the_client_is_waited_for() {
+    const BYTES: usize = 32 << 20;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let origin = Origin::start(move |mut peer| {
+        peer.message();
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n"
+        ));
+        let part = [b'x'; 64 << 10];
+        // With pauses, so that the proxy has to wait for each part.
+        while count.load(SeqCst) < BYTES && peer.send(part) {
+            count.fetch_add(part.len(), SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let mut config = config(&[origin.address]);
+    config.routes[0].idle_timeout = Duration::from_millis(300);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    // Until every buffer on the way is full, and for longer than the upstream
+    // may be silent.
+    let mut before = 0;
+    wait_for("the upstream to be held back", || {
+        std::thread::sleep(Duration::from_millis(700));
+        std::mem::replace(&mut before, sent.load(SeqCst)) == sent.load(SeqCst) && before > 0
+    });
+    assert!(before < BYTES, "the buffers took all of it");
+    assert_eq!(client.message().body.len(), BYTES);
+    drop(client);
     proxy.assert_no_leak();
 }

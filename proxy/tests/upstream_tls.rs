@@ -4,8 +4,9 @@
 
 mod common;
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::dns::{NameServer, loopback};
 use common::tls::*;
@@ -76,6 +77,21 @@ fn cluster_tls(authority: &Authority) -> ClusterTls {
         minimum_version: TlsVersion::V1_2,
         verify: true,
     }
+}
+
+/// By HTTP/2, where the handshake agrees on it.
+fn over_http2(origin: SocketAddr, authority: &Authority) -> Config {
+    let mut config = config(&[origin]);
+    with_cluster(&mut config, |cluster| {
+        let mut tls = cluster_tls(authority);
+        tls.http2 = true;
+        cluster.tls = Some(tls);
+        cluster.http2 = Some(UpstreamHttp2 {
+            max_streams: 100,
+            stream_window_bytes: 256 << 10,
+        });
+    });
+    config
 }
 
 fn proxy(origin: &Origin, tls: ClusterTls) -> Proxy {
@@ -215,10 +231,36 @@ fn a_backend_that_does_not_go_on_is_given_up() {
     let mut config = config(&[silent.address]);
     with_cluster(&mut config, |cluster| {
         cluster.tls = Some(cluster_tls(&authority));
-        cluster.connect_timeout = std::time::Duration::from_millis(200);
+        cluster.connect_timeout = Duration::from_millis(200);
     });
     let proxy = Proxy::start(&config);
     assert_eq!(proxy.connect().ask(get("/")).status(), 504);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_route_bounds_the_wait_for_a_connection_that_another_request_opens() {
+    let authority = Authority::new();
+    let silent = Origin::start(|mut peer| {
+        peer.is_closed();
+    });
+    let mut config = over_http2(silent.address, &authority);
+    with_cluster(&mut config, |cluster| {
+        cluster.connect_timeout = Duration::from_millis(600);
+    });
+    // More than one handshake may take, less than two.
+    config.routes[0].timeout = Some(Duration::from_millis(900));
+    let proxy = Proxy::logging(config);
+    let [mut first, mut second] = [(); 2].map(|()| proxy.connect());
+    first.send(get("/1"));
+    wait_for("the handshake to begin", || silent.connections() == 1);
+    second.send(get("/2"));
+    assert_eq!(first.message().status(), 504);
+    assert_eq!(second.message().status(), 504);
+    let reasons = proxy.log_lines(2);
+    let reasons: Vec<_> = reasons.iter().map(|line| &line["reason"]).collect();
+    assert_eq!(reasons, ["connection_timeout", "route_timeout"]);
+    drop((first, second));
     proxy.assert_no_leak();
 }
 
@@ -251,7 +293,7 @@ fn authorities_are_read_again_when_they_change() {
     assert_eq!(proxy.connect().ask(get("/")).status(), 502);
     // Nonsense changes nothing; what is right then is taken.
     std::fs::write(authority.file(), "nonsense").unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(proxy.connect().ask(get("/")).status(), 502);
     std::fs::copy(next.file(), authority.file()).unwrap();
     wait_for("the new authority to be believed", || {
@@ -297,20 +339,7 @@ fn http2_is_spoken_where_the_handshake_agrees_on_it_and_nothing_else_is() {
     inner.listeners[0].tls = Some(tls);
     inner.listeners[0].http2.as_mut().unwrap().required = true;
     let inner = Proxy::start(&inner);
-    let over_http2 = |address| {
-        let mut outer = config(&[address]);
-        with_cluster(&mut outer, |cluster| {
-            let mut tls = cluster_tls(&authority);
-            tls.http2 = true;
-            cluster.tls = Some(tls);
-            cluster.http2 = Some(UpstreamHttp2 {
-                max_streams: 100,
-                stream_window_bytes: 256 << 10,
-            });
-        });
-        Proxy::logging(outer)
-    };
-    let outer = over_http2(inner.address);
+    let outer = Proxy::logging(over_http2(inner.address, &authority));
     let mut peer = outer.connect();
     for n in 0..20 {
         let body = n.to_string().repeat(10_000);
@@ -327,5 +356,8 @@ fn http2_is_spoken_where_the_handshake_agrees_on_it_and_nothing_else_is() {
 
     // One that does not know of protocols is not taken to speak it.
     let old = Backend::showing(&issued).start();
-    fails(&over_http2(old.address), "tls_protocol_error");
+    fails(
+        &Proxy::logging(over_http2(old.address, &authority)),
+        "tls_protocol_error",
+    );
 }

@@ -63,6 +63,8 @@ pub struct Egress {
 struct Flow {
     generation: u32,
     open: bool,
+    /// It has been granted something.
+    begun: bool,
     cost: WireCost,
     class: usize,
     /// Its place among those of its connection, if there are any.
@@ -119,6 +121,7 @@ impl Egress {
         let flow = Flow {
             generation: 0,
             open: true,
+            begun: false,
             cost: spec.cost,
             class,
             member: None,
@@ -185,11 +188,14 @@ impl Egress {
         let wire_bytes = flow.cost.bytes(bytes);
         flow.granted_bytes = bytes;
         flow.ready_bytes = 0;
+        flow.begun = true;
         self.pacer.debit(now, wire_bytes);
         self.ready.debit(now, flow.class, wire_bytes, &self.pacer);
         if let Some(round) = self.round.get_mut(flow.lane) {
-            *round = flow.view.turn;
-            flow.view.turn += wire_bytes;
+            // One that waited for a place in its class's pool is behind the
+            // round; it must not take that back to where it left it.
+            *round = flow.view.turn.max(*round);
+            flow.view.turn = round.saturating_add(wire_bytes);
         }
         self.class_stats[flow.class].granted_bytes += bytes;
         let generation = flow.generation;

@@ -24,7 +24,8 @@ pub struct ResolutionConfig {
     pub jitter_percent: u8,
     /// The waits after failures in a row.
     pub failure: Backoff,
-    /// How long addresses stand without a new answer; `None` is without bound.
+    /// How long addresses stand past the time at which they are asked for again
+    /// (RFC 8767 5); `None` is without bound.
     pub max_stale: Option<Duration>,
     /// Addresses that are used: the lowest.
     pub max_addresses: usize,
@@ -54,8 +55,8 @@ pub struct Resolution<A> {
     addresses: Vec<A>,
     /// Of the last answer, beyond the bound.
     unused: usize,
-    /// When the addresses were last an answer.
-    known: Option<Time>,
+    /// Until when the last answer that had any was good.
+    good_until: Option<Time>,
     /// Since then.
     failures: u32,
     due: Time,
@@ -68,7 +69,7 @@ impl<A: Ord> Resolution<A> {
             config,
             addresses: Vec::new(),
             unused: 0,
-            known: None,
+            good_until: None,
             failures: 0,
             due: now,
         }
@@ -96,7 +97,7 @@ impl<A: Ord> Resolution<A> {
         };
         let wait = self.wait(ttl);
         self.due = now + lengthened(wait, self.config.jitter_percent, random);
-        self.known = Some(now);
+        self.good_until = Some(self.due);
         self.failures = 0;
         self.set(addresses)
     }
@@ -141,7 +142,7 @@ impl<A: Ord> Resolution<A> {
 
     fn stale_at(&self) -> Option<Time> {
         let stands = !self.addresses.is_empty();
-        Some(self.known.filter(|_| stands)? + self.config.max_stale?)
+        Some(self.good_until.filter(|_| stands)? + self.config.max_stale?)
     }
 }
 
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn what_was_known_stands_for_its_time() {
         let config = ResolutionConfig {
-            max_stale: Some(Duration::from_secs(20)),
+            max_stale: Some(Duration::from_secs(10)),
             ..CONFIG
         };
         let mut name = Resolution::new(at(0), config);
@@ -273,6 +274,18 @@ mod tests {
         // An answer that comes late ends it as well.
         assert!(name.learn(at(1042), Answer::Failed, 0));
         assert!(name.addresses().is_empty());
+    }
+
+    #[test]
+    fn an_answer_stands_while_it_is_good() {
+        let config = ResolutionConfig {
+            max_stale: Some(Duration::ZERO),
+            ..CONFIG
+        };
+        let mut name = Resolution::new(at(0), config);
+        name.learn(at(0), found(&[1], 60), 0);
+        assert_eq!((name.next_wakeup(), name.expire(at(59))), (at(60), false));
+        assert!(name.expire(at(60)));
     }
 
     #[test]
@@ -309,7 +322,9 @@ mod tests {
             };
             let mut name = Resolution::new(at(0), config);
             let mut now = at(0);
+            // The last answer, when it came, and until when it stands.
             let mut last: Option<(Time, Vec<u32>)> = None;
+            let mut stands = at(0);
             for (answer, random) in steps {
                 if let Answer::Addresses { addresses, .. } = &answer {
                     let mut set = addresses.clone();
@@ -318,10 +333,14 @@ mod tests {
                     set.truncate(CONFIG.max_addresses);
                     last = Some((now, set));
                 }
+                let is_answer = matches!(answer, Answer::Addresses { .. });
                 name.learn(now, answer, random);
+                if is_answer {
+                    stands = name.due + Duration::from_secs(30);
+                }
                 let wait = name.due.since(now);
                 prop_assert!(wait <= CONFIG.max_ttl * 2);
-                let fresh = last.as_ref().filter(|(at, _)| now.since(*at).as_secs() < 30);
+                let fresh = last.as_ref().filter(|_| now < stands);
                 let expected = fresh.map_or(&[][..], |(_, set)| set);
                 prop_assert_eq!(name.addresses(), expected);
                 prop_assert_eq!(name.failures() == 0, wait >= CONFIG.min_ttl

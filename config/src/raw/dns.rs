@@ -34,7 +34,7 @@ record! {
         /// When to ask again after no answer, or one that the name has no
         /// address. What was known of it still stands.
         default("{}") failure_refresh_rate: FailureRefreshRate,
-        /// How long what was known of a name stands without a new answer.
+        /// How long an answer stands past its time, while nobody gives a new one.
         default("unlimited") max_stale: Or<Unlimited, Timeout>,
         /// For an answer, whoever is asked. A server gets a quarter of it,
         /// until another one is asked.

@@ -26,7 +26,8 @@ pub struct Dns {
     pub failure_base_interval: Duration,
     /// After any failure, at most; not below the first.
     pub failure_max_interval: Duration,
-    /// How long addresses stand without a new answer; `None` is without bound.
+    /// How long addresses stand past their time, while nobody gives new ones;
+    /// `None` is without bound.
     pub max_stale: Option<Duration>,
     /// For an answer, whoever is asked.
     pub timeout: Duration,

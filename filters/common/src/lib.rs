@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod clock;
 mod filter;
 mod groups;
 mod host;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use sprat_config::resolved::{Class, FilterUplink};
 use sprat_scheduler::{Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost};
 
+use crate::clock::{is_recent, latest};
 use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
 
@@ -164,7 +165,7 @@ impl Release {
         if self.held == 0 {
             return found;
         }
-        self.read_clock(host);
+        self.read_clock(now, host);
         for lane in 0..self.lanes.len() {
             while self.lanes[lane].waiting_flows() > 0 {
                 let Some(id) = self.begin(now, lane, host) else {
@@ -195,6 +196,8 @@ impl Release {
         if !open {
             return None;
         }
+        // When, is for the clock to say; also if time has been set back.
+        self.lanes[lane].resume_at(Time::ZERO);
         let Grant::Send { flow, .. } = self.lanes[lane].grant(now) else {
             return None;
         };
@@ -218,10 +221,9 @@ impl Release {
         if response.lane == 0 {
             return;
         }
-        let (lane, idle) = (response.lane, now.since(response.renewed));
-        if idle > LEASE / 4 {
+        if !is_recent(now, response.renewed, LEASE / 4) {
             response.renewed = now;
-            renew(&place(lane), self.worker, now, host);
+            renew(&place(response.lane), self.worker, now, host);
         }
     }
 
@@ -244,18 +246,20 @@ impl Release {
         (self.held > 0).then(|| self.clock.next_grant_at())
     }
 
-    fn read_clock(&mut self, host: &mut dyn Host) {
-        if let Some(free_at) = host.shared(CLOCK).0.as_deref().and_then(number) {
-            self.clock.resume_at(Time::from_nanos(free_at));
-        }
+    /// Takes over what all have debited, and answers the record's version. What
+    /// a clock has written that was set back since says nothing.
+    fn read_clock(&mut self, now: Time, host: &mut dyn Host) -> u32 {
+        let (value, version) = host.shared(CLOCK);
+        let shared = value.as_deref().and_then(number).map(Time::from_nanos);
+        let free_at = shared.unwrap_or_else(|| self.clock.free_at());
+        let known = free_at <= latest(&self.clock, now);
+        self.clock.resume_at(if known { free_at } else { now });
+        version
     }
 
     fn debit(&mut self, now: Time, wire_bytes: u64, host: &mut dyn Host) {
         for _ in 0..ATTEMPTS {
-            let (value, version) = host.shared(CLOCK);
-            if let Some(free_at) = value.as_deref().and_then(number) {
-                self.clock.resume_at(Time::from_nanos(free_at));
-            }
+            let version = self.read_clock(now, host);
             self.clock.debit(now, wire_bytes);
             let free_at = self.clock.free_at().as_nanos().to_le_bytes();
             if host.set_shared(CLOCK, &free_at, version) {
@@ -282,7 +286,7 @@ fn take(key: &str, worker: u64, now: Time, host: &mut dyn Host) -> bool {
     let value = value.unwrap_or_default();
     let owner = number(&value).unwrap_or(0);
     let since = number(value.get(8..).unwrap_or_default()).unwrap_or(0);
-    let taken = owner != 0 && now.since(Time::from_nanos(since)) < LEASE;
+    let taken = owner != 0 && is_recent(now, Time::from_nanos(since), LEASE);
     !taken && write(key, worker, now, version, host)
 }
 

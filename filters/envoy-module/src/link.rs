@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sprat_scheduler::{
-    ClassSpec, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time,
-    WireCost,
+    ClassSpec, Discipline, Egress, EgressChange, EgressConfig, FlowId, FlowSpec, Grant, Pacer,
+    Size, Time, WireCost,
 };
 
 use crate::host::Wake;
@@ -36,7 +36,8 @@ pub(crate) struct Settings {
     pub(crate) policy: Discipline,
     /// Responses in progress.
     pub(crate) max_flows: usize,
-    /// Priority classes.
+    /// Priority classes, each under the number that it has in every
+    /// configuration of this link.
     pub(crate) classes: Vec<ClassSpec>,
 }
 
@@ -105,23 +106,27 @@ impl Link {
     }
 
     /// A configuration has come into use. Responses in progress go on under
-    /// it; one older than what is in use changes nothing.
-    pub(crate) fn apply(&self, now: Time, settings: &Settings, generation: u64) {
+    /// it; one older than what is in use changes nothing. Who waits may be due
+    /// at once, or earlier than before: answers when [`Link::tick`] is.
+    pub(crate) fn apply(&self, now: Time, settings: &Settings, generation: u64) -> Option<Time> {
         let mut state = self.lock();
         if generation <= state.generation {
-            return;
+            return None;
         }
         state.generation = generation;
         if state.settings == *settings {
-            return;
+            return None;
         }
-        let rate = settings.rate_bits_per_s;
-        if rate != state.settings.rate_bits_per_s {
-            state.egress.set_rate(now, rate);
-        }
-        let policy = settings.policy.clone();
-        state.egress.reorder(now, policy, settings.max_flows);
+        state.egress.set_rate(now, settings.rate_bits_per_s);
+        let change = EgressChange {
+            discipline: settings.policy.clone(),
+            max_flows: settings.max_flows,
+            guard_factor: GUARD_FACTOR,
+            classes: settings.classes.clone(),
+        };
+        state.egress.reconfigure(now, change);
         state.settings = settings.clone();
+        state.due()
     }
 
     /// A request has come on a client's connection, which is debited for its
@@ -136,12 +141,6 @@ impl Link {
         }
         let opening = u64::from(WireCost::ETHERNET_IPV4.connection_overhead);
         state.egress.debit(now, opening);
-    }
-
-    /// Whether a configuration with these classes can have this link: flows
-    /// keep their class, so that classes do not change under them.
-    pub(crate) fn has_classes(&self, classes: &[ClassSpec]) -> bool {
-        self.lock().settings.classes == classes
     }
 
     /// A new response of `size` bytes with its head; none if as many are open
@@ -270,6 +269,13 @@ impl Link {
     #[cfg(test)]
     pub(crate) fn rate_bits_per_s(&self) -> u64 {
         self.lock().egress.pacer().rate_bits_per_s()
+    }
+
+    /// Of its classes, by number.
+    #[cfg(test)]
+    pub(crate) fn levels(&self) -> Vec<u8> {
+        let classes = &self.lock().settings.classes;
+        classes.iter().map(|class| class.level).collect()
     }
 
     /// Responses in progress.

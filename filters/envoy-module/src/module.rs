@@ -37,26 +37,17 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let loaded = sprat_config::parse_filter(text, name, &sprat_config::process_env)
         .map_err(|errors| errors.to_string())?;
-    let filter = loaded.config;
+    let mut filter = loaded.config;
     if filter.uplink.hold == Some(resolved::Hold::Heads) {
         return Err(format!(
             "{name}: uplink.hold: the dynamic module holds bodies: remove it, or use the wasm filter"
         ));
     }
-    let settings = filter
-        .uplink
-        .rate_bits_per_s
-        .map(|rate_bits_per_s| Settings {
-            rate_bits_per_s,
-            policy: filter.uplink.policy.clone(),
-            max_flows: filter.uplink.max_flows,
-            classes: filter.classes.list.iter().map(|c| c.spec.clone()).collect(),
-        });
     static GENERATION: AtomicU64 = AtomicU64::new(1);
     let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
     let no_thread = |error| format!("{name}: no thread for the timer: {error}");
-    let uplink = settings.as_ref().map(|own| uplink(name, own, generation));
-    let uplink = uplink.transpose().map_err(no_thread)?;
+    let paced = uplink(name, &mut filter, generation).map_err(no_thread)?;
+    let (uplink, settings) = paced.unzip();
     let desk = desk(name, &filter, &uplink).map_err(no_thread)?;
     let classes = filter.classes.list.iter().map(|class| class.name.clone());
     let config = Config {
@@ -71,19 +62,42 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     Ok((Arc::new(config), warnings))
 }
 
-/// The uplink of that name. What is in use is changed only when the new
-/// configuration is: Envoy may yet refuse the listener that it is part of.
-fn uplink(name: &str, settings: &Settings, generation: u64) -> io::Result<Arc<Ticking<Link>>> {
-    static UPLINKS: Mutex<BTreeMap<String, Weak<Ticking<Link>>>> = Mutex::new(BTreeMap::new());
+/// An uplink, and the classes of its last configuration.
+type KnownUplink = (Weak<Ticking<Link>>, resolved::Classes);
+
+/// The uplink of that name, and what a configuration wants of it; none if it
+/// paces nothing. What is in use is changed only when the new configuration is:
+/// Envoy may yet refuse the listener that it is part of. Its classes are
+/// numbered as those before: responses under way keep their number.
+fn uplink(
+    name: &str,
+    filter: &mut resolved::Filter,
+    generation: u64,
+) -> io::Result<Option<(Arc<Ticking<Link>>, Settings)>> {
+    static UPLINKS: Mutex<BTreeMap<String, KnownUplink>> = Mutex::new(BTreeMap::new());
+    let Some(rate_bits_per_s) = filter.uplink.rate_bits_per_s else {
+        return Ok(None);
+    };
     let mut uplinks = UPLINKS.lock().unwrap_or_else(PoisonError::into_inner);
-    uplinks.retain(|_, uplink| uplink.strong_count() > 0);
-    let known = uplinks.get(name).and_then(Weak::upgrade);
-    if let Some(uplink) = known.filter(|uplink| uplink.has_classes(&settings.classes)) {
-        return Ok(uplink);
+    uplinks.retain(|_, (uplink, _)| uplink.strong_count() > 0);
+    let known = uplinks.get(name);
+    let known = known.and_then(|(uplink, classes)| Some((uplink.upgrade()?, classes)));
+    if let Some((_, classes)) = &known {
+        filter.classes.keep_numbers(classes);
     }
-    let uplink = Ticking::new(Link::new(settings.clone(), generation))?;
-    uplinks.insert(name.to_owned(), Arc::downgrade(&uplink));
-    Ok(uplink)
+    let settings = Settings {
+        rate_bits_per_s,
+        policy: filter.uplink.policy.clone(),
+        max_flows: filter.uplink.max_flows,
+        classes: filter.classes.list.iter().map(|c| c.spec.clone()).collect(),
+    };
+    let uplink = match known {
+        Some((uplink, _)) => uplink,
+        None => Ticking::new(Link::new(settings.clone(), generation))?,
+    };
+    let known = (Arc::downgrade(&uplink), filter.classes.clone());
+    uplinks.insert(name.to_owned(), known);
+    Ok(Some((uplink, settings)))
 }
 
 /// A desk, and the configuration that it was set up for.
@@ -159,7 +173,7 @@ impl Config {
         if !self.in_use.swap(true, Ordering::Relaxed)
             && let (Some(uplink), Some(settings)) = (&self.uplink, &self.settings)
         {
-            uplink.apply(timer::now(), settings, self.generation);
+            uplink.arm(uplink.apply(timer::now(), settings, self.generation));
         }
         Filter::new(self.uplink.clone(), self.desk.clone())
     }
@@ -167,6 +181,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use sprat_scheduler::Size;
+
     use super::*;
 
     fn error(text: &str) -> String {
@@ -210,6 +226,26 @@ mod tests {
         // A stream of a listener that drains.
         new.filter();
         assert_eq!(rate(&old), 30_000_000);
+    }
+
+    #[test]
+    fn an_uplink_is_one_though_its_classes_change() {
+        let config = |classes: &str| {
+            let text = format!(r#"{{"uplink": {{"rate": "10mbit"}}, "classes": {{{classes}}}}}"#);
+            configure("classes", &text).unwrap().0
+        };
+        let uplink = |config: &Config| config.uplink.clone().unwrap();
+        let names = |config: &Config| config.classes().join(" ");
+        let old = config(r#""gold": {"level": 0}, "bulk": {"level": 9}"#);
+        let new = config(r#""bulk": {"level": 8}, "iron": {"level": 5}, "gold": {"level": 0}"#);
+        assert!(Arc::ptr_eq(&uplink(&old), &uplink(&new)));
+        assert_eq!(names(&old), "gold bulk default background");
+        assert_eq!(names(&new), "gold bulk default background iron");
+        // What goes under the old one goes by the new one's levels.
+        let flow = uplink(&old).open(timer::now(), 1, Size::Unknown);
+        new.filter();
+        assert!(flow.is_some() && uplink(&old).open_flows() == 1);
+        assert_eq!(uplink(&old).levels(), [0, 8, 3, 15, 5]);
     }
 
     #[test]

@@ -112,3 +112,124 @@ pub(super) fn rearm(
     }
     fired
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use tokio::time::{sleep, sleep_until};
+
+    use super::*;
+
+    const LATER: Duration = Duration::from_secs(60);
+
+    /// More than a timer without an end would have in the time of a test.
+    const LOOKS_MAX: usize = 1000;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// When a connection looks at its deadlines, in ms: the first is `first`,
+    /// `next` says what is to come, and `script` what else happens meanwhile.
+    async fn looks(
+        first: Instant,
+        next: impl Fn(Instant) -> Option<Instant>,
+        script: impl Future<Output = ()>,
+    ) -> Vec<u128> {
+        let start = Instant::now();
+        let mut timer = pin!(sleep_until(first));
+        let mut armed = false;
+        let mut looks = Vec::new();
+        tokio::select! {
+            biased;
+            () = script => {}
+            () = poll_fn(|cx| loop {
+                if !rearm(next(Instant::now()), LATER, timer.as_mut(), &mut armed, cx) {
+                    return Poll::Pending;
+                }
+                looks.push(start.elapsed().as_millis());
+                if looks.len() == LOOKS_MAX {
+                    return Poll::Ready(());
+                }
+            }) => {}
+        }
+        looks
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_is_looked_at_when_it_passes_and_then_much_later() {
+        let at = Instant::now() + ms(100);
+        // Dealt with when it has passed.
+        let next = |now| (now < at).then_some(at);
+        assert_eq!(looks(at, next, sleep(ms(1000))).await, [100]);
+        let at = Instant::now() + ms(100);
+        let next = |now| (now < at).then_some(at);
+        let long = sleep(2 * LATER);
+        assert_eq!(looks(at, next, long).await, [100, 60_100]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_moves_is_looked_at_where_it_has_moved_to() {
+        let start = Instant::now();
+        let at = Cell::new(start + ms(100));
+        let next = |now| (now < at.get()).then(|| at.get());
+        let earlier = async {
+            sleep(ms(20)).await;
+            at.set(start + ms(50));
+            sleep(ms(1000)).await;
+        };
+        assert_eq!(looks(at.get(), next, earlier).await, [50]);
+        let start = Instant::now();
+        at.set(start + ms(100));
+        let later = async {
+            sleep(ms(20)).await;
+            at.set(start + ms(300));
+            sleep(ms(1000)).await;
+        };
+        // The timer stays where it is, and finds nothing.
+        assert_eq!(looks(at.get(), next, later).await, [100, 300]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_comes_after_there_was_none_is_looked_at() {
+        let start = Instant::now();
+        let at = Cell::new(None);
+        let next = |now| at.get().filter(|at| now < *at);
+        let comes = async {
+            sleep(ms(20)).await;
+            at.set(Some(start + ms(30)));
+            sleep(ms(1000)).await;
+        };
+        assert_eq!(looks(start + LATER, next, comes).await, [30]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_has_passed_and_stays_is_looked_at_with_a_pause() {
+        let start = Instant::now();
+        let stays = |_| Some(start + ms(10));
+        let times = looks(start + ms(10), stays, sleep(ms(26))).await;
+        assert_eq!(times, [10, 15, 20, 25]);
+        // Where the timer is armed for the past, or was for later, what has
+        // passed is seen at once: when it is armed, and when it has fired.
+        for first in [start, Instant::now() + LATER] {
+            let times = looks(first, stays, sleep(ms(12))).await;
+            assert_eq!(times, [0, 0, 5, 10]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_wakes_the_task_often_does_not_have_it_look_more_often() {
+        let start = Instant::now();
+        let stays = |_| Some(start);
+        let busy = async {
+            for _ in 0..12 {
+                sleep(ms(1)).await;
+            }
+        };
+        assert_eq!(looks(start, stays, busy).await, [0, 0, 5, 10]);
+    }
+}

@@ -101,7 +101,7 @@ pub(super) struct Http2Stream {
 impl Http2Stream {
     fn new(now: Instant) -> Rc<Self> {
         Rc::new(Self {
-            state: StreamState::new(now, Phase::Waiting),
+            state: StreamState::new(Phase::Waiting { until: None }),
             precedence: Cell::default(),
             gate: FlushGate::default(),
             in_flight: Cell::new(0),

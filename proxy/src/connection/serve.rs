@@ -72,8 +72,11 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
         let connection = Rc::clone(&connection);
         move |request| {
             let stream = Stream::only(&connection);
-            // Boxed: an idle connection does not carry a request's room.
-            Box::pin(async move { Ok::<_, Infallible>(handler::handle(stream, request).await) })
+            // Boxed: an idle connection does not carry a request's room. Where it
+            // is going to be, or all of that room would be copied there.
+            let place = Box::new_uninit();
+            let work = async move { Ok::<_, Infallible>(handler::handle(stream, request).await) };
+            Box::into_pin(Box::write(place, work))
         }
     });
     let mut http = connection.listener.http.serve_connection(io, service);

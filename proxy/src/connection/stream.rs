@@ -20,17 +20,14 @@ use crate::uplink::FlushGate;
 
 /// How far a request has got.
 pub(super) struct StreamState {
-    /// When the handler wants to be polled again.
-    pub(super) wake_at: Cell<Instant>,
     pub(super) phase: Cell<Phase>,
     pub(super) bounds: Cell<Option<ResponseBounds>>,
     pub(super) upstream_silent_since: Cell<Option<Instant>>,
 }
 
 impl StreamState {
-    pub(super) fn new(now: Instant, phase: Phase) -> Self {
+    pub(super) fn new(phase: Phase) -> Self {
         Self {
-            wake_at: Cell::new(now),
             phase: Cell::new(phase),
             bounds: Cell::new(None),
             upstream_silent_since: Cell::new(None),
@@ -42,7 +39,7 @@ impl StreamState {
         let phase = match self.phase.get() {
             Phase::Head { since, .. } => Some(since + listener.header_timeout),
             Phase::Idle { since } => Some(since + listener.idle_timeout),
-            Phase::Waiting => Some(self.wake_at.get()),
+            Phase::Waiting { until } => until,
             Phase::Responding => None,
         };
         let bounds = self.bounds.get();
@@ -115,16 +112,22 @@ impl Stream {
         self.http2.as_ref().map(|stream| &stream.gate)
     }
 
-    /// The handler wants to be polled again by then.
-    pub(crate) fn wake_at(&self, at: Instant) {
-        self.state().wake_at.set(at);
+    /// The handler waits, and wants to be polled again by then.
+    pub(crate) fn wait_until(&self, at: Instant) {
+        let until = Some(at);
+        self.state().phase.set(Phase::Waiting { until });
+    }
+
+    /// The handler waits by timers of its own.
+    pub(crate) fn wait(&self) {
+        self.state().phase.set(Phase::Waiting { until: None });
     }
 
     /// The request's head has been read; what was wrong with it.
     pub(crate) fn begin_request(&self) -> Slips {
         match &self.http2 {
             None => {
-                self.connection.only.phase.set(Phase::Waiting);
+                self.wait();
                 self.connection.lingers.set(false);
                 self.connection.watch.borrow_mut().next_head()
             }
@@ -172,7 +175,7 @@ impl Stream {
 
     /// The response is complete up to what hyper and the socket still hold;
     /// the record is completed when the socket has taken it all.
-    pub(crate) fn finish(&self, record: Box<Record>) {
+    pub(crate) fn finish(&self, record: Box<Record>, now: Instant) {
         let state = self.state();
         state.bounds.set(None);
         state.upstream_silent_since.set(None);
@@ -185,9 +188,7 @@ impl Stream {
             earlier.complete();
         }
         if self.is_responding() {
-            state.phase.set(Phase::Idle {
-                since: Instant::now(),
-            });
+            state.phase.set(Phase::Idle { since: now });
         }
     }
 

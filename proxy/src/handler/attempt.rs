@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use http::header::HOST;
 use http::{Request, Response};
@@ -12,10 +11,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use sprat_config::resolved::RetryOn;
 use sprat_scheduler::health::Outcome;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::exchange::Exchange;
 use super::retry::{Answer, Failed};
+use super::spare::Spare;
 use crate::error::{Fault, Reason};
 use crate::upload::{Progress, RequestBody};
 use crate::upstream::{Lease, Refused};
@@ -58,21 +58,26 @@ impl Exchange<'_> {
         let policy = &self.plan.route.retry;
         let endpoint = Rc::clone(lease.endpoint());
         let stats = &endpoint.stats;
+        let mut began = Instant::now();
         // What an attempt may take begins with it.
-        let tried_until = policy.per_try_timeout.map(|bound| Instant::now() + bound);
+        let tried_until = policy.per_try_timeout.map(|bound| began + bound);
         let mut may_reuse = true;
         let mut refusals = 0;
         if upstream.tells_clients() {
             lease.tell(self.plan.stream.connection.ends());
         }
         loop {
-            let reused = may_reuse && lease.reuse();
+            let reused = may_reuse && lease.reuse(began);
             if reused {
                 stats.reuses.increment();
-            } else if let Err(reason) = Box::pin(self.connect(&mut lease, due, tried_until)).await {
-                blame_endpoint(&lease, reason);
-                let again = Some(request);
-                return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
+            } else {
+                let connecting = Box::pin(self.connect(&mut lease, due, tried_until));
+                if let Err(reason) = connecting.await {
+                    blame_endpoint(&lease, reason);
+                    let again = Some(request);
+                    return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
+                }
+                began = Instant::now();
             }
             if self.plan.hostless {
                 let host = lease.authority().clone();
@@ -83,29 +88,30 @@ impl Exchange<'_> {
             // What is refused may be sent again, be it safe or not.
             let repeatable =
                 upstream.is_http2() || (safe && (reused || policy.repeats_what_was_sent()));
-            let copy = repeatable.then(|| copy(&request));
+            let spare = repeatable.then(|| Spare::of(&request));
             let Some(sender) = lease.sender() else {
                 let reason = Reason::ConnectionTerminated;
-                let spare = copy.filter(|_| safe);
-                return Err(failed(lease, spare, RetryOn::Reset, reason));
+                let again = spare.filter(|_| safe).map(Spare::request);
+                return Err(failed(lease, again, RetryOn::Reset, reason));
             };
             if let Err(reason) = sender.prepare(&mut request) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));
             }
             let sent = sender.try_send_request(request);
-            let error = match self.wait(due, tried_until, sent).await {
+            let error = match self.wait(due, tried_until, began, sent).await {
                 Ok(Ok(response)) => {
-                    return self.judge(lease, copy.filter(|_| safe), response);
+                    return self.judge(lease, spare.filter(|_| safe), response);
                 }
                 Ok(Err(error)) => error,
                 Err(reason) => {
                     blame_endpoint(&lease, reason);
                     // The route's own bounds are not for one attempt alone.
-                    let spare = copy.filter(|_| safe && reason == Reason::PerTryTimeout);
-                    return Err(failed(lease, spare, RetryOn::Reset, reason));
+                    let again = spare.filter(|_| safe && reason == Reason::PerTryTimeout);
+                    let again = again.map(Spare::request);
+                    return Err(failed(lease, again, RetryOn::Reset, reason));
                 }
             };
-            let broken = self.broken(error, copy, safe);
+            let broken = self.broken(error, spare, safe);
             let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
             match broken.again {
                 Some(again) if late || (reused && broken.refused.is_none()) => {
@@ -127,7 +133,7 @@ impl Exchange<'_> {
     fn broken(
         &self,
         mut error: TrySendError<Request<RequestBody>>,
-        copy: Option<Request<RequestBody>>,
+        spare: Option<Spare>,
         safe: bool,
     ) -> Broken {
         let untouched = error.take_message();
@@ -142,8 +148,8 @@ impl Exchange<'_> {
             },
             again: untouched
                 .or_else(|| match refused {
-                    Some(_) => self.with_body(copy?),
-                    None => copy.filter(|_| safe),
+                    Some(_) => self.with_body(spare?.request()),
+                    None => spare.filter(|_| safe).map(Spare::request),
                 })
                 // An answer that is no HTTP is an answer.
                 .filter(|_| reason == Reason::ConnectionTerminated),
@@ -154,7 +160,7 @@ impl Exchange<'_> {
     fn judge(
         &self,
         lease: Lease,
-        spare: Option<Request<RequestBody>>,
+        spare: Option<Spare>,
         response: Response<Incoming>,
     ) -> Result<Answer, Box<Failed>> {
         let policy = &self.plan.route.retry;
@@ -167,42 +173,33 @@ impl Exchange<'_> {
             reason: Reason::ProtocolError,
             what: RetryOn::StatusCodes,
             lease,
-            request: spare,
+            request: spare.map(Spare::request),
             response: Some(response),
         }))
     }
 
+    /// Opens a connection. The cluster bounds each step to it, the request the
+    /// whole.
     async fn connect(
         &self,
         lease: &mut Lease,
         due: Due,
         tried_until: Option<Instant>,
     ) -> Result<(), Reason> {
-        let bound = self.plan.upstream.cluster().connect_timeout;
-        let now = Instant::now();
-        // The timer below wakes this task, not the connection's own.
-        let stream = self.plan.stream;
-        stream.wake_at(now + bound + Duration::from_secs(1));
-        let (at, reason) = earlier(
+        self.plan.stream.wait();
+        let bound = earlier(
             due.deadline.map(|at| (at, Reason::RouteTimeout)),
             tried_until.map(|at| (at, Reason::ConnectionTimeout)),
-        )
-        .unwrap_or((now + bound, Reason::ConnectionTimeout));
-        match at.saturating_duration_since(now) {
-            left if left < bound => tokio::time::timeout(left, lease.connect())
-                .await
-                .unwrap_or(Err(reason)),
-            _ => lease.connect().await,
+        );
+        match bound {
+            None => lease.connect().await,
+            Some((at, reason)) => timeout_at(at, lease.connect()).await.unwrap_or(Err(reason)),
         }
     }
 
-    /// A copy of a request that may be sent twice: without a body, and safe to
-    /// repeat (RFC 9110 9.2.2) or said to be so.
-    pub(super) fn spare(&self, request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
-        self.is_safe(request).then(|| copy(request))
-    }
-
-    fn is_safe(&self, request: &Request<RequestBody>) -> bool {
+    /// Whether a request may be sent twice: without a body, and safe to repeat
+    /// (RFC 9110 9.2.2) or said to be so.
+    pub(super) fn is_safe(&self, request: &Request<RequestBody>) -> bool {
         let repeatable = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
         self.upload.is_none() && repeatable
     }
@@ -216,30 +213,30 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits for the head of the answer within the bounds on whoever keeps it
-    /// waiting.
+    /// Waits for the head of the answer to what has just been `sent`, within the
+    /// bounds on whoever keeps it waiting.
     async fn wait<T>(
         &self,
         due: Due,
         tried_until: Option<Instant>,
+        sent: Instant,
         answer: impl Future<Output = T>,
     ) -> Result<T, Reason> {
         let mut answer = pin!(answer);
-        let mut sent = None;
         let bound = earlier(
             due.deadline.map(|at| (at, Reason::RouteTimeout)),
             tried_until.map(|at| (at, Reason::PerTryTimeout)),
         );
-        let until = |sent: Instant| match bound {
+        let until = || match bound {
             Some(bound) if bound.0 < self.owed(sent).0 => bound,
             _ => self.owed(sent),
         };
         if due.own_timers {
-            let (at, reason) = until(Instant::now());
-            self.plan.stream.wake_at(at + Duration::from_secs(1));
-            let answer = tokio::time::timeout_at(at, answer);
-            return answer.await.map_err(|_| reason);
+            let (at, reason) = until();
+            self.plan.stream.wait();
+            return timeout_at(at, answer).await.map_err(|_| reason);
         }
+        let mut first = Some(sent);
         poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
                 return Poll::Ready(Ok(answer));
@@ -247,12 +244,12 @@ impl Exchange<'_> {
             if let Some(upload) = &self.upload {
                 upload.tell_when_done(cx.waker());
             }
-            let now = Instant::now();
-            let (at, reason) = until(*sent.get_or_insert(now));
+            let now = first.take().unwrap_or_else(Instant::now);
+            let (at, reason) = until();
             if now >= at {
                 return Poll::Ready(Err(reason));
             }
-            self.plan.stream.wake_at(at);
+            self.plan.stream.wait_until(at);
             Poll::Pending
         })
         .await
@@ -301,15 +298,6 @@ fn blame_endpoint(lease: &Lease, reason: Reason) {
     if own {
         lease.observe(|| Outcome::NoResponse);
     }
-}
-
-/// A request's head, without its body.
-fn copy(request: &Request<RequestBody>) -> Request<RequestBody> {
-    let mut copy = Request::new(RequestBody::Empty);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    copy
 }
 
 /// The earlier of two bounds.

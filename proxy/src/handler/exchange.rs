@@ -4,12 +4,11 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_scheduler::station::Refusal;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::Plan;
 use super::attempt::Due;
@@ -18,9 +17,6 @@ use crate::error::{Advice, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
 use crate::upload::{RequestBody, Upload};
-
-/// Longer than anybody waits in a queue without a bound.
-const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
 
 /// A request to an upstream, until its answer comes.
 pub(super) struct Exchange<'a> {
@@ -78,11 +74,11 @@ impl Exchange<'_> {
         }
         let began = Instant::now();
         let deadline = self.plan.deadline(record);
-        // The timers below wake this task, not the connection's own.
-        let bound = deadline.map_or(FAR_OFF, |at| at.saturating_duration_since(began));
-        let stream = self.plan.stream;
-        stream.wake_at(began + bound + Duration::from_secs(1));
-        let outcome = tokio::time::timeout(bound, dispatched).await;
+        self.plan.stream.wait();
+        let outcome = match deadline {
+            None => Ok(dispatched.await),
+            Some(at) => timeout_at(at, dispatched).await,
+        };
         record.queue_wait += began.elapsed();
         let stats = self.plan.upstream.counters();
         stats.waited(began.elapsed());

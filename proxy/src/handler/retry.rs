@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Due;
 use super::exchange::Exchange;
+use super::spare::Spare;
 use crate::error::Reason;
 use crate::record::Record;
 use crate::upload::RequestBody;
@@ -117,9 +118,7 @@ impl Exchange<'_> {
         {
             return false;
         }
-        // The timer below wakes this task, not the connection's own.
-        let stream = self.plan.stream;
-        stream.wake_at(now + pause + Duration::from_secs(1));
+        self.plan.stream.wait();
         sleep(pause).await;
         true
     }
@@ -133,13 +132,15 @@ impl Exchange<'_> {
         due: Due,
         delay: Duration,
     ) -> Result<Answer, Box<Failed>> {
+        let upstream = self.plan.upstream;
+        let ticket = lease.ticket().filter(|_| self.is_safe(&request));
+        let Some((ticket, class)) = ticket else {
+            return self.attempt(lease, request, due).await;
+        };
+        let spare = Spare::of(&request);
         let due = Due {
             own_timers: true,
             ..due
-        };
-        let upstream = self.plan.upstream;
-        let (Some(copy), Some((ticket, class))) = (self.spare(&request), lease.ticket()) else {
-            return self.attempt(lease, request, due).await;
         };
         let mut first = Box::pin(self.attempt(lease, request, due));
         if let Ok(outcome) = timeout(delay, first.as_mut()).await {
@@ -149,7 +150,7 @@ impl Exchange<'_> {
             return first.await;
         };
         second.endpoint().stats.hedges.increment();
-        let mut second = Box::pin(self.attempt(second, copy, due));
+        let mut second = Box::pin(self.attempt(second, spare.request(), due));
         let (failed, other) = tokio::select! {
             outcome = &mut first => match outcome {
                 Ok(answer) => return Ok(answer),

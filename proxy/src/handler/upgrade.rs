@@ -5,10 +5,10 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
+use super::Plan;
 use super::check::content_length;
-use super::{LOOK_UP_BOUND, Plan};
 use crate::connection::Stream;
 use crate::error::Reason;
 use crate::headers::{self, tokens};
@@ -96,7 +96,7 @@ pub(super) async fn switch(
     let (stream, uplink) = (plan.stream, &plan.generation.uplink);
     let chosen = response.headers().get(UPGRADE).cloned();
     // It is there as soon as the task that drives the connection has been on.
-    stream.wake_at(Instant::now() + LOOK_UP_BOUND);
+    stream.wait();
     let upgraded = timeout(
         plan.route.response_timeout,
         hyper::upgrade::on(&mut response),

@@ -29,6 +29,7 @@ use hyper::body::Incoming;
 use socket2::SockRef;
 use sprat_scheduler::Size;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 
 use crate::connection::Stream;
 use crate::error::Reason;
@@ -273,8 +274,9 @@ impl Body {
             if let Inner::Paced(paced) = &self.inner {
                 record.wait = paced.waited();
             }
-            record.release_upstream();
-            self.stream.finish(record);
+            let now = Instant::now();
+            record.release_upstream(now);
+            self.stream.finish(record, now);
         }
     }
 

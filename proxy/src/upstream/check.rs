@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
 use http::uri::Scheme;
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Empty;
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
@@ -135,25 +136,26 @@ impl Checked {
         let tasks = Tasks::default();
         let http = connect::http2(tasks.executor(), &self.cluster.config, http2);
         let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.ok()?;
-        let mut connection = pin!(connection);
-        let mut answer = pin!(sender.send_request(request));
-        let answered = tokio::select! {
-            answered = &mut answer => answered,
-            _ = &mut connection => answer.await,
-        };
-        Some(answered.ok()?.status())
+        status(sender.send_request(request), connection).await
     }
 }
 
 async fn over_http1(stream: Transport, request: Request<Empty<Bytes>>) -> Option<StatusCode> {
     let handshake = http1::handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.ok()?;
-    let mut connection = pin!(connection);
-    let mut answer = pin!(sender.send_request(request));
+    status(sender.send_request(request), connection).await
+}
+
+/// What is answered over a connection that is driven meanwhile.
+async fn status(
+    answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    connection: impl Future<Output = hyper::Result<()>>,
+) -> Option<StatusCode> {
+    let mut answer = pin!(answer);
     let answered = tokio::select! {
         answered = &mut answer => answered,
         // It may have ended with the answer.
-        _ = &mut connection => answer.await,
+        _ = connection => answer.await,
     };
     Some(answered.ok()?.status())
 }

@@ -51,7 +51,12 @@ impl Endpoint {
     }
 
     /// The most recently used connection that still lives, of those for `ends`.
-    pub(super) fn take_idle(&self, config: &Cluster, ends: Option<&Ends>) -> Option<Sender> {
+    pub(super) fn take_idle(
+        &self,
+        config: &Cluster,
+        ends: Option<&Ends>,
+        now: Instant,
+    ) -> Option<Sender> {
         if let Some(http2) = &config.http2 {
             let stream = self.pool.take(http2.max_streams)?;
             return Some(Sender::Http2(Box::new(stream)));
@@ -60,7 +65,7 @@ impl Endpoint {
         while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
             let kept = idle.remove(at)?;
             self.member.counts.idle.fetch_sub(1, Relaxed);
-            if kept.sender.is_ready() && kept.since.elapsed() < config.idle_timeout {
+            if kept.sender.is_ready() && now < kept.since + config.idle_timeout {
                 return Some(Sender::Http1(kept.sender));
             }
         }
@@ -68,7 +73,13 @@ impl Endpoint {
     }
 
     /// Keeps a connection for another request.
-    pub(super) fn keep(&self, config: &Cluster, sender: Sender, ends: Option<Box<Ends>>) {
+    pub(super) fn keep(
+        &self,
+        config: &Cluster,
+        sender: Sender,
+        ends: Option<Box<Ends>>,
+        now: Instant,
+    ) {
         let Sender::Http1(sender) = sender else {
             // Dropped, it makes room for another request.
             return;
@@ -86,7 +97,7 @@ impl Endpoint {
         }
         idle.push_back(Idle {
             sender,
-            since: Instant::now(),
+            since: now,
             ends,
         });
     }

@@ -7,6 +7,7 @@ use http::HeaderValue;
 use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::station::{Again, Refusal, Ticket};
+use tokio::time::Instant;
 
 use super::{ConnectionPlace, Endpoint, Sender, Upstream, connect};
 use crate::error::Reason;
@@ -67,9 +68,10 @@ impl Lease {
     }
 
     /// Takes a kept connection; false if there is none.
-    pub(crate) fn reuse(&mut self) -> bool {
+    pub(crate) fn reuse(&mut self, now: Instant) -> bool {
         let config = &self.upstream.config;
-        self.sender = self.endpoint.take_idle(config, self.ends.as_deref());
+        let ends = self.ends.as_deref();
+        self.sender = self.endpoint.take_idle(config, ends, now);
         self.sender.is_some()
     }
 
@@ -130,14 +132,15 @@ impl Lease {
 
     /// The exchange is complete, with a body of `bytes`: keeps the connection
     /// for another.
-    pub(crate) fn release(mut self, bytes: u64) {
+    pub(crate) fn release(mut self, now: Instant, bytes: u64) {
         // First, for it may serve whom the station starts now.
         if let Some(sender) = self.sender.take() {
             let config = &self.upstream.config;
-            self.endpoint.keep(config, sender, self.ends.take());
+            let ends = self.ends.take();
+            self.endpoint.keep(config, sender, ends, now);
         }
         if let Some(ticket) = self.ticket.take() {
-            self.upstream.station.finish(ticket, bytes);
+            self.upstream.station.finish(now, ticket, bytes);
         }
     }
 }
@@ -167,8 +170,8 @@ impl Away {
     /// There is none for it.
     pub(crate) async fn again(mut self) -> Result<Lease, Option<Refusal>> {
         let ticket = self.ticket.take().ok_or(None)?;
-        let verdict = self.upstream.station.again(ticket);
-        let lease = self.upstream.lease(verdict, self.class);
+        let placed = self.upstream.station.again(ticket, self.class);
+        let lease = self.upstream.lease(placed.map_err(Some)?, self.class);
         lease.await.map_err(Some)
     }
 }

@@ -28,7 +28,7 @@ use hyper::client::conn::{http1, http2};
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::health::Outcome;
-use sprat_scheduler::station::{Arrival, Refusal, Ticket, Verdict};
+use sprat_scheduler::station::{Arrival, Refusal, Ticket};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -45,7 +45,7 @@ pub(crate) use lease::Lease;
 pub(crate) use members::Member;
 pub(crate) use sender::{Refused, Sender};
 pub(crate) use shared::SharedCluster;
-use station::Waiting;
+use station::Placed;
 pub(crate) use station::{SharedStation, station_config};
 
 /// What all workers know of an endpoint.
@@ -221,15 +221,14 @@ impl Upstream {
     ///
     /// The request is turned away.
     pub(crate) async fn dispatch(self: &Rc<Self>, arrival: &Arrival) -> Result<Lease, Refusal> {
-        let verdict = self.station.arrive(arrival);
-        self.lease(verdict, arrival.class).await
+        let placed = self.station.arrive(arrival)?;
+        self.lease(placed, arrival.class).await
     }
 
-    async fn lease(self: &Rc<Self>, verdict: Verdict, class: usize) -> Result<Lease, Refusal> {
-        let (ticket, slot) = match verdict {
-            Verdict::Start { ticket, endpoint } => (ticket, endpoint),
-            Verdict::Wait { ticket } => (ticket, Waiting::new(&self.station, ticket, class).await?),
-            Verdict::Refuse(refusal) => return Err(refusal),
+    async fn lease(self: &Rc<Self>, placed: Placed, class: usize) -> Result<Lease, Refusal> {
+        let (ticket, slot) = match placed {
+            Placed::Now(ticket, slot) => (ticket, slot),
+            Placed::Waits(waiting) => (waiting.ticket, waiting.await?),
         };
         Ok(Lease::new(self, ticket, slot, class))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::HOST;
 use http::{HeaderMap, Request, StatusCode};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{Upstream, connect};
 use crate::error::Reason;
@@ -30,7 +30,7 @@ impl Upstream {
         let in_use = self.station.in_use(number);
         let endpoint = self.endpoint(in_use.ok_or(Reason::NoHealthyEndpoint)?);
         // Where endpoints are told of clients, this is for none of them.
-        let mut sender = match endpoint.take_idle(&self.config, None) {
+        let mut sender = match endpoint.take_idle(&self.config, None, Instant::now()) {
             Some(sender) => sender,
             None => connect::connect(self, &endpoint, None).await?,
         };
@@ -45,7 +45,7 @@ impl Upstream {
             .into_parts();
         // A connection that is not soon ready is closed.
         if timeout(READY_BOUND, sender.ready()).await.is_ok() {
-            endpoint.keep(&self.config, sender, None);
+            endpoint.keep(&self.config, sender, None, Instant::now());
         }
         Ok((parts.status, parts.headers))
     }

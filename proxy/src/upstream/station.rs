@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use slab::Slab;
 use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_config::stations::{self, SizeUse};
 use sprat_scheduler::dispatch::EndpointSpec;
@@ -52,8 +53,19 @@ pub(super) struct Decisions {
     pub(super) station: Station,
     pub(super) health: Health,
     pub(super) members: Members,
-    /// By [`Ticket::index`].
-    parked: Vec<Parked>,
+    /// Those who wait, until they have heard what has become of them.
+    parked: Slab<Parked>,
+    /// Who in `parked` has a ticket, by [`Ticket::index`]. That goes to the next
+    /// request as soon as one is refused, who has yet to hear of it.
+    keys: Vec<usize>,
+}
+
+/// A request's place at a station.
+pub(super) enum Placed {
+    /// At an endpoint.
+    Now(Ticket, usize),
+    /// In a queue.
+    Waits(Waiting),
 }
 
 /// A task that waits for a decision.
@@ -72,19 +84,21 @@ impl Decisions {
                 Event::Started { ticket, endpoint } => (ticket, Ok(endpoint)),
                 Event::Refused { ticket, refusal } => (ticket, Err(refusal)),
             };
-            let parked = self.park(ticket);
+            let parked = &mut self.parked[self.keys[ticket.index()]];
             parked.decided = Some(decided);
             wakers.extend(parked.waker.take());
         }
         wakers
     }
 
-    fn park(&mut self, ticket: Ticket) -> &mut Parked {
-        let index = ticket.index();
-        if self.parked.len() <= index {
-            self.parked.resize_with(index + 1, Parked::default);
+    /// Takes note of somebody who waits; the key in `parked`.
+    fn park(&mut self, ticket: Ticket) -> usize {
+        let (index, key) = (ticket.index(), self.parked.insert(Parked::default()));
+        if self.keys.len() <= index {
+            self.keys.resize(index + 1, usize::MAX);
         }
-        &mut self.parked[index]
+        self.keys[index] = key;
+        key
     }
 }
 
@@ -127,7 +141,8 @@ impl SharedStation {
                     present: (0..present.len()).collect(),
                     by_slot: present,
                 },
-                parked: Vec::new(),
+                parked: Slab::new(),
+                keys: Vec::new(),
             }),
         };
         if let Some(before) = before {
@@ -170,21 +185,55 @@ impl SharedStation {
 
     /// One decision, and the wake-ups that follow from it.
     fn decide<T>(&self, decide: impl FnOnce(&mut Station, Time) -> T) -> T {
-        let now = Time::ZERO + self.epoch.elapsed();
+        self.change(|decisions, now| decide(&mut decisions.station, now))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {
+        self.change_at(Instant::now(), change)
+    }
+
+    fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {
+        let now = Time::ZERO + now.duration_since(self.epoch);
         let mut decisions = self.lock();
-        let decided = decide(&mut decisions.station, now);
+        let decided = change(&mut decisions, now);
         let wakers = decisions.settle();
         drop(decisions);
         wakers.into_iter().for_each(Waker::wake);
         decided
     }
 
-    pub(super) fn arrive(&self, arrival: &Arrival) -> Verdict {
-        self.decide(|station, now| station.arrive(now, arrival))
+    /// A request has come.
+    pub(super) fn arrive(self: &Arc<Self>, arrival: &Arrival) -> Result<Placed, Refusal> {
+        self.place(arrival.class, |station, now| station.arrive(now, arrival))
     }
 
-    pub(super) fn finish(&self, ticket: Ticket, bytes: u64) {
-        self.decide(|station, now| station.finish(now, ticket, bytes));
+    /// One is to be tried again.
+    pub(super) fn again(self: &Arc<Self>, ticket: Ticket, class: usize) -> Result<Placed, Refusal> {
+        self.place(class, |station, now| station.again(now, ticket))
+    }
+
+    /// Whoever is to wait is known before anything else is decided.
+    fn place(
+        self: &Arc<Self>,
+        class: usize,
+        place: impl FnOnce(&mut Station, Time) -> Verdict,
+    ) -> Result<Placed, Refusal> {
+        self.change(|decisions, now| {
+            Ok(match place(&mut decisions.station, now) {
+                Verdict::Start { ticket, endpoint } => Placed::Now(ticket, endpoint),
+                Verdict::Wait { ticket } => {
+                    let key = decisions.park(ticket);
+                    Placed::Waits(Waiting::new(self, ticket, key, class))
+                }
+                Verdict::Refuse(refusal) => return Err(refusal),
+            })
+        })
+    }
+
+    pub(super) fn finish(&self, now: Instant, ticket: Ticket, bytes: u64) {
+        self.change_at(now, |decisions, now| {
+            decisions.station.finish(now, ticket, bytes);
+        });
     }
 
     pub(super) fn cancel(&self, ticket: Ticket) {
@@ -193,10 +242,6 @@ impl SharedStation {
 
     pub(super) fn step_back(&self, ticket: Ticket, sent: bool) -> Again {
         self.decide(|station, now| station.step_back(now, ticket, sent))
-    }
-
-    pub(super) fn again(&self, ticket: Ticket) -> Verdict {
-        self.decide(|station, now| station.again(now, ticket))
     }
 
     pub(super) fn hedge(&self, ticket: Ticket) -> Option<(Ticket, usize)> {
@@ -255,18 +300,22 @@ pub(crate) fn station_config(
 /// up its place.
 pub(super) struct Waiting {
     station: Arc<SharedStation>,
-    ticket: Ticket,
+    pub(super) ticket: Ticket,
+    /// In [`Decisions::parked`].
+    key: usize,
     expiry: Option<Pin<Box<Sleep>>>,
-    decided: bool,
+    /// At an endpoint, which is the request's own affair from then on.
+    started: bool,
 }
 
 impl Waiting {
-    pub(super) fn new(station: &Arc<SharedStation>, ticket: Ticket, class: usize) -> Self {
+    fn new(station: &Arc<SharedStation>, ticket: Ticket, key: usize, class: usize) -> Self {
         Self {
             station: Arc::clone(station),
             ticket,
+            key,
             expiry: station.timeouts[class].map(|timeout| Box::pin(sleep(timeout))),
-            decided: false,
+            started: false,
         }
     }
 }
@@ -283,10 +332,10 @@ impl Future for Waiting {
             this.station.decide(Station::expire);
         }
         let mut decisions = this.station.lock();
-        let parked = decisions.park(this.ticket);
+        let parked = &mut decisions.parked[this.key];
         match parked.decided.take() {
             Some(decided) => {
-                this.decided = true;
+                this.started = decided.is_ok();
                 Poll::Ready(decided)
             }
             None => {
@@ -299,18 +348,111 @@ impl Future for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.decided {
-            return;
+        self.station.change(|decisions, now| {
+            decisions.parked.remove(self.key);
+            // It may have been given an endpoint meanwhile: that is free again.
+            // A refusal has left nothing.
+            if !self.started {
+                decisions.station.cancel(now, self.ticket);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use sprat_scheduler::station::RefusalReason;
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::dns::Names;
+    use crate::upstream::SharedCluster;
+
+    /// One endpoint that serves one request at a time; others wait for 100 ms.
+    fn station() -> Arc<SharedStation> {
+        let text = "version: 1\nlisteners: [{address: 127.0.0.1:0}]\nroutes: [{cluster: farm}]\n\
+             clusters:\n  farm:\n    endpoints: [127.0.0.1:1]\n    max_requests: 1\n    \
+             wait_queue: {timeout: 100ms}\n";
+        let loaded = sprat_config::parse(text, "test.yaml", &|_| None);
+        let config = loaded.unwrap().config;
+        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        Arc::clone(&cluster.unwrap().station)
+    }
+
+    fn arrive(station: &Arc<SharedStation>) -> Placed {
+        let arrival = Arrival {
+            class: 0,
+            size: Size::Unknown,
+            hash: 0,
+            random: 0,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
+        };
+        station.arrive(&arrival).expect("there is room to wait")
+    }
+
+    /// One who comes while the endpoint has a request.
+    fn queue(station: &Arc<SharedStation>) -> Waiting {
+        match arrive(station) {
+            Placed::Waits(waiting) => waiting,
+            Placed::Now(..) => panic!("the endpoint was free"),
         }
-        let mut decisions = self.station.lock();
-        let parked = decisions.park(self.ticket);
-        parked.waker = None;
-        // It may have been given an endpoint meanwhile: that is free again. A
-        // refusal has left nothing.
-        let refused = matches!(parked.decided.take(), Some(Err(_)));
-        drop(decisions);
-        if !refused {
-            self.station.cancel(self.ticket);
+    }
+
+    fn start(station: &Arc<SharedStation>) -> Ticket {
+        match arrive(station) {
+            Placed::Now(ticket, 0) => ticket,
+            _ => panic!("the endpoint was not free"),
         }
+    }
+
+    /// What one who waits hears now.
+    async fn heard(waiting: &mut Waiting) -> Option<Result<usize, RefusalReason>> {
+        poll_fn(|cx| match Pin::new(&mut *waiting).poll(cx) {
+            Poll::Ready(heard) => Poll::Ready(Some(heard.map_err(|refusal| refusal.reason))),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_comes_before_a_refusal_is_heard_does_not_hear_it() {
+        let station = station();
+        let served = start(&station);
+        let mut late = queue(&station);
+        assert_eq!(heard(&mut late).await, None);
+        advance(Duration::from_millis(200)).await;
+        station.decide(Station::expire);
+        let mut next = queue(&station);
+        assert_eq!(late.ticket.index(), next.ticket.index());
+        assert_eq!(heard(&mut next).await, None);
+        assert_eq!(heard(&mut late).await, Some(Err(RefusalReason::Timeout)));
+        drop(late);
+        assert_eq!(heard(&mut next).await, None);
+        station.finish(Instant::now(), served, 0);
+        assert_eq!(heard(&mut next).await, Some(Ok(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_leaves_before_it_hears_that_it_may_start_holds_nothing() {
+        let station = station();
+        let served = start(&station);
+        let (left, mut next) = (queue(&station), queue(&station));
+        station.finish(Instant::now(), served, 0);
+        assert_eq!(heard(&mut next).await, None);
+        drop(left);
+        assert_eq!(heard(&mut next).await, Some(Ok(0)));
+        // What it has is its own: only waiting is over.
+        let ticket = next.ticket;
+        drop(next);
+        let last = queue(&station);
+        drop(last);
+        station.finish(Instant::now(), ticket, 0);
+        station.finish(Instant::now(), start(&station), 0);
+        let decisions = station.lock();
+        assert!(decisions.parked.is_empty());
+        assert_eq!(decisions.station.active(), 0);
     }
 }

@@ -154,20 +154,17 @@ fn one_of_four_fails(fault: Fault) {
     let mut config = config(&addresses);
     with_cluster(&mut config, |cluster| {
         cluster.resilience.outlier_detection = Some(OutlierConfig {
-            base_ejection_time: Duration::from_secs(2),
-            max_ejection_time: Duration::from_secs(2),
             // A machine that is overloaded looks like one more.
             max_ejection_percent: 25,
-            ..outliers()
+            ..outliers_for(Duration::from_secs(2))
         });
     });
-    with_retry(&mut config, |retry| {
-        retry
-            .retry_on
-            .extend([RetryOn::Reset, RetryOn::ServerError]);
-        retry.per_try_timeout = Some(ms(1500));
-        retry.num_retries = 3;
-    });
+    let retry = &mut config.routes[0].retry;
+    retry
+        .retry_on
+        .extend([RetryOn::Reset, RetryOn::ServerError]);
+    retry.per_try_timeout = Some(ms(1500));
+    retry.num_retries = 3;
     let proxy = Proxy::start(&config);
     let load = Load::start(proxy.address);
     let bad = addresses[0].to_string();

@@ -103,30 +103,53 @@ fn farm(origins: [&Moody; 2]) -> Config {
     config(&origins.map(|moody| moody.origin.address))
 }
 
+/// A proxy before such a pair.
+fn before_pair(change: impl FnOnce(&mut Config)) -> (Moody, Moody, Proxy) {
+    let (first, other) = pair();
+    let mut config = farm([&first, &other]);
+    change(&mut config);
+    (first, other, Proxy::logging(config))
+}
+
+fn with_resilience(change: impl FnOnce(&mut Resilience)) -> (Moody, Moody, Proxy) {
+    before_pair(|config| with_cluster(config, |cluster| change(&mut cluster.resilience)))
+}
+
+fn with_retry(change: impl FnOnce(&mut RetryPolicy)) -> (Moody, Moody, Proxy) {
+    before_pair(|config| change(&mut config.routes[0].retry))
+}
+
 /// Where a request whose connection is cut may be repeated.
-fn cut_farm(origins: [&Moody; 2]) -> Config {
-    let mut config = farm(origins);
-    with_retry(&mut config, |retry| retry.retry_on.push(RetryOn::Reset));
-    config
+fn with_cuts_repeated(change: impl FnOnce(&mut Config)) -> (Moody, Moody, Proxy) {
+    before_pair(|config| {
+        config.routes[0].retry.retry_on.push(RetryOn::Reset);
+        change(config);
+    })
 }
 
-fn with_retry(config: &mut Config, change: impl FnOnce(&mut RetryPolicy)) {
-    change(&mut config.routes[0].retry);
+/// Where nobody listens.
+fn nobody() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
 }
 
-fn outliers() -> OutlierConfig {
+/// An endpoint is soon ejected, and comes back after this.
+fn outliers_for(time: Duration) -> OutlierConfig {
     OutlierConfig {
         consecutive_5xx: Some(3),
         consecutive_gateway_failure: None,
         consecutive_local_origin_failure: Some(2),
         success_rate: None,
         interval: Duration::from_secs(10),
-        base_ejection_time: ms(300),
-        max_ejection_time: ms(300),
+        base_ejection_time: time,
+        max_ejection_time: time,
         max_ejection_time_jitter: Duration::ZERO,
         max_ejection_percent: 50,
     }
 }
+
+/// More than a test takes.
+const LONG: Duration = Duration::from_secs(600);
 
 fn post() -> &'static str {
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
@@ -141,12 +164,9 @@ fn two_posts(proxy: &Proxy) -> [u16; 2] {
 
 #[test]
 fn an_endpoint_that_answers_500_is_ejected_and_returns_by_itself() {
-    let (bad, good) = pair();
-    let mut config = farm([&bad, &good]);
-    with_cluster(&mut config, |cluster| {
-        cluster.resilience.outlier_detection = Some(outliers());
+    let (bad, _good, proxy) = with_resilience(|resilience| {
+        resilience.outlier_detection = Some(outliers_for(ms(300)));
     });
-    let proxy = Proxy::logging(config);
     bad.is(Mood::Status(500));
     let mut client = proxy.connect();
     let statuses: Vec<u16> = (0..6).map(|_| client.ask(get("/")).status()).collect();
@@ -171,17 +191,9 @@ fn an_endpoint_that_answers_500_is_ejected_and_returns_by_itself() {
 #[test]
 fn an_endpoint_that_cannot_be_reached_is_ejected_and_costs_no_request() {
     let good = Moody::start("b");
-    let dead = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
-    let mut config = config(&[dead, good.origin.address]);
+    let mut config = config(&[nobody(), good.origin.address]);
     with_cluster(&mut config, |cluster| {
-        cluster.resilience.outlier_detection = Some(OutlierConfig {
-            base_ejection_time: Duration::from_secs(60),
-            max_ejection_time: Duration::from_secs(60),
-            ..outliers()
-        });
+        cluster.resilience.outlier_detection = Some(outliers_for(LONG));
     });
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
@@ -198,8 +210,7 @@ fn an_endpoint_that_cannot_be_reached_is_ejected_and_costs_no_request() {
 
 #[test]
 fn a_request_that_is_safe_to_repeat_goes_to_another_endpoint() {
-    let (bad, good) = pair();
-    let proxy = Proxy::logging(cut_farm([&bad, &good]));
+    let (bad, good, proxy) = with_cuts_repeated(|_| ());
     bad.is(Mood::Cuts);
     for _ in 0..4 {
         assert_eq!(proxy.connect().ask(get("/")).text(), "b");
@@ -213,8 +224,7 @@ fn a_request_that_is_safe_to_repeat_goes_to_another_endpoint() {
 
 #[test]
 fn what_an_endpoint_has_looked_at_is_not_repeated_unless_the_route_says_so() {
-    let (bad, good) = pair();
-    let proxy = Proxy::logging(farm([&bad, &good]));
+    let (bad, good, proxy) = before_pair(|_| ());
     bad.is(Mood::Cuts);
     assert_eq!(proxy.connect().ask(get("/")).status(), 502);
     assert_eq!((bad.requests(), good.requests()), (1, 0));
@@ -224,19 +234,18 @@ fn what_an_endpoint_has_looked_at_is_not_repeated_unless_the_route_says_so() {
 
 #[test]
 fn a_request_with_a_body_or_of_an_unsafe_method_is_not_repeated() {
-    let (bad, good) = pair();
-    let proxy = Proxy::logging(cut_farm([&bad, &good]));
-    bad.is(Mood::Cuts);
-    assert_eq!(proxy.connect().ask(post()).status(), 502);
-    assert_eq!(good.requests(), 0);
-    let proxy = Proxy::logging(cut_farm([&bad, &good]));
     let bare = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(proxy.connect().ask(bare).status(), 502);
-    assert_eq!(good.requests(), 0);
+    for request in [post(), bare] {
+        let (bad, good, proxy) = with_cuts_repeated(|_| ());
+        bad.is(Mood::Cuts);
+        assert_eq!(proxy.connect().ask(request).status(), 502);
+        assert_eq!(good.requests(), 0);
+    }
     // Unless the operator says so; what has been read is gone all the same.
-    let mut config = cut_farm([&bad, &good]);
-    with_retry(&mut config, |retry| retry.non_idempotent = true);
-    let proxy = Proxy::logging(config);
+    let (bad, _good, proxy) = with_cuts_repeated(|config| {
+        config.routes[0].retry.non_idempotent = true;
+    });
+    bad.is(Mood::Cuts);
     assert_eq!(proxy.connect().ask(bare).status(), 200);
     assert_eq!(two_posts(&proxy), [200, 502]);
     proxy.assert_no_leak();
@@ -251,13 +260,10 @@ fn a_status_leads_to_a_repetition_if_the_route_says_so() {
         (RetryOn::ServerError, 500, true),
         (RetryOn::StatusCodes, 429, true),
     ] {
-        let (bad, good) = pair();
-        let mut config = farm([&bad, &good]);
-        with_retry(&mut config, |retry| {
+        let (bad, _good, proxy) = with_retry(|retry| {
             retry.retry_on = vec![on];
             retry.status_codes = vec![429];
         });
-        let proxy = Proxy::logging(config);
         bad.is(Mood::Status(status));
         let mut client = proxy.connect();
         let expected = if repeated { 200 } else { status };
@@ -269,15 +275,12 @@ fn a_status_leads_to_a_repetition_if_the_route_says_so() {
 
 #[test]
 fn what_is_answered_last_is_the_answer() {
-    let (bad, worse) = pair();
-    let mut config = farm([&bad, &worse]);
-    with_retry(&mut config, |retry| {
+    let (bad, worse, proxy) = with_retry(|retry| {
         retry.retry_on = vec![RetryOn::GatewayError];
         retry.num_retries = 3;
         retry.back_off.base = ms(1);
         retry.back_off.max = ms(1);
     });
-    let proxy = Proxy::logging(config);
     bad.is(Mood::Status(503));
     worse.is(Mood::Status(504));
     let mut client = proxy.connect();
@@ -293,10 +296,9 @@ fn what_is_answered_last_is_the_answer() {
 
 #[test]
 fn a_slow_attempt_ends_and_another_endpoint_is_tried() {
-    let (slow, good) = pair();
-    let mut config = cut_farm([&slow, &good]);
-    with_retry(&mut config, |retry| retry.per_try_timeout = Some(ms(100)));
-    let proxy = Proxy::logging(config);
+    let (slow, _good, proxy) = with_cuts_repeated(|config| {
+        config.routes[0].retry.per_try_timeout = Some(ms(100));
+    });
     slow.is(Mood::Stalls);
     assert_eq!(proxy.connect().ask(get("/")).text(), "b");
     assert_eq!(proxy.metric(&["upstream_errors", "per_try_timeout"]), 1.0);
@@ -307,13 +309,12 @@ fn a_slow_attempt_ends_and_another_endpoint_is_tried() {
 
 #[test]
 fn the_budget_bounds_repetitions() {
-    let (bad, good) = pair();
-    let mut config = cut_farm([&bad, &good]);
-    with_cluster(&mut config, |cluster| {
-        cluster.resilience.retry_budget.percent = 0;
-        cluster.resilience.retry_budget.min = 0;
+    let (bad, _good, proxy) = with_cuts_repeated(|config| {
+        with_cluster(config, |cluster| {
+            cluster.resilience.retry_budget.percent = 0;
+            cluster.resilience.retry_budget.min = 0;
+        });
     });
-    let proxy = Proxy::logging(config);
     bad.is(Mood::Cuts);
     assert_eq!(proxy.connect().ask(get("/")).status(), 502);
     assert_eq!(proxy.metric(&["sprat_retries_denied"]), 1.0);
@@ -324,10 +325,7 @@ fn the_budget_bounds_repetitions() {
 
 #[test]
 fn a_hedge_answers_for_an_endpoint_that_stalls() {
-    let (slow, good) = pair();
-    let mut config = farm([&slow, &good]);
-    config.routes[0].retry.hedge_delay = Some(ms(50));
-    let proxy = Proxy::logging(config);
+    let (slow, _good, proxy) = with_retry(|retry| retry.hedge_delay = Some(ms(50)));
     slow.is(Mood::Stalls);
     let mut client = proxy.connect();
     for _ in 0..4 {
@@ -348,13 +346,31 @@ fn a_hedge_answers_for_an_endpoint_that_stalls() {
 }
 
 #[test]
+fn a_body_may_take_its_time_where_others_are_hedged() {
+    let (_first, _other, proxy) = before_pair(|config| {
+        config.routes[0].retry.hedge_delay = Some(ms(20));
+        config.routes[0].idle_timeout = ms(300);
+    });
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n");
+    // Longer than the endpoint may keep it waiting, which is not who does.
+    for _ in 0..8 {
+        std::thread::sleep(ms(60));
+        assert!(client.send("x"));
+    }
+    assert_eq!(client.message().status(), 200);
+    assert_eq!(proxy.metric(&["sprat_upstream_hedges"]), 0.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn a_hedge_and_its_first_attempt_may_both_fail() {
-    let (slow, bad) = pair();
-    let mut config = farm([&slow, &bad]);
-    config.routes[0].retry.hedge_delay = Some(ms(20));
-    config.routes[0].retry.num_retries = 0;
-    config.routes[0].timeout = Some(ms(300));
-    let proxy = Proxy::logging(config);
+    let (slow, bad, proxy) = before_pair(|config| {
+        config.routes[0].retry.hedge_delay = Some(ms(20));
+        config.routes[0].retry.num_retries = 0;
+        config.routes[0].timeout = Some(ms(300));
+    });
     slow.is(Mood::Stalls);
     bad.is(Mood::Cuts);
     // One was cut at once, but the other might have answered until time was up.
@@ -382,12 +398,9 @@ fn checks(http: bool) -> HealthChecks {
 
 #[test]
 fn an_endpoint_that_fails_its_checks_gets_no_requests() {
-    let (bad, good) = pair();
-    let mut config = farm([&bad, &good]);
-    with_cluster(&mut config, |cluster| {
-        cluster.resilience.health_checks = Some(checks(true));
+    let (bad, _good, proxy) = with_resilience(|resilience| {
+        resilience.health_checks = Some(checks(true));
     });
-    let proxy = Proxy::logging(config);
     for mood in [Mood::Status(500), Mood::Cuts, Mood::Stalls] {
         bad.is(mood);
         proxy.wait_metric(&["sprat_endpoint_unhealthy"], 1.0);
@@ -408,11 +421,7 @@ fn an_endpoint_that_fails_its_checks_gets_no_requests() {
 #[test]
 fn a_connection_may_be_check_enough_and_a_panic_uses_all() {
     let good = Moody::start("b");
-    let dead = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
-    let mut config = config(&[dead, good.origin.address]);
+    let mut config = config(&[nobody(), good.origin.address]);
     with_cluster(&mut config, |cluster| {
         cluster.resilience.health_checks = Some(checks(false));
         cluster.resilience.panic_percent = 60;
@@ -448,10 +457,7 @@ fn with_no_healthy_endpoint_and_no_panic_requests_are_refused() {
 
 #[test]
 fn a_cluster_takes_no_more_requests_than_it_may() {
-    let (slow, other) = pair();
-    let mut config = farm([&slow, &other]);
-    with_cluster(&mut config, |cluster| cluster.resilience.max_requests = 1);
-    let proxy = Proxy::logging(config);
+    let (slow, _other, proxy) = with_resilience(|resilience| resilience.max_requests = 1);
     slow.is(Mood::Stalls);
     let mut first = proxy.connect();
     first.send(get("/"));
@@ -471,12 +477,7 @@ fn a_cluster_takes_no_more_requests_than_it_may() {
 
 #[test]
 fn a_cluster_opens_no_more_connections_than_it_may() {
-    let (a, b) = pair();
-    let mut config = farm([&a, &b]);
-    with_cluster(&mut config, |cluster| {
-        cluster.resilience.max_connections = 1;
-    });
-    let proxy = Proxy::logging(config);
+    let (a, _b, proxy) = with_resilience(|resilience| resilience.max_connections = 1);
     let mut client = proxy.connect();
     // Each in turn: the other's idle connection has to make room.
     for name in ["a", "b", "a", "b"] {
@@ -526,17 +527,12 @@ fn the_admin_listener_tells_who_is_used() {
 /// A worker's requests and another's: what one sees, both know.
 #[test]
 fn all_workers_know_who_is_ejected() {
-    let (bad, good) = pair();
-    let mut config = farm([&bad, &good]);
-    config.runtime.workers = 2;
-    with_cluster(&mut config, |cluster| {
-        cluster.resilience.outlier_detection = Some(OutlierConfig {
-            base_ejection_time: Duration::from_secs(60),
-            max_ejection_time: Duration::from_secs(60),
-            ..outliers()
+    let (bad, _good, proxy) = before_pair(|config| {
+        config.runtime.workers = 2;
+        with_cluster(config, |cluster| {
+            cluster.resilience.outlier_detection = Some(outliers_for(LONG));
         });
     });
-    let proxy = Proxy::logging(config);
     bad.is(Mood::Status(500));
     let ejected = AtomicBool::new(false);
     for _ in 0..60 {

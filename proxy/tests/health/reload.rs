@@ -32,11 +32,7 @@ fn an_ejected_endpoint_stays_ejected_as_long_as_it_is_there() {
     let other = Moody::start("c");
     let mut before = farm([&bad, &good]);
     with_cluster(&mut before, |cluster| {
-        cluster.resilience.outlier_detection = Some(OutlierConfig {
-            base_ejection_time: Duration::from_secs(600),
-            max_ejection_time: Duration::from_secs(600),
-            ..outliers()
-        });
+        cluster.resilience.outlier_detection = Some(outliers_for(LONG));
     });
     let proxy = Proxy::start(&before);
     bad.is(Mood::Status(500));

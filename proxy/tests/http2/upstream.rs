@@ -3,11 +3,15 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -15,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sprat_config::resolved::*;
 use tokio::sync::Barrier;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::client::*;
 use super::common::*;
@@ -223,25 +228,49 @@ fn response_trailers_reach_http_1() {
     proxy.stop();
 }
 
-/// A body that gives what is sent to it.
-fn channel() -> (tokio::sync::mpsc::UnboundedSender<&'static str>, AnyBody) {
-    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
-    (sender, Told(receiver).boxed())
-}
+/// A body that gives what is polled from a function.
+struct Polled<F>(F);
 
-struct Told(tokio::sync::mpsc::UnboundedReceiver<&'static str>);
-
-impl http_body::Body for Told {
-    type Data = bytes::Bytes;
+impl<F> Body for Polled<F>
+where
+    F: FnMut(&mut Context<'_>) -> Poll<Option<Frame<Bytes>>> + Unpin,
+{
+    type Data = Bytes;
     type Error = Infallible;
 
     fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Infallible>>> {
-        let told = self.0.poll_recv(cx);
-        told.map(|told| told.map(|text| Ok(http_body::Frame::data(text.into()))))
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        (self.0)(cx).map(|frame| frame.map(Ok))
     }
+}
+
+/// A body that gives what is sent to it.
+fn channel() -> (UnboundedSender<&'static str>, AnyBody) {
+    let (sender, mut receiver) = unbounded_channel();
+    let told = move |cx: &mut Context<'_>| {
+        let told: Poll<Option<&str>> = receiver.poll_recv(cx);
+        told.map(|told| told.map(|text| Frame::data(text.into())))
+    };
+    (sender, Polled(told).boxed())
+}
+
+/// Gives back what it gets, then a status.
+fn echo(mut said: Incoming) -> AnyBody {
+    let answer = move |cx: &mut Context<'_>| {
+        let frame = match said.is_end_stream() {
+            true => None,
+            false => ready!(Pin::new(&mut said).poll_frame(cx)),
+        };
+        let status = || {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            Frame::trailers(trailers)
+        };
+        Poll::Ready(Some(frame.map_or_else(status, |frame| frame.unwrap())))
+    };
+    Polled(answer).boxed()
 }
 
 /// What gRPC asks of a proxy: messages in both directions while neither has
@@ -255,7 +284,7 @@ fn grpc_passes() {
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
         let mut response = match request.uri().path() {
             // Each message is answered before the next is sent.
-            "/echo.Echo/Stream" => Response::new(Echo(request.into_body()).boxed()),
+            "/echo.Echo/Stream" => Response::new(echo(request.into_body())),
             "/echo.Echo/Unary" => {
                 let said = request.into_body().collect().await.unwrap().to_bytes();
                 assert_eq!(said, "hello");
@@ -309,31 +338,6 @@ fn grpc_passes() {
             "{lines:?}"
         );
         proxy.stop();
-    }
-}
-
-/// Gives back what it gets, then a status.
-struct Echo(Incoming);
-
-impl http_body::Body for Echo {
-    type Data = bytes::Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Infallible>>> {
-        if self.0.is_end_stream() {
-            let mut trailers = HeaderMap::new();
-            trailers.insert("grpc-status", HeaderValue::from_static("0"));
-            return std::task::Poll::Ready(Some(Ok(http_body::Frame::trailers(trailers))));
-        }
-        let frame = std::task::ready!(std::pin::Pin::new(&mut self.0).poll_frame(cx));
-        match frame {
-            Some(frame) => std::task::Poll::Ready(Some(Ok(frame.unwrap()))),
-            // Its end came by itself.
-            None => self.poll_frame(cx),
-        }
     }
 }
 
@@ -573,7 +577,7 @@ fn interim_responses_are_passed_over() {
 
 #[test]
 fn a_reset_or_a_client_that_goes_concerns_one_stream() {
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, mut told) = unbounded_channel();
     let origin = raw_origin(move |_, mut raw| {
         let first = raw.find(is_request).unwrap();
         raw.frame(HEADERS, END_HEADERS, first.stream, OK);

@@ -31,7 +31,7 @@ pub(crate) enum Turn {
 struct Key {
     idle_only: bool,
     level: u8,
-    virtual_time: u64,
+    virtual_time: u128,
     index: usize,
 }
 
@@ -40,7 +40,7 @@ struct Key {
 pub(crate) struct Arbiter {
     classes: Vec<Class>,
     /// By level: the virtual time of the class served last there.
-    virtual_times: [u64; MAX_LEVELS],
+    virtual_times: [u128; MAX_LEVELS],
     /// By slot.
     positions: Positions,
     /// By slot, for classes with a limited pool.
@@ -58,8 +58,9 @@ struct Class {
     foreground: bool,
     /// Virtual clock of its aggregate rate.
     pacer: Option<Pacer>,
-    /// Bytes sent over weight.
-    virtual_time: u64,
+    /// Bytes sent over weight. 64 bits would be full after a fortnight at
+    /// 100 Gbit/s, and classes at the end of time are no longer told apart.
+    virtual_time: u128,
     /// Places in its pool, and how many are taken.
     pool: usize,
     taken: usize,
@@ -108,9 +109,8 @@ impl Class {
         seated.into_iter().chain(next).min()
     }
 
-    fn virtual_bytes(&self, wire_bytes: u64) -> u64 {
-        let scaled = u128::from(wire_bytes) << FRACTION;
-        u64::try_from(scaled / u128::from(self.weight)).unwrap_or(u64::MAX)
+    fn virtual_bytes(&self, wire_bytes: u64) -> u128 {
+        (u128::from(wire_bytes) << FRACTION) / u128::from(self.weight)
     }
 }
 
@@ -124,6 +124,33 @@ impl Arbiter {
             seated: Vec::new(),
             ready: 0,
             gate: IdleGate::new(),
+        }
+    }
+
+    /// Nobody is ready here either; what classes owe their own rates is what
+    /// they owed before.
+    pub(crate) fn take_over(&mut self, now: Time, before: &Self) {
+        for (own, before) in self.classes.iter_mut().zip(&before.classes) {
+            if let (Some(own), Some(before)) = (&mut own.pacer, &before.pacer) {
+                let rate = own.rate_bits_per_s();
+                own.clone_from(before);
+                own.change_rate(now, rate);
+            }
+        }
+    }
+
+    /// A flow that is not ready has begun: it has a place, though there be none.
+    pub(crate) fn seat(&mut self, class: usize, slot: u32) {
+        let class = &mut self.classes[class];
+        if !class.is_limited() {
+            return;
+        }
+        let index = slot as usize;
+        if self.seated.len() <= index {
+            self.seated.resize(index + 1, false);
+        }
+        if !std::mem::replace(&mut self.seated[index], true) {
+            class.taken += 1;
         }
     }
 

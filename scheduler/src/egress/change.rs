@@ -8,7 +8,8 @@ use crate::{EgressClassStats, Time};
 impl Egress {
     /// Orders by something else from now on. Open flows stay, each in the
     /// class of its number; those that wait get their place in the new order,
-    /// and a round robin begins anew. Nothing that was debited is forgotten.
+    /// and a round robin begins anew. Nothing that was debited is forgotten, and
+    /// who has begun keeps the place in its class's pool.
     pub fn reconfigure(&mut self, now: Time, change: EgressChange) {
         let EgressChange {
             discipline,
@@ -28,7 +29,9 @@ impl Egress {
         let count = classes.len();
         let mut unused = self.pacer.clone();
         unused.resume_at(Time::ZERO);
-        self.ready = Ready::new(&classes, &unused);
+        let mut ready = Ready::new(&classes, &unused);
+        ready.take_over(now, &self.ready);
+        self.ready = ready;
         self.groups.clear();
         self.orders = classes.iter().map(|c| (c.idle_only, c.level)).collect();
         self.class_stats.resize(count, EgressClassStats::default());
@@ -37,24 +40,24 @@ impl Egress {
         for _ in 0..self.announced {
             self.ready.announce(now);
         }
-        for flow in self.slots.iter_mut().filter(|flow| flow.open) {
+        for (slot, flow) in (0..).zip(&mut self.slots) {
+            if !flow.open {
+                continue;
+            }
             self.ready.open(now, flow.class);
             if self.ready.is_limited(flow.class) {
                 flow.member = None;
+                if flow.begun {
+                    self.ready.seat(flow.class, slot);
+                }
             }
         }
-        self.requeue(now);
-    }
-
-    /// Gives all that wait their place in the present order.
-    pub(super) fn requeue(&mut self, now: Time) {
-        self.round.fill(0);
+        // All that wait get their place in the present order.
         for slot in 0..self.slots.len() as u32 {
             let flow = &mut self.slots[slot as usize];
             flow.view.level = self.orders[flow.class].1;
             flow.lane = usize::MAX;
             if flow.open && flow.ready_bytes > 0 {
-                self.dequeue(now, slot);
                 self.enqueue(now, slot);
             }
         }

@@ -2,8 +2,7 @@
 //! chunk go whole, or holds it.
 
 use super::{Egress, FlowId, flow_mut};
-use crate::discipline::Ranker;
-use crate::{Discipline, Time};
+use crate::Time;
 
 impl Egress {
     /// `flow` writes `bytes` more than it was just granted, because it cannot
@@ -26,14 +25,6 @@ impl Egress {
         self.stats.granted_bytes += bytes;
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
         self.recount(id.slot);
-    }
-
-    /// Serves in another order from now on, those who wait included, and
-    /// allows another number of flows; those open stay.
-    pub fn reorder(&mut self, now: Time, discipline: Discipline, max_flows: usize) {
-        self.ranker = Ranker::new(discipline);
-        self.max_flows = max_flows.min(u32::MAX as usize - 1);
-        self.requeue(now);
     }
 }
 
@@ -114,22 +105,5 @@ mod tests {
         egress.close(at(0), flow);
         egress.extend(at(0), flow, 10_000);
         assert_eq!(egress.stats().wire_bytes, 0);
-    }
-
-    #[test]
-    fn another_order_holds_for_those_who_wait() {
-        let mut egress = egress(Discipline::Fcfs);
-        let large = egress.open(at(0), spec(50_000)).unwrap();
-        let small = egress.open(at(1), spec(500)).unwrap();
-        let idle = egress.open(at(2), spec(5)).unwrap();
-        egress.ready(at(2), large, 1448);
-        egress.ready(at(2), small, 500);
-        egress.reorder(at(3), Discipline::Srpt, 3);
-        assert_eq!(egress.waiting_flows(), 2, "{idle:?} has nothing to send");
-        assert_eq!(next(&mut egress, at(3)), small);
-        assert_eq!(next(&mut egress, at(100_000)), large);
-        assert!(egress.open(at(3), spec(1)).is_err(), "3 are open");
-        egress.reorder(at(3), Discipline::Fair, 4);
-        assert!(egress.open(at(3), spec(1)).is_ok());
     }
 }

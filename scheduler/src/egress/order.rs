@@ -4,6 +4,7 @@
 use super::groups::{Change, GroupId, Precedence};
 use super::{AtCapacity, Egress, FlowId, FlowSpec, MAX_BANDS};
 use crate::Time;
+use crate::queue::Rank;
 
 impl Egress {
     /// A connection whose client says which of its responses it wants first.
@@ -38,6 +39,21 @@ impl Egress {
 
     /// Puts a flow with bytes to write in its place in the queue.
     pub(super) fn enqueue(&mut self, now: Time, slot: u32) {
+        let rank = self.place(slot);
+        let flow = &self.slots[slot as usize];
+        let (class, attained) = (flow.class, flow.view.attained);
+        let change = flow
+            .member
+            .and_then(|member| (self.groups).insert(member, class, slot, (rank, attained)));
+        match change {
+            None => self.ready.insert(now, class, slot, rank),
+            Some(change) => self.change(now, change),
+        }
+    }
+
+    /// A flow's rank. It joins the round where that stands: also one that has
+    /// let others of its connection go first, and saved nothing up by that.
+    fn place(&mut self, slot: u32) -> Rank {
         let flow = &mut self.slots[slot as usize];
         if self.ranker.takes_turns() {
             let band = usize::from(self.ranker.band(&flow.view));
@@ -50,15 +66,7 @@ impl Egress {
             };
             flow.lane = lane;
         }
-        let rank = self.ranker.rank(&flow.view);
-        let (class, attained) = (flow.class, flow.view.attained);
-        let change = flow
-            .member
-            .and_then(|member| (self.groups).insert(member, class, slot, (rank, attained)));
-        match change {
-            None => self.ready.insert(now, class, slot, rank),
-            Some(change) => self.change(now, change),
-        }
+        self.ranker.rank(&flow.view)
     }
 
     /// Takes a flow out of the queue, if it is in.
@@ -84,9 +92,9 @@ impl Egress {
             self.ready.remove(self.slots[out as usize].class, out);
         }
         if let Some(slot) = change.into {
-            let flow = &self.slots[slot as usize];
-            let rank = self.ranker.rank(&flow.view);
-            self.ready.insert(now, flow.class, slot, rank);
+            let rank = self.place(slot);
+            let class = self.slots[slot as usize].class;
+            self.ready.insert(now, class, slot, rank);
         }
     }
 }

@@ -149,6 +149,18 @@ impl Ready {
         }
     }
 
+    pub(super) fn take_over(&mut self, now: Time, before: &Self) {
+        if let (Self::Arbited(arbiter), Self::Arbited(before)) = (self, before) {
+            arbiter.take_over(now, before);
+        }
+    }
+
+    pub(super) fn seat(&mut self, class: usize, slot: u32) {
+        if let Self::Arbited(arbiter) = self {
+            arbiter.seat(class, slot);
+        }
+    }
+
     pub(super) fn close(&mut self, class: usize, slot: u32) {
         if let Self::Arbited(arbiter) = self {
             arbiter.close(class, slot);

@@ -1,6 +1,6 @@
 //! Endpoints that come and go, and that are taken out of use.
 
-use super::{Event, Scope, State, Station, Verdict};
+use super::{Event, RefusalReason, Scope, State, Station, Verdict};
 use crate::Time;
 use crate::dispatch::EndpointSpec;
 
@@ -11,7 +11,10 @@ impl Station {
     /// is gone go elsewhere; those in service there end as they may, and its
     /// slot is not given to another before.
     pub fn set_endpoints(&mut self, now: Time, specs: &[EndpointSpec]) -> Vec<usize> {
-        self.endpoints.replace(now, specs);
+        let new = self.endpoints.replace(now, specs);
+        for slot in &mut self.slots {
+            slot.tried.forget(new);
+        }
         self.balancer.replace(&self.dispatch, specs);
         if self.scope == Scope::Endpoint {
             self.queues.grow(self.endpoints.slots());
@@ -45,14 +48,29 @@ impl Station {
     /// Has those go elsewhere who wait for an endpoint that is not to be used,
     /// and starts whoever can be started now.
     fn move_waiting(&mut self, now: Time) {
-        if self.scope == Scope::Endpoint {
-            for queue in 0..self.endpoints.slots() {
-                if !self.endpoints.is_usable(queue) {
-                    self.empty(now, queue);
+        match self.scope {
+            Scope::Cluster => self.turn_out_stranded(now),
+            Scope::Endpoint => {
+                for queue in 0..self.endpoints.slots() {
+                    if !self.endpoints.is_usable(queue) {
+                        self.empty(now, queue);
+                    }
                 }
             }
         }
         self.fill_all(now);
+    }
+
+    /// Refuses those in the one queue who have tried every endpoint that is
+    /// left: none would ever be theirs, and they would stand in others' way.
+    fn turn_out_stranded(&mut self, now: Time) {
+        for slot in self.queues.members(0) {
+            let ticket = self.ticket(slot);
+            let has_tried = !self.slots[ticket.index()].tried.is_empty();
+            if has_tried && !self.has_untried(ticket) {
+                self.turn_out(now, ticket, RefusalReason::NoEndpoint);
+            }
+        }
     }
 
     fn empty(&mut self, now: Time, queue: usize) {

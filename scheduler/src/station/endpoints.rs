@@ -113,8 +113,8 @@ impl Endpoints {
     }
 
     /// Makes these the present ones; those that were present keep their slots
-    /// and all that is known of them. The others start slowly.
-    pub(super) fn replace(&mut self, now: Time, specs: &[EndpointSpec]) {
+    /// and all that is known of them. The others start slowly: their slots.
+    pub(super) fn replace(&mut self, now: Time, specs: &[EndpointSpec]) -> Tried {
         let mut kept = vec![None; specs.len()];
         for (slot, endpoint) in self.endpoints.iter_mut().enumerate() {
             let mut places = specs.iter().zip(&mut kept);
@@ -131,11 +131,17 @@ impl Endpoints {
             }
         }
         self.present.clear();
+        let mut new = Tried::default();
         for (spec, kept) in specs.iter().zip(kept) {
-            let slot = kept.unwrap_or_else(|| self.add(now, spec));
+            let slot = kept.unwrap_or_else(|| {
+                let slot = self.add(now, spec);
+                new.add(slot);
+                slot
+            });
             self.present.push(slot);
         }
         self.look_for_panic();
+        new
     }
 
     fn add(&mut self, now: Time, spec: &EndpointSpec) -> usize {
@@ -325,5 +331,10 @@ impl Tried {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0 == 0
+    }
+
+    /// Others are in these slots now.
+    pub(super) fn forget(&mut self, slots: Self) {
+        self.0 &= !slots.0;
     }
 }

@@ -140,7 +140,7 @@ impl Station {
 
     /// Whether there is an endpoint in use that it has not tried. No balancer
     /// is asked, for it would take that for a turn.
-    fn has_untried(&self, ticket: Ticket) -> bool {
+    pub(super) fn has_untried(&self, ticket: Ticket) -> bool {
         let tried = self.slots[ticket.index()].tried;
         let mut present = self.endpoints.present().iter();
         present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))

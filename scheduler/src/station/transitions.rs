@@ -128,6 +128,10 @@ impl Station {
     pub(super) fn wait(&mut self, now: Time, ticket: Ticket, queue: usize) -> Verdict {
         let class = &self.classes[self.slots[ticket.index()].class];
         let (level, drop_late) = (class.level, class.drop_late);
+        // First of all: nobody gives way to one that is turned away.
+        if drop_late && self.is_late(queue, ticket) {
+            return self.turn_away(ticket, RefusalReason::Late);
+        }
         if self.queues.is_full(queue) {
             let worst = self.queues.worst_below(queue, level);
             let Some(worst) = worst.filter(|_| self.admission.displace) else {
@@ -135,9 +139,6 @@ impl Station {
             };
             let worst = self.ticket(worst);
             self.turn_out(now, worst, RefusalReason::Displaced);
-        }
-        if drop_late && self.is_late(queue, ticket) {
-            return self.turn_away(ticket, RefusalReason::Late);
         }
         let slot = &mut self.slots[ticket.index()];
         slot.state = State::Waiting(queue);

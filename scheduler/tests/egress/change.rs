@@ -58,9 +58,18 @@ impl Flows {
     }
 
     fn change(&mut self, discipline: Discipline, classes: Vec<ClassSpec>) {
+        self.change_to(discipline, classes, 1000);
+    }
+
+    /// By size, with so many flows.
+    fn bound(&mut self, max_flows: usize) {
+        self.change_to(Discipline::Srpt, levels(16), max_flows);
+    }
+
+    fn change_to(&mut self, discipline: Discipline, classes: Vec<ClassSpec>, max_flows: usize) {
         let change = EgressChange {
             discipline,
-            max_flows: 1000,
+            max_flows,
             guard_factor: 8.0,
             classes,
         };
@@ -86,6 +95,24 @@ fn those_that_wait_take_their_place_in_the_new_order() {
     flows.change(Discipline::Fcfs, levels(16));
     assert_eq!(flows.served(3), "AD.");
     assert_eq!(flows.egress.open_flows(), 0);
+}
+
+#[test]
+fn another_number_of_flows_may_be_open_and_those_that_are_stay() {
+    let mut flows = Flows::new(egress(Discipline::Fcfs, pacer()));
+    let spec = FlowSpec {
+        class: 0,
+        size: Size::Exact(1),
+        cost: plain(1, 0),
+    };
+    for bytes in [50, 5, 1] {
+        flows.open(0, bytes);
+    }
+    flows.bound(2);
+    assert_eq!(flows.served(2), "CB", "all three wait on");
+    assert!(flows.egress.open(ms(2), spec).is_err(), "two are open");
+    flows.bound(3);
+    assert!(flows.egress.open(ms(2), spec).is_ok());
 }
 
 #[test]
@@ -119,7 +146,7 @@ fn weights_pools_and_idle_classes_come_and_go() {
     flows.change(Discipline::Fcfs, vec![spec(), twice]);
     let served = flows.served(6);
     assert_eq!(served.matches('B').count(), 4, "{served}");
-    // A pool with one place, which neither has yet.
+    // A pool with one place, which is B's: it has begun.
     let pool = ClassSpec {
         max_concurrency: 1,
         ..spec()
@@ -129,6 +156,40 @@ fn weights_pools_and_idle_classes_come_and_go() {
     let served = flows.served(6);
     assert_eq!(served.replace('A', ""), "BBC");
     assert_eq!(flows.egress.open_flows(), 0);
+}
+
+#[test]
+fn who_has_begun_keeps_the_place_in_its_pool() {
+    let pool = |places| ClassSpec {
+        max_concurrency: places,
+        ..ClassSpec::default()
+    };
+    let mut flows = Flows::new(egress_of(Discipline::Srpt, pacer(), vec![pool(2)]));
+    flows.open(0, 5);
+    flows.open(0, 4);
+    assert_eq!(flows.served(1), "B");
+    flows.change(Discipline::Fcfs, vec![pool(2)]);
+    assert_eq!(flows.served(1), "A");
+    // Both have begun: a smaller one does not begin beside them, though they
+    // are one more than may be by now.
+    flows.change(Discipline::Srpt, vec![pool(1)]);
+    flows.open(0, 1);
+    assert_eq!(flows.served(8), "BBBAAAAC");
+    assert_eq!(flows.egress.open_flows(), 0);
+}
+
+#[test]
+fn a_class_owes_its_rate_what_it_owed() {
+    let rated = |rate| ClassSpec {
+        rate_bits_per_s: Some(rate),
+        ..ClassSpec::default()
+    };
+    // A tenth of the link's: one byte each ten milliseconds.
+    let mut flows = Flows::new(egress_of(Discipline::Fcfs, pacer(), vec![rated(800)]));
+    flows.open(0, 9);
+    assert_eq!(flows.served(2), "A.");
+    flows.change(Discipline::Srpt, vec![rated(800)]);
+    assert_eq!(flows.served(9), "........A");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, UNIT, disciplines, levels};
 use proptest::prelude::*;
-use sprat_scheduler::{ClassSpec, Discipline, Precedence};
+use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Precedence};
 
 const fn urgency(urgency: u8) -> Precedence {
     Precedence {
@@ -140,6 +140,26 @@ fn rated(count: u8) -> Vec<ClassSpec> {
         class.rate_bits_per_s = Some(8_000_000);
     }
     classes
+}
+
+#[test]
+fn who_let_others_go_first_joins_the_round_where_it_stands() {
+    for discipline in [Discipline::Fair, Discipline::Bands(Cutoffs::two_class())] {
+        let mut driver = Driver::new(discipline, UNIT);
+        let group = driver.egress.open_group();
+        let urgent = driver.arrive_in(group, urgency(0), 0, 900);
+        driver.arrive_in(group, urgency(7), 0, 900); // B, behind A
+        driver.arrive(900); // C, of an HTTP/1.1 connection
+        assert_eq!(driver.serve(20), "AC".repeat(10));
+        driver.pause(urgent);
+        // Ten turns behind, B has as many as C from now on, which was served last.
+        assert_eq!(driver.serve(6), "BBCBCB");
+        driver.arrive(900); // D
+        let next = driver.serve(9);
+        for flow in ["B", "C", "D"] {
+            assert_eq!(next.matches(flow).count(), 3, "{next}");
+        }
+    }
 }
 
 proptest! {

@@ -4,6 +4,7 @@
 #[path = "../operations/bytes.rs"]
 mod bytes;
 mod change;
+mod class_operations;
 mod classes;
 #[path = "../operations/corpus.rs"]
 mod corpus;

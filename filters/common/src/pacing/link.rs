@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sprat_scheduler::{Pacer, Time, Urgency};
 
+use crate::clock::{is_recent, latest};
 use crate::host::Host;
 use crate::metrics::Counter;
 
@@ -28,10 +29,6 @@ const RUNG: Duration = Duration::from_millis(1);
 
 /// Workers that are listed; those beyond go by the link alone.
 const WORKERS: usize = 64;
-
-/// What is debited at most ahead of the link. Beyond that the record is from a
-/// clock that has been set back since.
-const AHEAD_BYTES: u64 = 1 << 20;
 
 /// Attempts at a write that other workers come before.
 const ATTEMPTS: usize = 4;
@@ -83,19 +80,14 @@ impl Link {
     /// know are the others' debits, which only make it later. If the clock has
     /// been set back, it knows nothing.
     pub(super) fn may_be_free(&self, now: Time) -> bool {
-        self.clock.next_grant_at() <= now || self.clock.free_at() > self.latest(now)
-    }
-
-    /// The link is debited no further than that.
-    fn latest(&self, now: Time) -> Time {
-        now + self.clock.time_for(AHEAD_BYTES)
+        self.clock.next_grant_at() <= now || self.clock.free_at() > latest(&self.clock, now)
     }
 
     /// Reads what the others have said.
     pub(super) fn look(&mut self, now: Time, host: &mut dyn Host) -> u32 {
         let (record, version) = host.shared(KEY);
         self.read(&record.unwrap_or_default());
-        let free_at = self.clock.free_at().min(self.latest(now));
+        let free_at = self.clock.free_at().min(latest(&self.clock, now));
         self.clock.resume_at(free_at);
         version
     }
@@ -192,12 +184,6 @@ impl Link {
         }
         record
     }
-}
-
-/// Whether that was no longer ago; nor is yet to come, by a clock that has been
-/// set back.
-fn is_recent(now: Time, at: Time, within: Duration) -> bool {
-    now.since(at) < within && at <= now + within
 }
 
 /// What is left of a record.

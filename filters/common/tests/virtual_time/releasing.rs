@@ -92,6 +92,37 @@ fn a_worker_that_is_gone_keeps_no_place() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_holds_no_head() {
+    let mut worker = Worker::new(PACED);
+    let (large, held) = response(&mut worker, 1 << 20);
+    assert!(!held);
+    let mut waiting = Vec::new();
+    for bytes in [8_000, 8_000, 7_000, 6_000, 2 << 20] {
+        let (id, held) = response(&mut worker, bytes);
+        waiting.extend(Some(id).filter(|_| held));
+    }
+    assert_eq!(waiting.len(), 3, "the link is filled");
+    worker.did();
+    worker.now = worker.now - Duration::from_secs(600);
+    let (id, held) = response(&mut worker, 100);
+    waiting.extend(Some(id).filter(|_| held));
+    // The large one shows signs of life, by the clock as it is.
+    let bytes = 1 << 10;
+    worker
+        .filter
+        .response_body(worker.now, large, bytes, false, &mut worker.host);
+    let mut released = 0;
+    for _ in 0..100 {
+        worker.now = worker.now + Duration::from_millis(10);
+        worker.tick();
+        released += worker.did().len();
+    }
+    assert_eq!(released, waiting.len() - 1, "all but the second large one");
+    worker.filter.done(worker.now, large, &mut worker.host);
+    assert_eq!(worker.did().len(), 1);
+}
+
+#[test]
 fn bodiless_responses_and_those_over_the_bound_pass() {
     let mut worker = Worker::new("{catalogue: off, uplink: {rate: 1kbit, max_flows: 1}}");
     assert!(!response(&mut worker, 1_000_000).1);

@@ -210,7 +210,9 @@ fn settings_change_under_those_who_wait() {
         policy: Discipline::Fcfs,
         ..settings(100)
     };
-    link.apply(at(4), &fcfs, 2);
+    // Ten times the rate: whoever waits is not left to wait for the old time.
+    let due = link.apply(at(4), &fcfs, 2).expect("somebody waits");
+    assert!(due < at(200), "{due:?}");
     assert_eq!(link.rate_bits_per_s(), 100 * MBIT);
     let bells: Vec<_> = bells.iter().collect();
     let turns = [(large, 4096), (small, 500)];

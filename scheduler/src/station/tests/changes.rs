@@ -231,6 +231,41 @@ fn a_request_between_two_attempts_may_be_cancelled() {
 }
 
 #[test]
+fn who_has_tried_all_that_are_left_does_not_wait_for_them() {
+    for scope in [Scope::Cluster, Scope::Endpoint] {
+        let mut station = Station::new(StationConfig { scope, ..config(2) });
+        let (ticket, first) = started(station.arrive(at(0), &sized(1)));
+        started(station.arrive(at(0), &sized(1)));
+        assert_eq!(station.step_back(at(0), ticket, true), Again::Elsewhere);
+        waits(station.again(at(0), ticket));
+        station.set_out(at(1), 1 - first, true);
+        match station.poll() {
+            Some(Event::Refused {
+                ticket: own,
+                refusal,
+            }) => {
+                assert_eq!((own, refusal.reason), (ticket, RefusalReason::NoEndpoint));
+            }
+            other => panic!("{scope:?}: {other:?}"),
+        }
+        assert_eq!((station.waiting(), station.repeated()), (0, 0));
+        assert_eq!(started(station.arrive(at(1), &sized(1))).1, first);
+    }
+}
+
+#[test]
+fn a_new_endpoint_in_the_slot_of_one_that_was_tried_is_untried() {
+    let mut station = Station::new(config(1));
+    let (ticket, slot) = started(station.arrive(at(0), &sized(1)));
+    assert_eq!(station.step_back(at(0), ticket, true), Again::Here);
+    started(station.again(at(0), ticket));
+    station.set_endpoints(at(1), &[spec(0), spec(1)]);
+    assert_eq!(station.step_back(at(1), ticket, true), Again::Elsewhere);
+    assert_eq!(station.set_endpoints(at(2), &[spec(2)]), [slot]);
+    assert_eq!(started(station.again(at(2), ticket)), (ticket, slot));
+}
+
+#[test]
 fn a_place_that_is_left_goes_to_who_waits() {
     let mut station = Station::new(config(1));
     let (ticket, _) = started(station.arrive(at(0), &sized(1)));

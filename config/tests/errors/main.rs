@@ -1,0 +1,319 @@
+//! What an operator reads when a file is wrong.
+
+// Clippy's exception for tests does not reach the functions that they call.
+#![allow(clippy::unwrap_used)]
+
+mod damaged;
+mod slips;
+
+use std::fmt::Write as _;
+
+use sprat_config::{Errors, Severity, parse};
+
+fn errors(text: &str) -> Errors {
+    match parse(text, "sprat.yaml", &|_| None) {
+        Ok(loaded) => panic!("{text}\nis taken: {loaded:?}"),
+        Err(errors) => errors,
+    }
+}
+
+const HEAD: &str = "version: 1\nlisteners: [{address: 0.0.0.0:80}]\n";
+const TAIL_CLUSTERS: &str = "clusters: {farm: {endpoints: [a:1]}}\n";
+const TAIL: &str = "clusters: {farm: {endpoints: [a:1]}}\nroutes: [{cluster: farm}]\n";
+
+/// `line:column message | help` of each complaint.
+fn brief(errors: &Errors) -> Vec<String> {
+    let mut all = Vec::new();
+    for d in errors.diagnostics() {
+        let mut out = String::new();
+        if let Some(place) = &d.place {
+            write!(out, "{}:{} ", place.line, place.column).unwrap();
+        }
+        let warning = if d.severity == Severity::Warning {
+            "warning: "
+        } else {
+            ""
+        };
+        write!(out, "{warning}{}", d.message).unwrap();
+        if let Some(help) = &d.help {
+            write!(out, " | {help}").unwrap();
+        }
+        all.push(out);
+    }
+    all
+}
+
+/// What is wrong with these keys in an otherwise right file.
+fn brief_of(keys: &str) -> Vec<String> {
+    let text = format!("{HEAD}{TAIL}{keys}");
+    match parse(&text, "sprat.yaml", &|_| None) {
+        Ok(loaded) => brief(&loaded.warnings),
+        Err(errors) => brief(&errors),
+    }
+}
+
+#[test]
+fn one_connection_of_http2_is_not_one_client_s() {
+    let file = format!(
+        "{HEAD}clusters: {{farm: {{endpoints: [a:1], http2: {{}}, proxy_protocol: v2}}}}\nroutes: [{{cluster: farm}}]\n"
+    );
+    let complaints = brief(&errors(&file));
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].starts_with("3:"), "{complaints:?}");
+    assert!(
+        complaints[0].ends_with(" | remove `http2` or `proxy_protocol`"),
+        "{complaints:?}"
+    );
+}
+
+#[test]
+fn classes_and_their_rules_are_checked() {
+    for (keys, expected) in [
+        (
+            "classes: {gold: {level: 16}}\n",
+            "5:25 expected a whole number from 0 to 15, found `16`",
+        ),
+        (
+            "class_rules: [{match: {}, class: backgruond}]\n",
+            "5:34 there is no class `backgruond` | did you mean `background`?",
+        ),
+        (
+            "class_rules: [{match: {}, class: silver}]\n",
+            "5:34 there is no class `silver` | the classes are `default` and `background`",
+        ),
+        (
+            "classes: {media: {drop_late: true}}\n",
+            "5:30 a class without a `deadline` is never late | give it a `deadline`, or leave \
+             `drop_late` out",
+        ),
+        (
+            "classes: {low: {early_discard: {from: 0.9, to: 0.5}}}\n",
+            "5:32 early discard would take all before it begins | `from` is below `to`, such as \
+             {from: 0.5, to: 0.9}",
+        ),
+        (
+            "class_rules: [{match: {path: /a, prefix: /b}, class: default}]\n",
+            "5:42 a rule takes `path` or `prefix`, not both | make two rules of it, or remove one \
+             of them",
+        ),
+        (
+            "class_rules: [{match: {extensions: [.html]}, class: default}]\n",
+            "5:37 expected an extension without its dot, such as html, found `.html` | write html",
+        ),
+        (
+            "overload_manager: {max_heap_size: 1GB, stop_accepting_connections: 0.5}\n",
+            "5:68 connections would be refused before requests are | give at least 0.95, as \
+             `stop_accepting_requests` has it",
+        ),
+        (
+            "overload_manager: {max_heap_size: 1MB}\n",
+            "5:35 `1MB` is too small | give at least 16MB",
+        ),
+        (
+            "class_rules: [{match: {dscp: [af44]}, class: default}]\n",
+            "5:31 expected a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43, found `af44`",
+        ),
+        (
+            "uplink: {rate: unlimited}\nclasses: {low: {idle_only: true}}\n",
+            "6:28 warning: `idle_only` has no effect on this uplink | with `rate: unlimited` \
+             nothing is ordered: it takes `engine: pace` and a `rate`, or `rate: auto`",
+        ),
+    ] {
+        assert_eq!(brief_of(keys), [expected], "{keys}");
+    }
+    let many: String = (0..31).map(|n| format!("  c{n}: {{}}\n")).collect();
+    assert_eq!(
+        brief_of(&format!("classes:\n{many}")),
+        ["36:3 there are more than 30 classes | remove this one and those after it"]
+    );
+}
+
+#[test]
+fn everything_is_reported_at_once_with_its_line() {
+    let text = "\
+version: 1
+listner:
+  - address: 0.0.0.0:8080
+listeners:
+  - address: 8080
+    idle_timeout: 10 secs
+    max_connections: 0
+uplink:
+  rate: 0mbit
+  policy: {name: bands, cutoffs: [10KB, 1KB]}
+  engine: kernal
+clusters:
+  farm:
+    endpoints: [127.0.0.1:8000, 127.0.0.1:80000]
+    dispatch: least-request
+  spare:
+    endpoints: ['${SPARE}:80']
+routes:
+  - match: {prefix: images}
+    cluster: frm
+  - cluster: farm
+    timeout: false
+";
+    let expected = r#"error: unknown key `listner`
+ --> sprat.yaml:2:1
+  |
+2 | listner:
+  | ^^^^^^^
+  |
+  = help: did you mean `listeners`?
+
+error: expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `8080`
+ --> sprat.yaml:5:14
+  |
+5 |   - address: 8080
+  |              ^^^^
+  |
+  = help: write 0.0.0.0:8080 for every address
+
+error: `secs` is not a unit here
+ --> sprat.yaml:6:22
+  |
+6 |     idle_timeout: 10 secs
+  |                      ^^^^
+  |
+  = help: the units are `ms`, `s`, `m` and `h`
+
+error: expected a whole number from 1 to 10000000, found `0`
+ --> sprat.yaml:7:22
+  |
+7 |     max_connections: 0
+  |                      ^
+
+error: a rate of zero sends nothing
+ --> sprat.yaml:9:9
+  |
+9 |   rate: 0mbit
+  |         ^^^^^
+  |
+  = help: give the link's rate, such as 10mbit, or `auto`, or `unlimited`
+
+error: the cutoffs do not ascend: this one is not above the one before
+  --> sprat.yaml:10:41
+   |
+10 |   policy: {name: bands, cutoffs: [10KB, 1KB]}
+   |                                         ^^^
+   |
+   = help: write them from small to large, each once, such as [1KB, 10KB, 50KB]
+
+error: expected an engine (`pace` or `kernel`), or a mapping with its `name` and parameters, found `kernal`
+  --> sprat.yaml:11:11
+   |
+11 |   engine: kernal
+   |           ^^^^^^
+   |
+   = help: did you mean `kernel`?
+
+error: expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, found `127.0.0.1:80000`
+  --> sprat.yaml:14:33
+   |
+14 |     endpoints: [127.0.0.1:8000, 127.0.0.1:80000]
+   |                                 ^^^^^^^^^^^^^^^
+
+error: expected how to choose an endpoint (`round_robin`, `random`, `p2c`, `least_request`, `psqf`, `rpsq`, `least_work`, `sita`, `ring_hash` or `maglev`), or a mapping with its `name` and parameters, found `least-request`
+  --> sprat.yaml:15:15
+   |
+15 |     dispatch: least-request
+   |               ^^^^^^^^^^^^^
+   |
+   = help: did you mean `least_request`?
+
+error: the environment variable `SPARE` is not set
+  --> sprat.yaml:17:18
+   |
+17 |     endpoints: ['${SPARE}:80']
+   |                  ^^^^^^^^
+   |
+   = help: set it, or give a default: `${SPARE:-default}`
+
+error: the path `images` does not begin with `/`
+  --> sprat.yaml:19:21
+   |
+19 |   - match: {prefix: images}
+   |                     ^^^^^^
+   |
+   = help: write `/images`
+
+error: there is no cluster `frm`
+  --> sprat.yaml:20:14
+   |
+20 |     cluster: frm
+   |              ^^^
+   |
+   = help: did you mean `farm`?
+
+error: expected `off` or a span of time, such as 250ms, 10s, 5m or 1h, found `false`
+  --> sprat.yaml:22:14
+   |
+22 |     timeout: false
+   |              ^^^^^
+   |
+   = help: did you mean `off`?"#;
+    assert_eq!(errors(text).to_string(), expected);
+}
+
+#[test]
+fn what_may_be_meant_otherwise_is_a_warning() {
+    let text = "\
+version: 1
+listeners: [{address: 0.0.0.0:80}]
+clusters:
+  a: {endpoints: [a:1]}
+  b: {endpoints: [b:1]}
+routes:
+  - {cluster: a, match: {hosts: ['*.x.org'], prefix: /p}}
+  - {cluster: a, match: {hosts: [x.org], prefix: /p}}
+  - {cluster: a, match: {hosts: [w.x.org, '*.y.x.org'], path: /p/q}}
+  - {cluster: a, match: {prefix: /pp}}
+  - {cluster: a}
+  - {cluster: a, match: {path: /}}
+";
+    let loaded = parse(text, "sprat.yaml", &|_| None).unwrap();
+    assert_eq!(
+        brief(&loaded.warnings),
+        [
+            "5:3 warning: no route leads to the cluster `b` | \
+             add a route with `cluster: b`, or remove it",
+            "9:5 warning: this route can never match | \
+             the route on line 7 takes all its requests: put this one before it",
+            "12:5 warning: this route can never match | \
+             the route on line 11 takes all its requests: put this one before it",
+        ]
+    );
+    assert_eq!(loaded.config.routes.len(), 6);
+}
+
+/// What is said of a cluster with two endpoints, given by address, and `keys`.
+fn cluster_errors(keys: &str) -> Vec<String> {
+    let clusters = format!("clusters: {{farm: {{endpoints: [10.0.0.1:1, 10.0.0.2:1], {keys}}}}}\n");
+    brief(&errors(&format!(
+        "{HEAD}{clusters}routes: [{{cluster: farm}}]\n"
+    )))
+}
+
+#[test]
+fn what_a_cluster_cannot_do_is_said() {
+    for (keys, expected) in [
+        (
+            "dispatch: {name: rpsq, reserved: 2}",
+            "3:66 2 of 2 endpoints are reserved: none is left for other classes \
+             | reserve fewer, or add endpoints",
+        ),
+        (
+            "dispatch: {name: sita, cutoffs: [1KB, 2KB]}",
+            "3:88 2 cutoffs for 2 endpoints, where 1 are needed \
+             | write one fewer than there are endpoints, or `cutoffs: learnt`",
+        ),
+        (
+            "dispatch: maglev, wait_queue: {scope: cluster}",
+            "3:94 this `dispatch` binds requests to endpoints: they cannot wait for any \
+             | use `scope: endpoint`, or a dispatch such as least_work",
+        ),
+    ] {
+        assert_eq!(cluster_errors(keys), [expected], "{keys}");
+    }
+}

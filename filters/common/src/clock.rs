@@ -1,0 +1,20 @@
+//! Times that workers share who have no memory in common, by a clock of the
+//! host's that may be set back.
+
+use std::time::Duration;
+
+use sprat_scheduler::{Pacer, Time};
+
+/// What is debited at most ahead of the link. Beyond that a record is from a
+/// clock that has been set back since.
+const AHEAD_BYTES: u64 = 1 << 20;
+
+/// The link is debited no further than that.
+pub(crate) fn latest(link: &Pacer, now: Time) -> Time {
+    now + link.time_for(AHEAD_BYTES)
+}
+
+/// Whether that was no longer ago; nor is yet to come.
+pub(crate) fn is_recent(now: Time, at: Time, within: Duration) -> bool {
+    now.since(at) < within && at <= now + within
+}

@@ -1,0 +1,307 @@
+//! Who is turned away, when, and in whose place.
+
+use super::*;
+
+#[test]
+fn full_queues_refuse_or_displace() {
+    let mut station = Station::new(StationConfig {
+        classes: vec![level(0), level(1)],
+        max_waiting: 2,
+        ..config(1)
+    });
+    started(station.arrive(at(0), &of_class(1)));
+    let low = [10, 20].map(|bytes| {
+        let arrival = Arrival {
+            class: 1,
+            ..sized(bytes)
+        };
+        waits(station.arrive(at(0), &arrival))
+    });
+    let another = station.arrive(at(0), &of_class(1));
+    assert_eq!(refused(another), RefusalReason::QueueFull);
+    // The last of the lowest level gives way to a higher level, not to its own.
+    waits(station.arrive(at(0), &of_class(0)));
+    match station.poll() {
+        Some(Event::Refused { ticket, refusal }) => {
+            assert_eq!((ticket, refusal.reason), (low[1], RefusalReason::Displaced));
+        }
+        other => panic!("{other:?}"),
+    }
+    waits(station.arrive(at(0), &of_class(0)));
+    assert!(station.poll().is_some());
+    let full = station.arrive(at(0), &of_class(0));
+    assert_eq!(refused(full), RefusalReason::QueueFull);
+    assert_eq!(station.waiting(), 2);
+    let counted = station.stats();
+    assert_eq!(counted[1].refused[RefusalReason::Displaced.index()], 2);
+    assert_eq!(counted[1].refused[RefusalReason::QueueFull.index()], 1);
+}
+
+#[test]
+fn time_is_up_for_those_who_wait_too_long() {
+    let patient = ClassSpec {
+        timeout: Some(ms(500)),
+        ..level(0)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![patient, level(0)],
+        ..config(1)
+    });
+    let (first, _) = started(station.arrive(at(0), &of_class(0)));
+    let early = waits(station.arrive(at(100), &of_class(0)));
+    waits(station.arrive(at(200), &of_class(0)));
+    waits(station.arrive(at(0), &of_class(1)));
+    assert_eq!(station.next_wakeup(), Some(at(600)));
+    station.expire(at(599));
+    assert_eq!(station.poll(), None);
+    station.expire(at(600));
+    match station.poll() {
+        Some(Event::Refused { ticket, refusal }) => {
+            assert_eq!((ticket, refusal.reason), (early, RefusalReason::Timeout));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(station.next_wakeup(), Some(at(700)));
+    assert_eq!(station.waiting(), 2);
+    // A void ticket changes nothing.
+    station.cancel(at(600), early);
+    station.finish(at(600), early, 1);
+    assert_eq!(station.waiting(), 2);
+    station.finish(at(601), first, 1);
+    assert!(station.poll().is_some());
+}
+
+#[test]
+fn late_ones_are_dropped_not_delayed() {
+    let media = ClassSpec {
+        deadline: Some(ms(25)),
+        drop_late: true,
+        ..level(0)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![media],
+        ..config(1)
+    });
+    // One every 10 ms.
+    for n in 0..10 {
+        let (ticket, _) = started(station.arrive(at(n * 10), &of_class(0)));
+        station.finish(at(n * 10 + 10), ticket, 1);
+    }
+    let (first, _) = started(station.arrive(at(100), &of_class(0)));
+    for _ in 0..3 {
+        waits(station.arrive(at(100), &of_class(0)));
+    }
+    // Three before it: 30 ms.
+    let late = station.arrive(at(100), &of_class(0));
+    assert_eq!(refused(late), RefusalReason::Late);
+    // The server stalls: who has missed the deadline is not started.
+    station.finish(at(126), first, 1);
+    for _ in 0..3 {
+        match station.poll() {
+            Some(Event::Refused { refusal, .. }) => {
+                assert_eq!(refusal.reason, RefusalReason::Late);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(station.poll(), None);
+    assert_eq!(station.load(0), EndpointLoad::default());
+}
+
+#[test]
+fn nobody_gives_way_to_one_who_would_be_late() {
+    let media = ClassSpec {
+        deadline: Some(ms(15)),
+        drop_late: true,
+        ..level(0)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![media, level(1)],
+        max_waiting: 3,
+        ..config(1)
+    });
+    // One every 10 ms.
+    for n in 0..10 {
+        let (ticket, _) = started(station.arrive(at(n * 10), &of_class(0)));
+        station.finish(at(n * 10 + 10), ticket, 1);
+    }
+    started(station.arrive(at(100), &of_class(0)));
+    waits(station.arrive(at(100), &of_class(0)));
+    waits(station.arrive(at(100), &of_class(0)));
+    waits(station.arrive(at(100), &of_class(1)));
+    // The queue is full, and two before it are 20 ms.
+    let late = station.arrive(at(100), &of_class(0));
+    assert_eq!(refused(late), RefusalReason::Late);
+    assert_eq!(station.poll(), None, "the low one waits on");
+}
+
+#[test]
+fn without_displacement_a_full_queue_is_full_for_all() {
+    for scope in [Scope::Cluster, Scope::Endpoint] {
+        let mut station = Station::new(StationConfig {
+            classes: vec![level(0), level(1)],
+            max_waiting: 2,
+            scope,
+            admission: Admission {
+                displace: false,
+                ..Admission::default()
+            },
+            ..config(1)
+        });
+        started(station.arrive(at(0), &of_class(1)));
+        waits(station.arrive(at(0), &of_class(1)));
+        waits(station.arrive(at(0), &of_class(1)));
+        let high = station.arrive(at(0), &of_class(0));
+        assert_eq!(refused(high), RefusalReason::QueueFull);
+        assert_eq!(station.poll(), None);
+        assert_eq!(station.waiting(), 2);
+    }
+}
+
+#[test]
+fn early_discard_takes_low_levels_first() {
+    let low = ClassSpec {
+        drop_thresholds: (0.25, 0.5),
+        ..level(1)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![level(0), low],
+        admission: Admission {
+            averaging: Duration::ZERO,
+            ..Admission::default()
+        },
+        ..config(1)
+    });
+    started(station.arrive(at(0), &of_class(0)));
+    let drawn = |station: &mut Station, random| {
+        let arrival = Arrival {
+            random,
+            ..of_class(1)
+        };
+        station.arrive(at(1), &arrival)
+    };
+    for _ in 0..25 {
+        waits(drawn(&mut station, 0));
+    }
+    // 37 of 100 wait: half way from the first threshold to the second.
+    for _ in 0..12 {
+        waits(station.arrive(at(1), &of_class(0)));
+    }
+    let below_half = u64::MAX / 100 * 47;
+    let above_half = u64::MAX / 100 * 53;
+    let discarded = drawn(&mut station, below_half);
+    assert_eq!(refused(discarded), RefusalReason::EarlyDiscard);
+    waits(drawn(&mut station, above_half));
+    for _ in 0..12 {
+        waits(station.arrive(at(1), &of_class(0)));
+    }
+    // 50: all of the low level, none of the high one.
+    let discarded = drawn(&mut station, u64::MAX);
+    assert_eq!(refused(discarded), RefusalReason::EarlyDiscard);
+    for _ in 0..50 {
+        waits(station.arrive(at(1), &of_class(0)));
+    }
+    assert_eq!(station.waiting(), 100);
+}
+
+#[test]
+fn an_overloaded_channel_refuses_large_ones_of_low_priority() {
+    let mut station = Station::new(StationConfig {
+        classes: vec![level(0), level(5)],
+        max_requests: 10,
+        admission: Admission {
+            channel: Some(ChannelRule {
+                max_backlog: ms(100),
+                large_bytes: 10_000,
+                level: 3,
+            }),
+            ..Admission::default()
+        },
+        ..config(1)
+    });
+    let mut ask = |class, bytes, backlog| {
+        let arrival = Arrival {
+            class,
+            channel_backlog: ms(backlog),
+            ..sized(bytes)
+        };
+        station.arrive(at(0), &arrival)
+    };
+    assert_eq!(refused(ask(1, 10_000, 101)), RefusalReason::ChannelOverload);
+    started(ask(1, 9_999, 101));
+    started(ask(1, 10_000, 100));
+    started(ask(0, 10_000, 101));
+}
+
+#[test]
+fn an_overloaded_channel_refuses_what_would_be_late() {
+    let media = ClassSpec {
+        deadline: Some(ms(50)),
+        drop_late: true,
+        ..level(1)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![media],
+        max_requests: 10,
+        admission: Admission {
+            channel: Some(ChannelRule {
+                max_backlog: ms(100),
+                large_bytes: 10_000,
+                level: 3,
+            }),
+            ..Admission::default()
+        },
+        ..config(1)
+    });
+    let mut ask = |backlog, ahead| {
+        let arrival = Arrival {
+            channel_backlog: ms(backlog),
+            channel_ahead: ms(ahead),
+            ..sized(10)
+        };
+        station.arrive(at(0), &arrival)
+    };
+    assert_eq!(refused(ask(101, 51)), RefusalReason::Late);
+    started(ask(101, 50));
+    started(ask(100, 51));
+}
+
+#[test]
+fn others_are_tried_before_a_request_is_refused() {
+    let mut station = Station::new(StationConfig {
+        max_requests: 2,
+        ..config(3)
+    });
+    let (ticket, first) = started(station.arrive(at(0), &sized(1)));
+    let (same, second) = started(fail(&mut station, at(0), ticket));
+    assert_eq!(same, ticket);
+    let (_, third) = started(fail(&mut station, at(0), ticket));
+    let mut tried = [first, second, third];
+    tried.sort_unstable();
+    assert_eq!(tried, [0, 1, 2]);
+    assert_eq!(
+        refused(fail(&mut station, at(0), ticket)),
+        RefusalReason::NoEndpoint
+    );
+    for endpoint in 0..3 {
+        assert_eq!(station.load(endpoint), EndpointLoad::default());
+    }
+}
+
+#[test]
+fn a_full_endpoint_redirects() {
+    let mut station = Station::new(StationConfig {
+        dispatch: Dispatch::RingHash,
+        scope: Scope::Endpoint,
+        max_waiting: 1,
+        ..config(2)
+    });
+    // All have one hash: one endpoint, its queue, then the other one.
+    let (_, first) = started(station.arrive(at(0), &sized(1)));
+    waits(station.arrive(at(0), &sized(1)));
+    let (_, other) = started(station.arrive(at(0), &sized(1)));
+    assert_ne!(first, other);
+    waits(station.arrive(at(0), &sized(1)));
+    let full = station.arrive(at(0), &sized(1));
+    assert_eq!(refused(full), RefusalReason::QueueFull);
+}

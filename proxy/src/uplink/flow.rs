@@ -62,6 +62,9 @@ impl Flow {
             // Without a waker: a grant made here is fetched below.
             state.waiters[self.id.index()].waker = None;
             woken = self.worker.grant_due(&mut state, now);
+        } else if state.timer_at.is_none() {
+            // The worker whose timer was armed is gone.
+            woken = self.worker.grant_due(&mut state, now);
         }
         let waiter = &mut state.waiters[self.id.index()];
         let granted = std::mem::take(&mut waiter.granted);
@@ -96,5 +99,58 @@ impl Drop for Flow {
         let woken = self.worker.grant_due(&mut state, now);
         drop(state);
         woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use sprat_scheduler::{Discipline, EgressConfig, Pacer};
+    use tokio::task::{LocalSet, spawn_local};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::uplink::link::PacedLink;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn open(worker: &Rc<WorkerLink>) -> Flow {
+        let size = Size::Exact(100_000);
+        Flow::open(worker, 0, size, WireCost::ETHERNET_IPV4, None).unwrap()
+    }
+
+    async fn grant(flow: &mut Flow) -> u64 {
+        poll_fn(|cx| flow.poll_grant(cx, 1_000)).await
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_timer_of_a_worker_that_ends_is_served_all_the_same() {
+        let link = PacedLink::new(EgressConfig {
+            discipline: Discipline::Srpt,
+            // 1,000 bytes take about 0.2 s.
+            pacer: Pacer::exact(40_000),
+            max_flows: 8,
+            guard_factor: 4.0,
+            classes: Vec::new(),
+        });
+        let work = LocalSet::new();
+        let served = work.run_until(async {
+            let one = WorkerLink::new(Arc::clone(&link)).unwrap();
+            let other = WorkerLink::new(Arc::clone(&link)).unwrap();
+            let grants = spawn_local(Rc::clone(&other).run());
+            let (mut first, mut second) = (open(&one), open(&other));
+            grant(&mut first).await;
+            // The first to wait arms the timer of its worker.
+            assert!(timeout(MS, grant(&mut first)).await.is_err());
+            let waits = spawn_local(async move { grant(&mut second).await });
+            tokio::time::sleep(MS).await;
+            drop((first, one));
+            let served = timeout(10_000 * MS, waits).await;
+            grants.abort();
+            served
+        });
+        assert_eq!(served.await.unwrap().unwrap(), 1_000);
     }
 }

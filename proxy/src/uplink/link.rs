@@ -37,7 +37,7 @@ pub(super) struct State {
     /// By [`FlowId::index`](sprat_scheduler::FlowId::index).
     pub(super) waiters: Vec<Waiter>,
     /// When the earliest timer of any worker fires.
-    timer_at: Option<Time>,
+    pub(super) timer_at: Option<Time>,
 }
 
 #[derive(Default)]
@@ -337,7 +337,13 @@ impl WorkerLink {
 
 impl Drop for WorkerLink {
     fn drop(&mut self) {
-        // It may have been this worker's timer, which never fires now.
-        self.link.lock().timer_at = None;
+        // It may have been this worker's timer, which never fires now: whoever
+        // waits has to arm another's.
+        let mut state = self.link.lock();
+        state.timer_at = None;
+        let waiting = state.waiters.iter_mut();
+        let waiting: Vec<_> = waiting.filter_map(|waiter| waiter.waker.take()).collect();
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
     }
 }

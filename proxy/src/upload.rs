@@ -1,5 +1,7 @@
 //! A request's body on its way to the upstream.
 
+mod gather;
+
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -16,6 +18,7 @@ use sprat_scheduler::limits::{MinRate, Patience};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
+use self::gather::Gather;
 use crate::error::Reason;
 
 /// How long the body is held back for the upstream's `100 Continue`; an
@@ -74,6 +77,7 @@ impl Upload {
             turn: self.turn.get(),
             gate: None,
             unwanted: false,
+            gather: None,
         }))
     }
 
@@ -180,6 +184,8 @@ pub(crate) struct Streaming {
     gate: Option<Gate>,
     /// The upstream has answered without asking for it.
     unwanted: bool,
+    /// Others share the upstream's connection.
+    gather: Option<Gather>,
 }
 
 /// Holds the body back until the upstream asks for it.
@@ -241,6 +247,13 @@ impl RequestBody {
         });
         Some(GateOpener(Arc::new(std::sync::Mutex::new(Some(sender)))))
     }
+
+    /// Puts small pieces together: others share the upstream's connection.
+    pub(crate) fn gather(&mut self) {
+        if let Self::Streaming(streaming) = self {
+            streaming.gather.get_or_insert_default();
+        }
+    }
 }
 
 impl Streaming {
@@ -252,7 +265,14 @@ impl Streaming {
         if self.upload.over.get() {
             return self.fail(Reason::TruncatedBody);
         }
-        let polled = self.poll_wanted(cx);
+        let polled = match self.gather.take() {
+            None => self.poll_wanted(cx),
+            Some(mut gather) => {
+                let polled = gather.poll(cx, |cx| self.poll_wanted(cx));
+                self.gather = Some(gather);
+                polled
+            }
+        };
         if polled.is_pending() {
             self.upload.park(cx.waker());
         }
@@ -357,14 +377,31 @@ impl Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Streaming(streaming) => streaming.upload.body.borrow().is_end_stream(),
+            Self::Streaming(streaming) => {
+                let is_read = streaming.upload.body.borrow().is_end_stream();
+                let gather = streaming.gather.as_ref();
+                gather.map_or(is_read, |gather| gather.is_end(is_read))
+            }
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Streaming(streaming) => streaming.upload.body.borrow().size_hint(),
+            Self::Streaming(streaming) => {
+                let hint = streaming.upload.body.borrow().size_hint();
+                let gather = streaming.gather.as_ref();
+                plus(hint, gather.map_or(0, Gather::held_bytes))
+            }
         }
     }
+}
+
+fn plus(mut hint: SizeHint, bytes: usize) -> SizeHint {
+    let bytes = bytes as u64;
+    if let Some(upper) = hint.upper() {
+        hint.set_upper(upper + bytes);
+    }
+    hint.set_lower(hint.lower() + bytes);
+    hint
 }

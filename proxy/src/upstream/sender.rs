@@ -38,12 +38,15 @@ impl Sender {
     /// until its answer comes.
     pub(crate) fn try_send_request(
         &mut self,
-        request: Request<RequestBody>,
+        mut request: Request<RequestBody>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
     {
         let sent = match self {
             Self::Http1(sender) => Ok(sender.try_send_request(request)),
-            Self::Http2(stream) => Err(Box::pin(stream.sender().try_send_request(request))),
+            Self::Http2(stream) => {
+                request.body_mut().gather();
+                Err(Box::pin(stream.sender().try_send_request(request)))
+            }
         };
         async move {
             match sent {

@@ -92,6 +92,14 @@ fn a_deadline_that_has_passed_does_not_keep_a_worker_busy() {
     }
 }
 
+/// A client that sent byte by byte had the backend see a flood of small frames,
+/// and end a connection that others shared.
+#[test]
+fn an_upload_in_small_pieces_is_no_flood() {
+    let wrong = world::run(7508).wrong;
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..16 {

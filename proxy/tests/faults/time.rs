@@ -65,7 +65,7 @@ pub(crate) fn run<T>(main: impl Future<Output = T>) -> (T, bool) {
         let output = tasks.run_until(main).await;
         (output, timeout(AFTERWARDS, tasks).await.is_ok())
     };
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let mut all = pin!(all);
         poll_fn(|cx| {
             *watch.root.lock().unwrap() = Some(cx.waker().clone());
@@ -77,5 +77,11 @@ pub(crate) fn run<T>(main: impl Future<Output = T>) -> (T, bool) {
             all.as_mut().poll(&mut Context::from_waker(&waker))
         })
         .await
-    })
+    });
+    // It keeps the event loop, whose hook keeps the watch.
+    *watch.root.lock().unwrap() = None;
+    drop(runtime);
+    let keepers = Arc::strong_count(&watch);
+    assert_eq!(keepers, 1, "the event loop and its descriptors stay");
+    ended
 }

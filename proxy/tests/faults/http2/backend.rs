@@ -1,5 +1,6 @@
 //! A simulated backend that has several requests at a time.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::task::Poll;
@@ -42,6 +43,7 @@ pub(crate) async fn serve((world, name): (&World, &str), endpoint: IpAddr, halve
         endpoint,
     };
     let (ours, theirs) = duplex(pipe::BUFFER_BYTES);
+    let is_dead = Cell::new(false);
     let work = async {
         // With the window that HTTP/2 begins with: the library does not let
         // more come when it has made one smaller that was in use already.
@@ -52,8 +54,13 @@ pub(crate) async fn serve((world, name): (&World, &str), endpoint: IpAddr, halve
         poll_fn(|cx| {
             loop {
                 while let Poll::Ready(accepted) = connection.poll_accept(cx) {
-                    let Some(Ok((request, respond))) = accepted else {
-                        return Poll::Ready(());
+                    let (request, respond) = match accepted {
+                        None => return Poll::Ready(()),
+                        Some(Err(error)) => {
+                            world.trace(name, &format!("ends: {error}"));
+                            return Poll::Ready(());
+                        }
+                        Some(Ok(stream)) => stream,
                     };
                     streams.push(Box::pin(backend.serve_one(request, respond)));
                 }
@@ -65,7 +72,10 @@ pub(crate) async fn serve((world, name): (&World, &str), endpoint: IpAddr, halve
                     match then {
                         Then::Nothing => {}
                         Then::Leaves => connection.graceful_shutdown(),
-                        Then::Dies => return Poll::Ready(()),
+                        Then::Dies => {
+                            is_dead.set(true);
+                            return Poll::Ready(());
+                        }
                     }
                 }
             }
@@ -73,6 +83,10 @@ pub(crate) async fn serve((world, name): (&World, &str), endpoint: IpAddr, halve
         .await;
     };
     pipe::serve(halves, theirs, work).await;
+    if is_dead.get() {
+        // What it had said was on its way; what came meanwhile is lost.
+        backend.fault(None, "is gone");
+    }
 }
 
 impl Backend<'_> {

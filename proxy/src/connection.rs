@@ -316,6 +316,9 @@ impl Connection {
     /// No further request: closes when the present one is answered.
     pub(crate) fn drain(&self) {
         self.draining.set(true);
+        if self.is_busy() && self.http2.get().is_none() {
+            self.lingers.set(true);
+        }
         self.wake();
     }
 
@@ -389,6 +392,7 @@ impl Connection {
             && let Some(record) = self.finishing.take()
         {
             record.complete();
+            self.only.begin_wait(Instant::now());
         }
     }
 }

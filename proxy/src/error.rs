@@ -6,7 +6,7 @@
 mod advice;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
@@ -355,9 +355,6 @@ impl Reason {
         headers.insert(PROXY_STATUS, HeaderValue::from_static(facts.proxy_status));
         if self == Self::MethodRefused {
             headers.insert(ALLOW, HeaderValue::from_static(ALLOWED_METHODS));
-        }
-        if self.ends_connection() {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }

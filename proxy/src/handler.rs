@@ -34,7 +34,7 @@ use crate::limits;
 use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
-use crate::upload::RequestBody;
+use crate::upload::{RequestBody, Upload};
 use crate::upstream::{Upstream, affinity_hash};
 
 /// Answers a request.
@@ -55,9 +55,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let plan = match plan {
         Ok(plan) => plan,
         Err(reason) => {
-            if !body.is_end_stream() {
-                stream.close_lingering();
-            }
+            record.upload = unwanted(&parts, body);
             return uplink.refuse(&stream, reason, json, record).await;
         }
     };
@@ -82,6 +80,13 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             uplink.refuse(&stream, reason, json, record).await
         }
     }
+}
+
+/// The body of a request that is not passed on.
+fn unwanted(parts: &Parts, body: Incoming) -> Option<Rc<Upload>> {
+    let expects = parts.headers.contains_key(EXPECT);
+    let is_over = body.is_end_stream();
+    (!is_over).then(|| RequestBody::streaming(body, expects, None, None).1)
 }
 
 /// Where a request goes, and what has been decided about it.
@@ -187,12 +192,14 @@ impl<'a> Plan<'a> {
         if !body.is_end_stream() {
             let config = &self.connection.listener.config;
             let rule = config.limits.min_rates.request_body;
-            let (body, progress) = RequestBody::streaming(body, config.max_body_bytes, rule);
+            let expects = request.headers().contains_key(EXPECT);
+            let max_bytes = config.max_body_bytes;
+            let (body, progress) = RequestBody::streaming(body, expects, max_bytes, rule);
             *request.body_mut() = body;
             upload = Some(progress);
             // The library passes no 100 of HTTP/2 on: nothing to wait for.
-            if !self.upstream.is_http2()
-                && request.headers().contains_key(EXPECT)
+            if expects
+                && !self.upstream.is_http2()
                 && let Some(opener) = request.body_mut().hold()
             {
                 hyper::ext::on_informational(&mut request, move |interim| {

@@ -22,6 +22,7 @@ mod dns;
 mod error;
 mod explain;
 mod framing;
+mod gather;
 mod generation;
 mod handler;
 pub mod handover;

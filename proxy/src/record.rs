@@ -180,6 +180,15 @@ impl Record {
         }
     }
 
+    /// Whether nothing of the request's body is still to come on its connection,
+    /// now that nobody wants the rest.
+    pub(crate) async fn has_all(&self, stream: &Stream) -> bool {
+        match &self.upload {
+            Some(upload) if !stream.is_http2() => upload.discard().await,
+            _ => true,
+        }
+    }
+
     /// What is not with the upstream yet is not wanted any more. The client may
     /// still be sending it.
     fn end_upload(&mut self) {

@@ -1,9 +1,7 @@
 //! A request's body on its way to the upstream.
 
-mod gather;
-
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,12 +16,18 @@ use sprat_scheduler::limits::{MinRate, Patience};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-use self::gather::Gather;
 use crate::error::Reason;
+use crate::gather::Gathered;
 
 /// How long the body is held back for the upstream's `100 Continue`; an
 /// upstream that says nothing gets it then (RFC 9110 10.1.1).
 const CONTINUE_BOUND: Duration = Duration::from_secs(1);
+
+/// Of a body that nobody wants so much is read, for the connection's sake.
+const DISCARDED_BYTES: usize = 64 << 10;
+
+/// A piece of it counts for so much at least.
+const PIECE_BYTES: usize = 512;
 
 /// How far a body has got, shared by the request's handler and the task that
 /// sends it upstream.
@@ -37,6 +41,8 @@ pub(crate) struct Upload {
     turn: Cell<u32>,
     /// Bytes that may still come; more is an error.
     budget: Cell<Option<u64>>,
+    /// The client may wait for a 100 before it sends anything.
+    expects: bool,
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
     /// How much the client must send, and how long it was waited for.
@@ -72,13 +78,12 @@ pub(crate) enum Progress {
 
 impl Upload {
     fn in_turn(self: &Rc<Self>) -> RequestBody {
-        RequestBody::Streaming(Box::new(Streaming {
+        RequestBody::Streaming(Box::new(Gathered::as_it_comes(Streaming {
             upload: Rc::clone(self),
             turn: self.turn.get(),
             gate: None,
             unwanted: false,
-            gather: None,
-        }))
+        })))
     }
 
     /// The body, to be sent again, if nothing of it has been read yet.
@@ -90,6 +95,20 @@ impl Upload {
         let since = Instant::now();
         self.progress.set(Progress::UpstreamOwes { since });
         Some(self.in_turn())
+    }
+
+    /// Reads as much of it as is there already, which nobody wants. True if
+    /// that was the rest, so that another request can follow.
+    pub(crate) async fn discard(self: &Rc<Self>) -> bool {
+        if self.is_done() {
+            return true;
+        }
+        let is_awaited = self.expects && !self.is_read.get();
+        if is_awaited || self.failure.get().is_some() || self.over.get() {
+            return false;
+        }
+        self.turn.set(self.turn.get() + 1);
+        discard(self.in_turn()).await
     }
 
     /// How far it has got.
@@ -172,7 +191,7 @@ pub(crate) enum RequestBody {
     /// None.
     Empty,
     /// Passed on as the client sends it.
-    Streaming(Box<Streaming>),
+    Streaming(Box<Gathered<Streaming>>),
 }
 
 /// A body that is passed on as it comes.
@@ -184,8 +203,6 @@ pub(crate) struct Streaming {
     gate: Option<Gate>,
     /// The upstream has answered without asking for it.
     unwanted: bool,
-    /// Others share the upstream's connection.
-    gather: Option<Gather>,
 }
 
 /// Holds the body back until the upstream asks for it.
@@ -211,9 +228,11 @@ impl GateOpener {
 }
 
 impl RequestBody {
-    /// A body of at most `max_bytes`, which comes no slower than `rule` has it.
+    /// A body of at most `max_bytes`, which comes no slower than `rule` has it;
+    /// whether the client `expects` a 100 for it.
     pub(crate) fn streaming(
         body: Incoming,
+        expects: bool,
         max_bytes: Option<u64>,
         rule: Option<MinRate>,
     ) -> (Self, Rc<Upload>) {
@@ -223,6 +242,7 @@ impl RequestBody {
             is_read: Cell::new(false),
             turn: Cell::new(0),
             budget: Cell::new(max_bytes),
+            expects,
             progress: Cell::new(Progress::UpstreamOwes { since: now }),
             failure: Cell::new(None),
             rule,
@@ -241,7 +261,7 @@ impl RequestBody {
             return None;
         };
         let (sender, asked) = oneshot::channel();
-        streaming.gate = Some(Gate {
+        streaming.inner_mut().gate = Some(Gate {
             asked,
             bound: Box::pin(sleep(CONTINUE_BOUND)),
         });
@@ -251,34 +271,12 @@ impl RequestBody {
     /// Puts small pieces together: others share the upstream's connection.
     pub(crate) fn gather(&mut self) {
         if let Self::Streaming(streaming) = self {
-            streaming.gather.get_or_insert_default();
+            streaming.gather();
         }
     }
 }
 
 impl Streaming {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        if self.turn != self.upload.turn.get() {
-            // No failure of the body's: somebody else sends it.
-            return Poll::Ready(Some(Err(UploadError(Reason::TruncatedBody))));
-        }
-        if self.upload.over.get() {
-            return self.fail(Reason::TruncatedBody);
-        }
-        let polled = match self.gather.take() {
-            None => self.poll_wanted(cx),
-            Some(mut gather) => {
-                let polled = gather.poll(cx, |cx| self.poll_wanted(cx));
-                self.gather = Some(gather);
-                polled
-            }
-        };
-        if polled.is_pending() {
-            self.upload.park(cx.waker());
-        }
-        polled
-    }
-
     fn poll_wanted(
         &mut self,
         cx: &mut Context<'_>,
@@ -355,10 +353,73 @@ impl Streaming {
     }
 }
 
+/// Reads as much of a body as is there already, within bounds; whether that was
+/// all of it.
+async fn discard(mut body: impl Body<Data = Bytes> + Unpin) -> bool {
+    let mut left = DISCARDED_BYTES;
+    let mut was_dry = false;
+    poll_fn(|cx| {
+        loop {
+            let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(cx) else {
+                if was_dry {
+                    return Poll::Ready(false);
+                }
+                // hyper reads on when it sees that somebody waits.
+                was_dry = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            };
+            let bytes = match frame {
+                None => return Poll::Ready(true),
+                Some(Err(_)) => return Poll::Ready(false),
+                Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
+            };
+            was_dry = false;
+            match left.checked_sub(bytes.max(PIECE_BYTES)) {
+                Some(rest) => left = rest,
+                None => return Poll::Ready(false),
+            }
+        }
+    })
+    .await
+}
+
 /// The body could not be passed on.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.facts().detail)]
 pub(crate) struct UploadError(Reason);
+
+impl Body for Streaming {
+    type Data = Bytes;
+    type Error = UploadError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        let this = self.get_mut();
+        if this.turn != this.upload.turn.get() {
+            // No failure of the body's: somebody else sends it.
+            return Poll::Ready(Some(Err(UploadError(Reason::TruncatedBody))));
+        }
+        if this.upload.over.get() {
+            return this.fail(Reason::TruncatedBody);
+        }
+        let polled = this.poll_wanted(cx);
+        if polled.is_pending() {
+            this.upload.park(cx.waker());
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.upload.body.borrow().is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.upload.body.borrow().size_hint()
+    }
+}
 
 impl Body for RequestBody {
     type Data = Bytes;
@@ -370,38 +431,21 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
-            Self::Streaming(streaming) => streaming.poll(cx),
+            Self::Streaming(streaming) => Pin::new(&mut **streaming).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Streaming(streaming) => {
-                let is_read = streaming.upload.body.borrow().is_end_stream();
-                let gather = streaming.gather.as_ref();
-                gather.map_or(is_read, |gather| gather.is_end(is_read))
-            }
+            Self::Streaming(streaming) => streaming.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Streaming(streaming) => {
-                let hint = streaming.upload.body.borrow().size_hint();
-                let gather = streaming.gather.as_ref();
-                plus(hint, gather.map_or(0, Gather::held_bytes))
-            }
+            Self::Streaming(streaming) => streaming.size_hint(),
         }
     }
-}
-
-fn plus(mut hint: SizeHint, bytes: usize) -> SizeHint {
-    let bytes = bytes as u64;
-    if let Some(upper) = hint.upper() {
-        hint.set_upper(upper + bytes);
-    }
-    hint.set_lower(hint.lower() + bytes);
-    hint
 }

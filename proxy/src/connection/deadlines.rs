@@ -28,14 +28,22 @@ impl Connection {
             Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
             _ => None,
         };
+        let next = [head, self.only.next_deadline(listener)];
+        let next = next.into_iter().flatten().min();
         let deadlines = [
-            head,
-            self.only.next_deadline(listener),
+            next.filter(|_| !self.is_finishing()),
             blocked.map(|since| since + listener.stream_idle_timeout),
             self.drain.borrow().as_ref().and_then(|drain| drain.due()),
             self.http2.get().and_then(|http2| http2.next_deadline(self)),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether the socket has still to take the end of a response. Until then
+    /// the client can't be late with its next request, though it may have sent
+    /// some of it.
+    fn is_finishing(&self) -> bool {
+        self.finishing.borrow().is_some()
     }
 
     /// How long a head may take; a client that is new when the server drains
@@ -66,6 +74,9 @@ impl Connection {
             && let Some(reason) = http2.overdue(now, self)
         {
             return Some(End::Cut(reason));
+        }
+        if self.is_finishing() {
+            return None;
         }
         match self.only.phase.get() {
             Phase::Head { since, begun } if past(now, since, self.head_bound(begun)) => {

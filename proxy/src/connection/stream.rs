@@ -34,6 +34,16 @@ impl StreamState {
         }
     }
 
+    /// From now on the client is waited for, for the next head or its rest.
+    pub(super) fn begin_wait(&self, now: Instant) {
+        let phase = match self.phase.get() {
+            Phase::Idle { .. } => Phase::Idle { since: now },
+            Phase::Head { begun, .. } => Phase::Head { since: now, begun },
+            other => other,
+        };
+        self.phase.set(phase);
+    }
+
     /// None while nothing is being waited for.
     pub(super) fn next_deadline(&self, listener: &Listener) -> Option<Instant> {
         let phase = match self.phase.get() {
@@ -128,7 +138,9 @@ impl Stream {
         match &self.http2 {
             None => {
                 self.wait();
-                self.connection.lingers.set(false);
+                // The next request may be on its way, and is not answered.
+                let is_last = self.connection.draining.get();
+                self.connection.lingers.set(is_last);
                 self.connection.watch.borrow_mut().next_head()
             }
             // Its frames leave no room for them.

@@ -23,7 +23,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
+use http::header::CONNECTION;
+use http::{HeaderValue, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use socket2::SockRef;
@@ -33,6 +34,7 @@ use tokio::time::Instant;
 
 use crate::connection::Stream;
 use crate::error::Reason;
+use crate::gather::Gathered;
 use crate::headers::Head;
 use crate::record::Record;
 use crate::tunnel::Tunnel;
@@ -161,6 +163,13 @@ impl Uplink {
             record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
         }
         record.respond(response.status());
+        let response = response.map(|body| {
+            let mut body = Gathered::as_it_comes(body);
+            if stream.is_http2() {
+                body.gather();
+            }
+            body
+        });
         let inner = match stream.connection.outlet() {
             Outlet::Plain => response.map(Inner::Upstream),
             Outlet::Marked(mark) if response.body().is_end_stream() => {
@@ -221,11 +230,15 @@ impl Uplink {
         accepts_json: bool,
         mut record: Box<Record>,
     ) -> Response<Body> {
+        let ends = reason.ends_connection() || !record.has_all(stream).await;
         stream.begin_response(None);
-        if reason.ends_connection() {
+        let mut response = reason.response(accepts_json);
+        if ends && !stream.is_http2() {
+            // Said, so that no further request is on its way (RFC 9112 9.6).
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
             stream.close_lingering();
         }
-        let mut response = reason.response(accepts_json);
         if let Some(advice) = record.advice.take() {
             advice.add(&mut response);
         }
@@ -253,9 +266,9 @@ pub(crate) struct Body {
 }
 
 enum Inner {
-    Upstream(Incoming),
-    Paced(Box<Paced<Incoming>>),
-    Marked(Box<Marked<Incoming>>),
+    Upstream(Gathered<Incoming>),
+    Paced(Box<Paced<Gathered<Incoming>>>),
+    Marked(Box<Marked<Gathered<Incoming>>>),
     Local(Option<Bytes>),
 }
 

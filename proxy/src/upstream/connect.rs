@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::hear_out::HearOut;
 use super::members::{Member, Target};
 use super::transport::Transport;
 use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
@@ -197,7 +198,7 @@ async fn connect_one(
         .map_err(|_| Reason::ConnectionTimeout)??;
     endpoint.stats.connects.increment();
     if let Some(http2) = &upstream.http2 {
-        let handshake = http2.handshake(TokioIo::new(stream)).await;
+        let handshake = http2.handshake(TokioIo::new(HearOut::new(stream))).await;
         let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
         tokio::task::spawn_local(async move {
             let _slot = slot;

@@ -6,6 +6,7 @@ mod check;
 mod condition;
 mod connect;
 mod endpoint;
+mod hear_out;
 mod keeper;
 mod lease;
 mod members;

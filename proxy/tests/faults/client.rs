@@ -178,7 +178,7 @@ impl Client<'_> {
             }
             got.judge((self.world, self.name), request, begun, excused);
             let Got::Answer(head, _) = &got else { return };
-            let is_early = request.upload > 0 && head.field("proxy-status").is_some();
+            let is_early = head.is_last() && head.field("proxy-status").is_some();
             if is_early {
                 self.has_time_to_read(&mut reader, request).await;
                 return;

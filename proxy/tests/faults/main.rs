@@ -21,6 +21,7 @@ mod judge;
 mod plan;
 mod planted;
 mod settings;
+mod slow;
 mod time;
 mod tunnel;
 mod wire;

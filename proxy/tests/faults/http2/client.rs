@@ -65,8 +65,12 @@ pub(crate) async fn speak(
                 false => Poll::Pending,
             }
         });
-        // It says goodbye when all is answered; how it ends, its streams tell.
-        let _ = tokio::join!(connection, asking);
+        // It says goodbye when all is answered.
+        let (ended, ()) = tokio::join!(connection, asking);
+        if let Err(error) = ended {
+            // What it means for them, its streams tell.
+            world.trace(name, &format!("ends: {error}"));
+        }
     };
     pipe::serve(halves, theirs, work).await;
 }

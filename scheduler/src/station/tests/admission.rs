@@ -204,10 +204,10 @@ fn early_discard_takes_low_levels_first() {
     assert_eq!(station.waiting(), 100);
 }
 
-#[test]
-fn an_overloaded_channel_refuses_large_ones_of_low_priority() {
-    let mut station = Station::new(StationConfig {
-        classes: vec![level(0), level(5)],
+/// A station that looks at how busy the channel to the clients is.
+fn with_channel(classes: Vec<ClassSpec>) -> Station {
+    Station::new(StationConfig {
+        classes,
         max_requests: 10,
         admission: Admission {
             channel: Some(ChannelRule {
@@ -218,7 +218,12 @@ fn an_overloaded_channel_refuses_large_ones_of_low_priority() {
             ..Admission::default()
         },
         ..config(1)
-    });
+    })
+}
+
+#[test]
+fn an_overloaded_channel_refuses_large_ones_of_low_priority() {
+    let mut station = with_channel(vec![level(0), level(5)]);
     let mut ask = |class, bytes, backlog| {
         let arrival = Arrival {
             class,
@@ -240,19 +245,7 @@ fn an_overloaded_channel_refuses_what_would_be_late() {
         drop_late: true,
         ..level(1)
     };
-    let mut station = Station::new(StationConfig {
-        classes: vec![media],
-        max_requests: 10,
-        admission: Admission {
-            channel: Some(ChannelRule {
-                max_backlog: ms(100),
-                large_bytes: 10_000,
-                level: 3,
-            }),
-            ..Admission::default()
-        },
-        ..config(1)
-    });
+    let mut station = with_channel(vec![media]);
     let mut ask = |backlog, ahead| {
         let arrival = Arrival {
             channel_backlog: ms(backlog),

@@ -6,6 +6,7 @@
 mod common;
 
 use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -378,12 +379,15 @@ fn an_upstream_that_stalls_is_504() {
     );
 }
 
+/// An address where nobody listens.
+fn unserved() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
 #[test]
 fn an_upstream_that_refuses_is_502() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let proxy = Proxy::logging(config(&[address]));
+    let proxy = Proxy::logging(config(&[unserved()]));
     let answer = proxy.connect().ask(get("/"));
     assert_eq!(answer.status(), 502);
     assert!(
@@ -632,5 +636,40 @@ fn an_upstream_is_not_blamed_while_the_client_is_waited_for() {
     assert!(before < BYTES, "the buffers took all of it");
     assert_eq!(client.message().body.len(), BYTES);
     drop(client);
+    proxy.assert_no_leak();
+}
+
+/// A body that nobody wants is read if it is there; if more of it is to come, the
+/// answer says that the connection ends.
+#[test]
+fn an_unwanted_body_costs_the_connection_only_if_it_is_still_to_come() {
+    let proxy = Proxy::start(&config(&[unserved()]));
+    let post =
+        |fields: &str, body: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}");
+    let chunks = "5\r\nhello\r\n".repeat(20);
+    let large = "a".repeat(1 << 20);
+    for (request, goes_on) in [
+        (post("Content-Length: 5", "hello"), true),
+        (
+            post("Transfer-Encoding: chunked", &format!("{chunks}0\r\n\r\n")),
+            true,
+        ),
+        (post("Content-Length: 5", "hell"), false),
+        (post("Transfer-Encoding: chunked", &chunks), false),
+        (post("Content-Length: 1048576", &large), false),
+        // It is not asked for what is not wanted.
+        (post("Content-Length: 5\r\nExpect: 100-continue", ""), false),
+    ] {
+        let mut client = proxy.connect();
+        let answer = client.ask(&request);
+        assert_eq!(answer.status(), 502, "{answer:?}");
+        let says = answer.field("connection");
+        assert_eq!(says, (!goes_on).then_some("close"), "{request:.60}");
+        if goes_on {
+            assert_eq!(client.ask(&request).status(), 502);
+        } else {
+            assert!(client.is_closed(), "{request:.60}");
+        }
+    }
     proxy.assert_no_leak();
 }

@@ -25,6 +25,7 @@ version: 1
 admin: off
 listeners:
   - {address: 127.0.0.1:0, request_headers_timeout: 1s, min_rates: {response: off}}
+uplink: {rate: unlimited}
 clusters: {farm: {endpoints: [10.0.0.1:80]}}
 routes: [{cluster: farm}]
 ";

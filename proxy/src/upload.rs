@@ -1,33 +1,24 @@
 //! A request's body on its way to the upstream.
 
+mod discard;
+mod gate;
+
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{MinRate, Patience};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::Instant;
 
+use self::discard::discard;
+use self::gate::{Gate, GateOpener};
 use crate::error::Reason;
 use crate::gather::Gathered;
-
-/// How long the body is held back for the upstream's `100 Continue`; an
-/// upstream that says nothing gets it then (RFC 9110 10.1.1).
-const CONTINUE_BOUND: Duration = Duration::from_secs(1);
-
-/// Of a body that nobody wants so much is read, for the connection's sake.
-const DISCARDED_BYTES: usize = 64 << 10;
-
-/// A piece of it counts for so much at least.
-const PIECE_BYTES: usize = 512;
 
 /// How far a body has got, shared by the request's handler and the task that
 /// sends it upstream.
@@ -205,28 +196,6 @@ pub(crate) struct Streaming {
     unwanted: bool,
 }
 
-/// Holds the body back until the upstream asks for it.
-#[derive(Debug)]
-struct Gate {
-    asked: oneshot::Receiver<()>,
-    bound: Pin<Box<Sleep>>,
-}
-
-/// Opens a [`Gate`]; hyper calls it from its callback for 1xx responses.
-#[derive(Clone, Debug)]
-pub(crate) struct GateOpener(Arc<std::sync::Mutex<Option<oneshot::Sender<()>>>>);
-
-impl GateOpener {
-    /// The upstream has said `100 Continue`.
-    pub(crate) fn open(&self) {
-        let sender = self.0.lock().ok().and_then(|mut sender| sender.take());
-        if let Some(sender) = sender {
-            // No receiver: the gate has opened by itself.
-            let _ = sender.send(());
-        }
-    }
-}
-
 impl RequestBody {
     /// A body of at most `max_bytes`, which comes no slower than `rule` has it;
     /// whether the client `expects` a 100 for it.
@@ -260,12 +229,9 @@ impl RequestBody {
         let Self::Streaming(streaming) = self else {
             return None;
         };
-        let (sender, asked) = oneshot::channel();
-        streaming.inner_mut().gate = Some(Gate {
-            asked,
-            bound: Box::pin(sleep(CONTINUE_BOUND)),
-        });
-        Some(GateOpener(Arc::new(std::sync::Mutex::new(Some(sender)))))
+        let (gate, opener) = Gate::new();
+        streaming.inner_mut().gate = Some(gate);
+        Some(opener)
     }
 
     /// Puts small pieces together: others share the upstream's connection.
@@ -282,19 +248,7 @@ impl Streaming {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         if let Some(gate) = &mut self.gate {
-            match Pin::new(&mut gate.asked).poll(cx) {
-                Poll::Ready(Ok(())) => {}
-                // The final answer came instead: nobody wants the body. Its
-                // connection ends with the exchange.
-                Poll::Ready(Err(_)) => {
-                    self.unwanted = true;
-                }
-                Poll::Pending => {
-                    if gate.bound.as_mut().poll(cx).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
-            }
+            self.unwanted = !ready!(gate.poll_wanted(cx));
             self.gate = None;
         }
         if self.unwanted {
@@ -351,37 +305,6 @@ impl Streaming {
         self.upload.failure.set(Some(reason));
         Poll::Ready(Some(Err(UploadError(reason))))
     }
-}
-
-/// Reads as much of a body as is there already, within bounds; whether that was
-/// all of it.
-async fn discard(mut body: impl Body<Data = Bytes> + Unpin) -> bool {
-    let mut left = DISCARDED_BYTES;
-    let mut was_dry = false;
-    poll_fn(|cx| {
-        loop {
-            let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(cx) else {
-                if was_dry {
-                    return Poll::Ready(false);
-                }
-                // hyper reads on when it sees that somebody waits.
-                was_dry = true;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            };
-            let bytes = match frame {
-                None => return Poll::Ready(true),
-                Some(Err(_)) => return Poll::Ready(false),
-                Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
-            };
-            was_dry = false;
-            match left.checked_sub(bytes.max(PIECE_BYTES)) {
-                Some(rest) => left = rest,
-                None => return Poll::Ready(false),
-            }
-        }
-    })
-    .await
 }
 
 /// The body could not be passed on.

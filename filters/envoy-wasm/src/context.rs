@@ -47,6 +47,29 @@ struct Worker {
     random: u64,
 }
 
+/// Under which the workers are counted.
+const WORKERS: &str = "sprat.workers";
+
+/// Attempts at counting, while other workers begin as well.
+const ATTEMPTS: usize = 64;
+
+/// How many workers there have been, with this one: what tells it from those
+/// that begin at the same time. 0 if the host shares nothing.
+///
+/// Two of them may be the first, for what is not there yet has no version to be
+/// compared. In Envoy that is the main thread's machine, before all others.
+fn count_worker() -> u64 {
+    for _ in 0..ATTEMPTS {
+        let (value, version) = abi::shared(WORKERS);
+        let before = value.and_then(|value| value.try_into().ok());
+        let count = before.map_or(0, u64::from_le_bytes) + 1;
+        if abi::set_shared(WORKERS, &count.to_le_bytes(), version) {
+            return count;
+        }
+    }
+    0
+}
+
 /// Nanoseconds since the epoch, the same on all workers.
 fn now() -> Time {
     Time::ZERO + abi::now()
@@ -63,10 +86,10 @@ fn with<T: Default>(act: impl FnOnce(&mut Machine) -> T) -> T {
 
 impl Worker {
     fn new(config: &resolved::Filter) -> Self {
-        // There is no other source of chance in the sandbox than when, and
-        // where in memory, this is.
-        let at = std::ptr::from_ref(config).addr() as u64;
-        let mut random = now().as_nanos() ^ at.rotate_left(32);
+        // There is no other source of chance in the sandbox than when this is.
+        // Workers begin at the same time, or nearly: what they draw differs all
+        // the same, for their counts do.
+        let mut random = count_worker().rotate_left(48) ^ now().as_nanos();
         let seed = (draw(&mut random), draw(&mut random));
         let worker = draw(&mut random) | 1;
         let names = config.classes.list.iter().map(|class| class.name.clone());

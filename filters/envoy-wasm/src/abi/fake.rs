@@ -38,6 +38,8 @@ pub(crate) struct Fake {
     pub(crate) metrics: Vec<(String, u64)>,
     /// Messages in each queue.
     pub(crate) queues: Vec<usize>,
+    /// Their names: who registers one that is known shares it.
+    pub(crate) queue_names: Vec<String>,
     /// Contexts that are no more.
     pub(crate) gone: Vec<u32>,
     shared: BTreeMap<String, (Vec<u8>, u32)>,
@@ -216,12 +218,17 @@ host_functions! {
         })
     }
 
-    fn proxy_register_shared_queue(_name: *const u8, _length: usize, queue: *mut u32) {
+    fn proxy_register_shared_queue(name: *const u8, length: usize, queue: *mut u32) {
+        let name = text(name, length);
         let number = host(|host| {
-            host.queues.push(0);
-            host.queues.len() as u32 - 1
+            let known = host.queue_names.iter().position(|own| *own == name);
+            known.unwrap_or_else(|| {
+                host.queues.push(0);
+                host.queue_names.push(name);
+                host.queues.len() - 1
+            })
         });
-        set(queue, number)
+        set(queue, number as u32)
     }
 
     fn proxy_enqueue_shared_queue(queue: u32, _value: *const u8, _length: usize) {

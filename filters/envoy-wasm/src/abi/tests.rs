@@ -239,3 +239,16 @@ fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
     assert_eq!(proxy_on_response_body(2, 1_000, 0), STOP_AND_WATERMARK);
     assert_eq!(proxy_on_response_trailers(2, 1), PAUSE);
 }
+
+/// With the same queue, one of them was called for what the other had to let go.
+#[test]
+fn workers_that_begin_at_the_same_time_have_queues_of_their_own() {
+    let text = "uplink: {rate: 10mbit}";
+    assert!(configure(text));
+    for root in 2..10 {
+        host(|host| host.effective = root);
+        proxy_on_context_create(root, 0);
+        assert_eq!(proxy_on_configure(root, text.len() as u32), 1);
+    }
+    assert_eq!(host(|host| host.queues.len()), 9);
+}

@@ -5,14 +5,14 @@
 # the same with the default bounds, but shorter: every slow client must be gone. The
 # environment changes it:
 #
-#   CONNECTIONS=2000 REQUESTS=3000 RATES="unlimited 1gbit" KINDS="headers body read"
+#   CONNECTIONS=2000 REQUESTS=20000 RATES="unlimited 1gbit" KINDS="headers body read"
 #   BAR=1.2 RESULTS=results/slow-clients
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
 
 CONNECTIONS=${CONNECTIONS:-2000}
-REQUESTS=${REQUESTS:-3000}
+REQUESTS=${REQUESTS:-20000}
 RATES=${RATES:-unlimited 1gbit}
 KINDS=${KINDS:-headers body read}
 BAR=${BAR:-1.2}

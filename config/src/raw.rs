@@ -132,6 +132,12 @@ record! {
         /// Connections that have switched to another protocol (WebSocket). A
         /// request for one more is answered 503.
         default("4096") max_tunnels: Limit,
+        /// Bytes that the kernel holds for a connection and has not sent yet
+        /// (`TCP_NOTSENT_LOWAT`), and a little over: what a client that reads
+        /// slowly costs in the kernel's memory, and what cannot be put in
+        /// another order any more. An uplink with a rate sets less where it
+        /// needs to.
+        default("128KB") tcp_notsent_lowat: Or<Unlimited, Bytes<4_096, 1_073_741_824>>,
         /// Requests in progress, over all clients; one over it is answered
         /// 503.
         default("unlimited") max_requests: Or<Unlimited, Limit>,

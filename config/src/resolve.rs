@@ -149,6 +149,11 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
         idle_timeout: time(&raw.idle_timeout)?,
         stream_idle_timeout: time(&raw.stream_idle_timeout)?,
         max_tunnels: count(&raw.max_tunnels)?,
+        max_unsent_bytes: raw
+            .tcp_notsent_lowat
+            .get()?
+            .value()
+            .map_or(u32::MAX, |bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX)),
         limits: limits::listener(raw)?,
         forwarding: Forwarding {
             x_forwarded: forwarding.x_forwarded.copied()?.0,

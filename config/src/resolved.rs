@@ -107,6 +107,9 @@ pub struct Listener {
     /// Connections that have switched to another protocol; one over it is
     /// answered 503.
     pub max_tunnels: usize,
+    /// Bytes that the kernel may hold unsent for a connection
+    /// (`TCP_NOTSENT_LOWAT`).
+    pub max_unsent_bytes: u32,
     /// What its clients may take.
     pub limits: ListenerLimits,
     /// Forwarding headers.

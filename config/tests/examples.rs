@@ -109,6 +109,7 @@ fn the_design_file_resolves_to_the_defaults() {
             idle_timeout: Duration::from_secs(75),
             stream_idle_timeout: Duration::from_secs(60),
             max_tunnels: 4096,
+            max_unsent_bytes: 128 << 10,
             limits: ListenerLimits {
                 min_rates: MinRates {
                     request_body: Some(rate),

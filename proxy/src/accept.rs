@@ -45,7 +45,6 @@ impl Acceptor {
         socket: StdListener,
     ) -> io::Result<Self> {
         let socket = Rc::new(TcpListener::from_std(socket)?);
-        worker.generation().uplink.listen(&socket);
         let listener = Rc::new(RefCell::new(Arc::clone(listener)));
         let (end, ended) = watch::channel(());
         let (of, from) = (Rc::clone(&listener), Rc::clone(&socket));
@@ -63,11 +62,9 @@ impl Acceptor {
         self.listener.borrow().id
     }
 
-    /// Connections to come are served by another state of the listener, and
-    /// the worker's present uplink.
-    pub(crate) fn change(&self, worker: &Worker, listener: &Arc<ListenerState>) {
+    /// Connections to come are served by another state of the listener.
+    pub(crate) fn change(&self, listener: &Arc<ListenerState>) {
         self.listener.replace(Arc::clone(listener));
-        worker.generation().uplink.listen(&self.socket);
     }
 
     /// Serves a connection that somebody else has accepted.
@@ -244,7 +241,7 @@ fn admit(
         .then(|| crate::sys::received_tos(stream.as_fd(), local?.is_ipv6()).ok())
         .flatten()
         .map(|tos| tos >> 2);
-    let outlet = generation.uplink.accept(&stream);
+    let outlet = generation.uplink.accept(&stream, listener.config.max_unsent_bytes);
     let connection = Rc::new(Connection::new(
         Rc::clone(worker),
         Arc::clone(listener),

@@ -236,7 +236,7 @@ impl Worker {
             let id = acceptor.id();
             match listeners.iter().find(|listener| listener.id == id) {
                 Some(listener) => {
-                    acceptor.change(self, listener);
+                    acceptor.change(listener);
                     kept.push(acceptor);
                 }
                 None => {

@@ -154,6 +154,36 @@ fn a_client_that_reads_slowly_but_enough_is_served() {
     proxy.wait_metric(&["sprat_bad_requests_total"], 0.0);
 }
 
+/// What the kernel takes of a response for a client that reads nothing.
+fn taken_unread(proxy: &Proxy) -> u64 {
+    let lines = proxy.log_lines(0).len();
+    let mut client = proxy.connect();
+    client.send(get("/50000000"));
+    let lines = proxy.log_lines_at_least(lines + 1);
+    let last = lines.last().unwrap();
+    assert_eq!(last["reason"], "client_stalled");
+    last["bytes"].as_u64().unwrap()
+}
+
+#[test]
+fn the_kernel_holds_little_for_a_client_that_does_not_read() {
+    let origin = sized();
+    let taken = |most: u32| {
+        let proxy = changed(origin.address, |config| {
+            let listener = &mut config.listeners[0];
+            listener.stream_idle_timeout = Duration::from_millis(300);
+            listener.max_unsent_bytes = most;
+        });
+        taken_unread(&proxy)
+    };
+    let (little, default, any) = (taken(4 << 10), taken(128 << 10), taken(u32::MAX));
+    // What differs is unsent; the rest is the client's receive buffer. A write is
+    // not cut short before it is through.
+    assert!(little + (64 << 10) < default, "{little} and {default}");
+    assert!(default < little + (256 << 10), "{little} and {default}");
+    assert!(any > default + (256 << 10), "{default} and {any}");
+}
+
 #[test]
 fn a_client_that_the_uplink_paces_is_not_cut() {
     let origin = sized();

@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
@@ -32,6 +32,10 @@ pub(super) type Reply = Response<Either<ContentBody, Full<Bytes>>>;
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
+
+/// Bytes that the kernel holds unsent for a connection. An origin of one's own
+/// would have memory of its own; this one must not take that of what is measured.
+const UNSENT_BYTES: u32 = 128 << 10;
 
 /// After a failed accept (no descriptors left), before the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
@@ -147,7 +151,9 @@ async fn connection(
     headers: Arc<HeaderMap>,
     work: Option<Arc<service::Server>>,
 ) {
-    if stream.set_nodelay(true).is_err() {
+    if stream.set_nodelay(true).is_err()
+        || (SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES)).is_err()
+    {
         return; // Gone already.
     }
     match http2::is_spoken(&stream).await {

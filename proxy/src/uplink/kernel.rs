@@ -72,17 +72,17 @@ impl KernelLink {
         })
     }
 
-    /// Prepares a listening socket; what it accepts inherits it.
+    /// Prepares a client's socket that has just been accepted.
     ///
     /// A connection paced by TCP at little more than the link's rate has two
     /// segments in the queueing discipline, rather than its whole window: they
     /// are what a change of class cannot reach, and what is overtaken by it.
-    pub(crate) fn listen(&self, socket: BorrowedFd<'_>) {
+    pub(crate) fn accept(&self, socket: BorrowedFd<'_>) {
         let Some(rate) = self.rate_bits_per_s else {
             return;
         };
         if let Err(error) = set_max_pacing_rate(socket, PACING_GAIN * rate / 8) {
-            tracing::warn!(%error, "SO_MAX_PACING_RATE is not taken: classes change late");
+            tracing::debug!(%error, "an accepted socket does not take SO_MAX_PACING_RATE");
         }
     }
 

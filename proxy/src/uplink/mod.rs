@@ -29,7 +29,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use socket2::SockRef;
 use sprat_scheduler::Size;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::connection::Stream;
@@ -103,32 +103,31 @@ impl Uplink {
         }
     }
 
-    /// Prepares a listening socket; what it accepts inherits it.
+    /// Prepares a client's socket that has just been accepted.
     ///
-    /// The kernel holds little that it cannot send yet, so that a connection
-    /// that TCP holds back soon stops being ready, and the order is decided
-    /// here.
-    pub(crate) fn listen(&self, socket: &TcpListener) {
-        let bytes = match self {
-            Self::Unlimited => return,
-            Self::Paced(worker) => worker.unsent_bytes(),
+    /// The kernel holds little that it cannot send yet, `most` bytes where the
+    /// order does not ask for less: so a connection that TCP holds back soon
+    /// stops being ready, and the order is decided here; and clients that do
+    /// not read cannot fill the kernel's memory, which is everybody's.
+    ///
+    /// It is not left to what a listening socket hands down: connections may
+    /// have come before it could be prepared, or while the rate was another.
+    pub(crate) fn accept(&self, stream: &TcpStream, most: u32) -> Outlet {
+        let (unsent, outlet) = match self {
+            Self::Unlimited => (most, Outlet::Plain),
+            Self::Paced(worker) => {
+                let outlet = Outlet::Gauged(SocketGauge::new(worker, stream));
+                (worker.unsent_bytes().min(most), outlet)
+            }
             Self::Kernel(link) => {
-                link.listen(socket.as_fd());
-                UNSENT_BYTES
+                link.accept(stream.as_fd());
+                (UNSENT_BYTES, Outlet::Marked(SocketMark::new(link)))
             }
         };
-        if let Err(error) = SockRef::from(socket).set_tcp_notsent_lowat(bytes) {
-            tracing::warn!(%error, "TCP_NOTSENT_LOWAT is not taken: the kernel's buffers are its own");
+        if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(unsent) {
+            tracing::debug!(%error, "an accepted socket does not take TCP_NOTSENT_LOWAT");
         }
-    }
-
-    /// Prepares a client's socket that has just been accepted.
-    pub(crate) fn accept(&self, stream: &TcpStream) -> Outlet {
-        match self {
-            Self::Unlimited => Outlet::Plain,
-            Self::Paced(worker) => Outlet::Gauged(SocketGauge::new(worker, stream)),
-            Self::Kernel(link) => Outlet::Marked(SocketMark::new(link)),
-        }
+        outlet
     }
 
     /// The link's rate, if it has one.

@@ -278,6 +278,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             idle_timeout: Duration::from_secs(60),
             stream_idle_timeout: Duration::from_secs(60),
             max_tunnels: 1024,
+            max_unsent_bytes: 128 << 10,
             limits: ListenerLimits::default(),
             forwarding: Forwarding {
                 x_forwarded: true,

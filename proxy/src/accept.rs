@@ -241,7 +241,8 @@ fn admit(
         .then(|| crate::sys::received_tos(stream.as_fd(), local?.is_ipv6()).ok())
         .flatten()
         .map(|tos| tos >> 2);
-    let outlet = generation.uplink.accept(&stream, listener.config.max_unsent_bytes);
+    let most_unsent = listener.config.max_unsent_bytes;
+    let outlet = generation.uplink.accept(&stream, most_unsent);
     let connection = Rc::new(Connection::new(
         Rc::clone(worker),
         Arc::clone(listener),

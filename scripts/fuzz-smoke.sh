@@ -34,6 +34,7 @@ for target in $TARGETS; do
     found=$built/fuzz-corpus/$target
     mkdir -p "$found"
     say "== $target, $EACH_S s"
+    cargo fuzz build --sanitizer "$SANITIZER" --target-dir "$built/fuzz" "$target" || die "$target does not compile"
     cargo fuzz run --sanitizer "$SANITIZER" --target-dir "$built/fuzz" "$target" "$found" "$ROOT/fuzz/corpus/$target" -- \
         -max_total_time="$EACH_S" -max_len="$MAX_BYTES" -timeout=10 -print_final_stats=1 -verbosity=0 ||
         failed+=" $target"

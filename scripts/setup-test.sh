@@ -10,6 +10,8 @@ CARGO_DENY=0.20.2
 need ip iproute2
 need ethtool ethtool
 need shellcheck shellcheck
+# The fuzz targets are compiled with libFuzzer, which is C++.
+need c++ g++
 # The shared store of sizes is tested against a real one.
 need redis-server redis-server
 # The filters are tested inside a real Envoy.

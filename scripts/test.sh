@@ -43,6 +43,7 @@ run_tests() {
 step "scripts" shellcheck --severity=warning scripts/*.sh
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+step "fuzz targets" cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
 step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 step "wasm32" scripts/wasm.sh
 step "dependencies" scripts/deny.sh

@@ -40,6 +40,7 @@ lint: ## Check formatting, lints and dependencies
 	shellcheck --severity=warning scripts/*.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
 	scripts/deny.sh
 
 bench: ## Measure the cost of a grant (criterion)

@@ -190,7 +190,10 @@ impl Sender {
 /// Its file cannot be opened.
 pub(crate) fn start(config: &AccessLog) -> anyhow::Result<(Sender, Writer)> {
     let opened = Writer::start(config);
-    opened.with_context(|| format!("cannot open the access log {:?}", config.target))
+    opened.with_context(|| match &config.target {
+        LogTarget::Stdout => "cannot write the access log to standard output".to_owned(),
+        LogTarget::File(path) => format!("cannot open the access log {}", path.display()),
+    })
 }
 
 /// The writer's thread. It ends when every [`Sender`] is gone and the last

@@ -66,7 +66,8 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             // Boxed: other requests do not carry its room.
             Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
         }
-        Ok(response) => {
+        Ok(mut response) => {
+            exchange.announce_close(&mut response);
             let known = exchange.plan.known(&response, &mut record).await;
             if let Some(lease) = &record.lease {
                 lease.resize(known);
@@ -101,6 +102,8 @@ struct Plan<'a> {
     head_only: bool,
     /// Whether the `Host` of the endpoint is to be sent.
     hostless: bool,
+    /// Whether the client speaks HTTP/1.0.
+    is_old: bool,
     chunked: bool,
     /// To switch to another protocol.
     offer: Option<Box<Offer>>,
@@ -164,6 +167,7 @@ impl<'a> Plan<'a> {
             false => Offer::of(stream, route, parts)?,
         };
         let hostless = asked.is_none() && route.host_rewrite.is_none();
+        let is_old = parts.version == Version::HTTP_10;
         let chunked = plan_head(connection, route, parts, asked)?;
         if let Some(offer) = &offer {
             offer.add(&mut parts.headers);
@@ -178,6 +182,7 @@ impl<'a> Plan<'a> {
             upstream,
             head_only: parts.method == Method::HEAD,
             hostless,
+            is_old,
             chunked,
             offer,
             asked: resource,

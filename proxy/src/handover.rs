@@ -13,6 +13,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ const FIRST_FD: RawFd = 3;
 
 /// Descriptors that are taken at most.
 const MAX_FDS: usize = 4096;
+
+/// How long a new process that has failed gets to say why.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +240,11 @@ impl Successor {
 
     /// It has failed, or takes too long: ends it; how it ended.
     pub(crate) fn end(mut self) -> String {
+        // One that has failed is ending: what it says, and how it ends, is its own.
+        let patience = Instant::now() + ENDS_WITHIN;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         // An error means that it has ended by itself.
         let _ = self.process.kill();
         let ended = self.process.wait();

@@ -16,6 +16,7 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// What is always between two neighbours only (RFC 9110 7.6.1).
 fn is_hop_by_hop(name: &HeaderName) -> bool {
@@ -27,16 +28,11 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || *name == PROXY_CONNECTION
 }
 
-/// What tells of a client, and is its own word if it says so itself.
-static OF_A_CLIENT: [HeaderName; 4] = [
-    FORWARDED,
-    X_FORWARDED_FOR,
-    X_FORWARDED_PROTO,
-    X_FORWARDED_HOST,
-];
-
+/// What tells of a client, and is its own word if it says so itself: `Forwarded`,
+/// every `X-Forwarded-` (frameworks believe `-Port` and `-Prefix`, too), and what
+/// nginx has taught backends to believe.
 fn is_of_a_client(name: &HeaderName) -> bool {
-    OF_A_CLIENT.contains(name)
+    *name == FORWARDED || name.as_str().starts_with("x-forwarded-") || *name == X_REAL_IP
 }
 
 /// Up to so many fields, to compare names costs less than to hash one.
@@ -187,7 +183,8 @@ impl Forwarder {
         if headers.keys().any(is_of_a_client)
             && !trusted.iter().any(|network| network.contains(client.ip))
         {
-            for name in &OF_A_CLIENT {
+            let names = headers.keys().filter(|name| is_of_a_client(name));
+            for name in names.cloned().collect::<Vec<_>>() {
                 headers.remove(name);
             }
         }
@@ -358,7 +355,9 @@ mod tests {
         Forwarder::new(forwarding).unwrap().add(headers, &client);
     }
 
-    const SPOOFED: [(&str, &str); 5] = [
+    const SPOOFED: [(&str, &str); 7] = [
+        ("x-forwarded-port", "8443"),
+        ("x-real-ip", "198.51.100.1"),
         ("x-forwarded-for", "198.51.100.1"),
         ("x-forwarded-proto", "https"),
         ("x-forwarded-host", "a.example"),
@@ -403,7 +402,9 @@ mod tests {
                 "via: 1.1 edge, 1.1 sprat",
                 "x-forwarded-for: 198.51.100.1, 192.0.2.1",
                 "x-forwarded-host: a.example",
+                "x-forwarded-port: 8443",
                 "x-forwarded-proto: https",
+                "x-real-ip: 198.51.100.1",
             ]
         );
     }

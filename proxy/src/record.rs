@@ -8,7 +8,7 @@ use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::access_log::Line;
 use crate::catalogue::{Layer, Lesson};
@@ -18,6 +18,9 @@ use crate::generation::Generation;
 use crate::limits::RequestPlace;
 use crate::upload::Upload;
 use crate::upstream::{Endpoint, Lease};
+
+/// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
+const UNWANTED_FOR: Duration = Duration::from_secs(1);
 
 /// A request on its way. It counts as open while this lives; dropped before
 /// [`Record::complete`], it counts as aborted.
@@ -174,7 +177,7 @@ impl Record {
 
     /// The upstream's part is over: its connection serves the next request.
     pub(crate) fn release_upstream(&mut self, now: Instant) {
-        self.end_upload();
+        self.end_upload(true);
         if let Some(lease) = self.lease.take() {
             lease.release(now, self.bytes);
         }
@@ -190,13 +193,24 @@ impl Record {
     }
 
     /// What is not with the upstream yet is not wanted any more. The client may
-    /// still be sending it.
-    fn end_upload(&mut self) {
-        if let Some(upload) = self.upload.take() {
-            if !upload.is_done() {
-                self.stream.close_lingering();
-            }
-            upload.end();
+    /// still be sending it, and hears the answer if it `listens`.
+    fn end_upload(&mut self, listens: bool) {
+        let Some(upload) = self.upload.take() else {
+            return;
+        };
+        upload.end();
+        if upload.is_done() {
+            return;
+        }
+        self.stream.close_lingering();
+        if listens && self.stream.is_http2() {
+            // Dropped, its stream is reset: RFC 9113 8.1 has that after an answer,
+            // but some clients forget the answer for it (curl 7.88). So it stands
+            // for a while, and takes no more than its window.
+            drop(tokio::task::spawn_local(async move {
+                sleep(UNWANTED_FOR).await;
+                drop(upload);
+            }));
         }
     }
 
@@ -207,7 +221,7 @@ impl Record {
 
     fn finish(&mut self, aborted: bool) {
         self.done = true;
-        self.end_upload();
+        self.end_upload(!aborted);
         let duration = self.started.elapsed();
         let generation = &self.generation;
         let stats = &self.stream.connection.worker.stats;

@@ -281,7 +281,8 @@ impl Streaming {
         let since = Instant::now();
         let bytes = frame.data_ref().map_or(0, Bytes::len);
         let slow = self.upload.is_too_slow(since, bytes);
-        if body.is_end_stream() {
+        // Nothing comes after trailers, and nobody asks.
+        if body.is_end_stream() || frame.is_trailers() {
             self.done();
         } else if slow {
             return self.fail(Reason::BodyTooSlow);

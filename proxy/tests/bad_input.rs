@@ -96,6 +96,9 @@ fn a_missing_or_repeated_or_invalid_host_is_400() {
         let request = format!("GET / HTTP/1.1\r\n{hosts}\r\n");
         client_sends(&request, 400, "invalid_host");
     }
+    // Also where it is the target's authority that counts.
+    let request = "GET http://a.example/ HTTP/1.1\r\nHost: a b\r\n\r\n";
+    client_sends(request, 400, "invalid_host");
 }
 
 #[test]
@@ -323,15 +326,38 @@ fn an_upstream_that_sends_garbage_is_502() {
 
 #[test]
 fn an_upstream_with_conflicting_lengths_is_502() {
-    upstream_does(
-        |mut peer| {
-            peer.try_message(true);
-            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd");
-        },
-        502,
-        "protocol_error",
-        "http_protocol_error",
-    );
+    for lengths in [
+        "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        "Content-Length: 3, 4\r\n\r\nabcd",
+        "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: x\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ] {
+        upstream_does(
+            move |mut peer| {
+                peer.try_message(true);
+                peer.send(format!("HTTP/1.1 200 OK\r\n{lengths}"));
+            },
+            502,
+            "protocol_error",
+            "http_protocol_error",
+        );
+    }
+}
+
+#[test]
+fn a_length_that_an_upstream_says_twice_is_said_once() {
+    for lengths in ["3, 3", "3\r\nContent-Length: 3"] {
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {lengths}\r\n\r\nabc");
+        let origin = Origin::http(move |_| answer.clone());
+        let proxy = Proxy::of(&[&origin]);
+        let mut client = proxy.connect();
+        for method in ["GET", "HEAD"] {
+            client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let answer = client.try_message(method == "GET").unwrap();
+            assert_eq!(answer.field("content-length"), Some("3"));
+        }
+    }
 }
 
 #[test]
@@ -672,4 +698,35 @@ fn an_unwanted_body_costs_the_connection_only_if_it_is_still_to_come() {
         }
     }
     proxy.assert_no_leak();
+}
+
+/// An answer that comes before the request's body has, from a backend that does not
+/// want it: the connection ends with it, and the answer says so.
+#[test]
+fn an_answer_before_the_end_of_the_request_says_that_the_connection_ends() {
+    let origin = Origin::start(|mut peer| {
+        while let Some(head) = peer.head() {
+            peer.send(ok("fine"));
+            if head.start.starts_with("POST") {
+                // It stays, and wants nothing of the body.
+                peer.is_closed();
+            }
+        }
+    });
+    let proxy = Proxy::of(&[&origin]);
+    for fields in [
+        "Content-Length: 5",
+        "Transfer-Encoding: chunked",
+        "Content-Length: 5\r\nExpect: 100-continue",
+    ] {
+        let mut client = proxy.connect();
+        let answer = client.ask(format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"));
+        assert_eq!(answer.text(), "fine");
+        assert_eq!(answer.field("connection"), Some("close"), "{fields}");
+        assert!(client.is_closed());
+    }
+    // Of one that has come it does not.
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(get("/")).field("connection"), None);
+    assert_eq!(client.ask(get("/")).text(), "fine");
 }

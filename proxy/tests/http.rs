@@ -153,6 +153,31 @@ fn an_http_10_client_gets_what_it_understands() {
     assert_eq!(answer.text(), "abc");
     assert!(answer.field("transfer-encoding").is_none());
     assert!(client.is_closed());
+    // It cannot be kept, whatever the client asks for.
+    let mut client = proxy.connect();
+    let answer = client.ask("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(answer.text(), "abc");
+    assert_eq!(answer.field("connection"), Some("close"));
+}
+
+#[test]
+fn a_backend_that_speaks_http_10_spoils_no_message() {
+    let origin = Origin::http(|request| {
+        assert!(request.start.ends_with("HTTP/1.1"), "{request:?}");
+        let fields = "Connection: keep-alive\r\nContent-Length";
+        let body = request.text();
+        format!("HTTP/1.0 200 OK\r\n{fields}: {}\r\n\r\n{body}", body.len())
+    });
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for _ in 0..3 {
+        let answer = client.ask(get("/"));
+        assert_eq!(answer.start, "HTTP/1.1 200 OK");
+        // hyper would have sent it in 1.0, without a body.
+        let answer = client.ask(format!("{post}3\r\nabc\r\n0\r\n\r\n"));
+        assert_eq!(answer.text(), "abc");
+    }
 }
 
 #[test]

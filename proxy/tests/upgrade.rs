@@ -79,7 +79,7 @@ fn another_process_takes_over_without_a_connection_refused() {
     let good = std::fs::read_to_string(&configuration).unwrap();
     std::fs::write(&configuration, "version: 2\n").unwrap();
     running.signal("USR2");
-    running.says("no upgrade; this process goes on");
+    running.says("no upgrade; this process goes on: the new one failed: exit status: 1");
     assert_eq!(Peer::connect(running.address).ask(get("/")).status(), 200);
     assert_eq!(process_in(&pid_file), first);
     // The next has another number of workers, too.

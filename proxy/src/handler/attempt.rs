@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use http::header::HOST;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use sprat_config::resolved::RetryOn;
@@ -100,6 +100,11 @@ impl Exchange<'_> {
             let sent = sender.try_send_request(request);
             let error = match self.wait(due, tried_until, began, sent).await {
                 Ok(Ok(response)) => {
+                    if response.version() == Version::HTTP_10 {
+                        // hyper would send in 1.0 what comes next, which has no
+                        // chunks: a body without a length would be lost.
+                        lease.spend();
+                    }
                     return self.judge(lease, spare.filter(|_| safe), response);
                 }
                 Ok(Err(error)) => error,

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, Version};
 use crate::connection::Connection;
 use crate::error::Reason;
 use crate::framing::Slips;
+use crate::routing::host_without_port;
 
 /// Refuses what no backend is to see; `slips` are what was wrong with the head
 /// before it was parsed.
@@ -54,6 +55,15 @@ pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reaso
     let Some(authority) = parts.uri.authority() else {
         return Ok(host.cloned());
     };
+    // It does not count, but must be one (RFC 9112 3.2).
+    let is_host = |value: &HeaderValue| {
+        value
+            .to_str()
+            .is_ok_and(|text| host_without_port(text).is_some())
+    };
+    if host.is_some_and(|host| !is_host(host)) {
+        return Err(Reason::InvalidHost);
+    }
     let scheme = parts.uri.scheme_str();
     if !matches!(scheme, Some("http" | "https")) || authority.as_str().contains('@') {
         return Err(Reason::InvalidTarget);

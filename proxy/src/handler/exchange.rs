@@ -5,8 +5,9 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
-use http::{HeaderMap, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
 use sprat_scheduler::station::Refusal;
 use tokio::time::{Instant, timeout_at};
 
@@ -58,6 +59,27 @@ impl Exchange<'_> {
                 Next::Answer(answer) => return self.accept(record, answer),
             }
             repeats += 1;
+        }
+    }
+
+    /// Says so if the client's connection ends with the answer, so that no further
+    /// request is on its way (RFC 9112 9.6): something of the request's body is still
+    /// to come, which nobody will want; or the answer ends with the connection.
+    pub(super) fn announce_close(&self, response: &mut Response<Incoming>) {
+        let upload = self.upload.as_ref();
+        let is_early = upload.is_some_and(|upload| !upload.is_done());
+        let body = response.body();
+        let is_open_ended = self.plan.is_old
+            && !self.plan.head_only
+            && !body.is_end_stream()
+            && body.size_hint().exact().is_none();
+        if is_open_ended {
+            // What hyper takes for its own word; of 1.1 it adds a `keep-alive`.
+            *response.version_mut() = Version::HTTP_10;
+        }
+        if is_open_ended || (is_early && !self.plan.stream.is_http2()) {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
         }
     }
 
@@ -118,8 +140,35 @@ impl Exchange<'_> {
         if hop.unknown_coding {
             return Err(Reason::ProtocolError);
         }
+        frame(response.headers_mut(), hop.chunked)?;
+        // A proxy's messages have its own version (RFC 9112 2.3).
+        *response.version_mut() = Version::HTTP_11;
         Ok(response)
     }
+}
+
+/// Refuses what does not say clearly where the body ends; the length becomes a
+/// single number (RFC 9112 6.3).
+fn frame(headers: &mut HeaderMap, is_chunked: bool) -> Result<(), Reason> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let Some(first) = lengths.next() else {
+        return Ok(());
+    };
+    if is_chunked {
+        return Err(Reason::ProtocolError);
+    }
+    let is_single = lengths.next().is_none();
+    if is_single && first.as_bytes().iter().all(u8::is_ascii_digit) {
+        return Ok(());
+    }
+    let all = headers.get_all(CONTENT_LENGTH).iter();
+    let mut all = all.flat_map(headers::tokens).map(str::parse::<u64>);
+    let length = all.next().and_then(Result::ok);
+    let length = length.filter(|own| all.all(|other| other.as_ref() == Ok(own)));
+    drop(all);
+    let length = length.ok_or(Reason::ProtocolError)?;
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    Ok(())
 }
 
 /// What a future has to say at once.

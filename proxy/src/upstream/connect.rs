@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 
 use super::hear_out::HearOut;
 use super::members::{Member, Target};
+use super::sender::Single;
 use super::transport::Transport;
 use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
@@ -27,6 +29,9 @@ use crate::tls::ClusterTls;
 
 /// How often idle connections are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
+
+/// How long a connection that nobody wants any more gets to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A connection's place among those that the cluster allows.
 pub(crate) struct Slot {
@@ -216,14 +221,23 @@ async fn connect_one(
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
+    let (single, unwanted) = Single::new(sender);
     tokio::task::spawn_local(async move {
         let _slot = slot;
+        let mut connection = pin!(connection.with_upgrades());
+        let ended = tokio::select! {
+            biased;
+            ended = &mut connection => Some(ended),
+            // It says good-bye by itself, but not while the endpoint takes nothing:
+            // hyper waits for that before it looks at the body that is over.
+            _ = unwanted => timeout(ENDS_WITHIN, connection).await.ok(),
+        };
         // The request in progress, if any, gets the error.
-        if let Err(error) = connection.with_upgrades().await {
+        if let Some(Err(error)) = ended {
             tracing::debug!(%error, "an upstream connection ended");
         }
     });
-    Ok(Sender::Http1(sender))
+    Ok(Sender::Http1(single))
 }
 
 /// A connection over which HTTP can be spoken, for requests of `ends`.

@@ -5,20 +5,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use hyper::client::conn::http1;
 use sprat_config::resolved::Cluster;
 use tokio::time::Instant;
 
 use super::members::Member;
 use super::multiplexed::Pool;
+use super::sender::Single;
 use super::{Sender, take_one};
 use crate::proxy_protocol::Ends;
 use crate::stats::EndpointStats;
-use crate::upload::RequestBody;
 
 /// A kept connection.
 struct Idle {
-    sender: http1::SendRequest<RequestBody>,
+    sender: Single,
     since: Instant,
     /// Whose requests it carries, if the endpoint was told.
     ends: Option<Box<Ends>>,
@@ -127,12 +126,13 @@ impl Endpoint {
     pub(super) fn close_idle(&self) {
         let closed = std::mem::take(&mut *self.idle.borrow_mut());
         self.member.counts.idle.fetch_sub(closed.len(), Relaxed);
-        self.pool.close();
+        self.pool.close_idle();
     }
 
     /// Whether further requests come: if not, no connection is kept for them.
     pub(super) fn set_retired(&self, retired: bool) {
         self.retired.set(retired);
+        self.pool.set_retired(retired);
         if retired {
             self.close_idle();
         }

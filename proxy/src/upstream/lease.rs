@@ -26,6 +26,8 @@ pub(crate) struct Lease {
     /// None once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<Sender>,
+    /// See [`Lease::spend`].
+    is_spent: bool,
     /// Whose request it is, if the endpoint is told.
     ends: Option<Box<Ends>>,
 }
@@ -43,6 +45,7 @@ impl Lease {
             class,
             ticket: Some(ticket),
             sender: None,
+            is_spent: false,
             ends: None,
         }
     }
@@ -130,11 +133,16 @@ impl Lease {
         self.sender.as_mut()
     }
 
+    /// The connection is good for this request only.
+    pub(crate) fn spend(&mut self) {
+        self.is_spent = true;
+    }
+
     /// The exchange is complete, with a body of `bytes`: keeps the connection
     /// for another.
     pub(crate) fn release(mut self, now: Instant, bytes: u64) {
         // First, for it may serve whom the station starts now.
-        if let Some(sender) = self.sender.take() {
+        if let Some(sender) = self.sender.take().filter(|_| !self.is_spent) {
             let config = &self.upstream.config;
             let ends = self.ends.take();
             self.endpoint.keep(config, sender, ends, now);

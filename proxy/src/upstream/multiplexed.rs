@@ -1,7 +1,7 @@
 //! Connections to an endpoint that carry many requests at a time.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -17,14 +17,30 @@ use crate::upload::RequestBody;
 /// A worker's HTTP/2 connections to one endpoint.
 #[derive(Default)]
 pub(super) struct Pool {
-    open: RefCell<Vec<Rc<Carrier>>>,
+    open: Rc<Open>,
     /// Held by whoever opens one; what comes meanwhile waits for it rather
     /// than open another.
     pub(super) opening: Mutex<()>,
 }
 
+/// The connections that may carry a request more.
+#[derive(Default)]
+struct Open {
+    carriers: RefCell<Vec<Rc<Carrier>>>,
+    /// None is kept that carries nothing: no further request comes but those
+    /// that wait already.
+    retired: Cell<bool>,
+}
+
+impl Open {
+    fn retain(&self, keep: impl FnMut(&Rc<Carrier>) -> bool) {
+        self.carriers.borrow_mut().retain(keep);
+    }
+}
+
 /// A connection.
 struct Carrier {
+    pool: Weak<Open>,
     sender: SendRequest<RequestBody>,
     /// Of its requests' targets.
     scheme: Scheme,
@@ -75,6 +91,11 @@ impl Drop for StreamSender {
         if carrier.is_idle() {
             carrier.idle_since.set(Instant::now());
             carrier.shared.idle.fetch_add(1, Relaxed);
+            if let Some(pool) = carrier.pool.upgrade()
+                && pool.retired.get()
+            {
+                pool.retain(|own| !Rc::ptr_eq(own, carrier));
+            }
         }
     }
 }
@@ -82,7 +103,7 @@ impl Drop for StreamSender {
 impl Pool {
     /// A place on an open connection with less than `max_streams`.
     pub(super) fn take(&self, max_streams: usize) -> Option<StreamSender> {
-        let open = self.open.borrow();
+        let open = self.open.carriers.borrow();
         let mut open = open.iter();
         let found = open.find(|own| own.streams.get() < max_streams && !own.sender.is_closed());
         found.map(Carrier::enter)
@@ -96,6 +117,7 @@ impl Pool {
         shared: &Arc<Shared>,
     ) -> StreamSender {
         let carrier = Rc::new(Carrier {
+            pool: Rc::downgrade(&self.open),
             sender,
             scheme,
             streams: Cell::new(0),
@@ -104,14 +126,14 @@ impl Pool {
         });
         shared.idle.fetch_add(1, Relaxed);
         let stream = carrier.enter();
-        self.open.borrow_mut().push(carrier);
+        self.open.carriers.borrow_mut().push(carrier);
         stream
     }
 
     /// Forgets connections that are closed, or were idle for too long; one
     /// with requests ends with the last of them.
     pub(super) fn reap(&self, now: Instant, idle_timeout: Duration) {
-        self.retain(|own| {
+        self.open.retain(|own| {
             let old = own.is_idle() && now >= own.idle_since.get() + idle_timeout;
             !own.sender.is_closed() && !old
         });
@@ -120,7 +142,7 @@ impl Pool {
     /// Closes an idle connection; false if there is none.
     pub(super) fn close_one(&self) -> bool {
         let mut closed = false;
-        self.retain(|own| {
+        self.open.retain(|own| {
             let close = !closed && own.is_idle();
             closed |= close;
             !close
@@ -128,14 +150,15 @@ impl Pool {
         closed
     }
 
-    /// Closes all, each when its last request is over.
-    pub(super) fn close(&self) {
-        self.retain(|_| false);
+    /// Closes every idle connection.
+    pub(super) fn close_idle(&self) {
+        self.open.retain(|own| !own.is_idle());
     }
 
-    fn retain(&self, keep: impl FnMut(&Rc<Carrier>) -> bool) {
-        let mut open = self.open.borrow_mut();
-        open.retain(keep);
+    /// Whether those that become idle are closed at once; those with requests
+    /// carry what waits already.
+    pub(super) fn set_retired(&self, retired: bool) {
+        self.open.retired.set(retired);
     }
 }
 

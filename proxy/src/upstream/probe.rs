@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use http::header::HOST;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode, Version};
 use tokio::time::{Instant, timeout};
 
 use super::{Upstream, connect};
@@ -43,8 +43,10 @@ impl Upstream {
         let (parts, _) = answer
             .map_err(|_| Reason::ConnectionTerminated)?
             .into_parts();
-        // A connection that is not soon ready is closed.
-        if timeout(READY_BOUND, sender.ready()).await.is_ok() {
+        // A connection that is not soon ready is closed; so is one of HTTP/1.0, on
+        // which no body could follow that has no length.
+        let is_old = parts.version == Version::HTTP_10;
+        if !is_old && timeout(READY_BOUND, sender.ready()).await.is_ok() {
             endpoint.keep(&self.config, sender, None, Instant::now());
         }
         Ok((parts.status, parts.headers))

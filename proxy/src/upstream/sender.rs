@@ -1,6 +1,7 @@
 //! A connection to an endpoint as a request sees it, whichever version of HTTP
 //! is spoken there.
 
+use std::convert::Infallible;
 use std::future::Future;
 
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
@@ -8,6 +9,7 @@ use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
+use tokio::sync::oneshot;
 
 use super::multiplexed::StreamSender;
 use crate::error::Reason;
@@ -16,9 +18,39 @@ use crate::upload::RequestBody;
 /// Sends a request.
 pub(crate) enum Sender {
     /// Over a connection of its own.
-    Http1(http1::SendRequest<RequestBody>),
+    Http1(Single),
     /// Beside others.
     Http2(Box<StreamSender>),
+}
+
+/// A connection that carries one request at a time, wanted until this is dropped.
+pub(crate) struct Single {
+    sender: http1::SendRequest<RequestBody>,
+    _wanted: oneshot::Sender<Infallible>,
+}
+
+impl Single {
+    /// Also what tells, with an error, that it is not wanted any more.
+    pub(super) fn new(
+        sender: http1::SendRequest<RequestBody>,
+    ) -> (Self, oneshot::Receiver<Infallible>) {
+        let (wanted, unwanted) = oneshot::channel();
+        let own = Self {
+            sender,
+            _wanted: wanted,
+        };
+        (own, unwanted)
+    }
+
+    /// Whether it takes another request.
+    pub(super) fn is_ready(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    /// Whether it has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
 }
 
 impl Sender {
@@ -42,7 +74,7 @@ impl Sender {
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
     {
         let sent = match self {
-            Self::Http1(sender) => Ok(sender.try_send_request(request)),
+            Self::Http1(single) => Ok(single.sender.try_send_request(request)),
             Self::Http2(stream) => {
                 request.body_mut().gather();
                 Err(Box::pin(stream.sender().try_send_request(request)))
@@ -63,7 +95,7 @@ impl Sender {
     /// It cannot any more.
     pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
         match self {
-            Self::Http1(sender) => sender.ready().await,
+            Self::Http1(single) => single.sender.ready().await,
             Self::Http2(stream) => stream.sender().ready().await,
         }
     }

@@ -351,3 +351,32 @@ fn a_body_is_as_long_as_was_said() {
     proxy.assert_no_leak();
     proxy.stop();
 }
+
+/// A stream is not reset at once behind the answer to a request whose body nobody
+/// wants: some clients forget the answer for it.
+#[test]
+fn a_client_has_time_for_an_answer_before_its_body_is_refused() {
+    let proxy = Proxy::of(&[]);
+    let is_reset = |frame: &RawFrame| frame.kind == RST_STREAM;
+    // A machine that stands still for a second would have it in another order.
+    let heard = (0..5).any(|_| {
+        let mut raw = Raw::connect(proxy.address, &[]);
+        let head = block(&[(":method", "POST"), S, A, (":path", "/")]);
+        raw.frame(HEADERS, END_HEADERS, 1, &head);
+        raw.frame(DATA, 0, 1, b"some of it");
+        assert!(raw.end_of(1).unwrap().ends_stream());
+        raw.frame(DATA, 0, 1, b"and more");
+        raw.frame(PING, 0, 0, &[7; 8]);
+        let next = raw.find(|frame| is_reset(frame) || frame.kind == PING);
+        let heard = next.unwrap().kind == PING;
+        if heard {
+            // It is over in the end.
+            let reset = raw.find(is_reset).unwrap();
+            assert_eq!((reset.stream, reset.error()), (1, 0));
+        }
+        heard
+    });
+    assert!(heard);
+    proxy.assert_no_leak();
+    proxy.stop();
+}

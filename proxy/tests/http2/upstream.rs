@@ -18,8 +18,8 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sprat_config::resolved::*;
-use tokio::sync::Barrier;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{Barrier, Notify};
 
 use super::client::*;
 use super::common::*;
@@ -144,6 +144,65 @@ fn another_configuration_serves_the_streams_to_come() {
     });
     proxy.assert_no_leak();
     proxy.stop();
+}
+
+/// Requests that waited when another configuration came are served by the old one:
+/// on the connections that it has, or on one that goes with them, so that requests
+/// of the new one have room.
+#[test]
+fn what_still_waits_leaves_no_connection_behind() {
+    for max_streams in [1, 10] {
+        let (go, gone) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (came, mut comes) = unbounded_channel();
+        let wait = [("/first", Arc::clone(&go)), ("/second", Arc::clone(&gone))];
+        let origin = Http2Origin::start(move |request: Request<Incoming>| {
+            let path = request.uri().path().to_owned();
+            let wait = wait.iter().find(|(name, _)| *name == path);
+            let wait = wait.map(|(_, wait)| Arc::clone(wait));
+            came.send(path.clone()).unwrap();
+            async move {
+                if let Some(wait) = wait {
+                    wait.notified().await;
+                }
+                Response::new(full(path))
+            }
+        });
+        let mut before = over_http2(origin.address, max_streams);
+        with_cluster(&mut before, |cluster| {
+            cluster.max_connections = 2;
+            cluster.max_requests = 2;
+        });
+        let mut after = before.clone();
+        // Another bound, so that the cluster is another.
+        with_cluster(&mut after, |cluster| cluster.max_requests = 3);
+        let proxy = Proxy::start(&before);
+        let control = proxy.server.as_ref().unwrap().control();
+        run(async {
+            let client = connect(proxy.address).await;
+            let ask = |path: &'static str| {
+                let client = client.clone();
+                tokio::spawn(async move { ask(&client, request(path)).await })
+            };
+            let first = ask("/first");
+            assert_eq!(comes.recv().await.unwrap(), "/first");
+            let second = ask("/second");
+            assert_eq!(comes.recv().await.unwrap(), "/second");
+            let third = ask("/third");
+            while proxy.metric(&["sprat_waiting_requests"]) != 1.0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            control.reload(&after).unwrap();
+            go.notify_one();
+            assert_eq!(first.await.unwrap().text(), "/first");
+            assert_eq!(third.await.unwrap().text(), "/third");
+            let fourth = ask("/fourth").await.unwrap();
+            assert_eq!(fourth.text(), "/fourth");
+            gone.notify_one();
+            assert_eq!(second.await.unwrap().text(), "/second");
+        });
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
 }
 
 #[test]

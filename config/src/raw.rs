@@ -166,7 +166,8 @@ record! {
         /// Send `Forwarded` (RFC 7239).
         default("false") forwarded: Flag,
         /// Clients whose own forwarding headers are kept and added to; those
-        /// of any other are replaced.
+        /// of any other are replaced: `Forwarded`, every `X-Forwarded-*`, and
+        /// `X-Real-IP`.
         default("[]") trusted: List<Cidr, 0>,
         /// The name in the `Via` header that RFC 9110 asks of a proxy; `off`
         /// sends none.

@@ -260,6 +260,10 @@ fn check_names_what_is_wrong_with_a_certificate() {
     let locked =
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     let locked = file("locked.key", locked);
+    let whole = std::fs::read_to_string(&good.chain).unwrap();
+    let cut = file("cut.pem", &whole[..300]);
+    let odd = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    let odd = file("odd.key", odd);
     let missing = directory.join("missing.pem");
     let check = |chain: &Path, key: &Path| {
         let text = format!(
@@ -279,6 +283,8 @@ fn check_names_what_is_wrong_with_a_certificate() {
     for (chain, key, said, line) in [
         (&missing, &good.key, "No such file", 6),
         (&empty, &good.key, "there is no certificate in PEM in it", 6),
+        (&cut, &good.key, "no line `-----END CERTIFICATE-----`", 6),
+        (&good.chain, &odd, "of a kind that cannot be used", 7),
         (&good.key, &good.chain, "are the two files swapped?", 6),
         (&good.chain, &other.key, "the key is not that of", 7),
         (&good.chain, &locked, "the key has a pass phrase", 7),

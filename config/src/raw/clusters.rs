@@ -57,7 +57,8 @@ record! {
         /// How long an idle connection is kept. Keep it below the backend's
         /// own.
         default("60s") idle_timeout: Timeout,
-        /// Bytes of a response's head. A larger one is answered 502.
+        /// Bytes of a response's head. A larger one is answered 502, and so is
+        /// one of more than 100 fields.
         default("64KB") max_response_headers: HeadBytes,
         /// Speak TLS with the backends.
         default("off") tls: Or<Off, ClusterTls>,

@@ -100,11 +100,6 @@ impl Exchange<'_> {
             let sent = sender.try_send_request(request);
             let error = match self.wait(due, tried_until, began, sent).await {
                 Ok(Ok(response)) => {
-                    if response.version() == Version::HTTP_10 {
-                        // hyper would send in 1.0 what comes next, which has no
-                        // chunks: a body without a length would be lost.
-                        lease.spend();
-                    }
                     return self.judge(lease, spare.filter(|_| safe), response);
                 }
                 Ok(Err(error)) => error,
@@ -164,12 +159,17 @@ impl Exchange<'_> {
     /// A response: the answer, unless the route would rather have another.
     fn judge(
         &self,
-        lease: Lease,
+        mut lease: Lease,
         spare: Option<Spare>,
         response: Response<Incoming>,
     ) -> Result<Answer, Box<Failed>> {
         let policy = &self.plan.route.retry;
         let status = response.status().as_u16();
+        if response.version() == Version::HTTP_10 {
+            // hyper would send in 1.0 what comes next, which has no chunks: a body
+            // without a length would be lost.
+            lease.spend();
+        }
         lease.observe(|| Outcome::of_status(status));
         if policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status) {
             return Ok(Answer { response, lease });

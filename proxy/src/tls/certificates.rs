@@ -44,10 +44,11 @@ impl Served {
             (Ok(chain), Ok(key)) => (chain, key),
             (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
         };
-        let key = provider()
-            .key_provider
-            .load_private_key(key)
-            .map_err(|error| vec![Problem::error(&config.key, error)])?;
+        let key = provider().key_provider.load_private_key(key).map_err(|_| {
+            let what = "it is damaged, or of a kind that cannot be used";
+            let help = "RSA of 2048 to 4096 bits, ECDSA with P-256 or P-384, and Ed25519 can";
+            vec![Problem::error(&config.key, what).help(help)]
+        })?;
         let (names, not_after_s) = {
             let first = pem::parsed(&config.chain, &chain[0]).map_err(|problem| vec![problem])?;
             warnings.extend(pem::check_dates(&config.chain, &first));

@@ -94,11 +94,26 @@ fn holds(text: &[u8], label: &str) -> bool {
         .any(|part| part == label.as_bytes())
 }
 
+/// What is wrong with a file's text; the library shows lines as numbers.
+fn not_pem(file: &FileAt, error: &PemError) -> Problem {
+    let line = |text: &[u8]| String::from_utf8_lossy(text).trim().to_owned();
+    let what = match error {
+        PemError::MissingSectionEnd { end_marker } => {
+            format!("a section has no end, no line `{}`", line(end_marker))
+        }
+        PemError::IllegalSectionStart { line: start } => {
+            format!("`{}` begins no section", line(start))
+        }
+        other => other.to_string(),
+    };
+    Problem::error(file, format!("it is not PEM: {what}"))
+}
+
 /// The certificates in a file: at least one.
 pub(super) fn certificates(file: &FileAt) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let text = read(file)?;
     let found: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
-    let found = found.map_err(|error| Problem::error(file, format!("it is not PEM: {error}")))?;
+    let found = found.map_err(|error| not_pem(file, &error))?;
     match found.is_empty() {
         false => Ok(found),
         true if holds(&text, "PRIVATE KEY-----") => {
@@ -134,7 +149,7 @@ pub(super) fn private_key(file: &FileAt) -> Result<PrivateKeyDer<'static>, Probl
             let help = "PEM has a line `-----BEGIN PRIVATE KEY-----`, or one with EC or RSA in it";
             Err(Problem::error(file, "there is no private key in PEM in it").help(help))
         }
-        Err(error) => Err(Problem::error(file, format!("it is not PEM: {error}"))),
+        Err(error) => Err(not_pem(file, &error)),
     }
 }
 

@@ -98,7 +98,17 @@ fn a_deadline_that_has_passed_does_not_keep_a_worker_busy() {
 /// the first of these, clients in the others.
 #[test]
 fn what_comes_in_small_pieces_is_no_flood() {
-    for seed in [7508, 33452, 45325, 123_269, 141_227] {
+    for seed in [7508, 33452, 45325] {
+        let wrong = world::run(seed).wrong;
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    }
+}
+
+/// Of HTTP/2, when the requests are over that waited when another configuration
+/// came; of HTTP/1.1, when the endpoint reads nothing of a request that is over.
+#[test]
+fn connections_that_nobody_wants_end() {
+    for seed in [123_269, 141_227] {
         let wrong = world::run(seed).wrong;
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }

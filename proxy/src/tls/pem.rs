@@ -99,7 +99,8 @@ fn not_pem(file: &FileAt, error: &PemError) -> Problem {
     let line = |text: &[u8]| String::from_utf8_lossy(text).trim().to_owned();
     let what = match error {
         PemError::MissingSectionEnd { end_marker } => {
-            format!("a section has no end, no line `{}`", line(end_marker))
+            let kind = line(end_marker);
+            format!("a section has no end, no line `-----END {kind}-----`")
         }
         PemError::IllegalSectionStart { line: start } => {
             format!("`{}` begins no section", line(start))

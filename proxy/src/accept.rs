@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use crate::connection::{self, Connection, NEW_WHILE_DRAINING};
 use crate::limits::ConnectionPlace;
 use crate::listener::ListenerState;
-use crate::proxy_protocol;
+use crate::proxy_protocol::{self, Ends};
 use crate::worker::Worker;
 
 /// After an accept that failed for want of descriptors or memory.
@@ -135,8 +135,13 @@ fn arrive(
     peer: SocketAddr,
     end: &watch::Receiver<()>,
 ) {
+    let ends = Ends {
+        client: peer,
+        // Not to be had: the client has gone already.
+        local: stream.local_addr().unwrap_or(listener.config.address),
+    };
     if listener.config.proxy_protocol.is_none() {
-        admit(worker, listener, stream, peer);
+        admit(worker, listener, stream, ends);
         return;
     }
     let Some(place) = listener.take_arrival() else {
@@ -146,14 +151,14 @@ fn arrive(
     worker.arriving.set(worker.arriving.get() + 1);
     let (worker, listener, mut end) = (Rc::clone(worker), Arc::clone(listener), end.clone());
     spawn_local(async move {
-        let client = tokio::select! {
+        let ends = tokio::select! {
             biased;
-            client = announced(&worker, &listener, &mut stream, peer) => client,
+            ends = announced(&worker, &listener, &mut stream, ends) => ends,
             () = late(&mut end) => None,
         };
         drop(place);
-        if let Some(client) = client
-            && let Some(connection) = admit(&worker, &listener, stream, client)
+        if let Some(ends) = ends
+            && let Some(connection) = admit(&worker, &listener, stream, ends)
             && end.has_changed().is_err()
         {
             // It was not there yet when the others were told.
@@ -169,13 +174,13 @@ async fn announced(
     worker: &Worker,
     listener: &ListenerState,
     stream: &mut TcpStream,
-    peer: SocketAddr,
-) -> Option<SocketAddr> {
+    ends: Ends,
+) -> Option<Ends> {
     match &listener.config.proxy_protocol {
-        None => Some(peer),
+        None => Some(ends),
         Some(config) => {
             let stats = &worker.stats.proxy_headers;
-            proxy_protocol::receive(config, stats, stream, peer).await
+            proxy_protocol::receive(config, stats, stream, ends).await
         }
     }
 }
@@ -220,13 +225,13 @@ fn admit(
     worker: &Rc<Worker>,
     listener: &Arc<ListenerState>,
     stream: TcpStream,
-    peer: SocketAddr,
+    ends: Ends,
 ) -> Option<Rc<Connection>> {
     let Some(place) = listener.take_place() else {
         worker.stats.refused_connections.increment();
         return None;
     };
-    let client_place = client_place(worker, listener, peer.ip()).ok()?;
+    let client_place = client_place(worker, listener, ends.client.ip()).ok()?;
     if let Err(error) = stream.set_nodelay(true) {
         // The client has gone already.
         tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
@@ -234,11 +239,12 @@ fn admit(
     worker.stats.connections.increment();
     worker.stats.open_connections.increment();
     let generation = worker.generation();
-    // Not to be had: the client has gone already.
-    let local = stream.local_addr().ok();
     let dscp = (generation.classifier.wants_dscp())
         // Of the socket: the client may be elsewhere.
-        .then(|| crate::sys::received_tos(stream.as_fd(), local?.is_ipv6()).ok())
+        .then(|| {
+            let socket = stream.local_addr().ok()?;
+            crate::sys::received_tos(stream.as_fd(), socket.is_ipv6()).ok()
+        })
         .flatten()
         .map(|tos| tos >> 2);
     let most_unsent = listener.config.max_unsent_bytes;
@@ -246,8 +252,7 @@ fn admit(
     let connection = Rc::new(Connection::new(
         Rc::clone(worker),
         Arc::clone(listener),
-        peer,
-        local,
+        ends,
         dscp,
         outlet,
     ));

@@ -94,8 +94,8 @@ pub(crate) struct Connection {
     /// The code point that the client's packets are marked with, if a rule
     /// wants it.
     pub(crate) dscp: Option<u8>,
-    /// The address that the client is connected to; none if it has gone.
-    local: Option<SocketAddr>,
+    /// What the client is connected to.
+    local: SocketAddr,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
     /// What the TLS handshake came to.
@@ -127,8 +127,7 @@ impl Connection {
     pub(crate) fn new(
         worker: Rc<Worker>,
         listener: Arc<ListenerState>,
-        peer: SocketAddr,
-        local: Option<SocketAddr>,
+        ends: Ends,
         dscp: Option<u8>,
         outlet: Outlet,
     ) -> Self {
@@ -137,11 +136,11 @@ impl Connection {
             worker,
             listener,
             accepted: now,
-            peer,
+            peer: ends.client,
             peer_text: OnceCell::new(),
             dscp,
             outlet,
-            local,
+            local: ends.local,
             secured: OnceCell::new(),
             only: StreamState::new(Phase::Head {
                 since: now,
@@ -174,7 +173,7 @@ impl Connection {
     pub(crate) fn ends(&self) -> Ends {
         Ends {
             client: self.peer,
-            local: self.local.unwrap_or(self.listener.config.address),
+            local: self.local,
         }
     }
 

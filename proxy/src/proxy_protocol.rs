@@ -4,7 +4,6 @@
 mod header;
 
 use std::io;
-use std::net::SocketAddr;
 
 use sprat_config::resolved::ProxyProtocol;
 use tokio::io::AsyncReadExt as _;
@@ -64,35 +63,36 @@ impl HeaderStats {
     }
 }
 
-/// Reads the header at the start of a connection from `peer`; the client that
-/// it is for, or none if the connection is to be closed.
+/// Reads the header at the start of a connection between `ends`; those that it
+/// is for, or none if the connection is to be closed.
 pub(crate) async fn receive(
     config: &ProxyProtocol,
     stats: &HeaderStats,
     stream: &mut TcpStream,
-    peer: SocketAddr,
-) -> Option<SocketAddr> {
+    ends: Ends,
+) -> Option<Ends> {
+    let peer = ends.client;
     let trusted = config.trusted.iter().any(|own| own.contains(peer.ip()));
     if !trusted {
         stats.count(Outcome::Untrusted);
-        return config.others_direct.then_some(peer);
+        return config.others_direct.then_some(ends);
     }
-    let (outcome, client) = match timeout(config.timeout, read(stream, config.max_bytes)).await {
+    let (outcome, told) = match timeout(config.timeout, read(stream, config.max_bytes)).await {
         Err(_) => (Outcome::Timeout, None),
-        Ok(Ok(Some(client))) => (Outcome::Proxied, Some(client)),
-        Ok(Ok(None)) => (Outcome::Local, Some(peer)),
+        Ok(Ok(Some(told))) => (Outcome::Proxied, Some(told)),
+        Ok(Ok(None)) => (Outcome::Local, Some(ends)),
         Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => (Outcome::Malformed, None),
         Ok(Err(_)) => (Outcome::Closed, None),
     };
-    if client.is_none() {
+    if told.is_none() {
         tracing::debug!(%peer, ?outcome, "no PROXY header");
     }
     stats.count(outcome);
-    client
+    told
 }
 
 /// A header, to its last byte and no further.
-async fn read(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<SocketAddr>> {
+async fn read(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<Ends>> {
     let mut header = vec![0; SIGNATURE.len()];
     stream.read_exact(&mut header).await?;
     if header == SIGNATURE {

@@ -122,12 +122,6 @@ fn wait_endpoints(proxy: &Proxy, farm: &Farm, numbers: &[u8]) {
     });
 }
 
-/// An address that nobody listens on.
-fn free_address() -> std::net::SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 /// The answer to a request on a connection of its own.
 fn ask(proxy: &Proxy) -> Message {
     proxy.connect().ask(get("/"))

@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,13 +78,6 @@ fn configuration(number: u32, origin: SocketAddr, ports: [SocketAddr; 3]) -> Str
         10_000 + number,
         1000 + number % 5,
     )
-}
-
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
 }
 
 /// Asks at a steady rate until it is over, mostly on a kept connection; how

@@ -285,6 +285,27 @@ fn backends_are_told_and_no_two_clients_share_a_connection() {
 }
 
 #[test]
+fn a_load_balancers_word_goes_on_to_backends() {
+    let (origin, told) = told();
+    let mut config = announced(&origin);
+    with_cluster(&mut config, |c| c.proxy_protocol = Some(ProxyVersion::V1));
+    let proxy = Proxy::start(&config);
+    let header = "PROXY TCP4 192.0.2.3 198.51.100.7 5000 443\r\n";
+    let mut peer = proxy.connect();
+    assert!(peer.send(header));
+    assert_eq!(peer.ask(get("/")).text(), "0");
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), header.as_bytes());
+    // Of nobody: who is connected speaks for itself.
+    let mut peer = proxy.connect();
+    let own = peer.stream().local_addr().unwrap().port();
+    assert!(peer.send("PROXY UNKNOWN\r\n"));
+    assert_eq!(peer.ask(get("/")).text(), "1");
+    let port = proxy.address.port();
+    let expected = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {own} {port}\r\n");
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), expected.as_bytes());
+}
+
+#[test]
 fn what_is_kept_for_clients_that_have_gone_makes_way() {
     let (origin, _told) = told();
     let mut config = config(&[origin.address]);

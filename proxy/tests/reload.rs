@@ -34,12 +34,6 @@ fn of(origin: &Origin) -> Config {
     config
 }
 
-/// An address that nobody listens on.
-fn free_address() -> std::net::SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 #[test]
 fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own() {
     let (go, gone) = channel::<()>();

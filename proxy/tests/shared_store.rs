@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -62,12 +61,6 @@ impl Drop for Redis {
     }
 }
 
-/// A port where nobody listens now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 /// An origin whose sizes are never announced.
 fn chunked() -> Origin {
     Origin::http(|request| {
@@ -120,7 +113,7 @@ fn warm_up(proxy: &Proxy) {
 
 #[test]
 fn one_proxy_knows_what_another_has_learnt() {
-    let redis = Redis::start(free_port(), &[]);
+    let redis = Redis::start(free_address().port(), &[]);
     let origin = chunked();
     let first = proxy(&origin, redis.port, |_| {});
     assert_eq!(first.connect().ask(get("/700/a")).body.len(), 700);
@@ -157,7 +150,7 @@ fn one_proxy_knows_what_another_has_learnt() {
 
 #[test]
 fn a_store_that_is_not_there_costs_nothing_and_may_come_later() {
-    let port = free_port();
+    let port = free_address().port();
     let origin = chunked();
     let proxy = proxy(&origin, port, |_| {});
     // With a budget of many seconds: whoever waited would be late.
@@ -181,7 +174,7 @@ fn a_store_that_is_not_there_costs_nothing_and_may_come_later() {
 
 #[test]
 fn a_store_that_stalls_is_left_alone() {
-    let redis = Redis::start(free_port(), &[]);
+    let redis = Redis::start(free_address().port(), &[]);
     let origin = chunked();
     let proxy = proxy(&origin, redis.port, |shared| {
         shared.budget = Duration::from_secs(1);
@@ -213,7 +206,7 @@ fn a_store_that_stalls_is_left_alone() {
 #[test]
 fn a_store_that_is_full_can_still_be_asked() {
     let redis = Redis::start(
-        free_port(),
+        free_address().port(),
         &["--maxmemory", "1", "--maxmemory-policy", "noeviction"],
     );
     let origin = chunked();

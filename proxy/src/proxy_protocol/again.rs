@@ -4,18 +4,24 @@ use sprat_config::resolved::ProxyVersion;
 
 use super::header::{Ends, header, told};
 
-/// A client that is told of is the same in what would be written for it.
+/// What is told of is the same in what would be written of it.
 pub(super) fn run(data: &[u8]) {
-    let Ok(Some(client)) = told(data) else {
+    let Ok(Some(ends)) = told(data) else {
         return;
     };
-    for local in [client, ([192, 0, 2, 1], 443).into()] {
+    let other = Ends {
+        local: ([192, 0, 2, 1], 443).into(),
+        ..ends
+    };
+    for ends in [ends, other] {
         for version in [ProxyVersion::V1, ProxyVersion::V2] {
-            let written = header(version, Some(Ends { client, local }));
+            let written = header(version, Some(ends));
             let again = told(&written).expect("what is written is a header");
             let again = again.expect("it tells of the client");
-            assert_eq!(again.ip().to_canonical(), client.ip().to_canonical());
-            assert_eq!(again.port(), client.port());
+            for (again, once) in [(again.client, ends.client), (again.local, ends.local)] {
+                assert_eq!(again.ip().to_canonical(), once.ip().to_canonical());
+                assert_eq!(again.port(), once.port());
+            }
         }
     }
 }

@@ -8,18 +8,21 @@ use sprat_config::resolved::ProxyVersion;
 /// Bytes of version 1 at most, its line end included.
 pub(super) const LINE_MAX: usize = 107;
 
-/// The client that a whole header tells of; none if it tells of nobody, or of
+/// Whose connection a whole header tells of; none if it tells of nobody's, or of
 /// something else than a stream.
 ///
 /// # Errors
 ///
 /// It is no header, or more than one.
-pub(super) fn told(header: &[u8]) -> Result<Option<SocketAddr>, Malformed> {
+pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, Malformed> {
     let parsed = ProxyHeader::parse(header, ParseConfig::default());
     let (parsed, length) = parsed.map_err(|_| Malformed)?;
     match parsed.proxied_address() {
         _ if length != header.len() => Err(Malformed),
-        Some(told) if told.protocol == Protocol::Stream => Ok(Some(told.source)),
+        Some(told) if told.protocol == Protocol::Stream => Ok(Some(Ends {
+            client: told.source,
+            local: told.destination,
+        })),
         Some(_) | None => Ok(None),
     }
 }
@@ -28,7 +31,7 @@ pub(super) fn told(header: &[u8]) -> Result<Option<SocketAddr>, Malformed> {
 #[derive(Debug, PartialEq)]
 pub(super) struct Malformed;
 
-/// Whose request a connection to a backend is for.
+/// Whose connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     /// The client.

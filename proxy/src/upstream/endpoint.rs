@@ -1,6 +1,6 @@
 //! An endpoint as one worker sees it: the connections that it keeps there.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,8 +33,6 @@ pub(crate) struct Endpoint {
     idle: RefCell<VecDeque<Idle>>,
     /// With HTTP/2, all.
     pub(super) pool: Pool,
-    /// No further request comes.
-    retired: Cell<bool>,
 }
 
 impl Endpoint {
@@ -45,7 +43,6 @@ impl Endpoint {
             member: Arc::clone(member),
             idle: RefCell::default(),
             pool: Pool::default(),
-            retired: Cell::new(false),
         }
     }
 
@@ -84,7 +81,7 @@ impl Endpoint {
             return;
         };
         // Not ready: the request's body is not through, though the answer is.
-        if self.retired.get() || !sender.is_ready() {
+        if self.pool.is_retired() || !sender.is_ready() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -103,7 +100,7 @@ impl Endpoint {
 
     /// Closes connections that were idle for too long or are dead.
     pub(super) fn reap(&self, config: &Cluster, now: Instant) {
-        if self.retired.get() {
+        if self.pool.is_retired() {
             // Those that have become idle since.
             return self.close_idle();
         }
@@ -131,7 +128,6 @@ impl Endpoint {
 
     /// Whether further requests come: if not, no connection is kept for them.
     pub(super) fn set_retired(&self, retired: bool) {
-        self.retired.set(retired);
         self.pool.set_retired(retired);
         if retired {
             self.close_idle();

@@ -160,6 +160,11 @@ impl Pool {
     pub(super) fn set_retired(&self, retired: bool) {
         self.open.retired.set(retired);
     }
+
+    /// Whether no further request comes to the endpoint.
+    pub(super) fn is_retired(&self) -> bool {
+        self.open.retired.get()
+    }
 }
 
 impl Drop for Carrier {

@@ -224,6 +224,12 @@ pub(crate) fn ok(body: &str) -> String {
     )
 }
 
+/// Where nobody listens.
+pub(crate) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
 pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint {
         address: EndpointAddress::Ip(address),
@@ -421,6 +427,18 @@ impl Proxy {
             self.metric(&["sprat_upstream_connections"])
                 == self.metric(&["sprat_upstream_idle_connections"])
         });
+    }
+
+    /// Says what went wrong in the log's only line and in the metric, and nothing
+    /// has leaked.
+    pub(crate) fn assert_told(&self, metric: &str, reason: &str, status: Option<u16>) {
+        self.wait_metric(&[metric, &format!("reason=\"{reason}\"")], 1.0);
+        let line = self.log_lines(1).remove(0);
+        assert_eq!(line["reason"], reason, "{line}");
+        if let Some(status) = status {
+            assert_eq!(line["status"], status, "{line}");
+        }
+        self.assert_no_leak();
     }
 
     /// Waits for so many lines of the log.

@@ -127,12 +127,6 @@ fn with_cuts_repeated(change: impl FnOnce(&mut Config)) -> (Moody, Moody, Proxy)
     })
 }
 
-/// Where nobody listens.
-fn nobody() -> std::net::SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 /// An endpoint is soon ejected, and comes back after this.
 fn outliers_for(time: Duration) -> OutlierConfig {
     OutlierConfig {
@@ -191,7 +185,7 @@ fn an_endpoint_that_answers_500_is_ejected_and_returns_by_itself() {
 #[test]
 fn an_endpoint_that_cannot_be_reached_is_ejected_and_costs_no_request() {
     let good = Moody::start("b");
-    let mut config = config(&[nobody(), good.origin.address]);
+    let mut config = config(&[free_address(), good.origin.address]);
     with_cluster(&mut config, |cluster| {
         cluster.resilience.outlier_detection = Some(outliers_for(LONG));
     });
@@ -421,7 +415,7 @@ fn an_endpoint_that_fails_its_checks_gets_no_requests() {
 #[test]
 fn a_connection_may_be_check_enough_and_a_panic_uses_all() {
     let good = Moody::start("b");
-    let mut config = config(&[nobody(), good.origin.address]);
+    let mut config = config(&[free_address(), good.origin.address]);
     with_cluster(&mut config, |cluster| {
         cluster.resilience.health_checks = Some(checks(false));
         cluster.resilience.panic_percent = 60;

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,7 +14,9 @@ use hyper_util::rt::TokioIo;
 use sprat_config::resolved::{Cluster, UpstreamHttp2};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
 
 use super::hear_out::HearOut;
 use super::members::{Member, Target};
@@ -127,14 +128,30 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// Runs what an HTTP/2 connection has to do beside it.
-#[derive(Clone, Copy)]
-pub(super) struct Local;
+/// Runs what an HTTP/2 connection has to do, the most of it here, as long as it is
+/// wanted.
+#[derive(Clone)]
+struct Tasks(watch::Receiver<()>);
 
-impl<F: Future<Output = ()> + 'static> Executor<F> for Local {
+impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
     fn execute(&self, task: F) {
-        drop(tokio::task::spawn_local(task));
+        let wanted = self.0.clone();
+        spawn_local(async move {
+            tokio::select! {
+                biased;
+                () = task => {}
+                () = abandoned(wanted) => {}
+            }
+        });
     }
+}
+
+/// Nobody wants the connection any more, and it had its time to end. It says
+/// good-bye by itself, but not while the endpoint takes nothing: hyper waits for
+/// that before it looks at a body that is over, or ends.
+async fn abandoned(mut wanted: watch::Receiver<()>) {
+    while wanted.changed().await.is_ok() {}
+    sleep(ENDS_WITHIN).await;
 }
 
 /// How HTTP/2 is spoken with a cluster; `executor` runs what a connection has
@@ -202,42 +219,40 @@ async fn connect_one(
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     endpoint.stats.connects.increment();
-    if let Some(http2) = &upstream.http2 {
+    let (wanted, until) = watch::channel(());
+    if let Some(http2) = &upstream.config.http2 {
+        let http2 = self::http2(Tasks(until.clone()), &upstream.config, http2);
         let handshake = http2.handshake(TokioIo::new(HearOut::new(stream))).await;
         let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
-        tokio::task::spawn_local(async move {
-            let _slot = slot;
-            // The requests in progress, if any, get the error.
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "an upstream connection ended");
-            }
-        });
+        spawn_local(drive(slot, connection, until));
         let scheme = match upstream.tls {
             None => Scheme::HTTP,
             Some(_) => Scheme::HTTPS,
         };
-        let stream = endpoint.pool.add(sender, scheme, shared);
+        let stream = endpoint.pool.add(sender, scheme, shared, wanted);
         return Ok(Sender::Http2(Box::new(stream)));
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
-    let (single, unwanted) = Single::new(sender);
-    tokio::task::spawn_local(async move {
-        let _slot = slot;
-        let mut connection = pin!(connection.with_upgrades());
-        let ended = tokio::select! {
-            biased;
-            ended = &mut connection => Some(ended),
-            // It says good-bye by itself, but not while the endpoint takes nothing:
-            // hyper waits for that before it looks at the body that is over.
-            _ = unwanted => timeout(ENDS_WITHIN, connection).await.ok(),
-        };
-        // The request in progress, if any, gets the error.
-        if let Some(Err(error)) = ended {
-            tracing::debug!(%error, "an upstream connection ended");
-        }
-    });
-    Ok(Sender::Http1(single))
+    spawn_local(drive(slot, connection.with_upgrades(), until));
+    Ok(Sender::Http1(Single::new(sender, wanted)))
+}
+
+/// Runs a connection to its end, which is not far once nobody wants it any more.
+async fn drive(
+    _slot: Slot,
+    connection: impl Future<Output = hyper::Result<()>>,
+    wanted: watch::Receiver<()>,
+) {
+    let ended = tokio::select! {
+        biased;
+        ended = connection => Some(ended),
+        () = abandoned(wanted) => None,
+    };
+    // The requests in progress, if any, get the error.
+    if let Some(Err(error)) = ended {
+        tracing::debug!(%error, "an upstream connection ended");
+    }
 }
 
 /// A connection over which HTTP can be spoken, for requests of `ends`.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::health::Outcome;
@@ -35,7 +35,6 @@ use tokio::time::Instant;
 
 use crate::stats::ClusterStats;
 use crate::tls::ClusterTls;
-use connect::Local;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use condition::{Condition, EndpointCondition};
@@ -111,8 +110,6 @@ pub(crate) struct Upstream {
     /// None for plain text.
     tls: Option<Arc<ClusterTls>>,
     http: http1::Builder,
-    /// If HTTP/2 is spoken.
-    http2: Option<http2::Builder<Local>>,
     /// Has every worker call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
     /// A configuration without it has come.
@@ -138,10 +135,6 @@ impl Upstream {
             breaker: Arc::clone(&shared.breaker),
             overload_page: shared.overload_page.clone(),
             tls: shared.tls.clone(),
-            http2: config
-                .http2
-                .as_ref()
-                .map(|http2| connect::http2(Local, &config, http2)),
             config,
             shared: Arc::clone(shared),
             stats,
@@ -207,7 +200,7 @@ impl Upstream {
 
     /// Whether HTTP/2 is spoken.
     pub(crate) fn is_http2(&self) -> bool {
-        self.http2.is_some()
+        self.config.http2.is_some()
     }
 
     /// What a request's hash is made of, if it matters.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::uri::Scheme;
 use hyper::client::conn::http2::SendRequest;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -48,6 +48,8 @@ struct Carrier {
     streams: Cell<usize>,
     idle_since: Cell<Instant>,
     shared: Arc<Shared>,
+    /// Dropped, it tells that the connection is to end.
+    _wanted: watch::Sender<()>,
 }
 
 impl Carrier {
@@ -115,6 +117,7 @@ impl Pool {
         sender: SendRequest<RequestBody>,
         scheme: Scheme,
         shared: &Arc<Shared>,
+        wanted: watch::Sender<()>,
     ) -> StreamSender {
         let carrier = Rc::new(Carrier {
             pool: Rc::downgrade(&self.open),
@@ -123,6 +126,7 @@ impl Pool {
             streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             shared: Arc::clone(shared),
+            _wanted: wanted,
         });
         shared.idle.fetch_add(1, Relaxed);
         let stream = carrier.enter();

@@ -1,7 +1,6 @@
 //! A connection to an endpoint as a request sees it, whichever version of HTTP
 //! is spoken there.
 
-use std::convert::Infallible;
 use std::future::Future;
 
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
@@ -9,7 +8,7 @@ use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use super::multiplexed::StreamSender;
 use crate::error::Reason;
@@ -26,20 +25,16 @@ pub(crate) enum Sender {
 /// A connection that carries one request at a time, wanted until this is dropped.
 pub(crate) struct Single {
     sender: http1::SendRequest<RequestBody>,
-    _wanted: oneshot::Sender<Infallible>,
+    _wanted: watch::Sender<()>,
 }
 
 impl Single {
-    /// Also what tells, with an error, that it is not wanted any more.
-    pub(super) fn new(
-        sender: http1::SendRequest<RequestBody>,
-    ) -> (Self, oneshot::Receiver<Infallible>) {
-        let (wanted, unwanted) = oneshot::channel();
-        let own = Self {
+    /// One whose end comes when `wanted` is dropped.
+    pub(super) fn new(sender: http1::SendRequest<RequestBody>, wanted: watch::Sender<()>) -> Self {
+        Self {
             sender,
             _wanted: wanted,
-        };
-        (own, unwanted)
+        }
     }
 
     /// Whether it takes another request.

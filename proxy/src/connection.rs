@@ -6,20 +6,22 @@
 //! computed anew from the [`Phase`] and the marks that reads, writes and body
 //! chunks leave behind.
 
+mod blocked;
 mod conclusion;
 mod deadlines;
 mod drain;
 mod frames;
 mod http2;
+mod http2_stream;
 mod multiplexed;
 mod preface;
 mod serve;
+mod socket;
 mod stream;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,8 +31,9 @@ use std::time::Duration;
 use http::HeaderValue;
 use sprat_config::classify::Certificate;
 
+use self::blocked::Blocked;
 pub(crate) use self::deadlines::NEW_WHILE_DRAINING;
-use self::drain::{Drain, Look};
+use self::drain::Drain;
 use self::http2::Http2;
 pub(crate) use self::serve::serve;
 pub(crate) use self::stream::Stream;
@@ -105,7 +108,7 @@ pub(crate) struct Connection {
     /// What HTTP/2 needs, once it is spoken.
     http2: OnceCell<Box<Http2>>,
     watch: RefCell<RequestWatch>,
-    write_blocked_since: Cell<Option<Instant>>,
+    write_blocked: Blocked,
     /// How fast the client takes what it asked for, once its socket was full.
     drain: RefCell<Option<Box<Drain>>>,
     /// A body waits for the socket to take what is written before it.
@@ -148,7 +151,7 @@ impl Connection {
             }),
             http2: OnceCell::new(),
             watch: RefCell::default(),
-            write_blocked_since: Cell::new(None),
+            write_blocked: Blocked::default(),
             drain: RefCell::new(None),
             holding_back: Cell::new(false),
             written: Cell::new(0),
@@ -209,105 +212,6 @@ impl Connection {
             Outlet::Gauged(gauge) => Some(gauge),
             Outlet::Plain | Outlet::Marked(_) => None,
         }
-    }
-
-    // What the socket reports (`uplink::Io`).
-
-    /// These bytes have just been read from the socket.
-    pub(crate) fn on_read(&self, bytes: &[u8]) {
-        if let Some(http2) = self.http2.get() {
-            return self.on_frames(http2, bytes);
-        }
-        let phase = &self.only.phase;
-        match phase.get() {
-            Phase::Idle { .. } => phase.set(Phase::Head {
-                since: Instant::now(),
-                begun: true,
-            }),
-            Phase::Head {
-                since,
-                begun: false,
-            } => {
-                phase.set(Phase::Head { since, begun: true });
-            }
-            _ => {}
-        }
-        self.watch.borrow_mut().read(bytes);
-    }
-
-    fn on_frames(&self, http2: &Http2, bytes: &[u8]) {
-        let mut watch = http2.watch.borrow_mut();
-        watch.read(Instant::now(), bytes, self.written.get());
-        if watch.is_flooded() {
-            self.cut(Reason::Http2Flood);
-        }
-    }
-
-    /// The client speaks HTTP/2, and has said so with these bytes.
-    fn speak_http2(&self, bytes: &[u8]) {
-        let now = Instant::now();
-        let http2 = self.http2.get_or_init(|| Http2::new(now));
-        self.only.phase.set(Phase::Idle { since: now });
-        self.on_frames(http2, bytes);
-    }
-
-    /// So many bytes have just been taken by the socket.
-    pub(crate) fn on_written(&self, bytes: usize) {
-        self.written.set(self.written.get() + bytes as u64);
-        if self.write_blocked_since.take().is_some()
-            && let Some(drain) = &mut *self.drain.borrow_mut()
-        {
-            drain.resume(Instant::now());
-        }
-    }
-
-    /// The socket has taken all that was offered.
-    pub(crate) fn on_flushed(&self) {
-        match &self.outlet {
-            Outlet::Plain => {}
-            Outlet::Gauged(gauge) => gauge.flushed(),
-            Outlet::Marked(mark) => mark.flushed(),
-        }
-        if self.holding_back.take() {
-            self.wake();
-        }
-    }
-
-    /// The socket takes no more for now.
-    pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
-        let began = self.write_blocked_since.get().is_none();
-        let mut drain = self.drain.borrow_mut();
-        match &mut *drain {
-            Some(drain) if !began => self.judge(drain, socket),
-            Some(drain) => drain.wait(Instant::now()),
-            None => {
-                let rule = self.listener.config.limits.min_rates.response;
-                *drain = rule.map(|rule| Box::new(Drain::new(rule, Instant::now(), socket)));
-            }
-        }
-        if began {
-            self.write_blocked_since.set(Some(Instant::now()));
-            // From now on it is the client who is waited for: the upstream may
-            // have sent more, which is not read.
-            self.only.upstream_silent_since.set(None);
-        }
-    }
-
-    /// Cuts a client that has taken too little of what it asked for.
-    fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
-        let now = Instant::now();
-        let queued_here = matches!(self.outlet, Outlet::Marked(_));
-        match drain.look(now, socket, queued_here) {
-            Look::NotDue => {}
-            // The socket's buffer hides it, but there is progress.
-            Look::Enough => self.write_blocked_since.set(Some(now)),
-            Look::TooSlow => self.cut(Reason::ResponseTooSlow),
-        }
-    }
-
-    /// Bytes that the socket has taken since the connection was accepted.
-    pub(crate) fn written(&self) -> u64 {
-        self.written.get()
     }
 
     // What the worker asks for.
@@ -387,7 +291,7 @@ impl Connection {
 
     /// Completes the response whose last byte the socket has taken.
     fn settle(&self) {
-        if self.write_blocked_since.get().is_none()
+        if self.write_blocked.since().is_none()
             && let Some(record) = self.finishing.take()
         {
             record.complete();

@@ -298,7 +298,8 @@ impl<'a> Plan<'a> {
             }
             catalogue.learn(lesson, length);
         }
-        if self.head_only {
+        let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+        if self.head_only || bodiless.contains(&response.status()) {
             return Size::Exact(0);
         }
         if let Some(length) = length {

@@ -23,7 +23,7 @@ impl Connection {
     /// None while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
-        let blocked = self.write_blocked_since.get();
+        let blocked = self.write_blocked.since();
         let head = match self.only.phase.get() {
             Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
             _ => None,
@@ -62,7 +62,7 @@ impl Connection {
         if let Some(drain) = &mut *self.drain.borrow_mut() {
             drain.ask(now);
         }
-        if let Some(since) = self.write_blocked_since.get()
+        if let Some(since) = self.write_blocked.since()
             && past(now, since, listener.stream_idle_timeout)
         {
             return Some(End::Cut(Reason::ClientStalled));

@@ -22,8 +22,9 @@ const EARNED_PER_FRAME: f64 = 4.0;
 /// Earned by each byte that the client has taken: window updates answer data.
 const EARNED_PER_BYTE: f64 = 0.01;
 
-/// Requests that a client may cancel beyond those that were answered.
-const CANCELLED_MAX: u64 = 200;
+/// Requests that a client may cancel, beyond those that it got something of. They
+/// are forgotten as control frames are, by time.
+const CANCELLED_MAX: f64 = 200.0;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -47,8 +48,7 @@ pub(super) struct FrameWatch {
     earned_at: Instant,
     /// What the client had taken then.
     earned_bytes: u64,
-    cancelled: u64,
-    answered: u64,
+    cancelled: f64,
 }
 
 impl FrameWatch {
@@ -62,8 +62,7 @@ impl FrameWatch {
             control: 0.0,
             earned_at: now,
             earned_bytes: 0,
-            cancelled: 0,
-            answered: 0,
+            cancelled: 0.0,
         }
     }
 
@@ -72,6 +71,7 @@ impl FrameWatch {
         let seconds = now.saturating_duration_since(self.earned_at).as_secs_f64();
         let more = taken.saturating_sub(self.earned_bytes) as f64;
         self.earn(seconds * EARNED_PER_S + more * EARNED_PER_BYTE);
+        self.cancelled = (self.cancelled - seconds * EARNED_PER_S).max(0.0);
         (self.earned_at, self.earned_bytes) = (now, taken);
         while !bytes.is_empty() {
             let used = match self.passing {
@@ -86,14 +86,14 @@ impl FrameWatch {
         }
     }
 
-    /// A request was answered to its end.
+    /// A request was answered, so that cancelling it is no abuse.
     pub(super) fn answered(&mut self) {
-        self.answered += 1;
+        self.cancelled = (self.cancelled - 1.0).max(0.0);
     }
 
     /// Whether the client does too much that is of no use.
     pub(super) fn is_flooded(&self) -> bool {
-        self.control > CONTROL_MAX || self.cancelled > self.answered + CANCELLED_MAX
+        self.control > CONTROL_MAX || self.cancelled > CANCELLED_MAX
     }
 
     /// Since when a request's head has been incomplete.
@@ -134,7 +134,7 @@ impl FrameWatch {
             }
             RST_STREAM => {
                 self.control += 1.0;
-                self.cancelled += 1;
+                self.cancelled += 1.0;
             }
             _ => self.control += 1.0,
         }
@@ -177,7 +177,7 @@ mod tests {
         for part in [1, 2, 9, 10, 4000] {
             let watch = watch(now, &frames, part);
             assert_eq!(watch.control, 2.0, "in parts of {part}");
-            assert_eq!(watch.cancelled, 1);
+            assert_eq!(watch.cancelled, 1.0);
             assert_eq!(watch.block_since(), None);
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_more_than_is_answered_is_a_flood() {
+    fn cancelling_more_than_is_answered_is_a_flood_until_time_has_passed() {
         let now = Instant::now();
         let cancelled = [
             frame(HEADERS, END_HEADERS | END_STREAM, 20),
@@ -223,6 +223,12 @@ mod tests {
         watch.read(now, &cancelled, 0);
         assert!(!watch.is_flooded());
         watch.read(now, &cancelled, 0);
+        assert!(watch.is_flooded());
+        // Twenty a second are nobody's trouble.
+        let later = now + Duration::from_secs(1);
+        watch.read(later, &cancelled.repeat(19), 0);
+        assert!(!watch.is_flooded());
+        watch.read(later, &cancelled.repeat(2), 0);
         assert!(watch.is_flooded());
     }
 

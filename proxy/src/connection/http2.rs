@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{Method, Request, Response};
@@ -15,23 +15,22 @@ use hyper::server::conn::http2;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::Priorities;
-use sprat_scheduler::Precedence;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::deadlines::rearm;
 use super::frames::FrameWatch;
+use super::http2_stream::Http2Stream;
 use super::multiplexed::Multiplexed;
 use super::preface::Prefaced;
 use super::serve::{End, Http, drive};
-use super::stream::{StreamState, past};
+use super::stream::past;
 use super::{Connection, Phase, Stream};
 use crate::error::Reason;
 use crate::handler;
 use crate::network;
 use crate::precedence;
 use crate::record::Record;
-use crate::uplink::FlushGate;
 
 /// Bytes of one response that hyper may hold beyond the chunk that it was
 /// given last. By itself it is 400 KB, more than most responses have: nothing
@@ -74,124 +73,6 @@ impl Http2 {
     pub(super) fn next_deadline(&self, connection: &Connection) -> Option<Instant> {
         let since = self.watch.borrow().block_since()?;
         Some(since + connection.listener.config.header_timeout)
-    }
-}
-
-/// A request of an HTTP/2 connection and its response.
-pub(super) struct Http2Stream {
-    pub(super) state: StreamState,
-    /// What the client said of it.
-    pub(super) precedence: Cell<Precedence>,
-    /// Opens when what the body gave is in the socket.
-    pub(super) gate: FlushGate,
-    /// Chunks that the body gave and the socket does not have.
-    in_flight: Cell<usize>,
-    /// When the last byte of them moved.
-    moved_at: Cell<Instant>,
-    /// One of them will never be sent.
-    lost: Cell<bool>,
-    /// The client has got all of it.
-    answered: Cell<bool>,
-    /// The body has ended.
-    finishing: RefCell<Option<Box<Record>>>,
-    pub(super) cut: Cell<Option<Reason>>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Http2Stream {
-    fn new(now: Instant) -> Rc<Self> {
-        Rc::new(Self {
-            state: StreamState::new(Phase::Waiting { until: None }),
-            precedence: Cell::default(),
-            gate: FlushGate::default(),
-            in_flight: Cell::new(0),
-            moved_at: Cell::new(now),
-            lost: Cell::new(false),
-            answered: Cell::new(false),
-            finishing: RefCell::new(None),
-            cut: Cell::new(None),
-            waker: RefCell::new(None),
-        })
-    }
-
-    /// The body has given all it has.
-    pub(super) fn finish(&self, record: Box<Record>) {
-        *self.finishing.borrow_mut() = Some(record);
-    }
-
-    fn settle(&self) {
-        if self.in_flight.get() > 0 {
-            return;
-        }
-        if let Some(record) = self.finishing.take() {
-            if !self.lost.get() {
-                record.complete();
-                self.answered.set(true);
-            }
-            if let Some(waker) = &*self.waker.borrow() {
-                waker.wake_by_ref();
-            }
-        }
-    }
-
-    fn next_deadline(&self, connection: &Connection) -> Option<Instant> {
-        let listener = &connection.listener.config;
-        let stalled =
-            (self.in_flight.get() > 0).then(|| self.moved_at.get() + listener.stream_idle_timeout);
-        let deadlines = [self.state.next_deadline(listener), stalled];
-        deadlines.into_iter().flatten().min()
-    }
-
-    fn overdue(&self, now: Instant, connection: &Connection) -> Option<Reason> {
-        let bound = connection.listener.config.stream_idle_timeout;
-        if self.in_flight.get() > 0 && past(now, self.moved_at.get(), bound) {
-            return Some(Reason::ClientStalled);
-        }
-        self.state.overdue(now)
-    }
-}
-
-/// What the body of a response tells (`multiplexed`); for HTTP/1.1, nothing.
-impl Stream {
-    /// The body has given a chunk.
-    pub(super) fn given(&self) {
-        let Some(own) = &self.http2 else { return };
-        if own.in_flight.replace(own.in_flight.get() + 1) == 0 {
-            own.moved_at.set(Instant::now());
-        }
-        if let Some(gauge) = self.connection.gauge() {
-            gauge.chunk_given();
-        }
-    }
-
-    /// The socket takes what was given.
-    pub(super) fn moved(&self) {
-        if let Some(own) = &self.http2 {
-            own.moved_at.set(Instant::now());
-        }
-    }
-
-    /// A chunk is in the socket, as a `whole`, or will never be.
-    pub(super) fn gone(&self, whole: bool) {
-        let Some(own) = &self.http2 else { return };
-        own.in_flight.set(own.in_flight.get() - 1);
-        if !whole {
-            own.lost.set(true);
-        }
-        if let Some(gauge) = self.connection.gauge() {
-            gauge.chunk_gone();
-        }
-        if own.in_flight.get() == 0 {
-            own.gate.flushed();
-            own.settle();
-        }
-    }
-
-    /// Completes the response if it has ended and nothing of it is left here.
-    pub(super) fn settle(&self) {
-        if let Some(own) = &self.http2 {
-            own.settle();
-        }
     }
 }
 
@@ -331,7 +212,7 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
             if task.is_none() && own.in_flight.get() == 0 {
                 return Poll::Ready(());
             }
-            let next = own.next_deadline(connection);
+            let next = own.next_deadline(Instant::now(), connection);
             if !rearm(next, later, sleep.as_mut(), &mut armed, cx) {
                 return Poll::Pending;
             }
@@ -344,7 +225,7 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
     .await;
     // Resets the stream if it is not through.
     task.set(None);
-    if own.answered.get()
+    if (own.answered.get() || own.begun.get())
         && let Some(http2) = connection.http2.get()
     {
         http2.watch.borrow_mut().answered();

@@ -23,6 +23,8 @@ impl Multiplexed {
         let new = Self { body, stream };
         if bodiless {
             new.stream.settle();
+        } else if !new.is_end_stream() {
+            new.stream.asked(false);
         }
         new
     }
@@ -40,9 +42,15 @@ impl HttpBody for Multiplexed {
         let Some(body) = &mut this.body else {
             return Poll::Ready(None);
         };
+        this.stream.asked(true);
         let frame = ready!(Pin::new(body).poll_frame(cx));
         let frame = frame
             .map(|frame| frame.map(|frame| frame.map_data(|data| Chunk::new(data, &this.stream))));
+        if let Some(Ok(frame)) = &frame
+            && frame.is_data()
+        {
+            this.stream.asked(false);
+        }
         // After the last there may be nothing that tells when it is through.
         this.stream.settle();
         Poll::Ready(frame)
@@ -94,7 +102,7 @@ impl Buf for Chunk {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.stream.moved();
+        self.stream.moved(count);
     }
 }
 

@@ -10,7 +10,7 @@ use sprat_config::resolved::Listener;
 use sprat_scheduler::Precedence;
 use tokio::time::Instant;
 
-use super::http2::Http2Stream;
+use super::http2_stream::Http2Stream;
 use super::{Connection, Phase, ResponseBounds};
 use crate::error::Reason;
 use crate::framing::Slips;
@@ -179,7 +179,7 @@ impl Stream {
     /// pieces, and lie here. The connection is woken when that changes. (In
     /// HTTP/2 hyper asks only for what it has room for.)
     pub(crate) fn hold_back(&self) -> bool {
-        let blocked = self.connection.write_blocked_since.get().is_some();
+        let blocked = self.connection.write_blocked.since().is_some();
         let held = blocked && self.http2.is_none();
         self.connection.holding_back.set(held);
         held

@@ -365,9 +365,11 @@ impl HttpBody for Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        // A response without a body is never polled; hyper drops it unread.
-        let unread = matches!(self.inner, Inner::Local(_)) && self.stream.is_responding();
-        if self.is_end_stream() || unread {
+        // A response without a body is never polled; hyper drops it unread. A backend
+        // may say that it ends only after its head, as HTTP/2 can.
+        let is_empty = matches!(self.inner, Inner::Local(_))
+            || (self.record.as_ref()).is_some_and(|record| record.known == Size::Exact(0));
+        if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
             self.finish();
         }
     }

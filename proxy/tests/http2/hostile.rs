@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::client::*;
 use super::common::*;
 use super::farm;
+use sprat_scheduler::limits::MinRate;
 
 /// RFC 9113 7.
 const PROTOCOL_ERROR: u32 = 1;
@@ -190,6 +191,87 @@ fn a_window_that_never_opens_costs_its_stream() {
         (&false.into(), &20_000.into())
     );
     assert_eq!(lines[1]["reason"], "client_stalled");
+    proxy.stop();
+}
+
+#[test]
+fn a_window_that_opens_by_single_bytes_costs_its_stream() {
+    let origin = farm();
+    let mut config = config(&[origin.address]);
+    config.listeners[0].limits.min_rates.response = Some(MinRate {
+        bytes_per_s: 1000,
+        window: Duration::from_millis(300),
+    });
+    let proxy = Proxy::logging(config);
+    let mut raw = Raw::connect(proxy.address, &[(INITIAL_WINDOW_SIZE, 100)]);
+    assert!(raw.get(1, "/20000"));
+    assert!(raw.get(3, "/20000"));
+    let mut writer = Raw {
+        stream: raw.stream.try_clone().unwrap(),
+    };
+    let dribbling = std::thread::spawn(move || {
+        // The other takes as much in a hundred times the steps, and enough.
+        let [byte, kilobyte] = [1u32, 1000].map(u32::to_be_bytes);
+        while writer.frame(WINDOW_UPDATE, 0, 1, &byte)
+            && writer.frame(WINDOW_UPDATE, 0, 3, &kilobyte)
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut bytes = 0;
+    let reset = raw.find(|frame| {
+        if frame.kind == DATA && frame.stream == 3 {
+            bytes += frame.payload.len();
+        }
+        frame.kind == RST_STREAM
+    });
+    let reset = reset.unwrap();
+    assert_eq!((reset.stream, reset.error()), (1, CANCEL));
+    if bytes < 20_000 {
+        raw.find(|frame| {
+            bytes += frame.payload.len();
+            frame.kind == DATA && frame.ends_stream()
+        })
+        .unwrap();
+    }
+    assert_eq!(bytes, 20_000);
+    raw.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    dribbling.join().unwrap();
+    proxy.assert_no_leak();
+    let lines = proxy.log_lines(2);
+    let of = |reason: &str| lines.iter().filter(|l| l["reason"] == reason).count();
+    assert_eq!(of("response_too_slow"), 1, "{lines:?}");
+    proxy.wait_metric(&["sprat_bad_requests_total", "response_too_slow"], 1.0);
+    proxy.stop();
+}
+
+#[test]
+fn responses_that_are_broken_off_are_no_flood() {
+    let origin = farm();
+    let proxy = Proxy::of(&[&origin]);
+    let mut raw = Raw::connect(proxy.address, &[]);
+    for n in 0..400 {
+        let stream = 2 * n + 1;
+        assert!(raw.get(stream, "/100000"), "closed after {n}");
+        let mut frame = raw.find(|frame| frame.kind == DATA).unwrap();
+        assert!(raw.frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()));
+        // What is on its way already counts as well.
+        loop {
+            let taken = u32::try_from(frame.payload.len()).unwrap();
+            if taken > 0 {
+                assert!(raw.frame(WINDOW_UPDATE, 0, 0, &taken.to_be_bytes()));
+            }
+            assert!(raw.frame(PING, 0, 0, &[7; 8]));
+            frame = raw
+                .find(|frame| frame.kind == DATA || (frame.kind == PING && frame.flags == ACK))
+                .unwrap();
+            if frame.kind == PING {
+                break;
+            }
+        }
+    }
+    drop(raw);
+    proxy.assert_no_leak();
     proxy.stop();
 }
 

@@ -635,6 +635,49 @@ fn interim_responses_are_passed_over() {
 }
 
 #[test]
+fn a_response_without_a_body_may_end_after_its_head() {
+    let origin = raw_origin(|_, mut raw| {
+        while let Some(request) = raw.find(is_request) {
+            // `/204`, `/304`, or an empty 200.
+            let status = match request.stream {
+                1 => "204",
+                3 => "304",
+                _ => "200",
+            };
+            let length = [(":status", status), ("content-length", "0")];
+            let fields = block(&length[..if status == "200" { 2 } else { 1 }]);
+            raw.frame(HEADERS, END_HEADERS, request.stream, &fields);
+            std::thread::sleep(Duration::from_millis(20));
+            raw.frame(DATA, END_STREAM, request.stream, b"");
+        }
+    });
+    let proxy = Proxy::logging(over_http2(origin.address, 10));
+    let mut client = proxy.connect();
+    for status in [204, 304, 200] {
+        assert_eq!(client.ask(get("/")).status(), status);
+    }
+    client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.head().unwrap().status(), 200);
+    run(async {
+        let client = connect(proxy.address).await;
+        let mut head = request("/");
+        *head.method_mut() = http::Method::HEAD;
+        assert_eq!(ask(&client, head).await.status, 200);
+        assert_eq!(ask(&client, request("/")).await.status, 200);
+    });
+    drop(client);
+    let lines = proxy.log_lines(6);
+    for line in &lines {
+        assert_eq!(
+            (&line["aborted"], &line["reason"]),
+            (&false.into(), &serde_json::Value::Null)
+        );
+    }
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
 fn a_reset_or_a_client_that_goes_concerns_one_stream() {
     let (tell, mut told) = unbounded_channel();
     let origin = raw_origin(move |_, mut raw| {

@@ -1,0 +1,63 @@
+//! Whether a socket takes what it is given.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// When a socket was full.
+#[derive(Debug, Default)]
+pub(super) struct Blocked {
+    since: Cell<Option<Instant>>,
+    /// How long it was, before that.
+    before: Cell<Duration>,
+}
+
+impl Blocked {
+    /// Since when it has been full; none if it is not.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since.get()
+    }
+
+    /// It is full: since now, whatever was before.
+    pub(super) fn begin(&self, now: Instant) {
+        self.end(now);
+        self.since.set(Some(now));
+    }
+
+    /// It takes more; whether it did not before.
+    pub(super) fn end(&self, now: Instant) -> bool {
+        let total = self.total(now);
+        self.before.set(total);
+        self.since.take().is_some()
+    }
+
+    /// How long it has been full in all.
+    pub(super) fn total(&self, now: Instant) -> Duration {
+        let present = self.since.get();
+        let present = present.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        self.before.get() + present
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_add_up() {
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let total = |blocked: &Blocked, s| blocked.total(at(s)).as_secs();
+        let blocked = Blocked::default();
+        assert!(!blocked.end(at(0)));
+        blocked.begin(at(1));
+        assert_eq!(total(&blocked, 3), 2);
+        blocked.begin(at(4));
+        assert_eq!((blocked.since(), total(&blocked, 4)), (Some(at(4)), 3));
+        assert!(blocked.end(at(5)));
+        assert_eq!((blocked.since(), total(&blocked, 9)), (None, 4));
+        blocked.begin(at(10));
+        assert_eq!(total(&blocked, 11), 5);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a connection's socket reports (`uplink::Io`).
+
+use std::os::fd::BorrowedFd;
+
+use sprat_scheduler::Time;
+use tokio::time::Instant;
+
+use super::drain::{Drain, Look};
+use super::http2::Http2;
+use super::{Connection, Phase};
+use crate::error::Reason;
+use crate::uplink::Outlet;
+
+impl Connection {
+    /// These bytes have just been read from the socket.
+    pub(crate) fn on_read(&self, bytes: &[u8]) {
+        if let Some(http2) = self.http2.get() {
+            return self.on_frames(http2, bytes);
+        }
+        let phase = &self.only.phase;
+        match phase.get() {
+            Phase::Idle { .. } => phase.set(Phase::Head {
+                since: Instant::now(),
+                begun: true,
+            }),
+            Phase::Head {
+                since,
+                begun: false,
+            } => {
+                phase.set(Phase::Head { since, begun: true });
+            }
+            _ => {}
+        }
+        self.watch.borrow_mut().read(bytes);
+    }
+
+    fn on_frames(&self, http2: &Http2, bytes: &[u8]) {
+        let mut watch = http2.watch.borrow_mut();
+        watch.read(Instant::now(), bytes, self.written.get());
+        if watch.is_flooded() {
+            self.cut(Reason::Http2Flood);
+        }
+    }
+
+    /// The client speaks HTTP/2, and has said so with these bytes.
+    pub(super) fn speak_http2(&self, bytes: &[u8]) {
+        let now = Instant::now();
+        let http2 = self.http2.get_or_init(|| Http2::new(now));
+        self.only.phase.set(Phase::Idle { since: now });
+        self.on_frames(http2, bytes);
+    }
+
+    /// So many bytes have just been taken by the socket.
+    pub(crate) fn on_written(&self, bytes: usize) {
+        self.written.set(self.written.get() + bytes as u64);
+        if self.write_blocked.since().is_none() {
+            return;
+        }
+        let now = Instant::now();
+        self.write_blocked.end(now);
+        if let Some(drain) = &mut *self.drain.borrow_mut() {
+            drain.resume(now);
+        }
+    }
+
+    /// A time that stands while the socket is full: what a stream keeps waiting in
+    /// it waits for the stream's own window.
+    pub(super) fn open_time(&self, now: Instant) -> Time {
+        let life = now.saturating_duration_since(self.accepted);
+        Time::ZERO + life.saturating_sub(self.write_blocked.total(now))
+    }
+
+    /// The socket has taken all that was offered.
+    pub(crate) fn on_flushed(&self) {
+        match &self.outlet {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => gauge.flushed(),
+            Outlet::Marked(mark) => mark.flushed(),
+        }
+        if self.holding_back.take() {
+            self.wake();
+        }
+    }
+
+    /// The socket takes no more for now.
+    pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
+        let began = self.write_blocked.since().is_none();
+        let mut drain = self.drain.borrow_mut();
+        match &mut *drain {
+            Some(drain) if !began => self.judge(drain, socket),
+            Some(drain) => drain.wait(Instant::now()),
+            None => {
+                let rule = self.listener.config.limits.min_rates.response;
+                *drain = rule.map(|rule| Box::new(Drain::new(rule, Instant::now(), socket)));
+            }
+        }
+        if began {
+            self.write_blocked.begin(Instant::now());
+            // From now on it is the client who is waited for: the upstream may
+            // have sent more, which is not read.
+            self.only.upstream_silent_since.set(None);
+        }
+    }
+
+    /// Cuts a client that has taken too little of what it asked for.
+    fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
+        let now = Instant::now();
+        let queued_here = matches!(self.outlet, Outlet::Marked(_));
+        match drain.look(now, socket, queued_here) {
+            Look::NotDue => {}
+            // The socket's buffer hides it, but there is progress.
+            Look::Enough => self.write_blocked.begin(now),
+            Look::TooSlow => self.cut(Reason::ResponseTooSlow),
+        }
+    }
+
+    /// Bytes that the socket has taken since the connection was accepted.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.get()
+    }
+}

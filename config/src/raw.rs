@@ -184,7 +184,7 @@ record! {
         default("srpt") policy: Policy,
         /// Who enforces the order.
         default("pace") engine: Engine,
-        /// Responses in progress; a request over it is answered 503.
+        /// Responses in progress that are paced; a request over it is answered 503.
         default("65536") max_flows: Limit,
         /// Connections and other small things go ahead of responses until
         /// they arrive this many times faster than their moving average; then

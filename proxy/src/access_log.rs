@@ -14,7 +14,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderValue, Method, StatusCode, Uri};
+use http::header::{HOST, REFERER, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use serde::Serialize;
 use sprat_config::resolved::{AccessLog, Cluster, LogFormat, LogTarget};
 use sprat_scheduler::Size;
@@ -34,12 +36,8 @@ pub(crate) struct Line {
     pub(crate) duration: Duration,
     /// The other end of the connection.
     pub(crate) client: SocketAddr,
-    /// None if the head could not be read; so the next two.
-    pub(crate) method: Option<Method>,
-    /// The request's target.
-    pub(crate) target: Option<Uri>,
-    /// The request's `Host`.
-    pub(crate) host: Option<HeaderValue>,
+    /// None if the head could not be read.
+    pub(crate) request: Option<Box<Asked>>,
     /// The client's status, or the one it would have got.
     pub(crate) status: Option<StatusCode>,
     /// Of the body.
@@ -65,6 +63,51 @@ pub(crate) struct Line {
     pub(crate) reason: Option<Reason>,
     /// Whether the response ended before its end.
     pub(crate) aborted: bool,
+}
+
+/// What a line tells of a request's head.
+pub(crate) struct Asked {
+    method: Method,
+    target: Uri,
+    version: Version,
+    host: Option<HeaderValue>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+}
+
+impl Asked {
+    /// What there is to tell of a head that has just been read.
+    pub(crate) fn of(head: &Parts) -> Self {
+        let field = |name| head.headers.get(name).cloned();
+        Self {
+            method: head.method.clone(),
+            target: head.uri.clone(),
+            version: head.version,
+            host: field(HOST).or_else(|| authority(&head.uri)),
+            referer: field(REFERER),
+            user_agent: field(USER_AGENT),
+        }
+    }
+
+    fn path(&self) -> String {
+        match self.target.path_and_query() {
+            Some(path) => path.as_str().to_owned(),
+            None => self.target.to_string(),
+        }
+    }
+
+    fn version(&self) -> &'static str {
+        match self.version {
+            Version::HTTP_10 => "HTTP/1.0",
+            Version::HTTP_2 => "HTTP/2.0",
+            _ => "HTTP/1.1",
+        }
+    }
+}
+
+/// HTTP/2's `Host`.
+fn authority(target: &Uri) -> Option<HeaderValue> {
+    HeaderValue::try_from(target.authority()?.as_str()).ok()
 }
 
 /// A line in JSON; the order of the fields is that of the output.
@@ -97,14 +140,6 @@ impl Line {
         jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    fn path(&self) -> Option<String> {
-        let target = self.target.as_ref()?;
-        Some(match target.path_and_query() {
-            Some(path) => path.as_str().to_owned(),
-            None => target.to_string(),
-        })
-    }
-
     fn write(&self, format: LogFormat, out: &mut Vec<u8>) -> io::Result<()> {
         match format {
             LogFormat::Json => self.write_json(out),
@@ -113,12 +148,14 @@ impl Line {
     }
 
     fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let request = self.request.as_deref();
+        let host = request.and_then(|request| request.host.as_ref());
         let line = JsonLine {
             time: format!("{:.3}", self.started()),
             client: self.client.to_string(),
-            method: self.method.as_ref().map(Method::as_str),
-            host: self.host.as_ref().and_then(|host| host.to_str().ok()),
-            path: self.path(),
+            method: request.map(|request| request.method.as_str()),
+            host: host.and_then(|host| host.to_str().ok()),
+            path: request.map(Asked::path),
             status: self.status.map(|status| status.as_u16()),
             bytes: self.bytes,
             size: self.known.bytes(),
@@ -143,17 +180,31 @@ impl Line {
         Ok(())
     }
 
-    /// `%h - - [%t] "%r" %>s %b "-" "-"`, then size, wait in ms, slowdown and class.
+    /// `%h - - [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait in
+    /// ms, slowdown and class.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
         write!(out, "{} - - [{time}] \"", self.client.ip())?;
-        match (&self.method, self.path()) {
-            // A target holds neither quotes nor spaces: the parser refuses them.
-            (Some(method), Some(path)) => write!(out, "{method} {path} HTTP/1.1")?,
-            _ => out.push(b'-'),
+        let request = self.request.as_deref();
+        match request {
+            // What was refused for it may have quotes.
+            Some(asked) => {
+                write!(out, "{} ", asked.method)?;
+                escape(asked.path().as_bytes(), out)?;
+                write!(out, " {}", asked.version())?;
+            }
+            None => out.push(b'-'),
         }
         let status = self.status.map_or(0, |status| status.as_u16());
-        write!(out, "\" {status:03} {} \"-\" \"-\" ", self.bytes)?;
+        write!(out, "\" {status:03} {}", self.bytes)?;
+        let referer = request.and_then(|asked| asked.referer.as_ref());
+        let user_agent = request.and_then(|asked| asked.user_agent.as_ref());
+        for value in [referer, user_agent] {
+            out.extend_from_slice(b" \"");
+            escape(value.map_or(b"-", HeaderValue::as_bytes), out)?;
+            out.push(b'"');
+        }
+        out.push(b' ');
         match self.known.bytes() {
             Some(size) => write!(out, "{size}")?,
             None => out.push(b'-'),
@@ -165,6 +216,18 @@ impl Line {
         }
         writeln!(out, " {}", self.class)
     }
+}
+
+/// Writes what stands between quotes: with `\xHH` for what would end it, begin such
+/// a thing, or not be seen.
+fn escape(text: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' | ..=0x1f | 0x7f.. => write!(out, "\\x{byte:02X}")?,
+            _ => out.push(byte),
+        }
+    }
+    Ok(())
 }
 
 /// Milliseconds, to the microsecond.
@@ -290,14 +353,20 @@ fn write_all(
 mod tests {
     use super::*;
 
+    fn asked(target: &str) -> Asked {
+        let request = http::Request::get(target)
+            .version(Version::HTTP_2)
+            .header("host", "www.example")
+            .header("user-agent", "say \"hi\"\\ \u{e9}");
+        Asked::of(&request.body(()).unwrap().into_parts().0)
+    }
+
     fn line() -> Line {
         Line {
             ended: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
             duration: Duration::from_millis(250),
             client: "192.0.2.7:4711".parse().unwrap(),
-            method: Some(Method::GET),
-            target: Some(Uri::from_static("/a?b=c")),
-            host: Some(HeaderValue::from_static("www.example")),
+            request: Some(Box::new(asked("/a?b=c"))),
             status: Some(StatusCode::OK),
             bytes: 1234,
             known: Size::Exact(1234),
@@ -334,14 +403,13 @@ mod tests {
     #[test]
     fn combined_ends_with_size_wait_slowdown_and_class() {
         let mut line = line();
-        line.target = Some(Uri::from_static("/a"));
+        line.request = Some(Box::new(asked("/a")));
         assert_eq!(
             text(&line, LogFormat::Combined),
-            "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a HTTP/1.1\" 200 1234 \
-             \"-\" \"-\" 1234 1.500 2.000 gold\n"
+            "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a HTTP/2.0\" 200 1234 \
+             \"-\" \"say \\x22hi\\x22\\x5C \\xC3\\xA9\" 1234 1.500 2.000 gold\n"
         );
-        line.method = None;
-        line.target = None;
+        line.request = None;
         line.known = Size::Unknown;
         line.slowdown = None;
         assert!(

@@ -41,7 +41,7 @@ use crate::upstream::{Upstream, affinity_hash};
 pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
     let slips = stream.begin_request();
     let (mut parts, body) = request.into_parts();
-    let mut record = Record::open(&stream, &parts.method, &parts.uri, &parts.headers);
+    let mut record = Record::open(&stream, &parts);
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
     let uplink = &generation.uplink;

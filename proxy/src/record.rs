@@ -4,13 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use http::StatusCode;
+use http::request::Parts;
 use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
 use tokio::time::{Instant, sleep};
 
-use crate::access_log::Line;
+use crate::access_log::{Asked, Line};
 use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
@@ -29,7 +29,7 @@ pub(crate) struct Record {
     /// What it is served by, whatever the configuration becomes meanwhile.
     generation: Rc<Generation>,
     started: Instant,
-    request: Option<Box<RequestLine>>,
+    request: Option<Box<Asked>>,
     /// The status sent to the client; none while there is no head.
     status: Option<StatusCode>,
     /// Bytes of the body handed to the client's connection.
@@ -70,35 +70,12 @@ pub(crate) struct Record {
     done: bool,
 }
 
-/// HTTP/2's `Host`.
-fn authority(target: &Uri) -> Option<HeaderValue> {
-    HeaderValue::try_from(target.authority()?.as_str()).ok()
-}
-
-/// What the access log tells of the request.
-struct RequestLine {
-    method: Method,
-    target: Uri,
-    host: Option<HeaderValue>,
-}
-
 impl Record {
     /// A request whose head has just been read. Boxed, for it is handed on
     /// many times.
-    pub(crate) fn open(
-        stream: &Stream,
-        method: &Method,
-        target: &Uri,
-        headers: &HeaderMap,
-    ) -> Box<Self> {
+    pub(crate) fn open(stream: &Stream, parts: &Parts) -> Box<Self> {
         let generation = stream.connection.worker.generation();
-        let request = generation.log.is_some().then(|| {
-            Box::new(RequestLine {
-                method: method.clone(),
-                target: target.clone(),
-                host: headers.get(HOST).cloned().or_else(|| authority(target)),
-            })
-        });
+        let request = (generation.log.is_some()).then(|| Box::new(Asked::of(parts)));
         Self::new(stream, generation, request)
     }
 
@@ -107,11 +84,7 @@ impl Record {
         Self::new(stream, stream.connection.worker.generation(), None)
     }
 
-    fn new(
-        stream: &Stream,
-        generation: Rc<Generation>,
-        request: Option<Box<RequestLine>>,
-    ) -> Box<Self> {
+    fn new(stream: &Stream, generation: Rc<Generation>, request: Option<Box<Asked>>) -> Box<Self> {
         let worker = &stream.connection.worker;
         worker.stats.open_requests.increment();
         let class = generation.classifier.default_class();
@@ -266,17 +239,11 @@ impl Record {
     fn log(&mut self, duration: Duration, slowdown: Option<f64>, aborted: bool) {
         let generation = Rc::clone(&self.generation);
         let Some(log) = &generation.log else { return };
-        let (method, target, host) = match self.request.take() {
-            Some(line) => (Some(line.method), Some(line.target), line.host),
-            None => (None, None, None),
-        };
         let line = Line {
             ended: std::time::SystemTime::now(),
             duration,
             client: self.stream.connection.peer,
-            method,
-            target,
-            host,
+            request: self.request.take(),
             status: self.status.or(self.reason.map(|r| r.facts().status)),
             bytes: self.bytes,
             known: self.known,

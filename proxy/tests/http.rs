@@ -7,6 +7,16 @@ mod common;
 use common::*;
 
 #[test]
+fn a_query_goes_on_as_browsers_write_it() {
+    let origin = Origin::http(|request| ok(&request.start));
+    let proxy = Proxy::of(&[&origin]);
+    let target = r"/?path=C:\b&x={}|^`'%zz";
+    let answer = proxy.connect().ask(get(target));
+    assert_eq!(answer.text(), format!("GET {target} HTTP/1.1"));
+    assert_eq!(proxy.connect().ask(get(r"/C:\b")).status(), 400);
+}
+
+#[test]
 fn serves_and_keeps_connections_on_both_sides() {
     let origin = Origin::http(|request| ok(&format!("you asked {}", request.start)));
     let proxy = Proxy::of(&[&origin]);

@@ -192,6 +192,13 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
         (Engine::Pace, Rate::Auto | Rate::Fixed(_)) => return,
     };
     let why = format!("{why}: it takes `engine: pace` and a `rate`, or `rate: auto`");
+    if let Some(raw) = file.uplink.get()
+        && raw.max_flows.given
+    {
+        let message = "`max_flows` bounds nothing on this uplink".to_owned();
+        let help = format!("{why}; `max_requests` of listeners and clusters bounds what is served");
+        reporter.warning(&raw.max_flows.span, message, Some(help));
+    }
     warn_keys(&file.classes, &why, reporter);
 }
 

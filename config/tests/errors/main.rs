@@ -114,6 +114,12 @@ fn classes_and_their_rules_are_checked() {
             "5:31 expected a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43, found `af44`",
         ),
         (
+            "uplink: {rate: unlimited, max_flows: 3}\n",
+            "5:38 warning: `max_flows` bounds nothing on this uplink | with `rate: unlimited` \
+             nothing is ordered: it takes `engine: pace` and a `rate`, or `rate: auto`; \
+             `max_requests` of listeners and clusters bounds what is served",
+        ),
+        (
             "uplink: {rate: unlimited}\nclasses: {low: {idle_only: true}}\n",
             "6:28 warning: `idle_only` has no effect on this uplink | with `rate: unlimited` \
              nothing is ordered: it takes `engine: pace` and a `rate`, or `rate: auto`",

@@ -74,11 +74,12 @@ pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reaso
 }
 
 /// Whether servers agree on what a target names. Not if it has what RFC 3986
-/// does not allow and some take for something else: quotes, angle brackets, a
-/// backslash, bytes past ASCII; nor if an encoding in its path is none, or is
-/// that of a NUL.
+/// does not allow and some take for something else: quotes, angle brackets, bytes
+/// past ASCII, in its path a backslash; nor if an encoding in its path is none, or
+/// is that of a NUL. (In a query browsers send a backslash as it is, and it
+/// separates nothing there: <https://url.spec.whatwg.org/#query-percent-encode-set>.)
 fn is_plain(target: &http::Uri) -> bool {
-    let odd = |byte: &u8| matches!(byte, b'"' | b'<' | b'>' | b'\\' | 0x80..);
+    let odd = |byte: &u8| matches!(byte, b'"' | b'<' | b'>' | 0x80..);
     let bytes = target
         .path_and_query()
         .map_or("", |text| text.as_str())
@@ -89,7 +90,7 @@ fn is_plain(target: &http::Uri) -> bool {
         digits.is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit) && two != b"00")
     };
     let mut percents = (0..path.len()).filter(|&at| path[at] == b'%');
-    !bytes.iter().any(odd) && percents.all(encoding)
+    !bytes.iter().any(odd) && !path.contains(&b'\\') && percents.all(encoding)
 }
 
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {

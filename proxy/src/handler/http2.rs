@@ -13,6 +13,8 @@ use crate::error::Reason;
 /// that the body does not have are refused by the library.)
 pub(super) fn admit(connection: &Connection, parts: &mut Parts) -> Result<(), Reason> {
     let headers = &mut parts.headers;
+    // First: a browser with many cookies has a field for each.
+    join_cookies(headers);
     if headers.len() > connection.listener.config.max_header_fields {
         return Err(Reason::HeadTooLarge);
     }
@@ -32,7 +34,6 @@ pub(super) fn admit(connection: &Connection, parts: &mut Parts) -> Result<(), Re
             return Err(Reason::InvalidHost);
         }
     }
-    join_cookies(headers);
     Ok(())
 }
 

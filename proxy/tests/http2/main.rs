@@ -196,6 +196,24 @@ fn what_has_no_body_has_none() {
 }
 
 #[test]
+fn a_cookie_in_many_parts_is_one_field() {
+    let origin = mirror();
+    let proxy = Proxy::of(&[&origin]);
+    run(async {
+        let client = connect(proxy.address).await;
+        let mut many = request("/");
+        for n in 0..180 {
+            let crumb = HeaderValue::try_from(format!("name{n}=value")).unwrap();
+            many.headers_mut().append("cookie", crumb);
+        }
+        let answer = ask(&client, many).await;
+        assert_eq!(answer.status, 200);
+        assert!(answer.text().contains("; name179=value\n"));
+    });
+    proxy.stop();
+}
+
+#[test]
 fn bodies_trailers_and_cookies_pass() {
     let origin = mirror();
     let proxy = Proxy::of(&[&origin]);

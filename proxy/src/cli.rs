@@ -1,10 +1,11 @@
 //! The command line: `sprat run`, `check`, `explain`, `link`, `catalogue`,
 //! `schema`.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sprat_config::{Config, Loaded};
 use tracing::level_filters::LevelFilter;
@@ -89,9 +90,11 @@ enum Command {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .with_max_level(arguments.log_level)
+        // It would be told on standard error, and end the thread that logs.
+        .log_internal_errors(false)
         .init();
     let done = match arguments.command {
         Command::Run {
@@ -116,7 +119,7 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    show(file, std::io::stderr().is_terminal(), |_| ())
+    show(file, io::stderr().is_terminal(), |_| ())
 }
 
 /// Reads a configuration, looks closer at it with `look`, and shows what is
@@ -142,42 +145,41 @@ pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<Confi
 }
 
 fn check(file: &Path) -> anyhow::Result<()> {
-    load_with_files(file, std::io::stderr().is_terminal())?;
-    print(&format!("{}: ok", file.display()));
-    Ok(())
+    load_with_files(file, io::stderr().is_terminal())?;
+    print(&format!("{}: ok", file.display()))
 }
 
 fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
-    print(&link::run(&load(file)?, action)?);
-    Ok(())
+    print(&link::run(&load(file)?, action)?)
 }
 
 fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
-    let (mut input, out) = (std::io::stdin().lock(), std::io::stdout().lock());
-    let mut out = std::io::BufWriter::new(out);
+    let (mut input, out) = (io::stdin().lock(), io::stdout().lock());
+    let mut out = io::BufWriter::new(out);
     catalogue::run(action, &mut input, &mut out)?;
-    Ok(std::io::Write::flush(&mut out)?)
+    Ok(out.flush()?)
 }
 
 fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
-    print(&explain::run(&load(file)?, request)?);
-    Ok(())
+    print(&explain::run(&load(file)?, request)?)
 }
 
 fn schema() -> anyhow::Result<()> {
-    print(&serde_json::to_string_pretty(&sprat_config::schema())?);
-    Ok(())
+    print(&serde_json::to_string_pretty(&sprat_config::schema())?)
 }
 
-#[expect(clippy::print_stdout, reason = "what was asked for")]
-fn print(text: &str) {
-    println!("{}", text.trim_end());
+/// What was asked for.
+///
+/// # Errors
+///
+/// Nobody gets it.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "errors are for people, not for the log"
-)]
+/// Errors are for people, not for the log. A server goes on without a reader.
 fn complain(text: &str) {
-    eprintln!("{}", text.trim_end());
+    let _ = writeln!(io::stderr(), "{}", text.trim_end());
 }

@@ -5,9 +5,10 @@
 mod common;
 
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 
-use common::binary::{Running, sprat, write};
+use common::binary::{self, Running, sprat, write};
 use common::tls::Authority;
 use common::*;
 
@@ -122,6 +123,52 @@ fn a_second_signal_cuts() {
     running.signal("TERM");
     assert!(client.is_closed());
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn it_goes_on_when_nobody_takes_what_it_logs() {
+    let full = || {
+        let file = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        Stdio::from(file.unwrap())
+    };
+    // The reader is gone.
+    for unwritable in [Stdio::from(std::io::pipe().unwrap().1), full()] {
+        let named = |name: &'static str| Origin::http(move |_| ok(name));
+        let (a, b, c) = (named("a"), named("b"), named("c"));
+        let directory = tempfile::tempdir().unwrap();
+        let address = free_address();
+        let serving = |origin: &Origin, more: &str| {
+            let path = write(directory.path(), origin.address, more);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let listener = format!("listeners: [{{address: '{address}'}}]");
+            let text = text.replace("listeners: [{address: 127.0.0.1:0}]", &listener);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let mut command = binary::run(&serving(&a, ""));
+        let child = command.stderr(unwritable).spawn().unwrap();
+        let mut running = Running::with(child, address);
+        wait_for("it to listen", || {
+            std::net::TcpStream::connect(address).is_ok()
+        });
+        let mut client = Peer::connect(address);
+        assert_eq!(client.ask(get("/")).text(), "a");
+        // One that is refused, two with a warning.
+        serving(&a, "routs: []\n");
+        running.signal("HUP");
+        for (origin, name) in [(&b, "b"), (&c, "c")] {
+            serving(origin, "classes: {odd: {weight: 2}}\n");
+            running.signal("HUP");
+            wait_for("a reload", || client.ask(get("/")).text() == name);
+        }
+        drop(client);
+        running.signal("TERM");
+        assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    }
+    let output = sprat(&["schema"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot write to standard output"), "{said}");
 }
 
 #[test]

@@ -77,6 +77,15 @@ impl Running {
         }
     }
 
+    /// One whose log nobody reads.
+    pub(crate) fn with(child: Child, address: SocketAddr) -> Self {
+        Self {
+            child,
+            address,
+            said: Arc::default(),
+        }
+    }
+
     /// Waits until it has said this.
     pub(crate) fn says(&self, text: &str) {
         super::wait_for(&format!("it to say {text:?}"), || {

@@ -17,7 +17,7 @@ use crate::catalogue::Keeper;
 use crate::handover::Inherited;
 use crate::listener::{self, Bound, ListenerState, bind};
 use crate::metrics::Metrics;
-use crate::reload::{Lent, Present, Reloader, Reloads};
+use crate::reload::{LentAll, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
 use crate::tls;
 use crate::upstream::HealthKeeper;
@@ -56,7 +56,7 @@ impl Control {
     }
 
     /// The listening sockets, for a process that is to replace this one.
-    pub(crate) fn lend(&self) -> anyhow::Result<Lent> {
+    pub(crate) fn lend(&self) -> anyhow::Result<LentAll> {
         self.reloader.lend()
     }
 

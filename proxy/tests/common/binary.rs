@@ -35,7 +35,7 @@ pub(crate) fn run(configuration: &Path) -> Command {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
-    /// What it has said since it began to listen.
+    /// What it has said.
     said: Arc<Mutex<String>>,
 }
 
@@ -48,13 +48,14 @@ impl Running {
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = log
-            .by_ref()
-            .map_while(Result::ok)
-            .find(|line| line.contains("listening"));
+        let mut begun = String::new();
+        let lines = log.by_ref().map_while(Result::ok);
+        let mut plain = lines.map(|line| strip_colours(&line)).inspect(|line| {
+            begun += &(line.clone() + "\n");
+        });
+        let line = plain.find(|line| line.contains("listening"));
         let line = line.expect("it says where it listens");
-        let plain: String = strip_colours(&line);
-        let address = plain
+        let address = line
             .split("address=")
             .nth(1)
             .unwrap()
@@ -63,7 +64,7 @@ impl Running {
             .unwrap();
         let address = address.parse().unwrap();
         // Read on, so that it never waits for the pipe.
-        let said = Arc::new(Mutex::new(String::new()));
+        let said = Arc::new(Mutex::new(begun));
         let hears = Arc::clone(&said);
         std::thread::spawn(move || {
             for line in log.map_while(Result::ok) {

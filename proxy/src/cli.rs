@@ -1,10 +1,11 @@
 //! The command line: `sprat run`, `check`, `explain`, `link`, `catalogue`,
 //! `schema`.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sprat_config::{Config, Loaded};
 use tracing::level_filters::LevelFilter;
@@ -89,9 +90,11 @@ enum Command {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .with_max_level(arguments.log_level)
+        // It would be told on standard error, and end the thread that logs.
+        .log_internal_errors(false)
         .init();
     let done = match arguments.command {
         Command::Run {
@@ -116,68 +119,78 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    show(file, std::io::stderr().is_terminal(), |_| ())
+    let (config, doubts) = look(file, io::stderr().is_terminal(), |_| ())?;
+    complain(&doubts);
+    Ok(config)
 }
 
-/// Reads a configuration, looks closer at it with `look`, and shows what is
+/// Reads a configuration, and looks closer at it with `inspect`; with what is
 /// doubtful.
-fn show(file: &Path, colour: bool, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
+fn look(
+    file: &Path,
+    colour: bool,
+    inspect: impl FnOnce(&mut Loaded),
+) -> anyhow::Result<(Config, String)> {
     let mut loaded = sprat_config::load(file, &sprat_config::process_env)
         .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
-    look(&mut loaded);
+    inspect(&mut loaded);
     if loaded.warnings.has_errors() {
         anyhow::bail!(loaded.warnings.render(colour));
     }
-    if !loaded.warnings.is_empty() {
-        complain(&loaded.warnings.render(colour));
-    }
-    Ok(loaded.config)
+    let doubts = match loaded.warnings.is_empty() {
+        true => String::new(),
+        false => loaded.warnings.render(colour),
+    };
+    Ok((loaded.config, doubts))
 }
 
-/// The same, with the files that it names for TLS.
-pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<Config> {
-    show(file, colour, |loaded| {
+/// Reads a configuration with the files that it names for TLS; with what is
+/// doubtful, to [`complain`] of.
+pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<(Config, String)> {
+    look(file, colour, |loaded| {
         tls::inspect(&loaded.config, &mut loaded.warnings);
     })
 }
 
 fn check(file: &Path) -> anyhow::Result<()> {
-    load_with_files(file, std::io::stderr().is_terminal())?;
-    print(&format!("{}: ok", file.display()));
-    Ok(())
+    let (_, doubts) = load_with_files(file, io::stderr().is_terminal())?;
+    complain(&doubts);
+    print(&format!("{}: ok", file.display()))
 }
 
 fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
-    print(&link::run(&load(file)?, action)?);
-    Ok(())
+    print(&link::run(&load(file)?, action)?)
 }
 
 fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
-    let (mut input, out) = (std::io::stdin().lock(), std::io::stdout().lock());
-    let mut out = std::io::BufWriter::new(out);
+    let (mut input, out) = (io::stdin().lock(), io::stdout().lock());
+    let mut out = io::BufWriter::new(out);
     catalogue::run(action, &mut input, &mut out)?;
-    Ok(std::io::Write::flush(&mut out)?)
+    Ok(out.flush()?)
 }
 
 fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
-    print(&explain::run(&load(file)?, request)?);
-    Ok(())
+    print(&explain::run(&load(file)?, request)?)
 }
 
 fn schema() -> anyhow::Result<()> {
-    print(&serde_json::to_string_pretty(&sprat_config::schema())?);
-    Ok(())
+    print(&serde_json::to_string_pretty(&sprat_config::schema())?)
 }
 
-#[expect(clippy::print_stdout, reason = "what was asked for")]
-fn print(text: &str) {
-    println!("{}", text.trim_end());
+/// What was asked for.
+///
+/// # Errors
+///
+/// Nobody gets it.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "errors are for people, not for the log"
-)]
-fn complain(text: &str) {
-    eprintln!("{}", text.trim_end());
+/// Errors are for people, not for the log. A server goes on without a reader.
+pub(crate) fn complain(text: &str) {
+    if !text.is_empty() {
+        let _ = writeln!(io::stderr(), "{}", text.trim_end());
+    }
 }

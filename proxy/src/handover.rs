@@ -49,13 +49,42 @@ struct Handover {
     admin: Option<RawFd>,
     /// By the listener's name.
     listeners: BTreeMap<String, Vec<RawFd>>,
+    /// The addresses that these listeners are configured with.
+    #[serde(default)]
+    addresses: BTreeMap<String, SocketAddr>,
+}
+
+/// A socket for a process that is to replace this one.
+pub(crate) struct Lent {
+    /// Its listener's.
+    pub(crate) name: String,
+    /// The one that the listener is configured with.
+    pub(crate) address: SocketAddr,
+    pub(crate) socket: OwnedFd,
+}
+
+/// A socket that is there already.
+struct Waiting {
+    /// Empty if it has none.
+    name: String,
+    /// Handed over by ourselves: the address that its listener was configured
+    /// with. A socket from systemd may stand on another.
+    address: Option<SocketAddr>,
+    socket: TcpListener,
+}
+
+impl Waiting {
+    fn stands_on(&self, address: SocketAddr) -> bool {
+        self.socket.local_addr().is_ok_and(|own| own == address)
+    }
 }
 
 /// Sockets that are there already.
 #[derive(Default)]
 pub struct Inherited {
-    /// Each with its name, if it has one.
-    sockets: Vec<(String, TcpListener)>,
+    sockets: Vec<Waiting>,
+    /// From the process that this one is to replace.
+    handed: bool,
     admin: Option<TcpListener>,
     ready: Option<OwnedFd>,
 }
@@ -81,11 +110,21 @@ impl Inherited {
         let mut sockets = Vec::new();
         for (name, fds) in handed.listeners {
             for fd in fds {
-                sockets.push((name.clone(), listening(fd)?));
+                let socket = listening(fd)?;
+                let address = match handed.addresses.get(&name) {
+                    Some(address) => *address,
+                    None => socket.local_addr()?,
+                };
+                sockets.push(Waiting {
+                    name: name.clone(),
+                    address: Some(address),
+                    socket,
+                });
             }
         }
         Ok(Self {
             sockets,
+            handed: true,
             admin: handed.admin.map(listening).transpose()?,
             ready: Some(sys::inherit(handed.ready).context("the pipe of a handover")?),
         })
@@ -106,8 +145,11 @@ impl Inherited {
         let mut names = names.split(':');
         let mut sockets = Vec::new();
         for fd in FIRST_FD..FIRST_FD + count as RawFd {
-            let name = names.next().unwrap_or_default().to_owned();
-            sockets.push((name, listening(fd)?));
+            sockets.push(Waiting {
+                name: names.next().unwrap_or_default().to_owned(),
+                address: None,
+                socket: listening(fd)?,
+            });
         }
         Ok(Self {
             sockets,
@@ -115,16 +157,43 @@ impl Inherited {
         })
     }
 
+    /// Where those stand that nobody has taken.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let all = self.sockets.iter();
+        all.filter_map(|own| own.socket.local_addr().ok())
+    }
+
     /// The sockets of a listener: those with its name, or else with its
-    /// address.
+    /// address. Of those that this program has had before the address alone
+    /// says whose they are: the configuration may have changed since. Only a
+    /// port of the kernel's choosing goes by the name.
     pub(crate) fn take(&mut self, name: &str, address: SocketAddr) -> Vec<TcpListener> {
-        let named = self.sockets.iter().any(|(own, _)| own == name);
-        let is_its = |(own, socket): &mut (String, TcpListener)| match named {
-            true => own == name,
-            false => socket.local_addr().is_ok_and(|own| own == address),
+        let named = |own: &Waiting| own.name == name;
+        let configured =
+            |own: &Waiting| own.address == Some(address) && (address.port() != 0 || named(own));
+        let first: &dyn Fn(&Waiting) -> bool = match self.handed {
+            true => &configured,
+            false => &named,
         };
-        let its = self.sockets.extract_if(.., is_its);
-        its.map(|(_, socket)| socket).collect()
+        let known = self.sockets.iter().any(first);
+        let is_its = |own: &mut Waiting| match known {
+            true => first(own),
+            false => own.stands_on(address),
+        };
+        let its: Vec<_> = self.sockets.extract_if(.., is_its).collect();
+        if let Some(other) = its.iter().find(|own| !own.stands_on(address))
+            && address.port() != 0
+        {
+            let socket = other.socket.local_addr().ok();
+            tracing::warn!(
+                listener = name,
+                ?socket,
+                %address,
+                "an inherited socket stands on another address than its listener is to: \
+                 the socket's is served"
+            );
+        }
+        its.into_iter().map(|own| own.socket).collect()
     }
 
     /// The admin listener's socket.
@@ -135,8 +204,8 @@ impl Inherited {
     /// Tells the process that is to be replaced that this one serves. The log
     /// says which sockets no listener wanted; they are closed.
     pub(crate) fn settle(self) {
-        for (name, socket) in self.sockets {
-            let address = socket.local_addr().ok();
+        for own in self.sockets {
+            let (name, address) = (own.name, own.socket.local_addr().ok());
             tracing::warn!(name, ?address, "no listener has this inherited socket");
         }
         if let Some(ready) = self.ready
@@ -185,14 +254,14 @@ impl Launch {
     }
 
     /// Starts the program that now stands under the same path, with these
-    /// sockets, each with its listener's name.
+    /// sockets.
     ///
     /// # Errors
     ///
     /// It does not start.
     pub(crate) fn successor(
         &self,
-        sockets: &[(String, OwnedFd)],
+        sockets: &[Lent],
         admin: Option<&OwnedFd>,
     ) -> io::Result<Successor> {
         let (reader, writer) = io::pipe()?;
@@ -204,15 +273,19 @@ impl Launch {
             kept.push(fd);
             io::Result::Ok(number)
         };
-        let mut listeners: BTreeMap<String, Vec<RawFd>> = BTreeMap::new();
-        for (name, fd) in sockets {
-            listeners.entry(name.clone()).or_default().push(keep(fd)?);
+        let mut listeners = BTreeMap::new();
+        let mut addresses = BTreeMap::new();
+        for lent in sockets {
+            let of_listener: &mut Vec<_> = listeners.entry(lent.name.clone()).or_default();
+            of_listener.push(keep(&lent.socket)?);
+            addresses.insert(lent.name.clone(), lent.address);
         }
         let handover = Handover {
             parent: std::process::id(),
             ready: keep(&writer.into())?,
             admin: admin.map(&mut keep).transpose()?,
             listeners,
+            addresses,
         };
         let mut command = Command::new(&self.program);
         command

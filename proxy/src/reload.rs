@@ -20,7 +20,7 @@ use crate::access_log;
 use crate::assembly::Assembly;
 use crate::background::Background;
 use crate::catalogue::Keeper;
-use crate::handover::Inherited;
+use crate::handover::{Inherited, Lent};
 use crate::listener;
 use crate::metrics::Metrics;
 use crate::tls;
@@ -37,9 +37,8 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Reloader(Mutex<Option<Present>>);
 
 /// Sockets for a process that is to replace this one.
-pub(crate) struct Lent {
-    /// Each with its listener's name.
-    pub(crate) listeners: Vec<(String, OwnedFd)>,
+pub(crate) struct LentAll {
+    pub(crate) listeners: Vec<Lent>,
     pub(crate) admin: Option<OwnedFd>,
 }
 
@@ -127,14 +126,13 @@ impl Reloader {
         present.as_ref().map_or(Duration::ZERO, bound)
     }
 
-    /// All listening sockets, each with its listener's name, and the admin
-    /// listener's: for a process that is to replace this one. What was learnt
-    /// is saved for it.
+    /// All listening sockets, and the admin listener's: for a process that is to
+    /// replace this one. What was learnt is saved for it.
     ///
     /// # Errors
     ///
     /// No descriptors can be had, or the server is stopping.
-    pub(crate) fn lend(&self) -> anyhow::Result<Lent> {
+    pub(crate) fn lend(&self) -> anyhow::Result<LentAll> {
         let present = self.lock();
         let present = present.as_ref().context("the server is stopping")?;
         present.keeper.save();
@@ -149,14 +147,18 @@ impl Reloader {
             let (id, socket) = socket.context("a listening socket")?;
             let mut known = present.assembly.listeners.iter();
             let listener = known.find(|listener| listener.id == id);
-            listeners.extend(listener.map(|own| (own.config.name.clone(), socket)));
+            listeners.extend(listener.map(|own| Lent {
+                name: own.config.name.clone(),
+                address: own.config.address,
+                socket,
+            }));
         }
         let admin = present
             .admin
             .as_ref()
             .map(|socket| socket.as_fd().try_clone_to_owned());
         let admin = admin.transpose().context("the admin listener's socket")?;
-        Ok(Lent { listeners, admin })
+        Ok(LentAll { listeners, admin })
     }
 
     /// Another process has taken over; it saves what is learnt from now on.
@@ -205,7 +207,8 @@ impl Present {
             .cloned()
             .collect();
         let mut inherited = Inherited::default();
-        let sockets = listener::bind_all(&fresh, self.workers.len(), &mut inherited)?;
+        let count = self.workers.len();
+        let sockets = listener::bind_all(&fresh, count, &mut inherited, &own.listeners)?;
         let tls =
             tls::watch(&assembly.tls(), &assembly.clusters).context("cannot start a thread")?;
         self.health

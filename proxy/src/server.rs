@@ -17,7 +17,7 @@ use crate::catalogue::Keeper;
 use crate::handover::Inherited;
 use crate::listener::{self, Bound, ListenerState, bind};
 use crate::metrics::Metrics;
-use crate::reload::{Lent, Present, Reloader, Reloads};
+use crate::reload::{LentAll, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
 use crate::tls;
 use crate::upstream::HealthKeeper;
@@ -56,7 +56,7 @@ impl Control {
     }
 
     /// The listening sockets, for a process that is to replace this one.
-    pub(crate) fn lend(&self) -> anyhow::Result<Lent> {
+    pub(crate) fn lend(&self) -> anyhow::Result<LentAll> {
         self.reloader.lend()
     }
 
@@ -89,11 +89,15 @@ impl Control {
     ///
     /// Something that it names cannot be had: all is as before.
     pub fn reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
-        let outcome = self.reloader.reload(config);
+        let outcome = self.try_reload(config);
         let noted = outcome.as_ref().map(drop);
-        self.reloads
-            .note(noted.map_err(|error| format!("{error:#}")));
+        self.note_reload(noted.map_err(|error| format!("{error:#}")));
         outcome
+    }
+
+    /// The same, not noted.
+    pub(crate) fn try_reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
+        self.reloader.reload(config)
     }
 
     /// As [`Control::reload`], without waiting for the workers.
@@ -116,10 +120,10 @@ impl Control {
         Heartbeat::new(Arc::clone(&self.workers))
     }
 
-    /// A configuration was to be served by and could not be read: for the
-    /// metrics and the admin listener.
-    pub fn note_unreadable(&self, error: &str) {
-        self.reloads.note(Err(error.to_owned()));
+    /// A reload has ended, with what was wrong if it failed: for the metrics and
+    /// the admin listener.
+    pub(crate) fn note_reload(&self, outcome: Result<(), String>) {
+        self.reloads.note(outcome);
     }
 }
 
@@ -283,7 +287,7 @@ impl Parts {
             .unzip();
         let assembly = Arc::new(Assembly::new(config, log)?);
         let count = assembly.stats.len();
-        let sockets = listener::bind_all(&assembly.listeners, count, inherited)?;
+        let sockets = listener::bind_all(&assembly.listeners, count, inherited, &[])?;
         let addresses = addresses(&assembly.listeners, &sockets)?;
         let admin = admin_socket(config, inherited)?;
         let (seeds, orders) = seeds(&assembly, sockets, &stage);

@@ -5,9 +5,11 @@
 mod common;
 
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
-use common::binary::{Running, sprat, write};
+use common::binary::{self, Running, sprat, write};
 use common::tls::Authority;
 use common::*;
 
@@ -99,6 +101,67 @@ fn it_follows_its_file_and_refuses_a_bad_one() {
 }
 
 #[test]
+fn a_refused_configuration_is_tried_again_when_a_file_that_it_names_comes() {
+    let named = |name: &'static str| Origin::http(move |_| ok(name));
+    let (a, b) = (named("a"), named("b"));
+    let authority = Authority::new();
+    let issued = authority.issue("good", &["a.example"]);
+    let key = authority.directory().join("late.key");
+    let put_key = |text: &str| {
+        let new = key.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &key).unwrap();
+    };
+    let whole = std::fs::read_to_string(&issued.key).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let admin = free_address();
+    let put = |origin: &Origin, listeners: &str| {
+        let more = "runtime: {reload_interval: 100ms}\n";
+        let path = write(directory.path(), origin.address, more);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text
+            .replace(
+                "admin: {address: 127.0.0.1:0}",
+                &format!("admin: {{address: '{admin}'}}"),
+            )
+            .replace("listeners: [", &format!("listeners: [{listeners}"));
+        let new = path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+        path
+    };
+    let running = Running::start(&put(&a, ""));
+    let mut client = Peer::connect(running.address);
+    let reloads = |result: &str| {
+        let text = Peer::connect(admin).ask(get("/metrics")).text();
+        metric(&text, &["sprat_config_reloads_total", result])
+    };
+    let refused = "the configuration is refused";
+    let secure = format!(
+        "{{name: late, address: '{}', tls: {{certificates: [{{certificate_chain: {}, \
+         private_key: {}}}]}}}}, ",
+        free_address(),
+        issued.chain.display(),
+        key.display()
+    );
+    put(&b, &secure);
+    running.says("No such file");
+    // It has been tried again some times now, and nothing more was said.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!((running.has_said(refused), reloads("bad")), (1, 1.0));
+    assert_eq!(client.ask(get("/")).text(), "a");
+    put_key(&whole[..whole.len() / 2]);
+    running.says("no line `-----END");
+    assert_eq!((running.has_said(refused), reloads("bad")), (2, 2.0));
+    put_key(&whole);
+    wait_for("the configuration to be served by", || {
+        client.ask(get("/")).text() == "b"
+    });
+    running.says("serving by the configuration as it is now");
+    assert_eq!((reloads("good"), reloads("bad")), (1.0, 2.0));
+}
+
+#[test]
 fn a_second_signal_cuts() {
     let origin = Origin::start(|mut peer| {
         peer.message();
@@ -122,6 +185,49 @@ fn a_second_signal_cuts() {
     running.signal("TERM");
     assert!(client.is_closed());
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn it_goes_on_when_nobody_takes_what_it_logs() {
+    let full = || {
+        let file = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        Stdio::from(file.unwrap())
+    };
+    // The reader is gone.
+    for unwritable in [Stdio::from(std::io::pipe().unwrap().1), full()] {
+        let named = |name: &'static str| Origin::http(move |_| ok(name));
+        let (a, b, c) = (named("a"), named("b"), named("c"));
+        let directory = tempfile::tempdir().unwrap();
+        let address = free_address();
+        let serving = |origin: &Origin, more: &str| {
+            let path = write(directory.path(), origin.address, more);
+            binary::stand_on(&path, address);
+            path
+        };
+        let mut command = binary::run(&serving(&a, ""));
+        let child = command.stderr(unwritable).spawn().unwrap();
+        let mut running = Running::with(child, address);
+        wait_for("it to listen", || {
+            std::net::TcpStream::connect(address).is_ok()
+        });
+        let mut client = Peer::connect(address);
+        assert_eq!(client.ask(get("/")).text(), "a");
+        // One that is refused, two with a warning.
+        serving(&a, "routs: []\n");
+        running.signal("HUP");
+        for (origin, name) in [(&b, "b"), (&c, "c")] {
+            serving(origin, "classes: {odd: {weight: 2}}\n");
+            running.signal("HUP");
+            wait_for("a reload", || client.ask(get("/")).text() == name);
+        }
+        drop(client);
+        running.signal("TERM");
+        assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    }
+    let output = sprat(&["schema"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot write to standard output"), "{said}");
 }
 
 #[test]
@@ -172,6 +278,30 @@ fn a_port_in_use_is_said_so() {
         error.contains(&address.to_string()) && error.contains("listener `test`"),
         "{error}"
     );
+}
+
+#[test]
+fn an_address_is_one_processs_until_it_stops_listening() {
+    let origin = Origin::http(|_| ok("fine"));
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let address = free_address();
+    binary::stand_on(&configuration, address);
+    let first = Running::start(&configuration);
+    let mut client = Peer::connect(address);
+    assert_eq!(client.ask(get("/")).text(), "fine");
+    let second = binary::run(&configuration).output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    let refusal = format!("cannot listen on {address} (listener `");
+    assert!(said.contains(&refusal) && said.contains("in use"), "{said}");
+    // One that drains is no obstacle, nor are connections that have ended.
+    first.signal("TERM");
+    wait_for("the listener to close", || {
+        std::net::TcpStream::connect(address).is_err()
+    });
+    let third = Running::start(&configuration);
+    assert_eq!(Peer::connect(third.address).ask(get("/")).text(), "fine");
 }
 
 #[test]

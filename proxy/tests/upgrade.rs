@@ -101,6 +101,62 @@ fn another_process_takes_over_without_a_connection_refused() {
     }
 }
 
+/// Has the listeners of a configuration be these.
+fn set_listeners(configuration: &Path, listeners: &[(&str, SocketAddr)]) {
+    let text = std::fs::read_to_string(configuration).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| match line.starts_with("listeners:") {
+            false => line.to_owned(),
+            true => {
+                let one = |(name, address): &(&str, SocketAddr)| {
+                    format!("{{name: {name}, address: '{address}', forwarding: {{via: {name}}}}}")
+                };
+                let all: Vec<_> = listeners.iter().map(one).collect();
+                format!("listeners: [{}]", all.join(", "))
+            }
+        });
+    let text: Vec<_> = lines.collect();
+    std::fs::write(configuration, text.join("\n") + "\n").unwrap();
+}
+
+/// The name of the listener behind an address, by its `Via`.
+fn listener_at(address: SocketAddr) -> String {
+    Peer::connect(address).ask(get("/")).text()
+}
+
+fn telling_via() -> Origin {
+    Origin::http(|request| ok(request.field("via").unwrap_or("-")))
+}
+
+#[test]
+fn another_process_listens_where_its_configuration_says() {
+    let origin = telling_via();
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let (p, q, r) = (free_address(), free_address(), free_address());
+    set_listeners(&configuration, &[("a", p), ("b", q)]);
+    let pid_file = directory.path().join("pid");
+    let mut command = run(&configuration);
+    command.arg("--pid-file").arg(&pid_file);
+    let mut running = Running::of(&mut command);
+    let first = running.child.id();
+    assert_eq!(
+        (listener_at(p), listener_at(q)),
+        ("1.1 a".into(), "1.1 b".into())
+    );
+    set_listeners(&configuration, &[("b", p), ("a", r)]);
+    running.signal("USR2");
+    wait_for("another process", || process_in(&pid_file) != first);
+    let _successor = Successor(process_in(&pid_file));
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert_eq!(
+        (listener_at(p), listener_at(r)),
+        ("1.1 b".into(), "1.1 a".into())
+    );
+    assert!(TcpStream::connect(q).is_err());
+}
+
 /// A command under which a socket is inherited as systemd does it.
 fn activated(configuration: &Path, socket: TcpListener) -> Command {
     let script = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\"";
@@ -149,4 +205,34 @@ fn sockets_come_from_systemd_which_is_told_how_it_goes() {
     hears_of("STOPPING=1");
     drop(early);
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_socket_with_a_listeners_name_is_its_on_whatever_address() {
+    let origin = telling_via();
+    let directory = tempfile::tempdir().unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let elsewhere = free_address();
+    set_listeners(
+        &configuration,
+        &[("other", free_address()), ("web", elsewhere)],
+    );
+    let pid_file = directory.path().join("pid");
+    let mut command = activated(&configuration, socket);
+    command.arg("--pid-file").arg(&pid_file);
+    command.env("LISTEN_FDNAMES", "web");
+    let mut running = Running::of(&mut command);
+    running.says("an inherited socket stands on another address");
+    wait_for("a pid file", || pid_file.exists());
+    assert_eq!(listener_at(address), "1.1 web");
+    // The next process has it for the same listener.
+    let first = process_in(&pid_file);
+    running.signal("USR2");
+    wait_for("another process", || process_in(&pid_file) != first);
+    let _successor = Successor(process_in(&pid_file));
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert_eq!(listener_at(address), "1.1 web");
+    assert!(TcpStream::connect(elsewhere).is_err());
 }

@@ -25,6 +25,14 @@ pub(crate) fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf
     path
 }
 
+/// Has the listener of [`write`] stand on this address.
+pub(crate) fn stand_on(configuration: &Path, address: SocketAddr) {
+    let text = std::fs::read_to_string(configuration).unwrap();
+    let listener = format!("listeners: [{{address: '{address}'}}]");
+    let text = text.replace("listeners: [{address: 127.0.0.1:0}]", &listener);
+    std::fs::write(configuration, text).unwrap();
+}
+
 /// `sprat run` with two workers.
 pub(crate) fn run(configuration: &Path) -> Command {
     let configuration = configuration.to_str().unwrap();
@@ -35,7 +43,7 @@ pub(crate) fn run(configuration: &Path) -> Command {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
-    /// What it has said since it began to listen.
+    /// What it has said.
     said: Arc<Mutex<String>>,
 }
 
@@ -48,13 +56,14 @@ impl Running {
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = log
-            .by_ref()
-            .map_while(Result::ok)
-            .find(|line| line.contains("listening"));
+        let mut begun = String::new();
+        let lines = log.by_ref().map_while(Result::ok);
+        let mut plain = lines.map(|line| strip_colours(&line)).inspect(|line| {
+            begun += &(line.clone() + "\n");
+        });
+        let line = plain.find(|line| line.contains("listening"));
         let line = line.expect("it says where it listens");
-        let plain: String = strip_colours(&line);
-        let address = plain
+        let address = line
             .split("address=")
             .nth(1)
             .unwrap()
@@ -63,7 +72,7 @@ impl Running {
             .unwrap();
         let address = address.parse().unwrap();
         // Read on, so that it never waits for the pipe.
-        let said = Arc::new(Mutex::new(String::new()));
+        let said = Arc::new(Mutex::new(begun));
         let hears = Arc::clone(&said);
         std::thread::spawn(move || {
             for line in log.map_while(Result::ok) {
@@ -77,11 +86,25 @@ impl Running {
         }
     }
 
+    /// One whose log nobody reads.
+    pub(crate) fn with(child: Child, address: SocketAddr) -> Self {
+        Self {
+            child,
+            address,
+            said: Arc::default(),
+        }
+    }
+
     /// Waits until it has said this.
     pub(crate) fn says(&self, text: &str) {
         super::wait_for(&format!("it to say {text:?}"), || {
             self.said.lock().unwrap().contains(text)
         });
+    }
+
+    /// How often it has said this.
+    pub(crate) fn has_said(&self, text: &str) -> usize {
+        self.said.lock().unwrap().matches(text).count()
     }
 
     pub(crate) fn signal(&self, name: &str) {

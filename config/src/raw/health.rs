@@ -116,8 +116,8 @@ record! {
         default("[connect-failure, refused-stream]") retry_on: List<RetryOn, 1>,
         /// Repetitions of a request.
         default("2") num_retries: Count<0, 100>,
-        /// From an attempt's beginning to its response's head; then another
-        /// endpoint is tried. Needs `reset` in `retry_on`.
+        /// From when an attempt has sent the request in full to its response's
+        /// head; then another endpoint is tried. Needs `reset` in `retry_on`.
         default("off") per_try_timeout: Or<Off, Timeout>,
         /// Status codes that lead to a repetition, with
         /// `retriable-status-codes`.

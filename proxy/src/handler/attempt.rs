@@ -73,7 +73,7 @@ impl Exchange<'_> {
             } else {
                 let connecting = Box::pin(self.connect(&mut lease, due, tried_until));
                 if let Err(reason) = connecting.await {
-                    blame_endpoint(&lease, reason);
+                    self.blame_endpoint(&lease, reason);
                     let again = Some(request);
                     return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
                 }
@@ -104,7 +104,7 @@ impl Exchange<'_> {
                 }
                 Ok(Err(error)) => error,
                 Err(reason) => {
-                    blame_endpoint(&lease, reason);
+                    self.blame_endpoint(&lease, reason);
                     // The route's own bounds are not for one attempt alone.
                     let again = spare.filter(|_| safe && reason == Reason::PerTryTimeout);
                     let again = again.map(Spare::request);
@@ -121,7 +121,7 @@ impl Exchange<'_> {
                     refusals += usize::from(late);
                 }
                 again => {
-                    blame_endpoint(&lease, broken.reason);
+                    self.blame_endpoint(&lease, broken.reason);
                     return Err(failed(lease, again, broken.what, broken.reason));
                 }
             }
@@ -228,13 +228,10 @@ impl Exchange<'_> {
         answer: impl Future<Output = T>,
     ) -> Result<T, Reason> {
         let mut answer = pin!(answer);
-        let bound = earlier(
-            due.deadline.map(|at| (at, Reason::RouteTimeout)),
-            tried_until.map(|at| (at, Reason::PerTryTimeout)),
-        );
-        let until = || match bound {
-            Some(bound) if bound.0 < self.owed(sent).0 => bound,
-            _ => self.owed(sent),
+        let until = || {
+            let owed = self.owed(sent);
+            let bound = self.bound(due, tried_until);
+            bound.filter(|bound| bound.0 < owed.0).unwrap_or(owed)
         };
         if due.own_timers {
             let (at, reason) = until();
@@ -258,6 +255,26 @@ impl Exchange<'_> {
             Poll::Pending
         })
         .await
+    }
+
+    /// Until when the head of the answer is to be there. An attempt's time runs
+    /// from when the request has been sent: while its client is waited for, an
+    /// endpoint cannot answer.
+    fn bound(&self, due: Due, tried_until: Option<Instant>) -> Option<(Instant, Reason)> {
+        let progress = self.upload.as_ref().map(|upload| upload.progress());
+        let (tried_until, overdue) = match progress {
+            None => (tried_until, Reason::RouteTimeout),
+            Some(Progress::Done { at }) => {
+                let bound = self.plan.route.retry.per_try_timeout;
+                (bound.map(|bound| at + bound), Reason::RouteTimeout)
+            }
+            Some(Progress::UpstreamOwes { .. }) => (None, Reason::RouteTimeout),
+            Some(Progress::ClientOwes { .. }) => (None, Reason::BodyTimeout),
+        };
+        earlier(
+            due.deadline.map(|at| (at, overdue)),
+            tried_until.map(|at| (at, Reason::PerTryTimeout)),
+        )
     }
 
     /// Until when the next step is due, and whose fault it is if it is not
@@ -294,14 +311,20 @@ impl Exchange<'_> {
             Reason::ConnectionTerminated
         }
     }
-}
 
-/// Tells the cluster of an endpoint that gave no response, if that is the
-/// endpoint's doing.
-fn blame_endpoint(lease: &Lease, reason: Reason) {
-    let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
-    if own {
-        lease.observe(|| Outcome::NoResponse);
+    /// Tells the cluster of an endpoint that gave no response, if that is the
+    /// endpoint's doing.
+    fn blame_endpoint(&self, lease: &Lease, reason: Reason) {
+        let upload = self.upload.as_ref();
+        let own = match reason {
+            Reason::ConnectionLimit => false,
+            // The client had not said all of it, for whatever reason.
+            Reason::RouteTimeout if upload.is_some_and(|upload| !upload.is_done()) => false,
+            _ => reason.facts().fault == Fault::Upstream,
+        };
+        if own {
+            lease.observe(|| Outcome::NoResponse);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod blame;
 #[path = "../common/mod.rs"]
 mod common;
 mod failover;

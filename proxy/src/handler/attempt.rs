@@ -39,6 +39,8 @@ struct Broken {
     reason: Reason,
     /// The endpoint says that it did nothing of it.
     refused: Option<Refused>,
+    /// Nothing of it was sent.
+    untouched: bool,
     /// What of the policy it falls under.
     what: RetryOn,
     /// The request, if it may be sent again.
@@ -46,8 +48,9 @@ struct Broken {
 }
 
 impl Exchange<'_> {
-    /// Sends the request to the lease's endpoint. A kept connection that has
-    /// died meanwhile is no failure: another one is opened.
+    /// Sends the request to the lease's endpoint. A kept connection that the
+    /// endpoint had closed meanwhile is no failure: a new one is opened, once for
+    /// a request, so that endpoints that die of it do not get it over and over.
     pub(super) async fn attempt(
         &self,
         mut lease: Lease,
@@ -97,6 +100,7 @@ impl Exchange<'_> {
             if let Err(reason) = sender.prepare(&mut request) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));
             }
+            let silence = sender.heard().silence();
             let sent = sender.try_send_request(request);
             let error = match self.wait(due, tried_until, began, sent).await {
                 Ok(Ok(response)) => {
@@ -113,8 +117,10 @@ impl Exchange<'_> {
             };
             let broken = self.broken(error, spare, safe);
             let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
+            let was_dead = || broken.untouched || silence.was_dead();
+            let dead = reused && broken.refused.is_none() && was_dead();
             match broken.again {
-                Some(again) if late || (reused && broken.refused.is_none()) => {
+                Some(again) if late || (dead && !self.replaced.replace(true)) => {
                     stats.retries.increment();
                     request = again;
                     may_reuse = false;
@@ -142,6 +148,7 @@ impl Exchange<'_> {
         Broken {
             reason,
             refused,
+            untouched: untouched.is_some(),
             what: match refused.is_some() || untouched.is_some() {
                 true => RetryOn::RefusedStream,
                 false => RetryOn::Reset,

@@ -1,5 +1,6 @@
 //! A request to an upstream, from dispatch to the head of the answer.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -22,8 +23,10 @@ use crate::upload::{RequestBody, Upload};
 /// A request to an upstream, until its answer comes.
 pub(super) struct Exchange<'a> {
     pub(super) plan: Plan<'a>,
-    pub(super) request: std::cell::Cell<Option<Request<RequestBody>>>,
+    pub(super) request: Cell<Option<Request<RequestBody>>>,
     pub(super) upload: Option<Rc<Upload>>,
+    /// Whether a kept connection that was dead has been replaced.
+    pub(super) replaced: Cell<bool>,
 }
 
 impl Exchange<'_> {

@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::hear_out::HearOut;
+use super::heard::Listening;
 use super::members::{Member, Target};
 use super::sender::Single;
 use super::transport::Transport;
@@ -202,6 +203,7 @@ async fn connect_one(
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     endpoint.stats.connects.increment();
+    let (stream, heard) = Listening::new(stream);
     if let Some(http2) = &upstream.http2 {
         let handshake = http2.handshake(TokioIo::new(HearOut::new(stream))).await;
         let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
@@ -216,12 +218,12 @@ async fn connect_one(
             None => Scheme::HTTP,
             Some(_) => Scheme::HTTPS,
         };
-        let stream = endpoint.pool.add(sender, scheme, shared);
+        let stream = endpoint.pool.add(sender, scheme, heard, shared);
         return Ok(Sender::Http2(Box::new(stream)));
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
-    let (single, unwanted) = Single::new(sender);
+    let (single, unwanted) = Single::new(sender, heard);
     tokio::task::spawn_local(async move {
         let _slot = slot;
         let mut connection = pin!(connection.with_upgrades());

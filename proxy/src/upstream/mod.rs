@@ -7,6 +7,7 @@ mod condition;
 mod connect;
 mod endpoint;
 mod hear_out;
+mod heard;
 mod keeper;
 mod lease;
 mod members;

@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Shared;
+use super::heard::Heard;
 use crate::upload::RequestBody;
 
 /// A worker's HTTP/2 connections to one endpoint.
@@ -44,6 +45,7 @@ struct Carrier {
     sender: SendRequest<RequestBody>,
     /// Of its requests' targets.
     scheme: Scheme,
+    heard: Arc<Heard>,
     /// Requests in progress.
     streams: Cell<usize>,
     idle_since: Cell<Instant>,
@@ -77,6 +79,11 @@ impl StreamSender {
     /// Of its requests' targets.
     pub(super) fn scheme(&self) -> &Scheme {
         &self.carrier.scheme
+    }
+
+    /// What has been heard over the connection, be it of other requests.
+    pub(super) fn heard(&self) -> &Arc<Heard> {
+        &self.carrier.heard
     }
 
     pub(super) fn sender(&mut self) -> &mut SendRequest<RequestBody> {
@@ -114,12 +121,14 @@ impl Pool {
         &self,
         sender: SendRequest<RequestBody>,
         scheme: Scheme,
+        heard: Arc<Heard>,
         shared: &Arc<Shared>,
     ) -> StreamSender {
         let carrier = Rc::new(Carrier {
             pool: Rc::downgrade(&self.open),
             sender,
             scheme,
+            heard,
             streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             shared: Arc::clone(shared),

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
 
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, Scheme};
@@ -11,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use tokio::sync::oneshot;
 
+use super::heard::Heard;
 use super::multiplexed::StreamSender;
 use crate::error::Reason;
 use crate::upload::RequestBody;
@@ -26,6 +28,7 @@ pub(crate) enum Sender {
 /// A connection that carries one request at a time, wanted until this is dropped.
 pub(crate) struct Single {
     sender: http1::SendRequest<RequestBody>,
+    heard: Arc<Heard>,
     _wanted: oneshot::Sender<Infallible>,
 }
 
@@ -33,10 +36,12 @@ impl Single {
     /// Also what tells, with an error, that it is not wanted any more.
     pub(super) fn new(
         sender: http1::SendRequest<RequestBody>,
+        heard: Arc<Heard>,
     ) -> (Self, oneshot::Receiver<Infallible>) {
         let (wanted, unwanted) = oneshot::channel();
         let own = Self {
             sender,
+            heard,
             _wanted: wanted,
         };
         (own, unwanted)
@@ -63,6 +68,14 @@ impl Sender {
         match self {
             Self::Http1(_) => Ok(()),
             Self::Http2(stream) => translate(request, stream.scheme()),
+        }
+    }
+
+    /// What has been heard over the connection.
+    pub(crate) fn heard(&self) -> &Arc<Heard> {
+        match self {
+            Self::Http1(single) => &single.heard,
+            Self::Http2(stream) => stream.heard(),
         }
     }
 

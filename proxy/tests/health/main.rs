@@ -6,6 +6,7 @@ mod blame;
 #[path = "../common/mod.rs"]
 mod common;
 mod failover;
+mod kept;
 mod reload;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

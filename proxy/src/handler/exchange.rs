@@ -45,7 +45,7 @@ impl Exchange<'_> {
             deadline: self.plan.deadline(record),
             own_timers: false,
         };
-        let mut repeats = 0;
+        let (mut repeats, mut held) = (0, None);
         loop {
             record.endpoint = Some(Rc::clone(lease.endpoint()));
             let outcome = match self.plan.route.retry.hedge_delay {
@@ -57,7 +57,7 @@ impl Exchange<'_> {
                 Err(failed) => failed,
             };
             record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
-            match Box::pin(self.repeat(record, *failed, repeats)).await? {
+            match Box::pin(self.repeat(record, *failed, repeats, &mut held)).await? {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
                 Next::Answer(answer) => return self.accept(record, answer),
             }

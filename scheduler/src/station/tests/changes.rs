@@ -221,6 +221,22 @@ fn a_request_is_tried_elsewhere_then_where_it_was() {
 }
 
 #[test]
+fn an_endpoint_that_could_not_be_reached_is_not_tried_again() {
+    let mut station = Station::new(config(2));
+    let (ticket, first) = started(station.arrive(at(0), &sized(1)));
+    assert_eq!(station.step_back(at(0), ticket, true), Again::Elsewhere);
+    started(station.again(at(0), ticket));
+    assert_eq!(station.step_back(at(0), ticket, false), Again::Here);
+    for now in 1..4 {
+        assert_eq!(started(station.again(at(now), ticket)).1, first);
+        assert_eq!(station.step_back(at(now), ticket, true), Again::Here);
+    }
+    started(station.again(at(4), ticket));
+    assert_eq!(station.step_back(at(4), ticket, false), Again::Nowhere);
+    assert_eq!((station.active(), station.repeated()), (0, 0));
+}
+
+#[test]
 fn a_request_between_two_attempts_may_be_cancelled() {
     let mut station = Station::new(config(1));
     let (ticket, _) = started(station.arrive(at(0), &sized(1)));

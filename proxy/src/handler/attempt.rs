@@ -18,7 +18,7 @@ use super::retry::{Answer, Failed};
 use super::spare::Spare;
 use crate::error::{Fault, Reason};
 use crate::upload::{Progress, RequestBody};
-use crate::upstream::{Lease, Refused};
+use crate::upstream::{Lease, Refused, http2_reason};
 
 /// New connections for a request that came too late for the ones before, to
 /// one endpoint.
@@ -145,6 +145,7 @@ impl Exchange<'_> {
         let untouched = error.take_message();
         let refused = Refused::of(error.error());
         let reason = self.blame(error.error());
+        let is_unanswered = matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);
         Broken {
             reason,
             refused,
@@ -159,7 +160,7 @@ impl Exchange<'_> {
                     None => spare.filter(|_| safe).map(Spare::request),
                 })
                 // An answer that is no HTTP is an answer.
-                .filter(|_| reason == Reason::ConnectionTerminated),
+                .filter(|_| is_unanswered),
         }
     }
 
@@ -315,7 +316,7 @@ impl Exchange<'_> {
         } else if error.is_parse() {
             Reason::ProtocolError
         } else {
-            Reason::ConnectionTerminated
+            http2_reason(error).unwrap_or(Reason::ConnectionTerminated)
         }
     }
 

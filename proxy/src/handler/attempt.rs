@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use http::header::HOST;
@@ -47,6 +48,13 @@ struct Broken {
     again: Option<Request<RequestBody>>,
 }
 
+impl Broken {
+    /// Whether the endpoint has said nothing of why.
+    fn is_unexplained(&self) -> bool {
+        self.refused.is_none() && self.what != RetryOn::ConnectFailure
+    }
+}
+
 impl Exchange<'_> {
     /// Sends the request to the lease's endpoint. A kept connection that the
     /// endpoint had closed meanwhile is no failure: a new one is opened, once for
@@ -89,8 +97,8 @@ impl Exchange<'_> {
             stats.requests.increment();
             let safe = self.is_safe(&request);
             // What is refused may be sent again, be it safe or not.
-            let repeatable =
-                upstream.is_http2() || (safe && (reused || policy.repeats_what_was_sent()));
+            let may_refuse = upstream.is_http2() || (upstream.is_secured() && !reused);
+            let repeatable = may_refuse || (safe && (reused || policy.repeats_what_was_sent()));
             let spare = repeatable.then(|| Spare::of(&request));
             let Some(sender) = lease.sender() else {
                 let reason = Reason::ConnectionTerminated;
@@ -100,7 +108,8 @@ impl Exchange<'_> {
             if let Err(reason) = sender.prepare(&mut request) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));
             }
-            let silence = sender.heard().silence();
+            let heard = Arc::clone(sender.heard());
+            let silence = heard.silence();
             let sent = sender.try_send_request(request);
             let error = match self.wait(due, tried_until, began, sent).await {
                 Ok(Ok(response)) => {
@@ -115,10 +124,13 @@ impl Exchange<'_> {
                     return Err(failed(lease, again, RetryOn::Reset, reason));
                 }
             };
-            let broken = self.broken(error, spare, safe);
+            let broken = match heard.is_refused() {
+                true => self.refused(error, spare),
+                false => self.broken(error, spare, safe),
+            };
             let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
             let was_dead = || broken.untouched || silence.was_dead();
-            let dead = reused && broken.refused.is_none() && was_dead();
+            let dead = reused && broken.is_unexplained() && was_dead();
             match broken.again {
                 Some(again) if late || (dead && !self.replaced.replace(true)) => {
                     stats.retries.increment();
@@ -131,6 +143,22 @@ impl Exchange<'_> {
                     return Err(failed(lease, again, broken.what, broken.reason));
                 }
             }
+        }
+    }
+
+    /// A connection turned out not to be one: the endpoint has ended the handshake.
+    fn refused(
+        &self,
+        mut error: TrySendError<Request<RequestBody>>,
+        spare: Option<Spare>,
+    ) -> Broken {
+        let again = error.take_message();
+        Broken {
+            reason: Reason::TlsAlertReceived,
+            refused: None,
+            untouched: false,
+            what: RetryOn::ConnectFailure,
+            again: again.or_else(|| self.with_body(spare?.request())),
         }
     }
 

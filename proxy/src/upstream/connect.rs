@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::hear_out::HearOut;
-use super::heard::Listening;
+use super::heard::{Listening, Unproven};
 use super::members::{Member, Target};
 use super::sender::Single;
 use super::transport::Transport;
@@ -203,7 +203,9 @@ async fn connect_one(
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     endpoint.stats.connects.increment();
-    let (stream, heard) = Listening::new(stream);
+    let unproven = upstream.tls.as_ref();
+    let unproven = unproven.map(|tls| Unproven::new(tls, &endpoint.member));
+    let (stream, heard) = Listening::new(stream, unproven);
     if let Some(http2) = &upstream.http2 {
         let handshake = http2.handshake(TokioIo::new(HearOut::new(stream))).await;
         let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;

@@ -4,12 +4,15 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
+
+use super::members::Member;
+use crate::tls::ClusterTls;
 
 /// How soon the end of a connection is seen that the endpoint had closed before
 /// it got a request: what is sent there is answered with a reset, or meets the end
@@ -21,9 +24,18 @@ const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     bytes: AtomicU64,
+    /// The endpoint would not have us.
+    refused: AtomicBool,
 }
 
 impl Heard {
+    /// Whether the first that was heard was that the endpoint does not go on: with
+    /// TLS 1.3 it sees our certificate, or that there is none, when the handshake
+    /// is over for us, and reads no request before.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
     /// What begins when a request is sent, and ends with anything that is read.
     pub(crate) fn silence(self: &Arc<Self>) -> Silence {
         Silence {
@@ -53,14 +65,42 @@ impl Silence {
 pub(super) struct Listening<S> {
     stream: S,
     heard: Arc<Heard>,
+    /// Of TLS, until anything is heard: who is told of it.
+    unproven: Option<Box<Unproven>>,
+}
+
+/// A connection by TLS whose endpoint has yet to go on after the handshake.
+pub(super) struct Unproven {
+    tls: Arc<ClusterTls>,
+    member: Arc<Member>,
+}
+
+impl Unproven {
+    pub(super) fn new(tls: &Arc<ClusterTls>, member: &Arc<Member>) -> Box<Self> {
+        Box::new(Self {
+            tls: Arc::clone(tls),
+            member: Arc::clone(member),
+        })
+    }
+
+    /// What the first read of so many bytes says; whether it is that the endpoint
+    /// does not go on.
+    fn is_refused(&self, read: &io::Result<()>, bytes: usize) -> bool {
+        if bytes > 0 {
+            self.tls.proven();
+        }
+        let error = read.as_ref().err();
+        error.is_some_and(|error| self.tls.is_refusal(&self.member.address, error))
+    }
 }
 
 impl<S> Listening<S> {
-    pub(super) fn new(stream: S) -> (Self, Arc<Heard>) {
+    pub(super) fn new(stream: S, unproven: Option<Box<Unproven>>) -> (Self, Arc<Heard>) {
         let heard = Arc::<Heard>::default();
         let own = Self {
             stream,
             heard: Arc::clone(&heard),
+            unproven,
         };
         (own, heard)
     }
@@ -76,6 +116,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let bytes = buffer.filled().len() - before;
         self.heard.bytes.fetch_add(bytes as u64, Relaxed);
+        if let Poll::Ready(read) = &polled
+            && let Some(unproven) = self.unproven.take()
+            && unproven.is_refused(read, bytes)
+        {
+            self.heard.refused.store(true, Relaxed);
+        }
         polled
     }
 }
@@ -120,7 +166,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_endpoint_that_says_anything_or_takes_its_time_was_there() {
         let (ours, mut theirs) = duplex(64);
-        let (mut ours, heard) = Listening::new(ours);
+        let (mut ours, heard) = Listening::new(ours, None);
         let before = heard.silence();
         assert!(before.was_dead());
         theirs.write_all(b"H").await.unwrap();

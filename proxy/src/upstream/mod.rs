@@ -211,6 +211,11 @@ impl Upstream {
         self.http2.is_some()
     }
 
+    /// Whether TLS is spoken.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// What a request's hash is made of, if it matters.
     pub(crate) fn hash_key(&self) -> Option<HashKey> {
         let hashes = matches!(self.config.dispatch, Dispatch::RingHash | Dispatch::Maglev);

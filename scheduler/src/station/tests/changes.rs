@@ -205,6 +205,26 @@ fn learnt_intervals_outlive_their_endpoints() {
 }
 
 #[test]
+fn an_endpoint_that_starts_slowly_gets_its_share_of_single_requests() {
+    let mut station = Station::new(StationConfig {
+        slow_start: Duration::from_millis(1000),
+        ..config(2)
+    });
+    station.set_out(at(0), 1, true);
+    station.set_out(at(0), 1, false);
+    for (now, expected) in [(0, 10), (500, 37), (1000, 55)] {
+        let served = (0..110).filter(|_| {
+            let (ticket, endpoint) = started(station.arrive(at(now), &sized(1)));
+            station.finish(at(now), ticket, 1);
+            endpoint == 1
+        });
+        // Of each 110: a tenth of the other's, half of it, as much.
+        let served = served.count();
+        assert!(served.abs_diff(expected) <= 1, "{served} at {now}");
+    }
+}
+
+#[test]
 fn a_request_is_tried_elsewhere_then_where_it_was() {
     let mut station = Station::new(config(2));
     let (ticket, first) = started(station.arrive(at(0), &sized(1)));

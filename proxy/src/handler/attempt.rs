@@ -49,6 +49,17 @@ struct Broken {
 }
 
 impl Broken {
+    /// The endpoint has ended the handshake: there was no connection.
+    fn without_connection(again: Option<Request<RequestBody>>) -> Self {
+        Self {
+            reason: Reason::TlsAlertReceived,
+            refused: None,
+            untouched: false,
+            what: RetryOn::ConnectFailure,
+            again,
+        }
+    }
+
     /// Whether the endpoint has said nothing of why.
     fn is_unexplained(&self) -> bool {
         self.refused.is_none() && self.what != RetryOn::ConnectFailure
@@ -96,10 +107,7 @@ impl Exchange<'_> {
             }
             stats.requests.increment();
             let safe = self.is_safe(&request);
-            // What is refused may be sent again, be it safe or not.
-            let may_refuse = upstream.is_http2() || (upstream.is_secured() && !reused);
-            let repeatable = may_refuse || (safe && (reused || policy.repeats_what_was_sent()));
-            let spare = repeatable.then(|| Spare::of(&request));
+            let spare = self.spare(&request, safe, reused);
             let Some(sender) = lease.sender() else {
                 let reason = Reason::ConnectionTerminated;
                 let again = spare.filter(|_| safe).map(Spare::request);
@@ -124,10 +132,7 @@ impl Exchange<'_> {
                     return Err(failed(lease, again, RetryOn::Reset, reason));
                 }
             };
-            let broken = match heard.is_refused() {
-                true => self.refused(error, spare),
-                false => self.broken(error, spare, safe),
-            };
+            let broken = self.broken(error, spare, safe, heard.is_refused());
             let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
             let was_dead = || broken.untouched || silence.was_dead();
             let dead = reused && broken.is_unexplained() && was_dead();
@@ -146,20 +151,13 @@ impl Exchange<'_> {
         }
     }
 
-    /// A connection turned out not to be one: the endpoint has ended the handshake.
-    fn refused(
-        &self,
-        mut error: TrySendError<Request<RequestBody>>,
-        spare: Option<Spare>,
-    ) -> Broken {
-        let again = error.take_message();
-        Broken {
-            reason: Reason::TlsAlertReceived,
-            refused: None,
-            untouched: false,
-            what: RetryOn::ConnectFailure,
-            again: again.or_else(|| self.with_body(spare?.request())),
-        }
+    /// What to send a request again from, should that be possible.
+    fn spare(&self, request: &Request<RequestBody>, safe: bool, reused: bool) -> Option<Spare> {
+        let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
+        // What is refused may be sent again, be it safe or not.
+        let may_be_refused = upstream.is_http2() || (upstream.is_secured() && !reused);
+        let repeatable = may_be_refused || (safe && (reused || policy.repeats_what_was_sent()));
+        repeatable.then(|| Spare::of(request))
     }
 
     /// A connection ended, or the request's part of it, before there was an
@@ -169,8 +167,13 @@ impl Exchange<'_> {
         mut error: TrySendError<Request<RequestBody>>,
         spare: Option<Spare>,
         safe: bool,
+        is_refused: bool,
     ) -> Broken {
         let untouched = error.take_message();
+        if is_refused {
+            let again = untouched.or_else(|| self.with_body(spare?.request()));
+            return Broken::without_connection(again);
+        }
         let refused = Refused::of(error.error());
         let reason = self.blame(error.error());
         let is_unanswered = matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);

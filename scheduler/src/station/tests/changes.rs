@@ -219,8 +219,7 @@ fn an_endpoint_that_starts_slowly_gets_its_share_of_single_requests() {
             endpoint == 1
         });
         // Of each 110: a tenth of the other's, half of it, as much.
-        let served = served.count();
-        assert!(served.abs_diff(expected) <= 1, "{served} at {now}");
+        assert!(served.count().abs_diff(expected) <= 1, "{now}");
     }
 }
 
@@ -253,7 +252,7 @@ fn an_endpoint_that_could_not_be_reached_is_not_tried_again() {
     }
     started(station.again(at(4), ticket));
     assert_eq!(station.step_back(at(4), ticket, false), Again::Nowhere);
-    assert_eq!((station.active(), station.repeated()), (0, 0));
+    assert_eq!(station.active(), 0);
 }
 
 #[test]

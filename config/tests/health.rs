@@ -88,12 +88,12 @@ fn outlier_detection_is_read() {
 #[test]
 fn checks_are_read() {
     let checks = resilience(
-        "health_checks: {http_health_check: {path: /ok, expected_statuses: [204, 300-399]}, \
+        "health_checks: {http_health_check: {path: '/ok?full=1&a[]=%20', expected_statuses: [204, 300-399]}, \
          unhealthy_threshold: 1}",
     );
     let checks = checks.health_checks.unwrap();
     let http = checks.http.unwrap();
-    assert_eq!(http.path, "/ok");
+    assert_eq!(http.path, "/ok?full=1&a[]=%20");
     assert_eq!(http.method, "GET");
     assert_eq!(http.expected_statuses, [(204, 204), (300, 399)]);
     assert_eq!(checks.interval, Duration::from_secs(5));
@@ -175,6 +175,34 @@ fn what_contradicts_itself_is_refused() {
             "health_checks: {http_health_check: {expected_statuses: [399-200]}}",
             "",
             "6:61 the range ends before it begins | write 200-399",
+        ),
+        (
+            "health_checks: {http_health_check: {expected_statuses: [101]}}",
+            "",
+            "6:61 a status below 200 is no answer to a check | write 200-299, say",
+        ),
+        (
+            "health_checks: {http_health_check: {expected_statuses: [100-299]}}",
+            "",
+            "6:61 a status below 200 is no answer to a check | write 200-299, say",
+        ),
+        (
+            "health_checks: {http_health_check: {method: CONNECT}}",
+            "",
+            "6:49 a check cannot ask for a tunnel | GET, HEAD or OPTIONS will do; \
+             `tcp_health_check: {}` opens a connection",
+        ),
+        (
+            "health_checks: {http_health_check: {path: '/a#b'}}",
+            "",
+            "6:50 '#' cannot be part of what is asked for | what follows a # is never sent: leave \
+             it out",
+        ),
+        (
+            "health_checks: {http_health_check: {path: '/a b'}}",
+            "",
+            "6:50 ' ' cannot be part of what is asked for | percent-encode it, as it stands in the \
+             request (a space is %20)",
         ),
         (
             "",

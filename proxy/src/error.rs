@@ -79,6 +79,8 @@ pub(crate) enum Reason {
     // The upstream misbehaved.
     /// The upstream closed the connection before it answered.
     ConnectionTerminated,
+    /// The upstream ended the request's stream of HTTP/2 before it answered.
+    StreamReset,
     /// The upstream's answer is not HTTP.
     ProtocolError,
     /// The upstream's head is larger than the cluster allows.
@@ -184,7 +186,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 54] = [
+    pub(crate) const ALL: [Self; 55] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -211,6 +213,7 @@ impl Reason {
         Self::TlsAlertReceived,
         Self::TlsProtocolError,
         Self::ConnectionTerminated,
+        Self::StreamReset,
         Self::ProtocolError,
         Self::ResponseHeadTooLarge,
         Self::ResponseTimeout,
@@ -282,7 +285,8 @@ impl Reason {
             Self::TlsAlertReceived => facts!("tls_alert_received", S::BAD_GATEWAY, Upstream, "tls_alert_received", "the endpoint ended the TLS handshake"),
             Self::TlsProtocolError => facts!("tls_protocol_error", S::BAD_GATEWAY, Upstream, "tls_protocol_error", "the endpoint does not speak TLS, or not a kind that is spoken here"),
             Self::ConnectionTerminated => facts!("connection_terminated", S::BAD_GATEWAY, Upstream, "connection_terminated", "the endpoint closed the connection before it answered"),
-            Self::ProtocolError => facts!("protocol_error", S::BAD_GATEWAY, Upstream, "http_protocol_error", "the endpoint's answer is not valid HTTP/1.1"),
+            Self::StreamReset => facts!("stream_reset", S::BAD_GATEWAY, Upstream, "http_protocol_error", "the endpoint reset the stream before it answered"),
+            Self::ProtocolError => facts!("protocol_error", S::BAD_GATEWAY, Upstream, "http_protocol_error", "the endpoint's answer is not valid HTTP"),
             Self::ResponseHeadTooLarge => facts!("response_head_too_large", S::BAD_GATEWAY, Upstream, "http_response_header_section_size", "the head of the endpoint's answer is too large"),
             Self::ResponseTimeout => facts!("response_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the endpoint did not answer in time"),
             Self::PerTryTimeout => facts!("per_try_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the endpoint did not answer in the time for one attempt"),

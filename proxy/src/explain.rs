@@ -251,7 +251,7 @@ fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
         }));
         verdict = match station.step_back(Time::ZERO, ticket, false) {
             Again::Elsewhere => station.again(Time::ZERO, ticket),
-            Again::Here | Again::Denied => break,
+            Again::Here | Again::Nowhere | Again::Denied => break,
         };
     }
     let why = match cluster.dispatch {

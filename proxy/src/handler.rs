@@ -9,6 +9,7 @@ mod retry;
 mod spare;
 mod upgrade;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
@@ -222,8 +223,9 @@ impl<'a> Plan<'a> {
         }
         Exchange {
             plan: self,
-            request: std::cell::Cell::new(Some(request)),
+            request: Cell::new(Some(request)),
             upload,
+            replaced: Cell::new(false),
         }
     }
 

@@ -212,7 +212,11 @@ impl Record {
         cluster.map_or(&stats.unrouted, |cluster| &*cluster.responses)[class].increment();
         if let Some(reason) = self.reason {
             stats.failures[reason.index()].increment();
-            if let (Some(endpoint), Fault::Upstream) = (&self.endpoint, reason.facts().fault) {
+            // Cut by the route's bound while the client, or the uplink, was waited for.
+            let is_others =
+                aborted && reason == Reason::RouteTimeout && !self.stream.is_upstream_silent();
+            let fault = reason.facts().fault;
+            if let (Some(endpoint), Fault::Upstream, false) = (&self.endpoint, fault, is_others) {
                 endpoint.stats.errors[reason.index()].increment();
             }
         }

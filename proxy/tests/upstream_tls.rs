@@ -26,6 +26,7 @@ struct Backend<'a> {
     shown: &'a Issued,
     clients: Option<&'a Authority>,
     versions: &'a [&'static SupportedProtocolVersion],
+    protocols: &'a [&'a str],
 }
 
 impl<'a> Backend<'a> {
@@ -34,6 +35,7 @@ impl<'a> Backend<'a> {
             shown,
             clients: None,
             versions: &BOTH,
+            protocols: &[],
         }
     }
 
@@ -57,7 +59,10 @@ impl<'a> Backend<'a> {
         // Whether or not they belong together.
         let key = rustls::crypto::ring::sign::any_supported_type(&key).unwrap();
         let shown = SingleCertAndKey::from(CertifiedKey::new(chain, key));
-        let config = Arc::new(builder.with_cert_resolver(Arc::new(shown)));
+        let mut config = builder.with_cert_resolver(Arc::new(shown));
+        let protocols = self.protocols.iter();
+        config.alpn_protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
+        let config = Arc::new(config);
         Origin::start(move |peer| {
             let stream: TcpStream = peer.reader.into_inner();
             let session = ServerConnection::new(Arc::clone(&config)).unwrap();
@@ -317,6 +322,49 @@ fn a_route_bounds_the_wait_for_a_connection_that_another_request_opens() {
     assert_eq!(reasons, ["connection_timeout", "route_timeout"]);
     drop((first, second));
     proxy.assert_no_leak();
+}
+
+/// With TLS 1.3 the backend says so when the handshake is over for the proxy.
+#[test]
+fn a_backend_that_wants_a_certificate_is_one_that_cannot_be_reached() {
+    let (authority, believed) = (Authority::new(), Authority::new());
+    let issued = authority.issue("site", &["127.0.0.1"]);
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    for http2 in [false, true] {
+        let strict = Backend {
+            clients: Some(&believed),
+            versions: &[&TLS13],
+            protocols: if http2 { &["h2"] } else { &[] },
+            ..Backend::showing(&issued)
+        };
+        let strict = strict.start();
+        let mut alone = match http2 {
+            true => over_http2(strict.address, &authority),
+            false => config(&[strict.address]),
+        };
+        with_cluster(&mut alone, |cluster| {
+            cluster.tls.get_or_insert(cluster_tls(&authority));
+        });
+        let proxy = Proxy::logging(alone.clone());
+        fails(&proxy, "tls_alert_received");
+        let retries = ["sprat_upstream_retries"];
+        assert_eq!(proxy.metric(&retries), 0.0);
+        if http2 {
+            continue;
+        }
+        // Another gets what it did not look at, be it safe or not.
+        let good = Backend::showing(&issued).start();
+        with_cluster(&mut alone, |cluster| {
+            cluster.endpoints.push(endpoint(good.address));
+        });
+        let proxy = Proxy::logging(alone);
+        for request in [get("/").as_str(), post].repeat(2) {
+            assert_eq!(proxy.connect().ask(request).status(), 200);
+        }
+        assert!(strict.connections() > 1);
+        assert!(proxy.metric(&retries) >= 1.0);
+        proxy.assert_no_leak();
+    }
 }
 
 #[test]

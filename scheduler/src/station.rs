@@ -225,6 +225,8 @@ struct Slot {
     /// Order of coming to the queue, then of coming to the endpoint.
     seq: u64,
     tried: Tried,
+    /// Those of them that could not be reached: they are not tried again.
+    unreached: Tried,
     /// It counts towards the retry budget.
     repeated: bool,
     /// The balancer has learnt its size.

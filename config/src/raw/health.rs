@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{Limit, Timeout};
-use crate::addresses::{HostHeader, UrlPath};
+use crate::addresses::HostHeader;
 use crate::containers::{List, Or};
-use crate::decode::Class;
+use crate::decode::{Class, shortened};
 use crate::patterns::MethodName;
 use crate::record::{choices, record};
 use crate::resolved::RetryOn;
@@ -73,12 +73,12 @@ record! {
 
     /// A request that an endpoint is to answer.
     closed struct HttpHealthCheck {
-        /// What to ask for.
-        default("/") path: UrlPath,
+        /// What to ask for; with a query, if need be.
+        default("/") path: RequestTarget,
         /// The `Host`; the endpoint's address if absent.
         optional host: HostHeader,
         /// How to ask.
-        default("GET") method: MethodName,
+        default("GET") method: CheckMethod,
         /// Status codes of an endpoint that is well, such as 204 or 200-399.
         default("[200-299]") expected_statuses: List<StatusRange, 1>,
     }
@@ -116,8 +116,8 @@ record! {
         default("[connect-failure, refused-stream]") retry_on: List<RetryOn, 1>,
         /// Repetitions of a request.
         default("2") num_retries: Count<0, 100>,
-        /// From an attempt's beginning to its response's head; then another
-        /// endpoint is tried. Needs `reset` in `retry_on`.
+        /// From when an attempt has sent the request in full to its response's
+        /// head; then another endpoint is tried. Needs `reset` in `retry_on`.
         default("off") per_try_timeout: Or<Off, Timeout>,
         /// Status codes that lead to a repetition, with
         /// `retriable-status-codes`.
@@ -163,7 +163,71 @@ choices! {
     }
 }
 
-/// A status code, or from one to another.
+/// What is asked of a server: a path, and a query if need be (RFC 9112 3.2.1).
+#[derive(Clone, Debug)]
+pub(crate) struct RequestTarget(pub(crate) String);
+
+impl Leaf for RequestTarget {
+    fn expected() -> Cow<'static, str> {
+        "a path, and a query if need be, such as /healthz?full=1".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^/[!$-;=?-\[\]_a-z~]*$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let fits = |c: char| c.is_ascii_graphic() && !"\"#<>\\^`{|}".contains(c);
+        if let Some((at, c)) = text.char_indices().find(|(_, c)| !fits(*c)) {
+            let help = match c {
+                '#' => "what follows a # is never sent: leave it out",
+                _ => "percent-encode it, as it stands in the request (a space is %20)",
+            };
+            return Err(Fault {
+                part: Some(at..at + c.len_utf8()),
+                message: Some(format!("{c:?} cannot be part of what is asked for")),
+                help: Some(help.to_owned()),
+            });
+        }
+        match text.starts_with('/') {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::new(
+                format!("the path `{}` does not begin with `/`", shortened(text)),
+                format!("write `/{}`", shortened(text)),
+            )),
+        }
+    }
+}
+
+/// A method that a check may have.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckMethod(pub(crate) String);
+
+impl Leaf for CheckMethod {
+    fn expected() -> Cow<'static, str> {
+        MethodName::expected()
+    }
+
+    fn accepts() -> Value {
+        let mut accepts = MethodName::accepts();
+        accepts["not"] = json!({"pattern": "^CONNECT$"});
+        accepts
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        if text.eq_ignore_ascii_case("CONNECT") {
+            let help = "GET, HEAD or OPTIONS will do; `tcp_health_check: {}` opens a connection";
+            return Err(Fault::new(
+                "a check cannot ask for a tunnel",
+                help.to_owned(),
+            ));
+        }
+        MethodName::parse(text, class).map(|method| Self(method.0))
+    }
+}
+
+/// A status code, or from one to another: of final responses, for what comes
+/// before them decides nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusRange(pub(crate) (u16, u16));
 
@@ -176,8 +240,8 @@ impl Leaf for StatusRange {
 
     fn accepts() -> Value {
         json!({"anyOf": [
-            {"type": "integer", "minimum": 100, "maximum": 599},
-            {"type": "string", "pattern": "^[1-5][0-9]{2}(-[1-5][0-9]{2})?$"},
+            {"type": "integer", "minimum": 200, "maximum": 599},
+            {"type": "string", "pattern": "^[2-5][0-9]{2}(-[2-5][0-9]{2})?$"},
         ]})
     }
 
@@ -187,7 +251,14 @@ impl Leaf for StatusRange {
             code.filter(|_| text.len() == 3).ok_or(Fault::PLAIN)
         };
         let (from, to) = text.split_once('-').unwrap_or((text, text));
-        let (from, to) = (code(from)?, code(to)?);
+        let (from, to): (u16, u16) = (code(from)?, code(to)?);
+        if from.min(to) < 200 {
+            let help = "write 200-299, say".to_owned();
+            return Err(Fault::new(
+                "a status below 200 is no answer to a check",
+                help,
+            ));
+        }
         if from > to {
             let help = format!("write {to}-{from}");
             return Err(Fault::new("the range ends before it begins", help));

@@ -104,7 +104,8 @@ pub struct RetryPolicy {
     pub retry_on: Vec<RetryOn>,
     /// Repetitions of a request; 0: none.
     pub num_retries: u32,
-    /// From an attempt's beginning to its response's head.
+    /// From when an attempt has sent the request in full (without a body: from its
+    /// beginning) to its response's head.
     pub per_try_timeout: Option<Duration>,
     /// For [`RetryOn::StatusCodes`].
     pub status_codes: Vec<u16>,

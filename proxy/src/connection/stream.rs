@@ -174,6 +174,11 @@ impl Stream {
         }
     }
 
+    /// Whether it is the upstream that is waited for.
+    pub(crate) fn is_upstream_silent(&self) -> bool {
+        self.state().upstream_silent_since.get().is_some()
+    }
+
     /// Whether a body should give no more for now, for the socket takes none:
     /// what is read from upstream meanwhile would come in more and smaller
     /// pieces, and lie here. The connection is woken when that changes. (In

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use http::header::HOST;
@@ -18,7 +19,7 @@ use super::retry::{Answer, Failed};
 use super::spare::Spare;
 use crate::error::{Fault, Reason};
 use crate::upload::{Progress, RequestBody};
-use crate::upstream::{Lease, Refused};
+use crate::upstream::{Lease, Refused, http2_reason};
 
 /// New connections for a request that came too late for the ones before, to
 /// one endpoint.
@@ -39,15 +40,36 @@ struct Broken {
     reason: Reason,
     /// The endpoint says that it did nothing of it.
     refused: Option<Refused>,
+    /// Nothing of it was sent.
+    untouched: bool,
     /// What of the policy it falls under.
     what: RetryOn,
     /// The request, if it may be sent again.
     again: Option<Request<RequestBody>>,
 }
 
+impl Broken {
+    /// The endpoint has ended the handshake: there was no connection.
+    fn without_connection(again: Option<Request<RequestBody>>) -> Self {
+        Self {
+            reason: Reason::TlsAlertReceived,
+            refused: None,
+            untouched: false,
+            what: RetryOn::ConnectFailure,
+            again,
+        }
+    }
+
+    /// Whether the endpoint has said nothing of why.
+    fn is_unexplained(&self) -> bool {
+        self.refused.is_none() && self.what != RetryOn::ConnectFailure
+    }
+}
+
 impl Exchange<'_> {
-    /// Sends the request to the lease's endpoint. A kept connection that has
-    /// died meanwhile is no failure: another one is opened.
+    /// Sends the request to the lease's endpoint. A kept connection that the
+    /// endpoint had closed meanwhile is no failure: a new one is opened, once for
+    /// a request, so that endpoints that die of it do not get it over and over.
     pub(super) async fn attempt(
         &self,
         mut lease: Lease,
@@ -73,7 +95,7 @@ impl Exchange<'_> {
             } else {
                 let connecting = Box::pin(self.connect(&mut lease, due, tried_until));
                 if let Err(reason) = connecting.await {
-                    blame_endpoint(&lease, reason);
+                    self.blame_endpoint(&lease, reason);
                     let again = Some(request);
                     return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
                 }
@@ -85,10 +107,7 @@ impl Exchange<'_> {
             }
             stats.requests.increment();
             let safe = self.is_safe(&request);
-            // What is refused may be sent again, be it safe or not.
-            let repeatable =
-                upstream.is_http2() || (safe && (reused || policy.repeats_what_was_sent()));
-            let spare = repeatable.then(|| Spare::of(&request));
+            let spare = self.spare(&request, safe, reused);
             let Some(sender) = lease.sender() else {
                 let reason = Reason::ConnectionTerminated;
                 let again = spare.filter(|_| safe).map(Spare::request);
@@ -97,6 +116,8 @@ impl Exchange<'_> {
             if let Err(reason) = sender.prepare(&mut request) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));
             }
+            let heard = Arc::clone(sender.heard());
+            let silence = heard.silence();
             let sent = sender.try_send_request(request);
             let error = match self.wait(due, tried_until, began, sent).await {
                 Ok(Ok(response)) => {
@@ -104,28 +125,39 @@ impl Exchange<'_> {
                 }
                 Ok(Err(error)) => error,
                 Err(reason) => {
-                    blame_endpoint(&lease, reason);
+                    self.blame_endpoint(&lease, reason);
                     // The route's own bounds are not for one attempt alone.
                     let again = spare.filter(|_| safe && reason == Reason::PerTryTimeout);
                     let again = again.map(Spare::request);
                     return Err(failed(lease, again, RetryOn::Reset, reason));
                 }
             };
-            let broken = self.broken(error, spare, safe);
+            let broken = self.broken(error, spare, safe, heard.is_refused());
             let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
+            let was_dead = || broken.untouched || silence.was_dead();
+            let dead = reused && broken.is_unexplained() && was_dead();
             match broken.again {
-                Some(again) if late || (reused && broken.refused.is_none()) => {
+                Some(again) if late || (dead && !self.replaced.replace(true)) => {
                     stats.retries.increment();
                     request = again;
                     may_reuse = false;
                     refusals += usize::from(late);
                 }
                 again => {
-                    blame_endpoint(&lease, broken.reason);
+                    self.blame_endpoint(&lease, broken.reason);
                     return Err(failed(lease, again, broken.what, broken.reason));
                 }
             }
         }
+    }
+
+    /// What to send a request again from, should that be possible.
+    fn spare(&self, request: &Request<RequestBody>, safe: bool, reused: bool) -> Option<Spare> {
+        let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
+        // What is refused may be sent again, be it safe or not.
+        let may_be_refused = upstream.is_http2() || (upstream.is_secured() && !reused);
+        let repeatable = may_be_refused || (safe && (reused || policy.repeats_what_was_sent()));
+        repeatable.then(|| Spare::of(request))
     }
 
     /// A connection ended, or the request's part of it, before there was an
@@ -135,13 +167,20 @@ impl Exchange<'_> {
         mut error: TrySendError<Request<RequestBody>>,
         spare: Option<Spare>,
         safe: bool,
+        is_refused: bool,
     ) -> Broken {
         let untouched = error.take_message();
+        if is_refused {
+            let again = untouched.or_else(|| self.with_body(spare?.request()));
+            return Broken::without_connection(again);
+        }
         let refused = Refused::of(error.error());
         let reason = self.blame(error.error());
+        let is_unanswered = matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);
         Broken {
             reason,
             refused,
+            untouched: untouched.is_some(),
             what: match refused.is_some() || untouched.is_some() {
                 true => RetryOn::RefusedStream,
                 false => RetryOn::Reset,
@@ -152,7 +191,7 @@ impl Exchange<'_> {
                     None => spare.filter(|_| safe).map(Spare::request),
                 })
                 // An answer that is no HTTP is an answer.
-                .filter(|_| reason == Reason::ConnectionTerminated),
+                .filter(|_| is_unanswered),
         }
     }
 
@@ -228,13 +267,10 @@ impl Exchange<'_> {
         answer: impl Future<Output = T>,
     ) -> Result<T, Reason> {
         let mut answer = pin!(answer);
-        let bound = earlier(
-            due.deadline.map(|at| (at, Reason::RouteTimeout)),
-            tried_until.map(|at| (at, Reason::PerTryTimeout)),
-        );
-        let until = || match bound {
-            Some(bound) if bound.0 < self.owed(sent).0 => bound,
-            _ => self.owed(sent),
+        let until = || {
+            let owed = self.owed(sent);
+            let bound = self.bound(due, tried_until);
+            bound.filter(|bound| bound.0 < owed.0).unwrap_or(owed)
         };
         if due.own_timers {
             let (at, reason) = until();
@@ -258,6 +294,26 @@ impl Exchange<'_> {
             Poll::Pending
         })
         .await
+    }
+
+    /// Until when the head of the answer is to be there. An attempt's time runs
+    /// from when the request has been sent: while its client is waited for, an
+    /// endpoint cannot answer.
+    fn bound(&self, due: Due, tried_until: Option<Instant>) -> Option<(Instant, Reason)> {
+        let progress = self.upload.as_ref().map(|upload| upload.progress());
+        let (tried_until, overdue) = match progress {
+            None => (tried_until, Reason::RouteTimeout),
+            Some(Progress::Done { at }) => {
+                let bound = self.plan.route.retry.per_try_timeout;
+                (bound.map(|bound| at + bound), Reason::RouteTimeout)
+            }
+            Some(Progress::UpstreamOwes { .. }) => (None, Reason::RouteTimeout),
+            Some(Progress::ClientOwes { .. }) => (None, Reason::BodyTimeout),
+        };
+        earlier(
+            due.deadline.map(|at| (at, overdue)),
+            tried_until.map(|at| (at, Reason::PerTryTimeout)),
+        )
     }
 
     /// Until when the next step is due, and whose fault it is if it is not
@@ -291,17 +347,23 @@ impl Exchange<'_> {
         } else if error.is_parse() {
             Reason::ProtocolError
         } else {
-            Reason::ConnectionTerminated
+            http2_reason(error).unwrap_or(Reason::ConnectionTerminated)
         }
     }
-}
 
-/// Tells the cluster of an endpoint that gave no response, if that is the
-/// endpoint's doing.
-fn blame_endpoint(lease: &Lease, reason: Reason) {
-    let own = reason.facts().fault == Fault::Upstream && reason != Reason::ConnectionLimit;
-    if own {
-        lease.observe(|| Outcome::NoResponse);
+    /// Tells the cluster of an endpoint that gave no response, if that is the
+    /// endpoint's doing.
+    fn blame_endpoint(&self, lease: &Lease, reason: Reason) {
+        let upload = self.upload.as_ref();
+        let own = match reason {
+            Reason::ConnectionLimit => false,
+            // The client had not said all of it, for whatever reason.
+            Reason::RouteTimeout if upload.is_some_and(|upload| !upload.is_done()) => false,
+            _ => reason.facts().fault == Fault::Upstream,
+        };
+        if own {
+            lease.observe(|| Outcome::NoResponse);
+        }
     }
 }
 

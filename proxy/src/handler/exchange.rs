@@ -1,5 +1,6 @@
 //! A request to an upstream, from dispatch to the head of the answer.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -22,8 +23,10 @@ use crate::upload::{RequestBody, Upload};
 /// A request to an upstream, until its answer comes.
 pub(super) struct Exchange<'a> {
     pub(super) plan: Plan<'a>,
-    pub(super) request: std::cell::Cell<Option<Request<RequestBody>>>,
+    pub(super) request: Cell<Option<Request<RequestBody>>>,
     pub(super) upload: Option<Rc<Upload>>,
+    /// Whether a kept connection that was dead has been replaced.
+    pub(super) replaced: Cell<bool>,
 }
 
 impl Exchange<'_> {
@@ -42,7 +45,7 @@ impl Exchange<'_> {
             deadline: self.plan.deadline(record),
             own_timers: false,
         };
-        let mut repeats = 0;
+        let (mut repeats, mut held) = (0, None);
         loop {
             record.endpoint = Some(Rc::clone(lease.endpoint()));
             let outcome = match self.plan.route.retry.hedge_delay {
@@ -54,7 +57,7 @@ impl Exchange<'_> {
                 Err(failed) => failed,
             };
             record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
-            match Box::pin(self.repeat(record, *failed, repeats)).await? {
+            match Box::pin(self.repeat(record, *failed, repeats, &mut held)).await? {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
                 Next::Answer(answer) => return self.accept(record, answer),
             }

@@ -35,6 +35,9 @@ pub(super) struct Failed {
     pub(super) response: Option<Response<Incoming>>,
 }
 
+/// The last response that led to a repetition, should that bring none.
+pub(super) type Held = Option<Box<Answer>>;
+
 /// How an exchange goes on after an attempt that failed.
 pub(super) enum Next {
     Attempt(Lease, Request<RequestBody>),
@@ -43,14 +46,19 @@ pub(super) enum Next {
 }
 
 impl Failed {
-    /// It is not repeated.
-    fn end(self) -> Result<Next, Reason> {
-        match self.response {
-            Some(response) => Ok(Next::Answer(Answer {
-                response,
-                lease: self.lease,
-            })),
-            None => Err(self.reason),
+    /// It is not repeated: the client gets its response, or the one that is
+    /// `held`, which is better than none. Time that is up is up.
+    fn end(self, held: &mut Held) -> Result<Next, Reason> {
+        if let Some(response) = self.response {
+            let lease = self.lease;
+            return Ok(Next::Answer(Answer { response, lease }));
+        }
+        match held.take() {
+            Some(answer) if self.reason != Reason::RouteTimeout => {
+                self.lease.endpoint().stats.errors[self.reason.index()].increment();
+                Ok(Next::Answer(*answer))
+            }
+            _ => Err(self.reason),
         }
     }
 }
@@ -63,30 +71,27 @@ impl Exchange<'_> {
         record: &mut Record,
         mut failed: Failed,
         repeats: u32,
+        held: &mut Held,
     ) -> Result<Next, Reason> {
         let policy = &self.plan.route.retry;
         let wanted = failed.response.is_some() || policy.is_on(failed.what);
         if repeats >= policy.num_retries || !wanted || failed.reason == Reason::RouteTimeout {
-            return failed.end();
+            return failed.end(held);
         }
         let Some(request) = failed.request.take() else {
-            return failed.end();
+            return failed.end(held);
         };
         let endpoint = Rc::clone(failed.lease.endpoint());
         let sent = failed.what != RetryOn::ConnectFailure;
         let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
-            return failed.end();
+            return failed.end(held);
         };
         let stats = &endpoint.stats;
         if !elsewhere {
-            // It has just shown that it cannot be reached.
-            if failed.what == RetryOn::ConnectFailure {
-                return failed.end();
-            }
             let random = fastrand::u64(..);
             let pause = policy.back_off.before(repeats, random);
             if !self.pause(record, pause).await {
-                return failed.end();
+                return failed.end(held);
             }
         }
         match self.queue(record, away.again()).await? {
@@ -95,14 +100,18 @@ impl Exchange<'_> {
                 if failed.response.is_none() {
                     stats.errors[failed.reason.index()].increment();
                 }
+                if let Some(response) = failed.response {
+                    let lease = failed.lease;
+                    *held = Some(Box::new(Answer { response, lease }));
+                }
                 Ok(Next::Attempt(lease, request))
             }
-            Err(None) => failed.end(),
-            Err(Some(refusal)) if failed.response.is_some() => {
+            Err(None) => failed.end(held),
+            Err(Some(refusal)) if failed.response.is_some() || held.is_some() => {
                 tracing::debug!(reason = refusal.reason.name(), "a request is not repeated");
-                failed.end()
+                failed.end(held)
             }
-            Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => failed.end(),
+            Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => failed.end(held),
             Err(Some(refusal)) => Err(self.turned_away(record, &refusal, request.headers())),
         }
     }

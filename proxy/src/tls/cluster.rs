@@ -93,23 +93,40 @@ impl ClusterTls {
             .ok_or(Reason::TlsCertificateError)?;
         let connector = TlsConnector::from(self.current.load_full());
         let secured = connector.connect(name, stream).await;
-        match secured.and_then(|stream| self.checked(stream)) {
-            Ok(stream) => {
-                // A read first: the line is shared by all workers.
-                if self.complained.load(Relaxed) {
-                    self.complained.store(false, Relaxed);
-                }
-                Ok(stream)
-            }
-            Err(error) => {
-                let reason = reason(&error);
-                if !self.complained.swap(true, Relaxed) {
-                    let (cluster, reason) = (&self.name, reason.name());
-                    tracing::warn!(%address, cluster, reason, %error, "no TLS with an endpoint");
-                }
-                Err(reason)
-            }
+        let checked = secured.and_then(|stream| self.checked(stream));
+        checked.map_err(|error| {
+            let reason = reason(&error);
+            self.complain(address, reason, &error);
+            reason
+        })
+    }
+
+    /// Once, until an endpoint is heard again: there may be many attempts.
+    fn complain(&self, address: &EndpointAddress, reason: Reason, error: &io::Error) {
+        if !self.complained.swap(true, Relaxed) {
+            let (cluster, reason) = (&self.name, reason.name());
+            tracing::warn!(%address, cluster, reason, %error, "no TLS with an endpoint");
         }
+    }
+
+    /// An endpoint has been heard after a handshake. (Of TLS 1.3 the handshake
+    /// alone does not say that it goes on.)
+    pub(crate) fn proven(&self) {
+        // A read first: the line is shared by all workers.
+        if self.complained.load(Relaxed) {
+            self.complained.store(false, Relaxed);
+        }
+    }
+
+    /// Whether an error in the place of an endpoint's first word says that it does
+    /// not go on after the handshake.
+    pub(crate) fn is_refusal(&self, address: &EndpointAddress, error: &io::Error) -> bool {
+        let reason = reason(error);
+        let is_refusal = reason == Reason::TlsAlertReceived;
+        if is_refusal {
+            self.complain(address, reason, error);
+        }
+        is_refusal
     }
 
     /// Without a protocol that both have said, it is HTTP/1.1.

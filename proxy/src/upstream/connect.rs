@@ -19,6 +19,7 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
 use super::hear_out::HearOut;
+use super::heard::{Listening, Unproven};
 use super::members::{Member, Target};
 use super::sender::Single;
 use super::transport::Transport;
@@ -219,6 +220,9 @@ async fn connect_one(
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
     endpoint.stats.connects.increment();
+    let unproven = upstream.tls.as_ref();
+    let unproven = unproven.map(|tls| Unproven::new(tls, &endpoint.member));
+    let (stream, heard) = Listening::new(stream, unproven);
     let (wanted, until) = watch::channel(());
     if let Some(http2) = &upstream.config.http2 {
         let http2 = self::http2(Tasks(until.clone()), &upstream.config, http2);
@@ -229,13 +233,13 @@ async fn connect_one(
             None => Scheme::HTTP,
             Some(_) => Scheme::HTTPS,
         };
-        let stream = endpoint.pool.add(sender, scheme, shared, wanted);
+        let stream = endpoint.pool.add(sender, scheme, heard, shared, wanted);
         return Ok(Sender::Http2(Box::new(stream)));
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
     spawn_local(drive(slot, connection.with_upgrades(), until));
-    Ok(Sender::Http1(Single::new(sender, wanted)))
+    Ok(Sender::Http1(Single::new(sender, heard, wanted)))
 }
 
 /// Runs a connection to its end, which is not far once nobody wants it any more.

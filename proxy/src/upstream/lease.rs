@@ -91,19 +91,20 @@ impl Lease {
 
     /// The attempt has failed: its place at the endpoint is free. The request
     /// may be tried elsewhere, or here after a while; `None` if the retry budget
-    /// is spent. `sent`: the endpoint has got something of it.
+    /// is spent, or no endpoint can be reached. `sent`: the endpoint has got something of it.
     pub(crate) fn step_back(&mut self, sent: bool) -> Option<(Away, bool)> {
         let ticket = self.ticket.take()?;
         let again = self.upstream.station.step_back(ticket, sent);
+        let is_over = matches!(again, Again::Nowhere | Again::Denied);
         let away = Away {
             upstream: Rc::clone(&self.upstream),
             class: self.class,
-            ticket: (again != Again::Denied).then_some(ticket),
+            ticket: (!is_over).then_some(ticket),
         };
         match again {
             Again::Elsewhere => Some((away, true)),
             Again::Here => Some((away, false)),
-            Again::Denied => None,
+            Again::Nowhere | Again::Denied => None,
         }
     }
 

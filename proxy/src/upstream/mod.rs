@@ -7,6 +7,7 @@ mod condition;
 mod connect;
 mod endpoint;
 mod hear_out;
+mod heard;
 mod keeper;
 mod lease;
 mod members;
@@ -43,7 +44,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::Lease;
 pub(crate) use members::Member;
-pub(crate) use sender::{Refused, Sender};
+pub(crate) use sender::{Refused, Sender, http2_reason};
 pub(crate) use shared::SharedCluster;
 use station::Placed;
 pub(crate) use station::{SharedStation, station_config};
@@ -201,6 +202,11 @@ impl Upstream {
     /// Whether HTTP/2 is spoken.
     pub(crate) fn is_http2(&self) -> bool {
         self.config.http2.is_some()
+    }
+
+    /// Whether TLS is spoken.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// What a request's hash is made of, if it matters.

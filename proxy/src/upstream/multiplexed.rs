@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::Shared;
+use super::heard::Heard;
 use crate::upload::RequestBody;
 
 /// A worker's HTTP/2 connections to one endpoint.
@@ -44,6 +45,7 @@ struct Carrier {
     sender: SendRequest<RequestBody>,
     /// Of its requests' targets.
     scheme: Scheme,
+    heard: Arc<Heard>,
     /// Requests in progress.
     streams: Cell<usize>,
     idle_since: Cell<Instant>,
@@ -81,6 +83,11 @@ impl StreamSender {
         &self.carrier.scheme
     }
 
+    /// What has been heard over the connection, be it of other requests.
+    pub(super) fn heard(&self) -> &Arc<Heard> {
+        &self.carrier.heard
+    }
+
     pub(super) fn sender(&mut self) -> &mut SendRequest<RequestBody> {
         &mut self.sender
     }
@@ -116,6 +123,7 @@ impl Pool {
         &self,
         sender: SendRequest<RequestBody>,
         scheme: Scheme,
+        heard: Arc<Heard>,
         shared: &Arc<Shared>,
         wanted: watch::Sender<()>,
     ) -> StreamSender {
@@ -123,6 +131,7 @@ impl Pool {
             pool: Rc::downgrade(&self.open),
             sender,
             scheme,
+            heard,
             streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             shared: Arc::clone(shared),

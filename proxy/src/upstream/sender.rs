@@ -2,6 +2,7 @@
 //! is spoken there.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, Scheme};
@@ -10,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use tokio::sync::watch;
 
+use super::heard::Heard;
 use super::multiplexed::StreamSender;
 use crate::error::Reason;
 use crate::upload::RequestBody;
@@ -25,14 +27,20 @@ pub(crate) enum Sender {
 /// A connection that carries one request at a time, wanted until this is dropped.
 pub(crate) struct Single {
     sender: http1::SendRequest<RequestBody>,
+    heard: Arc<Heard>,
     _wanted: watch::Sender<()>,
 }
 
 impl Single {
     /// One whose end comes when `wanted` is dropped.
-    pub(super) fn new(sender: http1::SendRequest<RequestBody>, wanted: watch::Sender<()>) -> Self {
+    pub(super) fn new(
+        sender: http1::SendRequest<RequestBody>,
+        heard: Arc<Heard>,
+        wanted: watch::Sender<()>,
+    ) -> Self {
         Self {
             sender,
+            heard,
             _wanted: wanted,
         }
     }
@@ -58,6 +66,14 @@ impl Sender {
         match self {
             Self::Http1(_) => Ok(()),
             Self::Http2(stream) => translate(request, stream.scheme()),
+        }
+    }
+
+    /// What has been heard over the connection.
+    pub(crate) fn heard(&self) -> &Arc<Heard> {
+        match self {
+            Self::Http1(single) => &single.heard,
+            Self::Http2(stream) => stream.heard(),
         }
     }
 
@@ -110,22 +126,36 @@ pub(crate) enum Refused {
 impl Refused {
     /// What an error says.
     pub(crate) fn of(error: &hyper::Error) -> Option<Self> {
-        let mut source = std::error::Error::source(error);
-        while let Some(error) = source {
-            if let Some(error) = error.downcast_ref::<h2::Error>() {
-                return match error.reason() {
-                    _ if !error.is_remote() => None,
-                    // The library ends with this error what comes after the last
-                    // request, and nothing else, whatever the reason.
-                    _ if error.is_go_away() => Some(Self::Connection),
-                    Some(h2::Reason::REFUSED_STREAM) if error.is_reset() => Some(Self::Stream),
-                    _ => None,
-                };
-            }
-            source = error.source();
+        let error = http2_error(error).filter(|error| error.is_remote())?;
+        match error.reason() {
+            // The library ends with this error what comes after the last
+            // request, and nothing else, whatever the reason.
+            _ if error.is_go_away() => Some(Self::Connection),
+            Some(h2::Reason::REFUSED_STREAM) => Some(Self::Stream),
+            _ => None,
         }
-        None
     }
+}
+
+/// Why HTTP/2 got no answer over a connection that may go on.
+pub(crate) fn http2_reason(error: &hyper::Error) -> Option<Reason> {
+    let error = http2_error(error)?;
+    if error.is_library() && error.reason() != Some(h2::Reason::NO_ERROR) {
+        // What it has found wrong with what the endpoint said.
+        return Some(Reason::ProtocolError);
+    }
+    (error.is_reset() && error.is_remote()).then_some(Reason::StreamReset)
+}
+
+fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref() {
+            return Some(error);
+        }
+        source = error.source();
+    }
+    None
 }
 
 /// From HTTP/1.1 to HTTP/2: the target has the authority (RFC 9113 8.3.1), and

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod blame;
 #[path = "../common/mod.rs"]
 mod common;
 mod failover;
+mod kept;
 mod reload;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -285,6 +287,47 @@ fn what_is_answered_last_is_the_answer() {
     assert!(each.contains(&answer), "{answer:?}");
     assert_eq!((bad.requests(), worse.requests()), (2, 2));
     drop(client);
+    proxy.assert_no_leak();
+}
+
+/// One that answers 503, and one where nobody listens.
+fn half_a_farm(num_retries: u32) -> (Moody, Proxy) {
+    let bad = Moody::start("a");
+    bad.is(Mood::Status(503));
+    let mut config = config(&[bad.origin.address, free_address()]);
+    let retry = &mut config.routes[0].retry;
+    retry.retry_on = vec![RetryOn::ServerError, RetryOn::ConnectFailure];
+    retry.num_retries = num_retries;
+    retry.back_off.base = ms(1);
+    retry.back_off.max = ms(1);
+    (bad, Proxy::logging(config))
+}
+
+#[test]
+fn an_endpoint_that_answers_is_asked_again_where_the_other_is_not_there() {
+    let (bad, proxy) = half_a_farm(3);
+    for _ in 0..2 {
+        let answer = proxy.connect().ask(get("/"));
+        assert_eq!((answer.status(), answer.text()), (503, "a".to_owned()));
+    }
+    // Each time one attempt of four found nobody.
+    assert_eq!(bad.requests(), 6);
+    let errors = ["sprat_upstream_errors", "connection_refused"];
+    assert_eq!(proxy.metric(&errors), 2.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_response_that_led_to_a_repetition_is_better_than_none() {
+    let (bad, proxy) = half_a_farm(1);
+    // The first endpoint first: the second is the last that is tried.
+    let answer = proxy.connect().ask(get("/"));
+    assert_eq!((answer.status(), answer.text()), (503, "a".to_owned()));
+    assert_eq!(bad.requests(), 1);
+    let errors = ["sprat_upstream_errors", "connection_refused"];
+    assert_eq!(proxy.metric(&errors), 1.0);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["status"], 503, "{line}");
     proxy.assert_no_leak();
 }
 

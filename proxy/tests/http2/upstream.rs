@@ -498,6 +498,100 @@ fn what_is_refused_again_and_again_is_told() {
     proxy.stop();
 }
 
+#[test]
+fn what_an_endpoint_does_with_a_stream_is_told() {
+    const INTERNAL_ERROR: u32 = 2;
+    const HTTP_1_1_REQUIRED: u32 = 13;
+    type Answer = fn(&mut Raw, u32);
+    let answers: [(Answer, &str); 6] = [
+        (
+            |raw, stream| {
+                raw.frame(RST_STREAM, 0, stream, &INTERNAL_ERROR.to_be_bytes());
+            },
+            "stream_reset",
+        ),
+        (
+            |raw, stream| {
+                raw.frame(RST_STREAM, 0, stream, &HTTP_1_1_REQUIRED.to_be_bytes());
+            },
+            "stream_reset",
+        ),
+        (
+            |raw, stream| {
+                let head = block(&[(":status", "200"), ("a", "b\r\nc: d")]);
+                raw.frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+            },
+            "protocol_error",
+        ),
+        (
+            |raw, stream| {
+                let head = block(&[(":status", "200"), ("connection", "close")]);
+                raw.frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+            },
+            "protocol_error",
+        ),
+        (
+            |raw, stream| {
+                let head = block(&[(":status", "200"), ("content-length", "5")]);
+                raw.frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+            },
+            "protocol_error",
+        ),
+        (
+            // On a stream that nobody has opened.
+            |raw, _| {
+                raw.frame(DATA, 0, 101, b"x");
+            },
+            "protocol_error",
+        ),
+    ];
+    for (answer, reason) in answers {
+        let origin = raw_origin(move |_, mut raw| {
+            while let Some(request) = raw.find(is_request) {
+                answer(&mut raw, request.stream);
+            }
+        });
+        let proxy = Proxy::logging(over_http2(origin.address, 10));
+        let answer = proxy.connect().ask(get("/"));
+        assert_eq!(answer.status(), 502);
+        let told = answer.field("proxy-status").unwrap();
+        assert!(told.contains("error=http_protocol_error;"), "{told}");
+        proxy.assert_told("sprat_upstream_errors_total", reason, Some(502));
+        proxy.stop();
+    }
+}
+
+#[test]
+fn a_stream_that_is_reset_is_repeated_where_the_route_says_so() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
+    // On one connection: that it was used before says nothing.
+    let origin = raw_origin(move |_, mut raw| {
+        while let Some(request) = raw.find(is_request) {
+            match count.fetch_add(1, Ordering::SeqCst) {
+                0 | 2 => raw.frame(HEADERS, END_HEADERS | END_STREAM, request.stream, OK),
+                _ => raw.frame(RST_STREAM, 0, request.stream, &2u32.to_be_bytes()),
+            };
+        }
+    });
+    let mut config = over_http2(origin.address, 10);
+    for (again, statuses, asked) in [(true, [200, 200], 3), (false, [502, 502], 5)] {
+        config.routes[0].retry = RetryPolicy::default();
+        if again {
+            config.routes[0].retry.retry_on.push(RetryOn::Reset);
+        }
+        let proxy = Proxy::logging(config.clone());
+        for status in statuses {
+            let mut client = proxy.connect();
+            client.send(get("/"));
+            assert_eq!(client.head().unwrap().status(), status);
+        }
+        assert_eq!(requests.load(Ordering::SeqCst), asked);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}
+
 fn pair_over_http2(first: SocketAddr, second: SocketAddr) -> Config {
     let mut config = over_http2(first, 10);
     with_cluster(&mut config, |cluster| {

@@ -37,8 +37,8 @@ impl Rotation {
         Some(best)
     }
 
-    /// The endpoint with the least load for its weight; among equals, each in
-    /// turn.
+    /// The endpoint with the least load for its weight; among equals, such as
+    /// those that are idle, each in turn by weight.
     pub(super) fn least(
         &mut self,
         views: &[View],
@@ -53,7 +53,13 @@ impl Rotation {
                 best = Some(index);
             }
         }
-        let best = best?;
+        let mut best = best?;
+        let least = views[best];
+        let level = |index: usize| usable(index) && !lighter(&least, &views[index], &load);
+        let differs = |index: usize| views[index].weight != least.weight;
+        if (0..count).any(|index| level(index) && differs(index)) {
+            best = self.next(views, level)?;
+        }
         self.start = (best + 1) % count;
         Some(best)
     }

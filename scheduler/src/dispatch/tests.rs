@@ -67,6 +67,15 @@ fn equals_take_turns() {
     }
 }
 
+#[test]
+fn where_all_are_idle_the_weights_decide() {
+    for dispatch in [Dispatch::LeastRequest, Dispatch::LeastWork, Dispatch::Psqf] {
+        assert_eq!(order(&dispatch, &[1, 3], 8), "BABBBABB", "{dispatch:?}");
+        let picks = order(&dispatch, &[1, 9], 100);
+        assert_eq!(picks.matches('A').count(), 10, "{dispatch:?}");
+    }
+}
+
 /// One of each.
 fn all() -> [Dispatch; 10] {
     [

@@ -14,6 +14,7 @@ impl Station {
         let new = self.endpoints.replace(now, specs);
         for slot in &mut self.slots {
             slot.tried.forget(new);
+            slot.unreached.forget(new);
         }
         self.balancer.replace(&self.dispatch, specs);
         if self.scope == Scope::Endpoint {

@@ -1,6 +1,6 @@
 //! Attempts at other endpoints, and how many there may be.
 
-use super::{Refusal, RefusalReason, State, Station, Ticket, Tried, Verdict};
+use super::{Refusal, RefusalReason, State, Station, Ticket, Verdict};
 use crate::Time;
 
 /// How many of a station's requests may be repetitions at a time, so that they
@@ -61,8 +61,11 @@ impl Repeats {
 pub enum Again {
     /// There is an endpoint that it has not tried.
     Elsewhere,
-    /// It has tried them all, and they may be tried again: after a while.
+    /// It has tried them all; those that it could reach may be tried again, after
+    /// a while.
     Here,
+    /// It has tried them all, and could reach none; the ticket is void.
+    Nowhere,
     /// As many requests are repeated as may be; the ticket is void.
     Denied,
 }
@@ -78,8 +81,10 @@ impl Station {
         };
         self.release(ticket, endpoint, false);
         self.slots[ticket.index()].state = State::Away;
-        self.slots[ticket.index()].tried.add(endpoint);
+        let slot = &mut self.slots[ticket.index()];
+        slot.tried.add(endpoint);
         if !sent {
+            slot.unreached.add(endpoint);
             self.endpoints.failed(endpoint);
         }
         let allowed = !sent || self.count_repeat(ticket);
@@ -89,8 +94,14 @@ impl Station {
         } else if self.has_untried(ticket) {
             Again::Elsewhere
         } else {
-            self.slots[ticket.index()].tried = Tried::default();
-            Again::Here
+            let slot = &mut self.slots[ticket.index()];
+            slot.tried = slot.unreached;
+            if sent || self.has_untried(ticket) {
+                Again::Here
+            } else {
+                self.vacate(ticket);
+                Again::Nowhere
+            }
         };
         self.fill(now, Some(endpoint));
         again

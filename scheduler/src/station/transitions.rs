@@ -36,6 +36,7 @@ impl Station {
             placed: now,
             seq: 0,
             tried: Tried::default(),
+            unreached: Tried::default(),
             repeated: false,
             learnt: false,
         };

@@ -205,6 +205,25 @@ fn learnt_intervals_outlive_their_endpoints() {
 }
 
 #[test]
+fn an_endpoint_that_starts_slowly_gets_its_share_of_single_requests() {
+    let mut station = Station::new(StationConfig {
+        slow_start: Duration::from_millis(1000),
+        ..config(2)
+    });
+    station.set_out(at(0), 1, true);
+    station.set_out(at(0), 1, false);
+    for (now, expected) in [(0, 10), (500, 37), (1000, 55)] {
+        let served = (0..110).filter(|_| {
+            let (ticket, endpoint) = started(station.arrive(at(now), &sized(1)));
+            station.finish(at(now), ticket, 1);
+            endpoint == 1
+        });
+        // Of each 110: a tenth of the other's, half of it, as much.
+        assert!(served.count().abs_diff(expected) <= 1, "{now}");
+    }
+}
+
+#[test]
 fn a_request_is_tried_elsewhere_then_where_it_was() {
     let mut station = Station::new(config(2));
     let (ticket, first) = started(station.arrive(at(0), &sized(1)));
@@ -218,6 +237,22 @@ fn a_request_is_tried_elsewhere_then_where_it_was() {
     started(station.again(at(9), ticket));
     station.finish(at(9), ticket, 1);
     assert_eq!((station.active(), station.repeated()), (0, 0));
+}
+
+#[test]
+fn an_endpoint_that_could_not_be_reached_is_not_tried_again() {
+    let mut station = Station::new(config(2));
+    let (ticket, first) = started(station.arrive(at(0), &sized(1)));
+    assert_eq!(station.step_back(at(0), ticket, true), Again::Elsewhere);
+    started(station.again(at(0), ticket));
+    assert_eq!(station.step_back(at(0), ticket, false), Again::Here);
+    for now in 1..4 {
+        assert_eq!(started(station.again(at(now), ticket)).1, first);
+        assert_eq!(station.step_back(at(now), ticket, true), Again::Here);
+    }
+    started(station.again(at(4), ticket));
+    assert_eq!(station.step_back(at(4), ticket, false), Again::Nowhere);
+    assert_eq!(station.active(), 0);
 }
 
 #[test]

@@ -1,0 +1,182 @@
+//! What has been heard from an endpoint: whether it can have looked at a request
+//! whose connection has ended.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::members::Member;
+use crate::tls::ClusterTls;
+
+/// How soon the end of a connection is seen that the endpoint had closed before
+/// it got a request: what is sent there is answered with a reset, or meets the end
+/// that is on its way already, so within a round trip. Later the endpoint has had
+/// the time to read the request, and may have done what it asks for.
+const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
+
+/// What has been heard over a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    bytes: AtomicU64,
+    /// The endpoint would not have us.
+    refused: AtomicBool,
+}
+
+impl Heard {
+    /// Whether the first that was heard was that the endpoint does not go on: with
+    /// TLS 1.3 it sees our certificate, or that there is none, when the handshake
+    /// is over for us, and reads no request before.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
+    /// What begins when a request is sent, and ends with anything that is read.
+    pub(crate) fn silence(self: &Arc<Self>) -> Silence {
+        Silence {
+            heard: Arc::clone(self),
+            bytes: self.bytes.load(Relaxed),
+            since: Instant::now(),
+        }
+    }
+}
+
+/// An endpoint's silence since a request was sent to it.
+pub(crate) struct Silence {
+    heard: Arc<Heard>,
+    bytes: u64,
+    since: Instant,
+}
+
+impl Silence {
+    /// Whether a connection that has just ended had been closed before the request
+    /// came, as far as can be told.
+    pub(crate) fn was_dead(&self) -> bool {
+        self.heard.bytes.load(Relaxed) == self.bytes && self.since.elapsed() <= END_IS_SEEN_WITHIN
+    }
+}
+
+/// A connection that takes note of what is read.
+pub(super) struct Listening<S> {
+    stream: S,
+    heard: Arc<Heard>,
+    /// Of TLS, until anything is heard: who is told of it.
+    unproven: Option<Box<Unproven>>,
+}
+
+/// A connection by TLS whose endpoint has yet to go on after the handshake.
+pub(super) struct Unproven {
+    tls: Arc<ClusterTls>,
+    member: Arc<Member>,
+}
+
+impl Unproven {
+    pub(super) fn new(tls: &Arc<ClusterTls>, member: &Arc<Member>) -> Box<Self> {
+        Box::new(Self {
+            tls: Arc::clone(tls),
+            member: Arc::clone(member),
+        })
+    }
+
+    /// What the first read of so many bytes says; whether it is that the endpoint
+    /// does not go on.
+    fn is_refused(&self, read: &io::Result<()>, bytes: usize) -> bool {
+        if bytes > 0 {
+            self.tls.proven();
+        }
+        let error = read.as_ref().err();
+        error.is_some_and(|error| self.tls.is_refusal(&self.member.address, error))
+    }
+}
+
+impl<S> Listening<S> {
+    pub(super) fn new(stream: S, unproven: Option<Box<Unproven>>) -> (Self, Arc<Heard>) {
+        let heard = Arc::<Heard>::default();
+        let own = Self {
+            stream,
+            heard: Arc::clone(&heard),
+            unproven,
+        };
+        (own, heard)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let bytes = buffer.filled().len() - before;
+        // Nobody else counts.
+        let heard = self.heard.bytes.load(Relaxed);
+        self.heard.bytes.store(heard + bytes as u64, Relaxed);
+        if let Poll::Ready(read) = &polled
+            && let Some(unproven) = self.unproven.take()
+            && unproven.is_refused(read, bytes)
+        {
+            self.heard.refused.store(true, Relaxed);
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_says_anything_or_takes_its_time_was_there() {
+        let (ours, mut theirs) = duplex(64);
+        let (mut ours, heard) = Listening::new(ours, None);
+        let before = heard.silence();
+        assert!(before.was_dead());
+        theirs.write_all(b"H").await.unwrap();
+        ours.read_u8().await.unwrap();
+        assert!(!before.was_dead());
+        let next = heard.silence();
+        assert!(next.was_dead());
+        advance(END_IS_SEEN_WITHIN + Duration::from_millis(1)).await;
+        assert!(!next.was_dead());
+    }
+}

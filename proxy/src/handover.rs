@@ -157,6 +157,12 @@ impl Inherited {
         })
     }
 
+    /// Where those stand that nobody has taken.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let all = self.sockets.iter();
+        all.filter_map(|own| own.socket.local_addr().ok())
+    }
+
     /// The sockets of a listener: those with its name, or else with its
     /// address. Of those that this program has had before the address alone
     /// says whose they are: the configuration may have changed since. Only a

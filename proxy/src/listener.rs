@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use hyper::server::conn::http1;
@@ -48,6 +48,8 @@ pub(crate) struct ListenerShared {
     tunnels: Arc<AtomicUsize>,
     /// Connections that have not told yet whose they are.
     arriving: Arc<AtomicUsize>,
+    /// Where its sockets stand, once it has some.
+    stands_on: Arc<OnceLock<Vec<SocketAddr>>>,
 }
 
 impl ListenerShared {
@@ -63,6 +65,7 @@ impl ListenerShared {
             connections: Arc::default(),
             tunnels: Arc::default(),
             arriving: Arc::default(),
+            stands_on: Arc::default(),
         })
     }
 }
@@ -148,7 +151,8 @@ impl Drop for Place {
 pub(crate) type Bound = (u64, TcpListener);
 
 /// For each of so many workers, a socket or more for each of these listeners:
-/// those that are there already, or new ones.
+/// those that are there already, or new ones. `present` are the listeners that
+/// this process has.
 ///
 /// # Errors
 ///
@@ -157,17 +161,26 @@ pub(crate) fn bind_all(
     listeners: &[Arc<ListenerState>],
     workers: usize,
     inherited: &mut Inherited,
+    present: &[Arc<ListenerState>],
 ) -> anyhow::Result<Vec<Vec<Bound>>> {
+    let present = present.iter().filter_map(|own| own.shared.stands_on.get());
+    let mut own: Vec<SocketAddr> = present.flatten().copied().collect();
+    own.extend(inherited.addresses());
     let mut rows: Vec<Vec<Bound>> = (0..workers).map(|_| Vec::new()).collect();
     for listener in listeners {
         let (name, address) = (&listener.config.name, listener.config.address);
         let there = inherited.take(name, address);
         let sockets = match there.is_empty() {
-            true => bind_shared(address, workers),
+            true => bind_shared(address, workers, &own),
             false => share(there, workers),
         };
         let sockets =
             sockets.with_context(|| format!("cannot listen on {address} (listener `{name}`)"))?;
+        let stands_on = sockets.iter().map(TcpListener::local_addr);
+        let stands_on = stands_on.collect::<Result<Vec<_>, _>>()?;
+        own.extend(&stands_on);
+        // A listener that is new has none.
+        let _ = listener.shared.stands_on.set(stands_on);
         for (index, socket) in sockets.into_iter().enumerate() {
             rows[index % workers].push((listener.id, socket));
         }
@@ -175,8 +188,16 @@ pub(crate) fn bind_all(
     Ok(rows)
 }
 
-/// A socket for each worker on one address.
-fn bind_shared(mut address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+/// A socket for each worker on one address; `own` are those that are ours.
+fn bind_shared(
+    mut address: SocketAddr,
+    workers: usize,
+    own: &[SocketAddr],
+) -> io::Result<Vec<TcpListener>> {
+    if address.port() != 0 && !own.iter().any(|own| overlap(*own, address)) {
+        // The workers' sockets would share it with another process's.
+        unbound(address, false)?.bind(&address.into())?;
+    }
     let mut sockets = Vec::new();
     for _ in 0..workers {
         let socket = bind(address, true)?;
@@ -185,6 +206,12 @@ fn bind_shared(mut address: SocketAddr, workers: usize) -> io::Result<Vec<TcpLis
         sockets.push(socket);
     }
     Ok(sockets)
+}
+
+/// Whether the kernel lets only those stand on both that share them.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let any = a.ip().is_unspecified() || b.ip().is_unspecified();
+    a.port() == b.port() && (any || a.ip() == b.ip())
 }
 
 /// What is there, for all workers: each socket is somebody's, or connections
@@ -203,17 +230,23 @@ fn share(mut sockets: Vec<TcpListener>, workers: usize) -> io::Result<Vec<TcpLis
 ///
 /// The address cannot be had.
 pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = unbound(address, shared)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn unbound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
+    // Connections of before that are closing are no obstacle.
     socket.set_reuse_address(true)?;
     if shared {
         socket.set_reuse_port(true)?;
     }
     socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }

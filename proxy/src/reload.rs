@@ -207,7 +207,8 @@ impl Present {
             .cloned()
             .collect();
         let mut inherited = Inherited::default();
-        let sockets = listener::bind_all(&fresh, self.workers.len(), &mut inherited)?;
+        let count = self.workers.len();
+        let sockets = listener::bind_all(&fresh, count, &mut inherited, &own.listeners)?;
         let tls =
             tls::watch(&assembly.tls(), &assembly.clusters).context("cannot start a thread")?;
         self.health

@@ -283,7 +283,7 @@ impl Parts {
             .unzip();
         let assembly = Arc::new(Assembly::new(config, log)?);
         let count = assembly.stats.len();
-        let sockets = listener::bind_all(&assembly.listeners, count, inherited)?;
+        let sockets = listener::bind_all(&assembly.listeners, count, inherited, &[])?;
         let addresses = addresses(&assembly.listeners, &sockets)?;
         let admin = admin_socket(config, inherited)?;
         let (seeds, orders) = seeds(&assembly, sockets, &stage);

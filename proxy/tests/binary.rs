@@ -139,10 +139,7 @@ fn it_goes_on_when_nobody_takes_what_it_logs() {
         let address = free_address();
         let serving = |origin: &Origin, more: &str| {
             let path = write(directory.path(), origin.address, more);
-            let text = std::fs::read_to_string(&path).unwrap();
-            let listener = format!("listeners: [{{address: '{address}'}}]");
-            let text = text.replace("listeners: [{address: 127.0.0.1:0}]", &listener);
-            std::fs::write(&path, text).unwrap();
+            binary::stand_on(&path, address);
             path
         };
         let mut command = binary::run(&serving(&a, ""));
@@ -219,6 +216,34 @@ fn a_port_in_use_is_said_so() {
         error.contains(&address.to_string()) && error.contains("listener `test`"),
         "{error}"
     );
+}
+
+#[test]
+fn an_address_is_one_processs_until_it_stops_listening() {
+    let origin = Origin::http(|_| ok("fine"));
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let address = free_address();
+    binary::stand_on(&configuration, address);
+    let first = Running::start(&configuration);
+    let mut client = Peer::connect(address);
+    assert_eq!(client.ask(get("/")).text(), "fine");
+    let second = binary::run(&configuration).stderr(Stdio::piped()).spawn();
+    let mut second = Running::with(second.unwrap(), address);
+    wait_for("the second to end", || {
+        second.child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(second.child.wait().unwrap().code(), Some(1));
+    let said = std::io::read_to_string(second.child.stderr.take().unwrap()).unwrap();
+    let refusal = format!("cannot listen on {address} (listener `");
+    assert!(said.contains(&refusal) && said.contains("in use"), "{said}");
+    // One that drains is no obstacle, nor are connections that have ended.
+    first.signal("TERM");
+    wait_for("the listener to close", || {
+        std::net::TcpStream::connect(address).is_err()
+    });
+    let third = Running::start(&configuration);
+    assert_eq!(Peer::connect(third.address).ask(get("/")).text(), "fine");
 }
 
 #[test]

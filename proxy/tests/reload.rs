@@ -100,6 +100,21 @@ fn listeners_come_and_go() {
 }
 
 #[test]
+fn a_listener_moves_between_an_address_and_all_of_them() {
+    let origin = named("a");
+    let mut config = of(&origin);
+    let own = config.listeners[0].address;
+    let proxy = Proxy::start(&config);
+    let mut any = own;
+    any.set_ip(std::net::Ipv4Addr::UNSPECIFIED.into());
+    for address in [any, own] {
+        config.listeners[0].address = address;
+        reload(&proxy, &config);
+        assert_eq!(Peer::connect(own).ask(get("/")).text(), "a");
+    }
+}
+
+#[test]
 fn what_cannot_be_had_leaves_all_as_it_is() {
     let (origin, other) = (named("a"), named("b"));
     let before = of(&origin);

@@ -25,6 +25,14 @@ pub(crate) fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf
     path
 }
 
+/// Has the listener of [`write`] stand on this address.
+pub(crate) fn stand_on(configuration: &Path, address: SocketAddr) {
+    let text = std::fs::read_to_string(configuration).unwrap();
+    let listener = format!("listeners: [{{address: '{address}'}}]");
+    let text = text.replace("listeners: [{address: 127.0.0.1:0}]", &listener);
+    std::fs::write(configuration, text).unwrap();
+}
+
 /// `sprat run` with two workers.
 pub(crate) fn run(configuration: &Path) -> Command {
     let configuration = configuration.to_str().unwrap();

@@ -94,8 +94,8 @@ record! {
         default("auto") workers: Or<Auto, Count<1, 1024>>,
         /// How long open requests may go on after SIGTERM.
         default("30s") drain_timeout: Time<0>,
-        /// How often to look whether this file has changed, and take it anew;
-        /// `off` leaves that to SIGHUP.
+        /// How often to look whether this file has changed, and take it anew, or
+        /// try one again that was refused; `off` leaves that to SIGHUP.
         default("off") reload_interval: Or<Off, Timeout>,
     }
 

@@ -119,33 +119,42 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    show(file, io::stderr().is_terminal(), |_| ())
+    let (config, doubts) = look(file, io::stderr().is_terminal(), |_| ())?;
+    complain(&doubts);
+    Ok(config)
 }
 
-/// Reads a configuration, looks closer at it with `look`, and shows what is
+/// Reads a configuration, and looks closer at it with `inspect`; with what is
 /// doubtful.
-fn show(file: &Path, colour: bool, look: impl FnOnce(&mut Loaded)) -> anyhow::Result<Config> {
+fn look(
+    file: &Path,
+    colour: bool,
+    inspect: impl FnOnce(&mut Loaded),
+) -> anyhow::Result<(Config, String)> {
     let mut loaded = sprat_config::load(file, &sprat_config::process_env)
         .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
-    look(&mut loaded);
+    inspect(&mut loaded);
     if loaded.warnings.has_errors() {
         anyhow::bail!(loaded.warnings.render(colour));
     }
-    if !loaded.warnings.is_empty() {
-        complain(&loaded.warnings.render(colour));
-    }
-    Ok(loaded.config)
+    let doubts = match loaded.warnings.is_empty() {
+        true => String::new(),
+        false => loaded.warnings.render(colour),
+    };
+    Ok((loaded.config, doubts))
 }
 
-/// The same, with the files that it names for TLS.
-pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<Config> {
-    show(file, colour, |loaded| {
+/// Reads a configuration with the files that it names for TLS; with what is
+/// doubtful, to [`complain`] of.
+pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<(Config, String)> {
+    look(file, colour, |loaded| {
         tls::inspect(&loaded.config, &mut loaded.warnings);
     })
 }
 
 fn check(file: &Path) -> anyhow::Result<()> {
-    load_with_files(file, io::stderr().is_terminal())?;
+    let (_, doubts) = load_with_files(file, io::stderr().is_terminal())?;
+    complain(&doubts);
     print(&format!("{}: ok", file.display()))
 }
 
@@ -180,6 +189,8 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Errors are for people, not for the log. A server goes on without a reader.
-fn complain(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", text.trim_end());
+pub(crate) fn complain(text: &str) {
+    if !text.is_empty() {
+        let _ = writeln!(io::stderr(), "{}", text.trim_end());
+    }
 }

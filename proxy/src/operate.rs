@@ -33,6 +33,8 @@ pub(crate) struct Operator {
     pid_file: Option<PathBuf>,
     /// Of the file that was read last.
     seen: Option<Stamp>,
+    /// What is wrong with it, if it was refused.
+    refused: Option<String>,
 }
 
 impl Operator {
@@ -43,6 +45,7 @@ impl Operator {
             workers,
             pid_file,
             seen: None,
+            refused: None,
         }
     }
 
@@ -55,7 +58,8 @@ impl Operator {
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
         let launch = Launch::of_this().context("cannot tell which program this is")?;
         let mut inherited = Inherited::from_environment()?;
-        let config = self.read(io::stderr().is_terminal())?;
+        let (config, doubts) = self.read(io::stderr().is_terminal())?;
+        cli::complain(&doubts);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         // Before anything else: no signal may kill a server that is starting.
         let signals = runtime.block_on(async { Signals::install() });
@@ -86,26 +90,55 @@ impl Operator {
         Ok(())
     }
 
-    /// The configuration as the file has it now.
-    fn read(&mut self, colour: bool) -> anyhow::Result<Config> {
+    /// The configuration as the file has it now, with what is doubtful.
+    fn read(&mut self, colour: bool) -> anyhow::Result<(Config, String)> {
         // Before it is read: a change meanwhile is seen the next time.
         self.seen = Stamp::of(&self.file).ok();
-        let mut config = cli::load_with_files(&self.file, colour)?;
+        let (mut config, doubts) = cli::load_with_files(&self.file, colour)?;
         if let Some(workers) = self.workers {
             config.runtime.workers = usize::from(workers);
         }
-        Ok(config)
+        Ok((config, doubts))
     }
 
     /// Reads the file, and serves by it if it is good; says so in the log.
     fn reload(&mut self, control: &Control) -> Option<Config> {
         notify::reloading();
-        let file = self.file.display().to_string();
-        let read = self.read(false).inspect_err(|error| {
-            control.note_unreadable(&format!("{error:#}"));
-        });
-        let reloaded = read.and_then(|config| Ok((control.reload(&config)?, config)));
+        self.refused = None;
+        let config = self.follow(control);
         notify::ready();
+        config
+    }
+
+    /// Looks whether there is another configuration. One that was refused is
+    /// tried again, for a file that it names may have come meanwhile; if it is
+    /// for the same reason as before, nothing is said.
+    fn look(&mut self, control: &Control) -> Option<Config> {
+        if self.seen != Stamp::of(&self.file).ok() {
+            return self.reload(control);
+        }
+        match self.refused {
+            Some(_) => self.follow(control),
+            None => None,
+        }
+    }
+
+    /// Serves by the file if it is good, and says how that went, unless it was
+    /// refused just so before.
+    fn follow(&mut self, control: &Control) -> Option<Config> {
+        let mut doubts = String::new();
+        let reloaded = self.read(false).and_then(|(config, doubtful)| {
+            doubts = doubtful;
+            Ok((control.try_reload(&config)?, config))
+        });
+        let refusal = reloaded.as_ref().err().map(|error| format!("{error:#}"));
+        if refusal.is_some() && refusal == self.refused {
+            return None;
+        }
+        self.refused.clone_from(&refusal);
+        control.note_reload(refusal.map_or(Ok(()), Err));
+        cli::complain(&doubts);
+        let file = self.file.display().to_string();
         match reloaded {
             Ok((waiting, config)) => {
                 tracing::info!(file, "serving by the configuration as it is now");
@@ -146,7 +179,8 @@ impl Watch {
             tokio::select! {
                 _ = signals.reopen.recv() => self.control.reopen_log(),
                 _ = signals.reload.recv() => {
-                    self.reload(&mut operator);
+                    let config = operator.reload(&self.control);
+                    self.follow(config);
                     look_at = after(self.reload_interval);
                 }
                 _ = signals.upgrade.recv() => self.begin_upgrade(),
@@ -154,10 +188,12 @@ impl Watch {
                 _ = signals.interrupt.recv() => self.stop(),
                 serves = Upgrade::outcome(&mut self.upgrade) => self.end_upgrade(serves),
                 () = sleep_until(look_at) => {
-                    if operator.seen != Stamp::of(&operator.file).ok() {
-                        self.reload(&mut operator);
-                    }
-                    look_at = after(self.reload_interval);
+                    let begun = Instant::now();
+                    let config = operator.look(&self.control);
+                    self.follow(config);
+                    // Signals are not kept waiting most of the time.
+                    let pause = self.reload_interval.map(|own| own.max(begun.elapsed() * 10));
+                    look_at = after(pause);
                 }
                 () = sleep_until(alive_at) => {
                     if heartbeat.goes_on() {
@@ -169,8 +205,9 @@ impl Watch {
         }
     }
 
-    fn reload(&mut self, operator: &mut Operator) {
-        if let Some(config) = operator.reload(&self.control) {
+    /// Another configuration, if it is one, is served by.
+    fn follow(&mut self, config: Option<Config>) {
+        if let Some(config) = config {
             self.reload_interval = config.runtime.reload_interval;
         }
     }

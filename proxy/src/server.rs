@@ -89,11 +89,15 @@ impl Control {
     ///
     /// Something that it names cannot be had: all is as before.
     pub fn reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
-        let outcome = self.reloader.reload(config);
+        let outcome = self.try_reload(config);
         let noted = outcome.as_ref().map(drop);
-        self.reloads
-            .note(noted.map_err(|error| format!("{error:#}")));
+        self.note_reload(noted.map_err(|error| format!("{error:#}")));
         outcome
+    }
+
+    /// The same, not noted.
+    pub(crate) fn try_reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
+        self.reloader.reload(config)
     }
 
     /// As [`Control::reload`], without waiting for the workers.
@@ -116,10 +120,10 @@ impl Control {
         Heartbeat::new(Arc::clone(&self.workers))
     }
 
-    /// A configuration was to be served by and could not be read: for the
-    /// metrics and the admin listener.
-    pub fn note_unreadable(&self, error: &str) {
-        self.reloads.note(Err(error.to_owned()));
+    /// A reload has ended, with what was wrong if it failed: for the metrics and
+    /// the admin listener.
+    pub(crate) fn note_reload(&self, outcome: Result<(), String>) {
+        self.reloads.note(outcome);
     }
 }
 

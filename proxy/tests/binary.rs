@@ -7,6 +7,7 @@ mod common;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::binary::{self, Running, sprat, write};
 use common::tls::Authority;
@@ -97,6 +98,67 @@ fn it_follows_its_file_and_refuses_a_bad_one() {
     running.signal("HUP");
     running.says("until a restart, `admin` stays as it is");
     assert_eq!(client.ask(get("/")).text(), "c");
+}
+
+#[test]
+fn a_refused_configuration_is_tried_again_when_a_file_that_it_names_comes() {
+    let named = |name: &'static str| Origin::http(move |_| ok(name));
+    let (a, b) = (named("a"), named("b"));
+    let authority = Authority::new();
+    let issued = authority.issue("good", &["a.example"]);
+    let key = authority.directory().join("late.key");
+    let put_key = |text: &str| {
+        let new = key.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &key).unwrap();
+    };
+    let whole = std::fs::read_to_string(&issued.key).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let admin = free_address();
+    let put = |origin: &Origin, listeners: &str| {
+        let more = "runtime: {reload_interval: 100ms}\n";
+        let path = write(directory.path(), origin.address, more);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text
+            .replace(
+                "admin: {address: 127.0.0.1:0}",
+                &format!("admin: {{address: '{admin}'}}"),
+            )
+            .replace("listeners: [", &format!("listeners: [{listeners}"));
+        let new = path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+        path
+    };
+    let running = Running::start(&put(&a, ""));
+    let mut client = Peer::connect(running.address);
+    let reloads = |result: &str| {
+        let text = Peer::connect(admin).ask(get("/metrics")).text();
+        metric(&text, &["sprat_config_reloads_total", result])
+    };
+    let refused = "the configuration is refused";
+    let secure = format!(
+        "{{name: late, address: '{}', tls: {{certificates: [{{certificate_chain: {}, \
+         private_key: {}}}]}}}}, ",
+        free_address(),
+        issued.chain.display(),
+        key.display()
+    );
+    put(&b, &secure);
+    running.says("No such file");
+    // It has been tried again some times now, and nothing more was said.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!((running.has_said(refused), reloads("bad")), (1, 1.0));
+    assert_eq!(client.ask(get("/")).text(), "a");
+    put_key(&whole[..whole.len() / 2]);
+    running.says("no line `-----END");
+    assert_eq!((running.has_said(refused), reloads("bad")), (2, 2.0));
+    put_key(&whole);
+    wait_for("the configuration to be served by", || {
+        client.ask(get("/")).text() == "b"
+    });
+    running.says("serving by the configuration as it is now");
+    assert_eq!((reloads("good"), reloads("bad")), (1.0, 2.0));
 }
 
 #[test]

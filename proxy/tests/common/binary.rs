@@ -102,6 +102,11 @@ impl Running {
         });
     }
 
+    /// How often it has said this.
+    pub(crate) fn has_said(&self, text: &str) -> usize {
+        self.said.lock().unwrap().matches(text).count()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }

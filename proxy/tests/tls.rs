@@ -285,6 +285,43 @@ fn clients_show_certificates_and_rules_go_by_them() {
     assert_eq!(peer.ask(get("/")).text(), "fine");
 }
 
+#[test]
+fn a_client_that_is_refused_hears_why_whatever_it_sends() {
+    let (origin, authority) = (echo(), Authority::new());
+    let believed = Authority::new();
+    let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
+    tls.client_certificates = Some(ClientCertificates {
+        trusted_ca: file(&believed.file()),
+        mode: ClientCertificateMode::Required,
+    });
+    let proxy = Proxy::start(&secure(&origin, tls));
+    let forged = authority.client("forged", "ann", "spiffe://farm/gold/1");
+    for (shown, alert, result) in [
+        // Its authority has the name of one that is believed, and another key.
+        (Some(&forged), "DecryptError", "certificate_invalid"),
+        (None, "CertificateRequired", "certificate_required"),
+    ] {
+        let client = TlsClient::with(&authority, &[&TLS13], shown);
+        for _ in 0..4 {
+            let mut peer = client.connect(proxy.address, NAME);
+            // What is sent when it has been refused is still taken.
+            for part in ["POST / HTTP/1.1\r\n", "Host: a\r\n", "\r\n"] {
+                assert!(peer.send(part));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let error = peer.reader.read_to_end(&mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains(alert), "{error}");
+        }
+        wait_handshakes(&proxy, "", result, 4.0);
+    }
+    // But not for ever, nor without end.
+    let client = TlsClient::with(&authority, &[&TLS13], None);
+    let mut greedy = client.connect(proxy.address, NAME);
+    while greedy.send([0; 16 << 10]) {}
+    let _idle = client.connect(proxy.address, NAME);
+    proxy.assert_no_leak();
+}
+
 /// Under TLS 1.3 a client learns that it is refused when it reads.
 fn refused(client: &TlsClient, proxy: &Proxy) {
     if let Ok(mut peer) = client.try_connect(proxy.address, NAME) {

@@ -3,9 +3,11 @@
 
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rustls::server::Acceptor;
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConnection};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
@@ -21,6 +23,11 @@ use crate::uplink::{Io, Socket, go_ahead};
 /// Bytes that the shorter kind of handshake, a resumed one, has us send. What
 /// a longer one adds is debited as it is written.
 const FLIGHT_BYTES: u64 = 250;
+
+/// How long a client that was refused may take to hear why, and how much of
+/// what it sends meanwhile is dropped.
+const LINGERS_FOR: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 64 << 10;
 
 /// What was agreed on in a handshake.
 #[derive(Debug)]
@@ -118,6 +125,12 @@ impl Outcome {
         }
     }
 
+    /// Whether it is we who have refused, with an alert.
+    fn is_told(self) -> bool {
+        let certificate = matches!(self, Self::CertificateRequired | Self::CertificateInvalid);
+        certificate || matches!(self, Self::Incompatible | Self::Malformed)
+    }
+
     fn of_failure(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
         match inner {
@@ -155,7 +168,7 @@ pub(crate) async fn accept(
     stream: TcpStream,
 ) -> Option<Io> {
     let stats = &connection.worker.stats.handshakes;
-    let Some(_place) = tls.begin() else {
+    let Some(place) = tls.begin() else {
         stats.count(Outcome::Overflow);
         return None;
     };
@@ -164,12 +177,12 @@ pub(crate) async fn accept(
         tls.config.handshake_timeout,
         handshake(connection, tls, socket),
     );
-    let outcome = match connection.unless_cut(work).await {
-        Err(_) => Outcome::Shutdown,
-        Ok(Err(_)) => Outcome::Timeout,
-        Ok(Ok(Err(error))) => {
+    let (outcome, socket) = match connection.unless_cut(work).await {
+        Err(_) => (Outcome::Shutdown, None),
+        Ok(Err(_)) => (Outcome::Timeout, None),
+        Ok(Ok(Err((error, socket)))) => {
             tracing::debug!(peer = %connection.peer, %error, "no TLS handshake");
-            Outcome::of_failure(&error)
+            (Outcome::of_failure(&error), socket)
         }
         Ok(Ok(Ok(stream))) => {
             let session = stream.get_ref().1;
@@ -185,7 +198,30 @@ pub(crate) async fn accept(
         }
     };
     stats.count(outcome);
+    drop(place);
+    if let Some(socket) = socket.filter(|_| outcome.is_told()) {
+        // However it ends, it was refused.
+        let _ = connection
+            .unless_cut(timeout(LINGERS_FOR, Box::pin(linger(socket))))
+            .await;
+    }
     None
+}
+
+/// Closes a connection on which an alert was sent. A client that believes itself
+/// through sends its request; a socket that is closed before that was read is
+/// reset, and the client would not see the alert.
+async fn linger(mut socket: Socket) -> io::Result<()> {
+    socket.shutdown().await?;
+    let mut dropped = 0;
+    let mut buffer = [0; 4 << 10];
+    while dropped < LINGER_BYTES {
+        match socket.read(&mut buffer).await? {
+            0 => break,
+            bytes => dropped += bytes,
+        }
+    }
+    Ok(())
 }
 
 /// Bytes that a record has beside its payload (RFC 8446 5.2, RFC 5246 6.2.3.3).
@@ -208,18 +244,24 @@ fn record_overhead(session: &ServerConnection) -> u32 {
     }
 }
 
+/// The client's side of the connection, or why there is none and what is left.
 async fn handshake(
     connection: &Rc<Connection>,
     tls: &ListenerTls,
     socket: Socket,
-) -> io::Result<TlsStream<Socket>> {
-    let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
+) -> Result<TlsStream<Socket>, (io::Error, Option<Socket>)> {
+    let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), socket);
+    let hello = match (&mut acceptor).await {
+        Ok(hello) => hello,
+        Err(error) => return Err((error, acceptor.take_io())),
+    };
     // As the SYN-ACK before it: until it is through, the client cannot ask.
     if let Some(gauge) = connection.gauge() {
         let class = connection.worker.generation().classifier.default_class();
         go_ahead(gauge, class, FLIGHT_BYTES).await;
     }
-    hello.into_stream(tls.server()).await
+    let accepted = hello.into_stream(tls.server()).into_fallible().await;
+    accepted.map_err(|(error, socket)| (error, Some(socket)))
 }
 
 #[cfg(test)]

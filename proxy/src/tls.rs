@@ -11,6 +11,7 @@ mod handshake;
 mod listener;
 mod metrics;
 mod pem;
+mod verifier;
 
 use std::io;
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use common::*;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
 use sprat_config::resolved::*;
@@ -53,7 +54,10 @@ impl<'a> Backend<'a> {
         let chain = CertificateDer::pem_file_iter(&self.shown.chain).unwrap();
         let chain = chain.collect::<Result<_, _>>().unwrap();
         let key = PrivateKeyDer::from_pem_file(&self.shown.key).unwrap();
-        let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
+        // Whether or not they belong together.
+        let key = rustls::crypto::ring::sign::any_supported_type(&key).unwrap();
+        let shown = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+        let config = Arc::new(builder.with_cert_resolver(Arc::new(shown)));
         Origin::start(move |peer| {
             let stream: TcpStream = peer.reader.into_inner();
             let session = ServerConnection::new(Arc::clone(&config)).unwrap();
@@ -193,6 +197,57 @@ fn whoever_is_not_believed_gets_no_request() {
     let mut tls = cluster_tls(&authority);
     tls.verify = false;
     assert_eq!(proxy(&origin, tls).connect().ask(get("/")).status(), 200);
+}
+
+#[test]
+fn a_backends_own_certificate_is_believed_where_it_is_listed() {
+    use rcgen::{ExtendedKeyUsagePurpose, date_time_ymd};
+    let authority = Authority::new();
+    let address = "127.0.0.1";
+    let own = authority.self_signed("own", address, |_| ());
+    let trusting = |listed: &Issued| {
+        let mut tls = cluster_tls(&authority);
+        tls.trusted_ca = TrustedCa::File(file(&listed.chain));
+        tls
+    };
+    for version in [&TLS12, &TLS13] {
+        let origin = Backend {
+            versions: &[version],
+            ..Backend::showing(&own)
+        };
+        let answer = proxy(&origin.start(), trusting(&own))
+            .connect()
+            .ask(get("/"));
+        assert_eq!(answer.status(), 200);
+    }
+    let refused = |shown: &Issued, listed: &Issued| {
+        let origin = Backend::showing(shown).start();
+        fails(&proxy(&origin, trusting(listed)), "tls_certificate_error");
+    };
+    let elsewhere = authority.self_signed("elsewhere", "other.example", |_| ());
+    refused(&elsewhere, &elsewhere);
+    let old = authority.self_signed("old", address, |parameters| {
+        parameters.not_after = date_time_ymd(2020, 1, 1);
+    });
+    refused(&old, &old);
+    let early = authority.self_signed("early", address, |parameters| {
+        parameters.not_before = date_time_ymd(4000, 1, 1);
+    });
+    refused(&early, &early);
+    let of_a_client = authority.self_signed("of-a-client", address, |parameters| {
+        let purpose = ExtendedKeyUsagePurpose::ClientAuth;
+        parameters.extended_key_usages.push(purpose);
+    });
+    refused(&of_a_client, &of_a_client);
+    // The same in all but its key and signature.
+    let other = authority.self_signed("other", address, |_| ());
+    refused(&other, &own);
+    // The certificate alone, which anybody can have.
+    let stolen = Issued {
+        chain: own.chain.clone(),
+        key: other.key,
+    };
+    refused(&stolen, &own);
 }
 
 #[test]

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, Error, RootCertStore};
 use sprat_config::resolved::{self as config, Cluster, EndpointAddress, FileAt, Span, TrustedCa};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -19,6 +18,7 @@ use tokio_rustls::client::TlsStream;
 use super::certificates::Served;
 use super::files::{Reloadable, Seen};
 use super::pem::{self, Problem};
+use super::verifier::{AnyCertificate, Trusting};
 use super::{HTTP_1, HTTP_2, provider, versions};
 use crate::error::Reason;
 
@@ -164,29 +164,27 @@ fn files(config: &config::ClusterTls) -> impl Iterator<Item = &FileAt> {
 fn read(config: &config::ClusterTls) -> Result<(ClientConfig, Vec<Problem>), Vec<Problem>> {
     let mut warnings = Vec::new();
     let mut errors = Vec::new();
-    let roots = match (&config.trusted_ca, config.verify) {
-        (_, false) => Some(RootCertStore::empty()),
-        (TrustedCa::System(span), true) => kept(system_authorities(span), &mut errors),
-        (TrustedCa::File(file), true) => kept(pem::authorities(file), &mut errors),
-    };
+    let verifier: Result<Arc<dyn ServerCertVerifier>, Problem> =
+        match (&config.trusted_ca, config.verify) {
+            (_, false) => Ok(Arc::new(AnyCertificate(provider()))),
+            (TrustedCa::System(span), true) => trusting_system(span),
+            (TrustedCa::File(file), true) => trusting(file),
+        };
+    let verifier = kept(verifier, &mut errors);
     let shown = config.client_certificate.as_ref();
     let shown = shown.map(|shown| Served::read(shown, &mut warnings));
     let shown = shown.transpose().unwrap_or_else(|problems| {
         errors.extend(problems);
         None
     });
-    let Some(roots) = roots.filter(|_| errors.is_empty()) else {
+    let Some(verifier) = verifier.filter(|_| errors.is_empty()) else {
         return Err(errors);
     };
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(config.minimum_version))
-        .expect("ring speaks both versions");
-    let builder = match config.verify {
-        true => builder.with_root_certificates(roots),
-        false => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider()))),
-    };
+        .expect("ring speaks both versions")
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
     let mut client = match shown {
         None => builder.with_no_client_auth(),
         Some(shown) => {
@@ -204,14 +202,26 @@ fn kept<T>(result: Result<T, Problem>, errors: &mut Vec<Problem>) -> Option<T> {
     result.map_err(|problem| errors.push(problem)).ok()
 }
 
-/// The authorities that this system believes.
-fn system_authorities(span: &Span) -> Result<RootCertStore, Problem> {
+/// Believes the authorities in a file.
+fn trusting(file: &FileAt) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
+    let listed = pem::certificates(file)?;
+    let trusting = Trusting::new(pem::authorities(file, &listed)?, listed);
+    Ok(Arc::new(
+        trusting.map_err(|error| Problem::error(file, error))?,
+    ))
+}
+
+/// Believes the authorities that this system believes.
+fn trusting_system(span: &Span) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     // Some systems have certificates that nobody can read: they are passed over.
     let (taken, _) = roots.add_parsable_certificates(found.certs);
     if taken > 0 {
-        return Ok(roots);
+        let trusting = Trusting::new(roots, Vec::new());
+        return Ok(Arc::new(
+            trusting.map_err(|error| Problem::at(span, error.to_string()))?,
+        ));
     }
     let why = found.errors.first();
     let why = why.map_or_else(|| "none was found".to_owned(), ToString::to_string);
@@ -230,47 +240,5 @@ fn reason(error: &io::Error) -> Reason {
         }
         Some(Error::AlertReceived(_)) => Reason::TlsAlertReceived,
         Some(_) => Reason::TlsProtocolError,
-    }
-}
-
-/// Believes any certificate, as `insecure_skip_verify` says; that its key is
-/// the endpoint's is checked all the same.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -194,7 +194,14 @@ impl Current {
             }
         }
         let asked = config.client_certificates.as_ref();
-        let roots = asked.map(|asked| (pem::authorities(&asked.trusted_ca), asked));
+        let roots = asked.map(|asked| {
+            let file = &asked.trusted_ca;
+            let listed = pem::certificates(file);
+            (
+                listed.and_then(|listed| pem::authorities(file, &listed)),
+                asked,
+            )
+        });
         let roots = match roots {
             None => None,
             Some((Ok(roots), asked)) => Some((roots, asked)),

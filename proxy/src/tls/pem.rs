@@ -154,11 +154,14 @@ pub(super) fn private_key(file: &FileAt) -> Result<PrivateKeyDer<'static>, Probl
     }
 }
 
-/// The authorities in a file.
-pub(super) fn authorities(file: &FileAt) -> Result<RootCertStore, Problem> {
+/// The authorities in a file, whose [`certificates`] these are.
+pub(super) fn authorities(
+    file: &FileAt,
+    listed: &[CertificateDer<'_>],
+) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
-    for (index, certificate) in certificates(file)?.into_iter().enumerate() {
-        roots.add(certificate).map_err(|error| {
+    for (index, certificate) in listed.iter().enumerate() {
+        roots.add(certificate.clone()).map_err(|error| {
             let what = format!("its certificate {} is no authority: {error}", index + 1);
             Problem::error(file, what)
         })?;

@@ -84,6 +84,27 @@ impl Authority {
         issued
     }
 
+    /// A certificate that has signed itself and may sign others, as
+    /// `openssl req -x509` makes it, in files called `label`.
+    pub(crate) fn self_signed(
+        &self,
+        label: &str,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Issued {
+        let mut parameters = CertificateParams::new([name.to_owned()]).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut parameters);
+        let key = KeyPair::generate().unwrap();
+        let issued = Issued {
+            chain: self.directory.path().join(format!("{label}.pem")),
+            key: self.directory.path().join(format!("{label}.key")),
+        };
+        std::fs::write(&issued.chain, parameters.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&issued.key, key.serialize_pem()).unwrap();
+        issued
+    }
+
     /// A client's certificate.
     pub(crate) fn client(&self, label: &str, common_name: &str, uri: &str) -> Issued {
         self.issue_with(label, &[], |parameters| {

@@ -290,9 +290,13 @@ fn an_address_is_one_processs_until_it_stops_listening() {
     let first = Running::start(&configuration);
     let mut client = Peer::connect(address);
     assert_eq!(client.ask(get("/")).text(), "fine");
-    let second = binary::run(&configuration).output().unwrap();
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert_eq!(second.status.code(), Some(1), "{said}");
+    let second = binary::run(&configuration).stderr(Stdio::piped()).spawn();
+    let mut second = Running::with(second.unwrap(), address);
+    wait_for("the second to end", || {
+        second.child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(second.child.wait().unwrap().code(), Some(1));
+    let said = std::io::read_to_string(second.child.stderr.take().unwrap()).unwrap();
     let refusal = format!("cannot listen on {address} (listener `");
     assert!(said.contains(&refusal) && said.contains("in use"), "{said}");
     // One that drains is no obstacle, nor are connections that have ended.

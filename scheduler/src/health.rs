@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 pub use backoff::{Backoff, jittered, lengthened};
 use checks::Streak;
 pub use checks::Thresholds;
-pub use outliers::{Ejection, Outcome, OutlierConfig, SuccessRate};
+pub use outliers::{Ejection, Offence, Outcome, OutlierConfig, SuccessRate};
 use outliers::{Outliers, Record};
 
 use crate::Time;
@@ -29,6 +29,15 @@ pub struct Change {
     pub endpoint: usize,
     /// Out of use.
     pub out: bool,
+}
+
+/// Why an endpoint is out of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its answers, until a time.
+    Ejected(Offence, Time),
+    /// What the checks say.
+    Unhealthy,
 }
 
 /// What is known of an endpoint.
@@ -129,8 +138,8 @@ impl Health {
         let Some(member) = self.members.get_mut(endpoint).filter(|m| m.present) else {
             return;
         };
-        if let Some(cause) = member.record.observe(outliers.config(), outcome) {
-            self.eject(now, endpoint, cause, random);
+        if let Some(offence) = member.record.observe(outliers.config(), outcome) {
+            self.eject(now, endpoint, offence, random);
         }
     }
 
@@ -165,7 +174,11 @@ impl Health {
                 .filter_map(|(slot, low)| low.then_some(slot))
                 .collect();
             for endpoint in low {
-                self.eject(now, endpoint, Ejection::SuccessRate, random);
+                let offence = Offence {
+                    cause: Ejection::SuccessRate,
+                    in_a_row: None,
+                };
+                self.eject(now, endpoint, offence, random);
             }
             for member in &mut self.members {
                 member.record.begin_interval();
@@ -196,6 +209,15 @@ impl Health {
         }
     }
 
+    /// Why an endpoint is out of use, if it is.
+    pub fn cause(&self, endpoint: usize) -> Option<Cause> {
+        let member = self.members.get(endpoint)?;
+        let ejection = member.record.ejection();
+        let ejected = ejection.map(|(until, offence)| Cause::Ejected(offence, until));
+        let unhealthy = (member.streak.passes() == Some(false)).then_some(Cause::Unhealthy);
+        ejected.or(unhealthy)
+    }
+
     /// Ejections so far, by [`Ejection::index`].
     pub fn ejections(&self) -> [u64; Ejection::ALL.len()] {
         self.outliers
@@ -208,7 +230,7 @@ impl Health {
         self.outliers.as_ref().map_or(0, Outliers::prevented)
     }
 
-    fn eject(&mut self, now: Time, endpoint: usize, cause: Ejection, random: u64) {
+    fn eject(&mut self, now: Time, endpoint: usize, offence: Offence, random: u64) {
         let Some(outliers) = &mut self.outliers else {
             return;
         };
@@ -218,8 +240,8 @@ impl Health {
             .filter(|m| m.record.ejected_until().is_some());
         let (present, ejected) = (present.count(), ejected.count());
         let record = &mut self.members[endpoint].record;
-        if record.ejected_until().is_none() && outliers.allows(cause, ejected, present) {
-            record.eject(now, outliers.config(), random);
+        if record.ejected_until().is_none() && outliers.allows(offence.cause, ejected, present) {
+            record.eject(now, outliers.config(), offence, random);
             self.tell(endpoint);
         }
     }

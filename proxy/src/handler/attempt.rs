@@ -19,7 +19,7 @@ use super::retry::{Answer, Failed};
 use super::spare::Spare;
 use crate::error::{Fault, Reason};
 use crate::upload::{Progress, RequestBody};
-use crate::upstream::{Lease, Refused, http2_reason};
+use crate::upstream::{Lease, Refused, broken_reason};
 
 /// New connections for a request that came too late for the ones before, to
 /// one endpoint.
@@ -339,16 +339,8 @@ impl Exchange<'_> {
     }
 
     fn blame(&self, error: &hyper::Error) -> Reason {
-        if let Some(reason) = self.upload.as_ref().and_then(|upload| upload.failure()) {
-            return reason;
-        }
-        if error.is_parse_too_large() {
-            Reason::ResponseHeadTooLarge
-        } else if error.is_parse() {
-            Reason::ProtocolError
-        } else {
-            http2_reason(error).unwrap_or(Reason::ConnectionTerminated)
-        }
+        let failure = self.upload.as_ref().and_then(|upload| upload.failure());
+        failure.unwrap_or_else(|| broken_reason(error))
     }
 
     /// Tells the cluster of an endpoint that gave no response, if that is the

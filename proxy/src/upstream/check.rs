@@ -1,6 +1,7 @@
 //! A question to an endpoint: is it well?
 
 use std::cell::RefCell;
+use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -25,12 +26,43 @@ use tokio::time::{Duration, sleep, timeout};
 use super::members::Member;
 use super::transport::Transport;
 use super::{SharedCluster, connect, sender};
+use crate::error::Reason;
 
 /// The first checks spread over this much time, or an interval if that is less.
 const FIRST_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the checks say they are.
 const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
+
+/// Why a check failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Failure {
+    /// An answer that is none of a well endpoint.
+    Status(StatusCode),
+    /// None at all.
+    Reason(Reason),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "status {}", status.as_u16()),
+            Self::Reason(reason) => f.write_str(reason.name()),
+        }
+    }
+}
+
+impl From<Reason> for Failure {
+    fn from(reason: Reason) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+impl From<hyper::Error> for Failure {
+    fn from(error: hyper::Error) -> Self {
+        Self::Reason(sender::reason(&error))
+    }
+}
 
 /// An endpoint that is asked.
 pub(super) struct Checked {
@@ -86,40 +118,37 @@ impl Checked {
         let first = self.checks.interval.min(FIRST_WITHIN);
         sleep(jittered(first, 100, fastrand::u64(..))).await;
         while let Ok(place) = places.acquire().await {
-            let asking = timeout(self.checks.timeout, self.passes());
-            let passed = asking.await.unwrap_or(false);
+            let asking = timeout(self.checks.timeout, self.ask());
+            let asked = asking.await;
+            let outcome = asked.unwrap_or(Err(Reason::ResponseTimeout.into()));
             drop(place);
             let counts = &self.member.counts;
-            counts.checks[usize::from(!passed)].fetch_add(1, Relaxed);
-            self.cluster.station.checked(self.slot, passed);
+            counts.checks[usize::from(outcome.is_err())].fetch_add(1, Relaxed);
+            self.cluster.station.checked(self.slot, outcome);
             let random = fastrand::u64(..);
             let share = self.checks.jitter_percent;
             sleep(jittered(self.checks.interval, share, random)).await;
         }
     }
 
-    /// Whether the endpoint is well. The caller bounds the time.
-    async fn passes(&self) -> bool {
+    /// Asks whether the endpoint is well. The caller bounds the time.
+    async fn ask(&self) -> Result<(), Failure> {
         let (config, tls) = (&self.cluster.config, self.cluster.tls.as_deref());
         // Where endpoints are told of clients, this is for none of them.
-        let Ok(stream) = connect::transport(config, tls, &self.member, None).await else {
-            return false;
-        };
+        let stream = connect::transport(config, tls, &self.member, None).await?;
         let Some(http) = &self.checks.http else {
-            return true;
+            return Ok(());
         };
-        let Some(request) = request(http, &self.member.address) else {
-            return false;
-        };
+        let request = request(http, &self.member.address).ok_or(Reason::InvalidTarget)?;
         let status = match &config.http2 {
-            None => over_http1(stream, request).await,
-            Some(http2) => self.over_http2(stream, request, http2).await,
+            None => over_http1(stream, request).await?,
+            Some(http2) => self.over_http2(stream, request, http2).await?,
         };
-        status.is_some_and(|status| {
-            let status = status.as_u16();
-            let mut expected = http.expected_statuses.iter();
-            expected.any(|&(from, to)| (from..=to).contains(&status))
-        })
+        let mut expected = http.expected_statuses.iter();
+        match expected.any(|&(from, to)| (from..=to).contains(&status.as_u16())) {
+            true => Ok(()),
+            false => Err(Failure::Status(status)),
+        }
     }
 
     async fn over_http2(
@@ -127,22 +156,25 @@ impl Checked {
         stream: Transport,
         mut request: Request<Empty<Bytes>>,
         http2: &UpstreamHttp2,
-    ) -> Option<StatusCode> {
+    ) -> Result<StatusCode, Failure> {
         let scheme = match self.cluster.tls {
             None => Scheme::HTTP,
             Some(_) => Scheme::HTTPS,
         };
-        sender::translate(&mut request, &scheme).ok()?;
+        sender::translate(&mut request, &scheme)?;
         let tasks = Tasks::default();
         let http = connect::http2(tasks.executor(), &self.cluster.config, http2);
-        let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.ok()?;
+        let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await?;
         status(sender.send_request(request), connection).await
     }
 }
 
-async fn over_http1(stream: Transport, request: Request<Empty<Bytes>>) -> Option<StatusCode> {
+async fn over_http1(
+    stream: Transport,
+    request: Request<Empty<Bytes>>,
+) -> Result<StatusCode, Failure> {
     let handshake = http1::handshake(TokioIo::new(stream));
-    let (mut sender, connection) = handshake.await.ok()?;
+    let (mut sender, connection) = handshake.await?;
     status(sender.send_request(request), connection).await
 }
 
@@ -150,14 +182,14 @@ async fn over_http1(stream: Transport, request: Request<Empty<Bytes>>) -> Option
 async fn status(
     answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
     connection: impl Future<Output = hyper::Result<()>>,
-) -> Option<StatusCode> {
+) -> Result<StatusCode, Failure> {
     let mut answer = pin!(answer);
     let answered = tokio::select! {
         answered = &mut answer => answered,
         // It may have ended with the answer.
         _ = connection => answer.await,
     };
-    Some(answered.ok()?.status())
+    Ok(answered?.status())
 }
 
 /// None if the configuration's words make no request, which its check excludes.

@@ -6,10 +6,11 @@ use std::task::Waker;
 use std::time::Duration;
 
 use sprat_scheduler::Time;
-use sprat_scheduler::health::{Change, Ejection, Health, Outcome};
+use sprat_scheduler::health::{Cause, Change, Ejection, Health, Outcome};
 use tokio::time::Instant;
 
 use super::SharedStation;
+use super::check::Failure;
 use super::members::Member;
 
 impl Drop for SharedStation {
@@ -58,8 +59,10 @@ impl SharedStation {
     /// are new start slowly.
     pub(super) fn take_over(&mut self, before: &Self) {
         let now = Time::ZERO + self.epoch.elapsed();
+        let name = self.name.clone();
         let decisions = self.decisions();
         let before = before.lock();
+        let panicked = before.station.panics();
         let same = |(_, own): (usize, &Arc<Member>)| {
             let mut known = before.members.present();
             Some(known.find(|(_, known)| known.label == own.label)?.0)
@@ -75,6 +78,7 @@ impl SharedStation {
         while let Some(Change { endpoint, out }) = decisions.health.poll() {
             decisions.station.set_out(now, endpoint, out);
         }
+        tell_panic(&name, panicked, decisions.station.panics());
     }
 
     /// Whether it is of use to tell how requests went.
@@ -89,8 +93,9 @@ impl SharedStation {
     }
 
     /// How a check of an endpoint went.
-    pub(super) fn checked(&self, endpoint: usize, passed: bool) {
-        self.judge(|health, _| health.checked(endpoint, passed));
+    pub(super) fn checked(&self, endpoint: usize, outcome: Result<(), Failure>) {
+        let (passed, failure) = (outcome.is_ok(), outcome.err());
+        self.judge_by(failure, |health, _| health.checked(endpoint, passed));
     }
 
     /// Does what is due for the endpoints' health; when that is so next.
@@ -105,28 +110,36 @@ impl SharedStation {
 
     /// A look at the endpoints' health, and what follows from it.
     fn judge<T>(&self, judge: impl FnOnce(&mut Health, Time) -> T) -> T {
+        self.judge_by(None, judge)
+    }
+
+    /// The same after a check that may have been a failure.
+    fn judge_by<T>(
+        &self,
+        failure: Option<Failure>,
+        judge: impl FnOnce(&mut Health, Time) -> T,
+    ) -> T {
         let now = Time::ZERO + self.epoch.elapsed();
         let mut decisions = self.lock();
+        let panicked = decisions.station.panics();
         let judged = judge(&mut decisions.health, now);
         let mut changes = Vec::new();
         while let Some(change) = decisions.health.poll() {
             decisions.station.set_out(now, change.endpoint, change.out);
             let label = decisions.members.by_slot[change.endpoint].label.clone();
-            changes.push((label, change.out));
+            changes.push((label, decisions.health.cause(change.endpoint)));
         }
+        let panics = decisions.station.panics();
         let wakers = decisions.settle();
         drop(decisions);
         wakers.into_iter().for_each(Waker::wake);
         if !changes.is_empty() {
             self.changed.notify_one();
         }
-        for (endpoint, out) in changes {
-            let cluster = &self.name;
-            match out {
-                true => tracing::warn!(%cluster, %endpoint, "an endpoint is out of use"),
-                false => tracing::info!(%cluster, %endpoint, "an endpoint is in use again"),
-            }
+        for (endpoint, cause) in changes {
+            tell(&self.name, &endpoint, (cause, failure), now);
         }
+        tell_panic(&self.name, panicked, panics);
         judged
     }
 
@@ -155,5 +168,42 @@ impl SharedStation {
             may_repeat: station.may_repeat(),
             repeats_denied: station.repeats_denied(),
         }
+    }
+}
+
+/// Says that an endpoint is out of use since `now`, and why; or in use again.
+fn tell(
+    cluster: &str,
+    endpoint: &str,
+    (cause, failure): (Option<Cause>, Option<Failure>),
+    now: Time,
+) {
+    let out = "an endpoint is out of use";
+    match cause {
+        None => tracing::info!(%cluster, %endpoint, "an endpoint is in use again"),
+        Some(Cause::Ejected(offence, until)) => {
+            let (cause, in_a_row) = (offence.cause.name(), offence.in_a_row);
+            let ejected_for = until.since(now);
+            tracing::warn!(%cluster, %endpoint, cause, in_a_row, ?ejected_for, "{out}");
+        }
+        Some(Cause::Unhealthy) => {
+            let failure = failure.map(tracing::field::display);
+            tracing::warn!(%cluster, %endpoint, cause = "health_check", failure, "{out}");
+        }
+    }
+}
+
+/// Says so if a panic has begun, or is over.
+pub(super) fn tell_panic(cluster: &str, before: bool, now: bool) {
+    match (before, now) {
+        (false, true) => tracing::warn!(
+            %cluster,
+            "a panic: so few endpoints are well that all are used"
+        ),
+        (true, false) => tracing::info!(
+            %cluster,
+            "no panic any more: only endpoints that are well are used"
+        ),
+        _ => {}
     }
 }

@@ -44,7 +44,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::Lease;
 pub(crate) use members::Member;
-pub(crate) use sender::{Refused, Sender, http2_reason};
+pub(crate) use sender::{Refused, Sender, reason as broken_reason};
 pub(crate) use shared::SharedCluster;
 use station::Placed;
 pub(crate) use station::{SharedStation, station_config};

@@ -8,6 +8,7 @@ use sprat_scheduler::Time;
 use tokio::sync::futures::Notified;
 
 use super::SharedStation;
+use super::condition::tell_panic;
 use super::members::Member;
 use super::station::Decisions;
 use crate::dns::{Follow, Name};
@@ -105,9 +106,11 @@ impl Follow for SharedStation {
     fn names_changed(&self) {
         let now = Time::ZERO + self.epoch.elapsed();
         let mut decisions = self.lock();
+        let panicked = decisions.station.panics();
         if !decisions.replace(now, self) {
             return;
         }
+        let panics = decisions.station.panics();
         let wakers = decisions.settle();
         // Within the lock: slots are handed out under it.
         self.version.fetch_add(1, Release);
@@ -120,5 +123,6 @@ impl Follow for SharedStation {
             endpoints = count,
             "a cluster has other endpoints"
         );
+        tell_panic(&self.name, panicked, panics);
     }
 }

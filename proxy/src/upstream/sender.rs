@@ -137,8 +137,19 @@ impl Refused {
     }
 }
 
-/// Why HTTP/2 got no answer over a connection that may go on.
-pub(crate) fn http2_reason(error: &hyper::Error) -> Option<Reason> {
+/// Why there was no answer over a connection.
+pub(crate) fn reason(error: &hyper::Error) -> Reason {
+    if error.is_parse_too_large() {
+        Reason::ResponseHeadTooLarge
+    } else if error.is_parse() {
+        Reason::ProtocolError
+    } else {
+        http2_reason(error).unwrap_or(Reason::ConnectionTerminated)
+    }
+}
+
+/// The same of HTTP/2, where the connection may go on.
+fn http2_reason(error: &hyper::Error) -> Option<Reason> {
     let error = http2_error(error)?;
     if error.is_library() && error.reason() != Some(h2::Reason::NO_ERROR) {
         // What it has found wrong with what the endpoint said.

@@ -7,6 +7,7 @@ mod blame;
 mod common;
 mod failover;
 mod kept;
+mod log;
 mod reload;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -105,6 +105,15 @@ impl Ejection {
     }
 }
 
+/// What an endpoint was ejected for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offence {
+    /// Of what kind.
+    pub cause: Ejection,
+    /// So many in a row; `None` of a success rate.
+    pub in_a_row: Option<u32>,
+}
+
 /// What counts for all endpoints of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Outliers {
@@ -200,6 +209,8 @@ pub(super) struct Record {
     succeeded: u64,
     total: u64,
     ejected_until: Option<Time>,
+    /// Of the last ejection.
+    offence: Option<Offence>,
     /// On the account.
     ejections: u32,
     /// In this interval.
@@ -208,7 +219,7 @@ pub(super) struct Record {
 
 impl Record {
     /// Why it is to be ejected now, if it is.
-    pub(super) fn observe(&mut self, config: &OutlierConfig, outcome: Outcome) -> Option<Ejection> {
+    pub(super) fn observe(&mut self, config: &OutlierConfig, outcome: Outcome) -> Option<Offence> {
         self.total += 1;
         let none = outcome == Outcome::NoResponse;
         let gateway = none || outcome == Outcome::GatewayError;
@@ -223,24 +234,35 @@ impl Record {
         let bound = config.consecutive_gateway_failure;
         let gateway = count(&mut self.gateway_failures, gateway, bound);
         let error = count(&mut self.errors, error, config.consecutive_5xx);
+        let (locals, gateways) = (self.local_failures, self.gateway_failures);
         let causes = [
-            (local, Ejection::ConsecutiveLocalOriginFailure),
-            (gateway, Ejection::ConsecutiveGatewayFailure),
-            (error, Ejection::Consecutive5xx),
+            (local, locals, Ejection::ConsecutiveLocalOriginFailure),
+            (gateway, gateways, Ejection::ConsecutiveGatewayFailure),
+            (error, self.errors, Ejection::Consecutive5xx),
         ];
-        let cause = causes.into_iter().find(|(reached, _)| *reached);
-        if cause.is_some() {
+        let found = causes.into_iter().find(|(reached, ..)| *reached);
+        if found.is_some() {
             // If it may not be ejected now, as many more will ask again.
             self.forget_streaks();
         }
-        cause.map(|(_, cause)| cause)
+        found.map(|(_, count, cause)| Offence {
+            cause,
+            in_a_row: Some(count),
+        })
     }
 
     fn forget_streaks(&mut self) {
         (self.errors, self.gateway_failures, self.local_failures) = (0, 0, 0);
     }
 
-    pub(super) fn eject(&mut self, now: Time, config: &OutlierConfig, random: u64) {
+    pub(super) fn eject(
+        &mut self,
+        now: Time,
+        config: &OutlierConfig,
+        offence: Offence,
+        random: u64,
+    ) {
+        self.offence = Some(offence);
         self.ejections = self.ejections.saturating_add(1);
         self.was_ejected = true;
         let time = config.base_ejection_time.saturating_mul(self.ejections);
@@ -251,6 +273,11 @@ impl Record {
 
     pub(super) fn ejected_until(&self) -> Option<Time> {
         self.ejected_until
+    }
+
+    /// Until when it is ejected, and why.
+    pub(super) fn ejection(&self) -> Option<(Time, Offence)> {
+        self.ejected_until.zip(self.offence)
     }
 
     /// Whether its ejection is over by now.

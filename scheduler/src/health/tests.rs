@@ -196,6 +196,27 @@ fn a_low_success_rate_ejects_at_the_end_of_an_interval() {
 }
 
 #[test]
+fn why_an_endpoint_is_out_is_known() {
+    let thresholds = Thresholds {
+        healthy: 1,
+        unhealthy: 1,
+    };
+    let mut health = Health::new(Some(config()), Some(thresholds), 4);
+    assert_eq!(health.cause(0), None);
+    observe(&mut health, 0, 0, Outcome::NoResponse, 3);
+    let Some(Cause::Ejected(offence, until)) = health.cause(0) else {
+        panic!("{:?}", health.cause(0));
+    };
+    let cause = Ejection::ConsecutiveLocalOriginFailure;
+    assert_eq!((offence.cause, offence.in_a_row), (cause, Some(3)));
+    assert_eq!(health.endpoint(0).ejected_until, Some(until));
+    health.checked(1, false);
+    assert_eq!(health.cause(1), Some(Cause::Unhealthy));
+    health.checked(1, true);
+    assert_eq!(health.cause(1), None);
+}
+
+#[test]
 fn the_first_check_decides_then_the_thresholds() {
     let thresholds = Thresholds {
         healthy: 2,

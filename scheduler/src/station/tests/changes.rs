@@ -210,15 +210,14 @@ fn an_endpoint_that_starts_slowly_gets_its_share_of_single_requests() {
         slow_start: Duration::from_millis(1000),
         ..config(2)
     });
-    station.set_out(at(0), 1, true);
-    station.set_out(at(0), 1, false);
+    station.start_slowly(at(0), 1);
+    // Of each 110: a tenth of the other's, half of it, as much.
     for (now, expected) in [(0, 10), (500, 37), (1000, 55)] {
         let served = (0..110).filter(|_| {
             let (ticket, endpoint) = started(station.arrive(at(now), &sized(1)));
             station.finish(at(now), ticket, 1);
             endpoint == 1
         });
-        // Of each 110: a tenth of the other's, half of it, as much.
         assert!(served.count().abs_diff(expected) <= 1, "{now}");
     }
 }

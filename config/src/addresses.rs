@@ -270,27 +270,40 @@ impl Leaf for UrlPath {
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let wrong = text
-            .char_indices()
-            .find(|(_, c)| !c.is_ascii_graphic() || "?#".contains(*c));
-        if let Some((at, c)) = wrong {
-            let help = match c {
-                '?' | '#' => "routes look at the path alone: leave the query out",
-                _ => "percent-encode it, as it stands in the request (a space is %20)",
-            };
-            return Err(Fault {
-                part: Some(at..at + c.len_utf8()),
-                message: Some(format!("{c:?} cannot be part of a path")),
-                help: Some(help.to_owned()),
-            });
-        }
-        match text.starts_with('/') {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::new(
-                format!("the path `{}` does not begin with `/`", shortened(text)),
-                format!("write `/{}`", shortened(text)),
-            )),
-        }
+        let wrong = |c: char| match c {
+            '?' | '#' => Some("routes look at the path alone: leave the query out"),
+            c if !c.is_ascii_graphic() => Some(ENCODE),
+            _ => None,
+        };
+        from_slash(text, "a path", wrong).map(Self)
+    }
+}
+
+/// What to do about a character that has no place in a request's target.
+pub(crate) const ENCODE: &str = "percent-encode it, as it stands in the request (a space is %20)";
+
+/// What begins with a slash and is `what`; `wrong` says of a character what to do if
+/// it has no place there.
+pub(crate) fn from_slash(
+    text: &str,
+    what: &str,
+    wrong: impl Fn(char) -> Option<&'static str>,
+) -> Result<String, Fault> {
+    let mut characters = text.char_indices();
+    let found = characters.find_map(|(at, c)| Some((at, c, wrong(c)?)));
+    if let Some((at, c, help)) = found {
+        return Err(Fault {
+            part: Some(at..at + c.len_utf8()),
+            message: Some(format!("{c:?} cannot be part of {what}")),
+            help: Some(help.to_owned()),
+        });
+    }
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err(Fault::new(
+            format!("the path `{}` does not begin with `/`", shortened(text)),
+            format!("write `/{}`", shortened(text)),
+        )),
     }
 }
 

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{Limit, Timeout};
-use crate::addresses::HostHeader;
+use crate::addresses::{ENCODE, HostHeader, from_slash};
 use crate::containers::{List, Or};
-use crate::decode::{Class, shortened};
+use crate::decode::Class;
 use crate::patterns::MethodName;
 use crate::record::{choices, record};
 use crate::resolved::RetryOn;
@@ -178,24 +178,12 @@ impl Leaf for RequestTarget {
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
         let fits = |c: char| c.is_ascii_graphic() && !"\"#<>\\^`{|}".contains(c);
-        if let Some((at, c)) = text.char_indices().find(|(_, c)| !fits(*c)) {
-            let help = match c {
-                '#' => "what follows a # is never sent: leave it out",
-                _ => "percent-encode it, as it stands in the request (a space is %20)",
-            };
-            return Err(Fault {
-                part: Some(at..at + c.len_utf8()),
-                message: Some(format!("{c:?} cannot be part of what is asked for")),
-                help: Some(help.to_owned()),
-            });
-        }
-        match text.starts_with('/') {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::new(
-                format!("the path `{}` does not begin with `/`", shortened(text)),
-                format!("write `/{}`", shortened(text)),
-            )),
-        }
+        let wrong = |c: char| match c {
+            '#' => Some("what follows a # is never sent: leave it out"),
+            c if !fits(c) => Some(ENCODE),
+            _ => None,
+        };
+        from_slash(text, "what is asked for", wrong).map(Self)
     }
 }
 

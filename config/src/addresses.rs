@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::{Value, json};
 
 use crate::decode::{Class, shortened};
+use crate::fields::without_root;
 use crate::resolved::{EndpointAddress, HostPattern, Network};
 use crate::scalars::{Fault, Leaf};
 
@@ -124,9 +125,10 @@ fn is_host_name(host: &str) -> bool {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
     };
-    let last = host.trim_end_matches('.').rsplit('.').next();
+    let name = without_root(host);
+    let last = name.rsplit('.').next();
     host.len() <= 253
-        && host.trim_end_matches('.').split('.').all(label)
+        && name.split('.').all(label)
         && last.is_some_and(|last| !last.bytes().all(|b| b.is_ascii_digit()))
 }
 
@@ -240,12 +242,15 @@ impl Leaf for Host {
         }
         if let Some(domain) = host.strip_prefix("*.") {
             return match is_host_name(domain) {
-                true => Ok(Self(HostPattern::Suffix(format!(".{domain}")))),
+                true => Ok(Self(HostPattern::Suffix(format!(
+                    ".{}",
+                    without_root(domain)
+                )))),
                 false => Err(Fault::PLAIN),
             };
         }
         if is_host_name(&host) || is_ip(&host) {
-            return Ok(Self(HostPattern::Exact(host)));
+            return Ok(Self(HostPattern::Exact(without_root(&host).to_owned())));
         }
         match host.rsplit_once(':') {
             Some((name, port)) if is_host_name(name) && port.parse::<u16>().is_ok() => Err(

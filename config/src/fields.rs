@@ -126,8 +126,9 @@ pub fn problem(
     }
 }
 
-/// The host in a `Host` field or an authority, without port and without the
-/// brackets of an IPv6 address; none if it is no host.
+/// The host in a `Host` field or an authority, without port, without the
+/// brackets of an IPv6 address and without the dot that may end a name (RFC 3986
+/// 3.2.2: the same name); none if it is no host.
 pub fn host_without_port(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -148,7 +149,7 @@ pub fn host_without_port(authority: &str) -> Option<&str> {
             if host.is_empty() || !host.bytes().all(name) {
                 return None;
             }
-            (host, port)
+            (without_root(host), port)
         }
     };
     let port_is_valid = match port.strip_prefix(':') {
@@ -156,6 +157,14 @@ pub fn host_without_port(authority: &str) -> Option<&str> {
         None => port.is_empty(),
     };
     port_is_valid.then_some(host)
+}
+
+/// A name without the dot of DNS's root, which may end it.
+pub(crate) fn without_root(name: &str) -> &str {
+    match name.strip_suffix('.') {
+        Some(host) if !host.is_empty() => host,
+        _ => name,
+    }
 }
 
 #[cfg(test)]

@@ -273,6 +273,21 @@ fn anchors_and_merge_keys_fill_in() {
 }
 
 #[test]
+fn the_dot_of_the_root_names_the_same_host() {
+    let text = "version: 1\nlisteners: [{address: 0.0.0.0:80}]\n\
+                clusters: {c: {endpoints: [d:1]}}\n\
+                routes: [{cluster: c, match: {hosts: [a.example., '*.A.example.']}}]\n";
+    let config = parse(text, "test", &|_| None).unwrap().config;
+    assert_eq!(
+        config.routes[0].matches.hosts,
+        [
+            HostPattern::Exact("a.example".to_owned()),
+            HostPattern::Suffix(".a.example".to_owned()),
+        ]
+    );
+}
+
+#[test]
 fn variables_are_put_in_and_count_as_what_is_needed() {
     let env = |name: &str| match name {
         "WORKERS" => Some("3".to_owned()),

@@ -230,6 +230,8 @@ mod tests {
             ("example.org", Some("example.org")),
             ("example.org:8080", Some("example.org")),
             ("example.org:", Some("example.org")),
+            ("example.org.:80", Some("example.org")),
+            (".", Some(".")),
             ("[::1]:80", Some("::1")),
             ("[::1]", Some("::1")),
             ("a:b", None),

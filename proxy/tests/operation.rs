@@ -65,6 +65,10 @@ fn hosts_and_paths_choose_the_cluster() {
         ask("b.example", "/apix").text(),
         "a GET /apix HTTP/1.1 b.example"
     );
+    assert_eq!(
+        ask("b.example.:80", "/api").text(),
+        "b GET /v1 HTTP/1.1 inner.example"
+    );
     let lost = ask("elsewhere", "/");
     assert_eq!(lost.status(), 404);
     assert!(
@@ -72,7 +76,7 @@ fn hosts_and_paths_choose_the_cluster() {
             .unwrap()
             .contains("destination_not_found")
     );
-    proxy.wait_metric(&["sprat_requests_total", "cluster=\"other\"", "2xx"], 1.0);
+    proxy.wait_metric(&["sprat_requests_total", "cluster=\"other\"", "2xx"], 2.0);
     proxy.wait_metric(&["sprat_requests_total", "cluster=\"\"", "4xx"], 1.0);
 }
 

@@ -324,7 +324,7 @@ const FILES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "version: 1\nlisteners: [{address: 0.0.0.0:80, forwarding: {trusted: [10.1.0.0/8, 10.0.0.0/33, lan], via: a b}}]\nclusters: {c: {endpoints: [d:1]}}\nroutes:\n- {cluster: d, match: {path: /a, prefix: /b}}\n- {cluster: 7, match: {path: a, hosts: ['*', 'x:80', 'a b']}}\n- {cluster: c, match: {path: '/ä?'}, prefix_rewrite: b, host_rewrite: 'http://x'}\n",
+        "version: 1\nlisteners: [{address: 0.0.0.0:80, forwarding: {trusted: [10.1.0.0/8, 10.0.0.0/33, lan], via: a b}}]\nclusters: {c: {endpoints: [d:1]}}\nroutes:\n- {cluster: d, match: {path: /a, prefix: /b}}\n- {cluster: 7, match: {path: a, hosts: ['*', 'x:80', 'a b', 'a..']}}\n- {cluster: c, match: {path: '/ä?'}, prefix_rewrite: b, host_rewrite: 'http://x'}\n",
         &[
             "2:58 `10.1.0.0/8` is not the first address of its block | write 10.0.0.0/8 for the block, or 10.1.0.0 for the address",
             "2:70 expected a block of addresses, such as 10.0.0.0/8, fd00::/8 or 192.0.2.7, found `10.0.0.0/33` | the part after `/` is from 0 to 32",
@@ -337,6 +337,7 @@ const FILES: &[(&str, &[&str])] = &[
             "6:41 expected a host name, such as www.example.org or *.example.org, found `*` | leave `hosts` out to match every host",
             "6:46 expected a host name, such as www.example.org or *.example.org, found `x:80` | leave the port out: x",
             "6:54 expected a host name, such as www.example.org or *.example.org, found `a b`",
+            "6:61 expected a host name, such as www.example.org or *.example.org, found `a..`",
             "7:32 'ä' cannot be part of a path | percent-encode it, as it stands in the request (a space is %20)",
             "7:54 the path `b` does not begin with `/` | write `/b`",
             "7:71 expected a host name, and a port if need be, such as internal.example:8080, found `http://x`",

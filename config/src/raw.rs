@@ -167,7 +167,7 @@ record! {
         default("false") forwarded: Flag,
         /// Clients whose own forwarding headers are kept and added to; those
         /// of any other are replaced: `Forwarded`, every `X-Forwarded-*`, and
-        /// `X-Real-IP`.
+        /// `X-Real-IP`, with underscores for hyphens as well.
         default("[]") trusted: List<Cidr, 0>,
         /// The name in the `Via` header that RFC 9110 asks of a proxy; `off`
         /// sends none.

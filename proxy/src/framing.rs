@@ -1,8 +1,8 @@
 //! Watches requests on their way in for what hyper silently corrects.
 //!
 //! hyper takes a request with both `Transfer-Encoding` and `Content-Length`
-//! and drops the latter, takes a line that ends in a bare LF, and drops a
-//! target's fragment. Others read such messages in another way, which is how
+//! and drops the latter, takes a line that ends in a bare LF (in a head, and in
+//! trailers), and drops a target's fragment. Others read such messages in another way, which is how
 //! requests are smuggled (RFC 9112 11.2): this proxy refuses them. For that it
 //! has to see the bytes itself, and to know where each head begins, the ones
 //! behind a body included.
@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 32;
 pub(crate) struct Slips {
     /// Both `Transfer-Encoding` and `Content-Length`.
     pub(crate) both_lengths: bool,
-    /// A line that ends in a bare LF.
+    /// A line that ends in a bare LF, of the head or of trailers that came with it.
     pub(crate) bare_line_feed: bool,
     /// A fragment in the target (RFC 9112 3.2 has none).
     pub(crate) fragment: bool,
@@ -48,7 +48,7 @@ enum Place {
         size: u64,
         extension: bool,
     },
-    /// Trailer fields; whether the line has anything on it.
+    /// Trailer fields; whether the line has anything on it so far.
     Trailer {
         empty: bool,
     },
@@ -74,6 +74,8 @@ pub(crate) struct RequestWatch {
     codings: bool,
     chunked: bool,
     heads: VecDeque<Slips>,
+    /// The body of a request whose head has been asked for is not to be read on.
+    broken: bool,
 }
 
 impl RequestWatch {
@@ -103,6 +105,12 @@ impl RequestWatch {
     /// What is wrong with the next head, which has been read.
     pub(crate) fn next_head(&mut self) -> Slips {
         self.heads.pop_front().unwrap_or_default()
+    }
+
+    /// Whether a body that is being read has something in it that hyper would take
+    /// and others read in another way: a line of its trailers ends in a bare LF.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Whether it stands within a request's head.
@@ -164,14 +172,7 @@ impl RequestWatch {
             Place::Name => self.name(byte),
             Place::Value(field) => self.value(field, byte),
             Place::ChunkSize { size, extension } => self.chunk_size(size, extension, byte),
-            Place::Trailer { empty } => {
-                self.place = match (byte, empty) {
-                    (b'\n', true) => Place::Between,
-                    (b'\n', false) => Place::Trailer { empty: true },
-                    (b'\r', _) => Place::Trailer { empty },
-                    _ => Place::Trailer { empty: false },
-                };
-            }
+            Place::Trailer { empty } => self.trailer(empty, byte),
             Place::RequestLine | Place::Data { .. } => {}
         }
     }
@@ -224,6 +225,11 @@ impl RequestWatch {
                 self.place = Place::Name;
             }
             b'\r' => self.after_cr = true,
+            // Neither is part of it; there may be many.
+            b' ' | b'\t' if self.kept.is_empty() => self.after_cr = false,
+            b'0' if field == Field::ContentLength && self.kept.is_empty() => {
+                self.after_cr = false;
+            }
             _ => self.keep(byte),
         }
     }
@@ -257,11 +263,32 @@ impl RequestWatch {
         };
     }
 
+    /// hyper takes a bare LF for a part of the line, and may so read the next
+    /// request for trailers.
+    fn trailer(&mut self, empty: bool, byte: u8) {
+        if byte == b'\n' && !self.after_cr {
+            match self.heads.back_mut() {
+                Some(head) => head.bare_line_feed = true,
+                None => self.broken = true,
+            }
+        }
+        self.after_cr = byte == b'\r';
+        self.place = match (byte, empty) {
+            (b'\n', true) => Place::Between,
+            (b'\n', false) => Place::Trailer { empty: true },
+            (b'\r', _) => Place::Trailer { empty },
+            _ => Place::Trailer { empty: false },
+        };
+    }
+
     /// hyper refuses what is no size, so that it need not be found here.
     fn chunk_size(&mut self, size: u64, extension: bool, byte: u8) {
         let digit = char::from(byte).to_digit(16).filter(|_| !extension);
         self.place = match (byte, digit) {
-            (b'\n', _) if size == 0 => Place::Trailer { empty: true },
+            (b'\n', _) if size == 0 => {
+                self.after_cr = false;
+                Place::Trailer { empty: true }
+            }
             (b'\n', _) => Place::Data {
                 left: size.saturating_add(2),
                 chunked: true,
@@ -338,6 +365,46 @@ mod tests {
         assert_slips("GET / HTTP/1.1\r\nContent-Length: 0\n\r\n", &[LINE_FEED]);
         assert_slips("GET /#a HTTP/1.1\r\nHost: a\r\n\r\n", &[FRAGMENT]);
         assert_slips("GET / HTTP/1.1\r\nHost: a#b\r\n\r\n", &[FINE]);
+    }
+
+    #[test]
+    fn a_bare_line_feed_in_trailers_is_seen_wherever_its_head_is() {
+        let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let before = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        for end in [
+            "0\r\nX: y\n\r\n",
+            "0\r\nX: y\r\n\n",
+            "0\r\n\n",
+            "1\r\na\r\n0\r\n\n",
+        ] {
+            let text = format!("{before}{head}{end}");
+            assert_slips(&text, &[FINE, LINE_FEED]);
+            let mut watch = RequestWatch::default();
+            watch.read(head.as_bytes());
+            assert_eq!(watch.next_head(), FINE);
+            assert!(!watch.is_broken());
+            end.as_bytes().iter().for_each(|byte| watch.read(&[*byte]));
+            assert!(watch.is_broken(), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_read_however_they_are_padded() {
+        let bad = "GET /#a HTTP/1.1\r\nHost: a\r\n\r\n";
+        let (zeros, blanks) = ("0".repeat(40), " \t".repeat(40));
+        for field in [
+            format!("Content-Length: {zeros}{}", bad.len()),
+            format!("Content-Length:{blanks}{}{blanks}", bad.len()),
+        ] {
+            let text = format!("POST / HTTP/1.1\r\n{field}\r\n\r\n{bad}{bad}");
+            assert_slips(&text, &[FINE, FRAGMENT]);
+        }
+        let head = format!("POST / HTTP/1.1\r\nTransfer-Encoding:{blanks}chunked\r\n\r\n");
+        let text = format!("{head}{:x}\r\n{bad}\r\n0\r\n\r\n{bad}", bad.len());
+        assert_slips(&text, &[FINE, FRAGMENT]);
+        let both = format!("POST / HTTP/1.1\r\nContent-Length: {zeros}\r\n");
+        let text = format!("{both}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+        assert_slips(&text, &[BOTH]);
     }
 
     #[test]

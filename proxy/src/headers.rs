@@ -30,9 +30,20 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 
 /// What tells of a client, and is its own word if it says so itself: `Forwarded`,
 /// every `X-Forwarded-` (frameworks believe `-Port` and `-Prefix`, too), and what
-/// nginx has taught backends to believe.
+/// nginx has taught backends to believe. With underscores as well: what backends get
+/// by CGI's rules (RFC 3875 4.1.18; so do WSGI's and PHP's) has the same name then.
 fn is_of_a_client(name: &HeaderName) -> bool {
-    *name == FORWARDED || name.as_str().starts_with("x-forwarded-") || *name == X_REAL_IP
+    let name = name.as_str().as_bytes();
+    if !matches!(name.first(), Some(b'f' | b'x')) {
+        return false;
+    }
+    let begins = |known: &str| {
+        let same = |(own, known): (&u8, u8)| *own == known || (*own == b'_' && known == b'-');
+        name.len() >= known.len() && name.iter().zip(known.bytes()).all(same)
+    };
+    begins(FORWARDED.as_str())
+        || begins("x-forwarded")
+        || (begins(X_REAL_IP.as_str()) && name.len() == X_REAL_IP.as_str().len())
 }
 
 /// Up to so many fields, to compare names costs less than to hash one.
@@ -110,6 +121,28 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
     found
 }
 
+/// Takes from trailers what has no place there (RFC 9110 6.5.1, RFC 9113 8.2.2):
+/// fields of the connection, which an HTTP/2 peer does not take, those that frame or
+/// route a message, and what tells of a client, which was said in the head.
+pub(crate) fn clean_trailers(trailers: &mut HeaderMap) {
+    strip_hop_by_hop(trailers);
+    let has_no_place = |name: &HeaderName| {
+        *name == CONTENT_LENGTH || *name == HOST || *name == TRAILER || is_of_a_client(name)
+    };
+    remove_all(trailers, has_no_place);
+}
+
+fn remove_all(headers: &mut HeaderMap, is_one: impl Fn(&HeaderName) -> bool) {
+    let names: Vec<_> = headers
+        .keys()
+        .filter(|name| is_one(name))
+        .cloned()
+        .collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
 /// What `Connection` may not take away: it would change the message's
 /// meaning or who is asked.
 fn may_be_named(name: &HeaderName) -> bool {
@@ -183,10 +216,7 @@ impl Forwarder {
         if headers.keys().any(is_of_a_client)
             && !trusted.iter().any(|network| network.contains(client.ip))
         {
-            let names = headers.keys().filter(|name| is_of_a_client(name));
-            for name in names.cloned().collect::<Vec<_>>() {
-                headers.remove(name);
-            }
+            remove_all(headers, is_of_a_client);
         }
         if self.config.x_forwarded {
             append(headers, X_FORWARDED_FOR, client.text);
@@ -332,6 +362,39 @@ mod tests {
         assert!(gzip.unknown_coding);
     }
 
+    #[test]
+    fn others_than_those_of_a_client_are_not_taken_for_them() {
+        for name in [
+            "x-real-ip-2",
+            "x-real",
+            "x_ray",
+            "forward",
+            "xx-forwarded-for",
+            "from",
+        ] {
+            assert!(!is_of_a_client(&name.parse().unwrap()), "{name}");
+        }
+    }
+
+    #[test]
+    fn trailers_have_neither_framing_nor_routing_nor_a_clients_word() {
+        let mut trailers = map(&[
+            ("connection", "close, x-named"),
+            ("x-named", "1"),
+            ("keep-alive", "1"),
+            ("te", "gzip"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "99"),
+            ("host", "evil"),
+            ("trailer", "x-sum"),
+            ("x-forwarded-for", "198.51.100.1"),
+            ("grpc-status", "0"),
+            ("x-sum", "42"),
+        ]);
+        clean_trailers(&mut trailers);
+        assert_eq!(text(&trailers), ["grpc-status: 0", "x-sum: 42"]);
+    }
+
     fn forwarding(trusted: &str) -> Forwarding {
         Forwarding {
             x_forwarded: true,
@@ -365,9 +428,20 @@ mod tests {
         ("via", "1.1 edge"),
     ];
 
+    /// What backends take for the same, by CGI's rules or by themselves.
+    const ALIASES: [&str; 6] = [
+        "x_forwarded_for",
+        "x-forwarded_proto",
+        "x_real_ip",
+        "forwarded_for",
+        "x-forwarded",
+        "forwarded-for",
+    ];
+
     #[test]
     fn an_untrusted_client_is_not_believed() {
         let mut headers = map(&SPOOFED);
+        headers.extend(map(&ALIASES.map(|name| (name, "198.51.100.1"))));
         forward(
             &mut headers,
             &forwarding("192.0.2.1"),

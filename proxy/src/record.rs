@@ -16,7 +16,7 @@ use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
 use crate::generation::Generation;
 use crate::limits::RequestPlace;
-use crate::upload::Upload;
+use crate::upload::{Progress, Upload};
 use crate::upstream::{Endpoint, Lease};
 
 /// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
@@ -132,6 +132,12 @@ impl Record {
 
     /// Notes the first thing that went wrong.
     pub(crate) fn fail(&mut self, reason: Reason) {
+        let progress = self.upload.as_ref().map(|upload| upload.progress());
+        let reason = match (reason, progress) {
+            // An endpoint that waits for its client is not silent by itself.
+            (Reason::UpstreamIdleTimeout, Some(Progress::ClientOwes { .. })) => Reason::BodyTimeout,
+            _ => reason,
+        };
         if self.reason.is_none() {
             self.reason = Some(reason);
         }
@@ -210,6 +216,9 @@ impl Record {
         let cluster = self.cluster;
         let cluster = cluster.map(|index| generation.upstreams[index].counters());
         cluster.map_or(&stats.unrouted, |cluster| &*cluster.responses)[class].increment();
+        if let Some(Reason::ClientClosed | Reason::TruncatedBody) = self.reason {
+            self.stream.left();
+        }
         if let Some(reason) = self.reason {
             stats.failures[reason.index()].increment();
             // Cut by the route's bound while the client, or the uplink, was waited for.

@@ -2,6 +2,7 @@
 //! directions, of which nothing is known but how many.
 
 use std::cell::Cell;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -127,8 +128,10 @@ async fn up(
     progress: &Progress<'_>,
 ) -> Result<(), Reason> {
     let broken = |_| Reason::ResponseIncomplete;
-    upstream.write_all(&early).await.map_err(broken)?;
-    progress.received(early.len());
+    let received = |bytes| progress.received(bytes);
+    pass(&mut upstream, &early, received)
+        .await
+        .map_err(broken)?;
     let mut buffer = vec![0; buffer_bytes];
     loop {
         let read = client.read(&mut buffer).await;
@@ -137,12 +140,29 @@ async fn up(
             break;
         }
         let bytes = &buffer[..count];
-        upstream.write_all(bytes).await.map_err(broken)?;
+        pass(&mut upstream, bytes, received).await.map_err(broken)?;
         upstream.flush().await.map_err(broken)?;
-        progress.received(count);
     }
     // An error: it has ended already, which the other direction tells.
     let _ = upstream.shutdown().await;
+    Ok(())
+}
+
+/// Writes all of it, and tells of each part when it has been taken: whoever takes
+/// little at a time is not idle.
+async fn pass(
+    to: &mut (impl AsyncWrite + Unpin),
+    mut bytes: &[u8],
+    taken: impl Fn(usize),
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = to.write(bytes).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        taken(count);
+        bytes = &bytes[count..];
+    }
     Ok(())
 }
 
@@ -171,9 +191,9 @@ async fn down(
         let mut left = &buffer[..count];
         while !left.is_empty() {
             let (now, later) = left.split_at(bursts.turn(left.len()).await);
-            client.write_all(now).await.map_err(gone)?;
+            let sent = |bytes| progress.sent(bytes);
+            pass(&mut client, now, sent).await.map_err(gone)?;
             client.flush().await.map_err(gone)?;
-            progress.sent(now.len());
             left = later;
         }
     }
@@ -181,4 +201,32 @@ async fn down(
     // As above.
     let _ = client.shutdown().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use tokio::io::duplex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_takes_little_at_a_time_is_told_of_each_time() {
+        let (mut ours, mut theirs) = duplex(10);
+        let taken = RefCell::new(Vec::new());
+        let sends = async {
+            let tell = |bytes| taken.borrow_mut().push(bytes);
+            pass(&mut ours, &[7; 25], tell).await
+        };
+        let reads = async {
+            let mut part = [0; 10];
+            for bytes in [10, 10, 5] {
+                theirs.read_exact(&mut part[..bytes]).await?;
+            }
+            io::Result::Ok(())
+        };
+        tokio::try_join!(sends, reads).unwrap();
+        assert_eq!(*taken.borrow(), [10, 10, 5]);
+    }
 }

@@ -19,6 +19,7 @@ use self::discard::discard;
 use self::gate::{Gate, GateOpener};
 use crate::error::Reason;
 use crate::gather::Gathered;
+use crate::headers::clean_trailers;
 
 /// How far a body has got, shared by the request's handler and the task that
 /// sends it upstream.
@@ -255,7 +256,7 @@ impl Streaming {
             return Poll::Pending;
         }
         let mut body = self.upload.body.borrow_mut();
-        let frame = match Pin::new(&mut *body).poll_frame(cx) {
+        let mut frame = match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Pending => {
                 if !matches!(self.upload.progress.get(), Progress::ClientOwes { .. }) {
                     let since = Instant::now();
@@ -271,6 +272,9 @@ impl Streaming {
             Poll::Ready(Some(Err(_))) => return self.fail(Reason::TruncatedBody),
             Poll::Ready(Some(Ok(frame))) => frame,
         };
+        if let Some(trailers) = frame.trailers_mut() {
+            clean_trailers(trailers);
+        }
         self.upload.is_read.set(true);
         if let (Some(budget), Some(data)) = (self.upload.budget.get(), frame.data_ref()) {
             match budget.checked_sub(data.len() as u64) {

@@ -202,6 +202,33 @@ fn a_malformed_chunk_ends_the_upstream_request() {
 }
 
 #[test]
+fn a_bare_line_feed_in_trailers_that_come_later_ends_the_request() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let origin = Origin::start(move |mut peer| {
+        peer.head();
+        tell.send(Vec::new()).unwrap();
+        let mut rest = Vec::new();
+        // A reset will do.
+        let _ = peer.reader.read_to_end(&mut rest);
+        tell.send(rest).unwrap();
+    });
+    let proxy = Proxy::of(&[&origin]);
+    for end in ["0\r\nX: y\n\r\n", "0\r\n\n"] {
+        let mut client = proxy.connect();
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.send(format!("{head}3\r\nabc\r\n"));
+        told.recv_timeout(PATIENCE).unwrap();
+        client.send(format!("{end}{}", get("/smuggled")));
+        assert_eq!(client.message().status(), 400);
+        assert!(client.is_closed());
+        let rest = String::from_utf8(told.recv_timeout(PATIENCE).unwrap()).unwrap();
+        assert_eq!(rest, "3\r\nabc\r\n");
+    }
+    proxy.log_lines(2);
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn a_body_over_the_bound_is_413() {
     let origin = Origin::http(|request| ok(&request.text()));
     let mut config = config(&[origin.address]);
@@ -408,4 +435,60 @@ fn an_answer_before_the_end_of_the_request_says_that_the_connection_ends() {
     let mut client = proxy.connect();
     assert_eq!(client.ask(get("/")).field("connection"), None);
     assert_eq!(client.ask(get("/")).text(), "fine");
+}
+
+/// A client that writes all before it reads gets its answer all the same, however
+/// large its body is.
+#[test]
+fn a_refusal_reaches_a_client_that_goes_on_sending() {
+    const BYTES: usize = 64 << 20;
+    let origin = Origin::start(|mut peer| {
+        while peer.head().is_some() {
+            peer.send("HTTP/1.1 413 Too much\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    for bound in [Some(1000), None] {
+        let mut config = config(&[origin.address]);
+        config.listeners[0].max_body_bytes = bound;
+        let proxy = Proxy::logging(config);
+        let mut client = proxy.connect();
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {BYTES}\r\n\r\n"
+        ));
+        let part = [b'x'; 64 << 10];
+        let sent = (0..BYTES / part.len()).take_while(|_| client.send(part));
+        assert_eq!(sent.count(), BYTES / part.len());
+        assert_eq!(client.message().status(), 413);
+        assert!(client.is_closed());
+        proxy.log_lines(1);
+        proxy.assert_no_leak();
+    }
+}
+
+/// A backend that has begun to answer waits for a body that does not come as it
+/// should: that is not the backend's fault.
+#[test]
+fn a_client_that_fails_its_body_after_the_response_has_begun_is_told_of() {
+    let origin = Origin::start(|mut peer| {
+        while peer.head().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+            peer.is_closed();
+        }
+    });
+    let mut config = config(&[origin.address]);
+    config.routes[0].idle_timeout = Duration::from_millis(300);
+    config.listeners[0].max_body_bytes = Some(1000);
+    let rest = "x".repeat(2000);
+    for (more, reason) in [("", "body_timeout"), (&*rest, "body_too_large")] {
+        let proxy = Proxy::logging(config.clone());
+        let mut client = proxy.connect();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!(client.head().unwrap().status(), 200);
+        if !more.is_empty() {
+            client.send(format!("{:x}\r\n{more}\r\n", more.len()));
+        }
+        assert!(client.is_closed());
+        proxy.assert_told("sprat_bad_requests_total", reason, Some(200));
+        assert_eq!(proxy.metric(&["sprat_upstream_errors_total"]), 0.0);
+    }
 }

@@ -270,6 +270,22 @@ fn requests_in_progress_of_one_client_are_bounded() {
 }
 
 #[test]
+fn requests_that_are_pipelined_are_in_progress_one_after_the_other() {
+    let origin = sized();
+    for change in [
+        (|limits| limits.per_client.max_requests = Some(1)) as fn(&mut ListenerLimits),
+        |limits| limits.max_requests = Some(1),
+    ] {
+        let proxy = limited(&origin, change);
+        let mut client = proxy.connect();
+        client.send(get("/10").repeat(5));
+        for _ in 0..5 {
+            assert_eq!(client.message().status(), 200);
+        }
+    }
+}
+
+#[test]
 fn requests_in_progress_on_a_listener_are_bounded() {
     one_place(|limits| limits.max_requests = Some(1), 503, "listener_full");
 }

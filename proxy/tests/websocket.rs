@@ -227,6 +227,21 @@ fn tunnels_are_bounded_and_end_when_idle() {
 }
 
 #[test]
+fn tunnels_are_no_requests_in_progress() {
+    let origin = echo();
+    let mut config = config(&[origin.address]);
+    let limits = &mut config.listeners[0].limits;
+    limits.max_requests = Some(1);
+    limits.per_client.max_requests = Some(1);
+    let proxy = Proxy::start(&config);
+    let [mut first, mut second] = [open(&proxy), open(&proxy)];
+    say(&mut first, "hello");
+    say(&mut second, "hello");
+    [first, second].into_iter().for_each(close);
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn tunnels_go_on_through_a_reload_and_a_drain_until_its_bound() {
     let origin = echo();
     let mut config = config(&[origin.address]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::preface::NotHttp2;
 use super::serve::End;
@@ -17,12 +17,13 @@ use crate::error::Reason;
 use crate::record::Record;
 use crate::uplink::Io;
 
-/// How long a connection that ends with an error is still read, so that the
-/// client gets the answer instead of a reset (RFC 9112 9.6).
-const LINGER: Duration = Duration::from_secs(1);
+/// A connection that ends with an answer is still read, so that a client that is
+/// sending gets that instead of a reset (RFC 9112 9.6): until nothing has come for so
+/// long, which is also what is left to the client while the server drains.
+const SILENCE: Duration = Duration::from_secs(1);
 
-/// Bytes read and thrown away meanwhile, at most.
-const LINGER_BYTES: usize = 1 << 20;
+/// And no longer than this.
+const LINGER: Duration = Duration::from_secs(30);
 
 /// Says what there is to say, and closes.
 pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
@@ -36,7 +37,7 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
     // A response that is still here was never taken by the socket as a whole.
     drop(connection.finishing.take());
     match end {
-        End::Closed if connection.lingers.get() => linger(io).await,
+        End::Closed if connection.lingers.get() => linger(connection, io).await,
         End::Failed(error) => failed(connection, &error, io).await,
         End::HeadTimeout => refuse(connection, Reason::HeadTimeout, io).await,
         // Under TLS an end that is not said could be an attacker's.
@@ -66,9 +67,9 @@ async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
         // hyper has answered.
         record.respond(status);
         record.complete();
-        linger(io).await;
+        linger(connection, io).await;
     } else if not_http2 {
-        linger(io).await;
+        linger(connection, io).await;
     }
 }
 
@@ -78,13 +79,13 @@ async fn refuse(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
     record.fail(reason);
     let status = reason.facts().status;
     let response = bare_response(status, reason);
-    if timeout(LINGER, io.write_all(&response))
+    if timeout(SILENCE, io.write_all(&response))
         .await
         .is_ok_and(|r| r.is_ok())
     {
         record.respond(status);
         record.complete();
-        linger(io).await;
+        linger(connection, io).await;
     }
 }
 
@@ -110,18 +111,17 @@ async fn farewell(mut io: Io) {
 }
 
 /// Reads what the client is still sending, for a while.
-async fn linger(mut io: Io) {
+async fn linger(connection: &Connection, mut io: Io) {
+    let began = Instant::now();
     let drain = async {
         // An error means that the client has gone: nothing to wait for.
         if io.shutdown().await.is_err() {
             return;
         }
         let mut buffer = [0; 4096];
-        let mut left = LINGER_BYTES;
-        while left > 0 {
-            match io.read(&mut buffer).await {
-                Ok(0) | Err(_) => return,
-                Ok(count) => left = left.saturating_sub(count),
+        while let Ok(Ok(1..)) = timeout(SILENCE, io.read(&mut buffer)).await {
+            if connection.draining.get() && began.elapsed() > SILENCE {
+                return;
             }
         }
     };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
+use super::http2::GOODBYE;
 use super::serve::End;
 use super::stream::past;
 use super::{Connection, Phase};
@@ -24,11 +25,12 @@ impl Connection {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
         let blocked = self.write_blocked.since();
-        let head = match self.only.phase.get() {
+        let request = match self.only.phase.get() {
             Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
+            Phase::Idle { since } => Some(since + self.idle_bound()),
             _ => None,
         };
-        let next = [head, self.only.next_deadline(listener)];
+        let next = [request, self.only.next_deadline(listener)];
         let next = next.into_iter().flatten().min();
         let deadlines = [
             next.filter(|_| !self.is_finishing()),
@@ -52,6 +54,17 @@ impl Connection {
         let bound = self.listener.config.header_timeout;
         match self.draining.get() && !begun {
             true => bound.min(NEW_WHILE_DRAINING),
+            false => bound,
+        }
+    }
+
+    /// How long it may be without a request; one that has been told that it ends,
+    /// as long as it takes to hear of it.
+    fn idle_bound(&self) -> Duration {
+        let is_leaving = self.http2.get().is_some_and(|http2| http2.leaving.get());
+        let bound = self.listener.config.idle_timeout;
+        match is_leaving {
+            true => bound.min(GOODBYE),
             false => bound,
         }
     }
@@ -82,7 +95,7 @@ impl Connection {
             Phase::Head { since, begun } if past(now, since, self.head_bound(begun)) => {
                 Some(if begun { End::HeadTimeout } else { End::Idle })
             }
-            Phase::Idle { since } if past(now, since, listener.idle_timeout) => Some(End::Idle),
+            Phase::Idle { since } if past(now, since, self.idle_bound()) => Some(End::Idle),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Watches HTTP/2's frames on their way in, for floods of those that cost the
 //! client nothing and the server an answer or a look (CVE-2019-9512, -9513,
-//! -9515, -9518; CVE-2023-44487).
+//! -9515, -9518; CVE-2023-44487; CVE-2025-8671).
 
 use tokio::time::Instant;
 
@@ -49,6 +49,8 @@ pub(super) struct FrameWatch {
     /// What the client had taken then.
     earned_bytes: u64,
     cancelled: f64,
+    /// Frames that reset a stream whose end has not been told.
+    resets: u32,
 }
 
 impl FrameWatch {
@@ -63,6 +65,7 @@ impl FrameWatch {
             earned_at: now,
             earned_bytes: 0,
             cancelled: 0.0,
+            resets: 0,
         }
     }
 
@@ -83,6 +86,16 @@ impl FrameWatch {
                 }
             };
             bytes = &bytes[used..];
+        }
+    }
+
+    /// A request has ended of which the client got nothing, by its own doing: it was
+    /// cancelled, which has been counted; or broken, so that the library reset it
+    /// (CVE-2025-8671).
+    pub(super) fn given_up(&mut self) {
+        match self.resets {
+            0 => self.cancelled += 1.0,
+            _ => self.resets -= 1,
         }
     }
 
@@ -135,6 +148,7 @@ impl FrameWatch {
             RST_STREAM => {
                 self.control += 1.0;
                 self.cancelled += 1.0;
+                self.resets = self.resets.saturating_add(1);
             }
             _ => self.control += 1.0,
         }
@@ -230,6 +244,19 @@ mod tests {
         assert!(!watch.is_flooded());
         watch.read(later, &cancelled.repeat(2), 0);
         assert!(watch.is_flooded());
+    }
+
+    #[test]
+    fn what_the_server_had_to_reset_counts_as_cancelled_and_nothing_twice() {
+        let now = Instant::now();
+        let reset = frame(RST_STREAM, 0, 4);
+        let mut watch = watch(now, &[reset.clone(), reset], 4000);
+        assert_eq!(watch.cancelled, 2.0);
+        // Those two, and one of which no frame has come.
+        for _ in 0..3 {
+            watch.given_up();
+        }
+        assert_eq!(watch.cancelled, 3.0);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::Priorities;
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::deadlines::rearm;
 use super::frames::FrameWatch;
@@ -37,14 +37,17 @@ use crate::record::Record;
 /// would be left to order.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
 
-/// How long a connection that is not used again gets to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long a connection that is not used again, and has been told so, gets to say
+/// goodbye while it has no request.
+pub(super) const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What an HTTP/2 connection has beyond any other.
 pub(super) struct Http2 {
     pub(super) watch: RefCell<FrameWatch>,
     /// Streams whose responses are not in the socket.
     open: Cell<usize>,
+    /// It was not used for long: the client was told that it ends.
+    pub(super) leaving: Cell<bool>,
     /// The stream whose task is to be started next.
     starting: RefCell<Option<Stream>>,
 }
@@ -54,6 +57,7 @@ impl Http2 {
         Box::new(Self {
             watch: RefCell::new(FrameWatch::new(now)),
             open: Cell::new(0),
+            leaving: Cell::new(false),
             starting: RefCell::new(None),
         })
     }
@@ -99,12 +103,19 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
         .auto_date_header(!network::is_simulated())
         .serve_connection(TokioIo::new(io), service);
     let mut http = pin!(http);
-    match drive(&connection, http.as_mut()).await {
-        End::Idle => {
-            http.as_mut().graceful_shutdown();
-            // Elapsed: it does not answer.
-            let _ = timeout(GOODBYE, http).await;
+    let mut end = drive(&connection, http.as_mut()).await;
+    if let End::Idle = end {
+        http.as_mut().graceful_shutdown();
+        // A request that is on its way already is answered.
+        connection.only.phase.set(Phase::Idle {
+            since: Instant::now(),
+        });
+        if let Some(http2) = connection.http2.get() {
+            http2.leaving.set(true);
         }
+        end = drive(&connection, http.as_mut()).await;
+    }
+    match end {
         // Whoever has no stream for it to be seen on.
         End::Cut(reason @ (Reason::Http2Flood | Reason::HeadTimeout)) => {
             connection.cut.set(Some(reason));
@@ -112,7 +123,7 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
         }
         // Before hyper drops the streams, whose records ask for it.
         End::Cut(reason) => connection.cut.set(Some(reason)),
-        End::Closed | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
+        End::Closed | End::Idle | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
     }
 }
 
@@ -225,10 +236,14 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
     .await;
     // Resets the stream if it is not through.
     task.set(None);
-    if (own.answered.get() || own.begun.get())
-        && let Some(http2) = connection.http2.get()
-    {
-        http2.watch.borrow_mut().answered();
+    if let Some(http2) = connection.http2.get() {
+        let mut watch = http2.watch.borrow_mut();
+        if own.left.get() {
+            watch.given_up();
+        }
+        if own.begun.get() || (own.answered.get() && !own.left.get()) {
+            watch.answered();
+        }
     }
     // What is still in hyper's hands goes with the connection.
     drop(own.finishing.take());

@@ -37,6 +37,8 @@ pub(super) struct Http2Stream {
     pub(super) begun: Cell<bool>,
     /// The client has got all of it.
     pub(super) answered: Cell<bool>,
+    /// The client has cancelled or broken it.
+    pub(super) left: Cell<bool>,
     /// The body has ended.
     pub(super) finishing: RefCell<Option<Box<Record>>>,
     pub(super) cut: Cell<Option<Reason>>,
@@ -56,6 +58,7 @@ impl Http2Stream {
             lost: Cell::new(false),
             begun: Cell::new(false),
             answered: Cell::new(false),
+            left: Cell::new(false),
             finishing: RefCell::new(None),
             cut: Cell::new(None),
             waker: RefCell::new(None),
@@ -185,6 +188,13 @@ impl Stream {
         if own.in_flight.get() == 0 {
             own.gate.flushed();
             own.settle();
+        }
+    }
+
+    /// The client did not want the answer, or has broken its request off.
+    pub(crate) fn left(&self) {
+        if let Some(own) = &self.http2 {
+            own.left.set(true);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a connection's socket reports (`uplink::Io`).
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use sprat_scheduler::Time;
@@ -11,11 +12,18 @@ use super::{Connection, Phase};
 use crate::error::Reason;
 use crate::uplink::Outlet;
 
+/// What hyper is told of a body that it is not to read on.
+const BARE_LINE_FEED: &str = "a line of the trailers ends in a bare LF";
+
 impl Connection {
     /// These bytes have just been read from the socket.
-    pub(crate) fn on_read(&self, bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// They are not to be read on: what they belong to fails.
+    pub(crate) fn on_read(&self, bytes: &[u8]) -> io::Result<()> {
         if let Some(http2) = self.http2.get() {
-            return self.on_frames(http2, bytes);
+            self.on_frames(http2, bytes);
+            return Ok(());
         }
         let phase = &self.only.phase;
         match phase.get() {
@@ -31,7 +39,12 @@ impl Connection {
             }
             _ => {}
         }
-        self.watch.borrow_mut().read(bytes);
+        let mut watch = self.watch.borrow_mut();
+        watch.read(bytes);
+        match watch.is_broken() {
+            true => Err(io::Error::new(io::ErrorKind::InvalidData, BARE_LINE_FEED)),
+            false => Ok(()),
+        }
     }
 
     fn on_frames(&self, http2: &Http2, bytes: &[u8]) {

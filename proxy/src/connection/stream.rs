@@ -141,6 +141,11 @@ impl Stream {
                 // The next request may be on its way, and is not answered.
                 let is_last = self.connection.draining.get();
                 self.connection.lingers.set(is_last);
+                if let Some(earlier) = &mut *self.connection.finishing.borrow_mut() {
+                    // Pipelined: it has been answered, though the socket may not
+                    // have taken all of it.
+                    earlier.place = None;
+                }
                 self.connection.watch.borrow_mut().next_head()
             }
             // Its frames leave no room for them.

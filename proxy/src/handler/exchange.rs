@@ -143,6 +143,10 @@ impl Exchange<'_> {
         if hop.unknown_coding {
             return Err(Reason::ProtocolError);
         }
+        if response.status() == StatusCode::NO_CONTENT {
+            // It has none (RFC 9110 8.6), and HTTP/2 clients would miss its bytes.
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
         frame(response.headers_mut(), hop.chunked)?;
         // A proxy's messages have its own version (RFC 9112 2.3).
         *response.version_mut() = Version::HTTP_11;

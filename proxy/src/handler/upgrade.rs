@@ -113,6 +113,8 @@ pub(super) async fn switch(
             .refuse(stream, Reason::ProtocolError, json, record)
             .await;
     };
+    // It is no request any more: `max_tunnels` counts it.
+    record.place = None;
     let headers = response.headers_mut();
     headers::strip_hop_by_hop(headers);
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));

@@ -149,8 +149,7 @@ impl AsyncRead for Io {
             Layer::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
             Layer::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
         })?;
-        self.connection().on_read(&buffer.filled()[before..]);
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.connection().on_read(&buffer.filled()[before..]))
     }
 }
 

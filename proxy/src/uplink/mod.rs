@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use crate::connection::Stream;
 use crate::error::Reason;
 use crate::gather::Gathered;
-use crate::headers::Head;
+use crate::headers::{Head, clean_trailers};
 use crate::record::Record;
 use crate::tunnel::Tunnel;
 
@@ -323,7 +323,10 @@ impl HttpBody for Body {
             Inner::Local(text) => text.take().map(|text| Ok(Frame::data(text))),
         };
         match frame {
-            Some(Ok(frame)) => {
+            Some(Ok(mut frame)) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    clean_trailers(trailers);
+                }
                 if let (Some(data), Some(record)) = (frame.data_ref(), &mut this.record) {
                     record.bytes += data.len() as u64;
                 }
@@ -334,7 +337,9 @@ impl HttpBody for Body {
                 Poll::Ready(Some(Ok(frame)))
             }
             Some(Err(error)) => {
-                this.fail(Reason::ResponseIncomplete);
+                let record = this.record.as_ref();
+                let own = record.and_then(|record| record.upload.as_ref()?.failure());
+                this.fail(own.unwrap_or(Reason::ResponseIncomplete));
                 Poll::Ready(Some(Err(BodyError(error))))
             }
             None => {

@@ -80,6 +80,47 @@ fn requests_that_are_cancelled_end_the_connection() {
     proxy.stop();
 }
 
+/// As above, but by errors that have the server reset them (CVE-2025-8671).
+#[test]
+fn requests_that_are_broken_end_the_connection() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let origin = Origin::start(move |mut peer| {
+        while peer.head().is_some() {
+            count.fetch_add(1, Ordering::SeqCst);
+            // It takes its time; the body does not come.
+            while peer.try_message(true).is_some() {}
+        }
+    });
+    let proxy = Proxy::of(&[&origin]);
+    let fields = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "test.example"),
+        (":path", "/"),
+        ("content-length", "1"),
+    ]);
+    let mut raw = Raw::connect(proxy.address, &[]);
+    let mut broken = 0;
+    let sent = (0..2000).take_while(|&n| {
+        let stream = 2 * n + 1;
+        // The one before is broken once it has come.
+        let begins = raw.frame(HEADERS, END_HEADERS, stream, &fields);
+        std::thread::sleep(Duration::from_millis(1));
+        let goes_on = begins && raw.frame(DATA, 0, stream, b"xy");
+        broken += u32::from(goes_on);
+        goes_on
+    });
+    let sent = sent.count();
+    assert!(sent < 1000, "the flood went through");
+    assert!(broken >= 200, "{broken} are no flood");
+    let lines = proxy.log_lines_at_least(200);
+    assert!(lines.iter().any(|line| line["reason"] == "http2_flood"));
+    assert!(asked.load(Ordering::SeqCst) < 1000);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
 #[test]
 fn a_head_without_an_end_ends_the_connection() {
     let origin = farm();

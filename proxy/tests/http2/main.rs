@@ -7,6 +7,9 @@ mod client;
 mod common;
 mod conformance;
 mod hostile;
+mod origin;
+mod refusals;
+mod translation;
 mod upstream;
 
 use std::io::{Read as _, Write as _};
@@ -193,6 +196,55 @@ fn what_has_no_body_has_none() {
         );
         proxy.stop();
     }
+}
+
+#[test]
+fn a_204_has_no_length_whatever_its_backend_says() {
+    let origin =
+        Origin::http(|_| "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n".to_owned());
+    let proxy = Proxy::of(&[&origin]);
+    let answer = proxy.connect().ask(get("/"));
+    assert_eq!(
+        (answer.status(), answer.field("content-length")),
+        (204, None)
+    );
+    run(async {
+        let client = connect(proxy.address).await;
+        let answer = ask(&client, request("/")).await;
+        assert_eq!(answer.status, 204);
+        assert!(!answer.headers.contains_key("content-length"));
+    });
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+/// It has crossed the word that the connection ends, and came before its last.
+#[test]
+fn a_request_that_comes_as_an_idle_connection_ends_is_answered() {
+    let origin = Origin::http(|_| {
+        // Longer than a connection without a request stays.
+        std::thread::sleep(Duration::from_millis(1500));
+        ok("late")
+    });
+    let mut config = config(&[origin.address]);
+    config.listeners[0].idle_timeout = Duration::from_millis(200);
+    let proxy = Proxy::logging(config);
+    let mut raw = Raw::connect(proxy.address, &[]);
+    assert!(raw.get(1, "/"));
+    assert_eq!(
+        raw.find(|frame| frame.kind == DATA).unwrap().payload,
+        b"late"
+    );
+    let told = raw.find(|frame| frame.kind == GOAWAY).unwrap();
+    assert_eq!(told.error(), 0);
+    assert!(raw.get(3, "/"));
+    let answer = raw.find(|frame| frame.kind == DATA && frame.stream == 3);
+    assert_eq!(answer.unwrap().payload, b"late");
+    while raw.read().is_some() {}
+    let lines = proxy.log_lines(2);
+    assert!(lines.iter().all(|line| line["status"] == 200), "{lines:?}");
+    proxy.assert_no_leak();
+    proxy.stop();
 }
 
 #[test]

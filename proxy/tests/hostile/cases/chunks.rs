@@ -35,6 +35,18 @@ pub(super) fn chunks(table: &mut Table) {
             "a trailer with a space before the colon",
             b"3\r\nabc\r\n0\r\nX : y\r\n\r\n",
         ),
+        (
+            "a bare LF after a trailer",
+            b"3\r\nabc\r\n0\r\nX: y\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
+        ),
+        (
+            "a bare LF after the trailers",
+            b"3\r\nabc\r\n0\r\nX: y\r\n\n",
+        ),
+        (
+            "a bare LF in place of trailers",
+            b"3\r\nabc\r\n0\r\n\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
+        ),
         ("a folded trailer", b"3\r\nabc\r\n0\r\nX: y\r\n z\r\n\r\n"),
     ];
     for &(name, body) in broken {

@@ -108,6 +108,16 @@ pub(super) fn content_lengths(table: &mut Table) {
         &[
             ("leading zeros", b"Content-Length: 003", b"abc"),
             (
+                "forty leading zeros",
+                b"Content-Length: 000000000000000000000000000000000000000040",
+                SMUGGLED,
+            ),
+            (
+                "forty spaces before it",
+                b"Content-Length:                                         40",
+                SMUGGLED,
+            ),
+            (
                 "an underscore in the name: another field",
                 b"Content_Length: 3",
                 b"",

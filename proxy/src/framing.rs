@@ -114,8 +114,7 @@ impl RequestWatch {
     }
 
     /// Whether it stands within a request's head.
-    #[cfg(test)]
-    fn in_head(&self) -> bool {
+    pub(crate) fn in_head(&self) -> bool {
         matches!(
             self.place,
             Place::RequestLine | Place::Name | Place::Value(_)

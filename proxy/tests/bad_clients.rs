@@ -130,6 +130,22 @@ fn a_head_that_never_ends_is_408() {
 }
 
 #[test]
+fn a_head_that_has_begun_behind_a_request_and_never_ends_is_408() {
+    let origin = Origin::http(|_| ok("fine"));
+    let mut config = config(&[origin.address]);
+    config.listeners[0].header_timeout = Duration::from_millis(200);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    let answer = client.ask(get("/") + "GET / HTTP/1.1\r\nHost: a");
+    assert_eq!(answer.status(), 200);
+    assert_eq!(client.message().status(), 408);
+    assert!(client.is_closed());
+    let lines = proxy.log_lines(2);
+    assert_eq!(lines[1]["reason"], "head_timeout");
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn an_idle_connection_is_closed() {
     let origin = Origin::http(|_| ok("fine"));
     let mut config = config(&[origin.address]);

@@ -210,7 +210,12 @@ impl Stream {
             earlier.complete();
         }
         if self.is_responding() {
-            state.phase.set(Phase::Idle { since: now });
+            // Some of the next head may have come with what was before it.
+            let begun = self.connection.watch.borrow().in_head();
+            state.phase.set(match begun {
+                true => Phase::Head { since: now, begun },
+                false => Phase::Idle { since: now },
+            });
         }
     }
 

@@ -125,7 +125,7 @@ impl Exchange<'_> {
                 }
                 Ok(Err(error)) => error,
                 Err(reason) => {
-                    self.blame_endpoint(&lease, reason);
+                    self.run_out(&mut lease, reason);
                     // The route's own bounds are not for one attempt alone.
                     let again = spare.filter(|_| safe && reason == Reason::PerTryTimeout);
                     let again = again.map(Spare::request);
@@ -341,6 +341,15 @@ impl Exchange<'_> {
     fn blame(&self, error: &hyper::Error) -> Reason {
         let failure = self.upload.as_ref().and_then(|upload| upload.failure());
         failure.unwrap_or_else(|| broken_reason(error))
+    }
+
+    /// The time for an answer is over: the connection may be dead, if that was the
+    /// endpoint's.
+    fn run_out(&self, lease: &mut Lease, reason: Reason) {
+        if reason.facts().fault == Fault::Upstream {
+            lease.give_up();
+        }
+        self.blame_endpoint(lease, reason);
     }
 
     /// Tells the cluster of an endpoint that gave no response, if that is the

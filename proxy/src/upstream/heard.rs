@@ -54,10 +54,20 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
+    /// Whether it goes on.
+    pub(super) fn has_heard_nothing(&self) -> bool {
+        self.heard.bytes.load(Relaxed) == self.bytes
+    }
+
+    /// Whether it goes on, and has for longer than a round trip takes.
+    pub(super) fn is_long(&self) -> bool {
+        self.has_heard_nothing() && self.since.elapsed() > END_IS_SEEN_WITHIN
+    }
+
     /// Whether a connection that has just ended had been closed before the request
     /// came, as far as can be told.
     pub(crate) fn was_dead(&self) -> bool {
-        self.heard.bytes.load(Relaxed) == self.bytes && self.since.elapsed() <= END_IS_SEEN_WITHIN
+        self.has_heard_nothing() && !self.is_long()
     }
 }
 
@@ -170,13 +180,16 @@ mod tests {
         let (ours, mut theirs) = duplex(64);
         let (mut ours, heard) = Listening::new(ours, None);
         let before = heard.silence();
-        assert!(before.was_dead());
+        assert!(before.was_dead() && before.has_heard_nothing());
         theirs.write_all(b"H").await.unwrap();
         ours.read_u8().await.unwrap();
-        assert!(!before.was_dead());
+        assert!(!before.was_dead() && !before.has_heard_nothing());
         let next = heard.silence();
         assert!(next.was_dead());
+        assert!(!next.is_long());
         advance(END_IS_SEEN_WITHIN + Duration::from_millis(1)).await;
-        assert!(!next.was_dead());
+        assert!(!next.was_dead() && next.has_heard_nothing());
+        // Of one that was heard there is nothing to be said.
+        assert!(next.is_long() && !before.is_long());
     }
 }

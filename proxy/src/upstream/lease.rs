@@ -134,6 +134,12 @@ impl Lease {
         self.sender.as_mut()
     }
 
+    /// The endpoint had its time to answer. A connection over which nothing was
+    /// heard meanwhile gets no further request.
+    pub(crate) fn give_up(&mut self) {
+        self.sender.iter_mut().for_each(Sender::give_up);
+    }
+
     /// The connection is good for this request only.
     pub(crate) fn spend(&mut self) {
         self.is_spent = true;

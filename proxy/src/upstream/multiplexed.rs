@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::Shared;
-use super::heard::Heard;
+use super::heard::{Heard, Silence};
 use crate::upload::RequestBody;
 
 /// A worker's HTTP/2 connections to one endpoint.
@@ -46,6 +46,9 @@ struct Carrier {
     /// Of its requests' targets.
     scheme: Scheme,
     heard: Arc<Heard>,
+    /// Since a request that was given up in vain: as long as it goes on, the
+    /// connection is taken for dead.
+    silence: RefCell<Option<Silence>>,
     /// Requests in progress.
     streams: Cell<usize>,
     idle_since: Cell<Instant>,
@@ -59,6 +62,12 @@ impl Carrier {
         self.streams.get() == 0
     }
 
+    /// Whether nothing has been heard since a request was sent that was given up.
+    fn is_silent(&self) -> bool {
+        let silence = self.silence.borrow();
+        silence.as_ref().is_some_and(Silence::has_heard_nothing)
+    }
+
     /// Takes it into use, or for one request more.
     fn enter(self: &Rc<Self>) -> StreamSender {
         if self.streams.replace(self.streams.get() + 1) == 0 {
@@ -67,6 +76,7 @@ impl Carrier {
         StreamSender {
             sender: self.sender.clone(),
             carrier: Rc::clone(self),
+            silence: None,
         }
     }
 }
@@ -75,6 +85,8 @@ impl Carrier {
 pub(crate) struct StreamSender {
     sender: SendRequest<RequestBody>,
     carrier: Rc<Carrier>,
+    /// Since its request was sent.
+    silence: Option<Silence>,
 }
 
 impl StreamSender {
@@ -88,20 +100,39 @@ impl StreamSender {
         &self.carrier.heard
     }
 
+    /// To send its request now.
+    pub(super) fn begin(&mut self) -> &mut SendRequest<RequestBody> {
+        self.silence = Some(self.carrier.heard.silence());
+        &mut self.sender
+    }
+
     pub(super) fn sender(&mut self) -> &mut SendRequest<RequestBody> {
         &mut self.sender
+    }
+
+    /// The request had its time. If nothing at all was heard since it was sent,
+    /// be it of others, no further one goes the same way until something is.
+    pub(super) fn give_up(&mut self) {
+        let silence = self.silence.take();
+        if let Some(silence) = silence.filter(Silence::has_heard_nothing) {
+            self.carrier.silence.replace(Some(silence));
+        }
     }
 }
 
 impl Drop for StreamSender {
     fn drop(&mut self) {
+        // Its client has left, or another answer was sooner.
+        if self.silence.as_ref().is_some_and(Silence::is_long) {
+            self.give_up();
+        }
         let carrier = &self.carrier;
         carrier.streams.set(carrier.streams.get() - 1);
         if carrier.is_idle() {
             carrier.idle_since.set(Instant::now());
             carrier.shared.idle.fetch_add(1, Relaxed);
             if let Some(pool) = carrier.pool.upgrade()
-                && pool.retired.get()
+                && (pool.retired.get() || carrier.is_silent())
             {
                 pool.retain(|own| !Rc::ptr_eq(own, carrier));
             }
@@ -110,12 +141,15 @@ impl Drop for StreamSender {
 }
 
 impl Pool {
-    /// A place on an open connection with less than `max_streams`.
+    /// A place on an open connection with less than `max_streams`, of those that
+    /// are not taken for dead.
     pub(super) fn take(&self, max_streams: usize) -> Option<StreamSender> {
         let open = self.open.carriers.borrow();
         let mut open = open.iter();
-        let found = open.find(|own| own.streams.get() < max_streams && !own.sender.is_closed());
-        found.map(Carrier::enter)
+        let has_room = |own: &&Rc<Carrier>| {
+            own.streams.get() < max_streams && !own.sender.is_closed() && !own.is_silent()
+        };
+        open.find(has_room).map(Carrier::enter)
     }
 
     /// A place on a connection that has just been opened.
@@ -132,6 +166,7 @@ impl Pool {
             sender,
             scheme,
             heard,
+            silence: RefCell::default(),
             streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             shared: Arc::clone(shared),

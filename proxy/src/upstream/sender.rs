@@ -88,7 +88,7 @@ impl Sender {
             Self::Http1(single) => Ok(single.sender.try_send_request(request)),
             Self::Http2(stream) => {
                 request.body_mut().gather();
-                Err(Box::pin(stream.sender().try_send_request(request)))
+                Err(Box::pin(stream.begin().try_send_request(request)))
             }
         };
         async move {
@@ -96,6 +96,14 @@ impl Sender {
                 Ok(http1) => http1.await,
                 Err(http2) => http2.await,
             }
+        }
+    }
+
+    /// Its request was given an endpoint's time, in vain. A connection of its own
+    /// ends with it.
+    pub(super) fn give_up(&mut self) {
+        if let Self::Http2(stream) = self {
+            stream.give_up();
         }
     }
 

@@ -9,6 +9,7 @@ mod conformance;
 mod hostile;
 mod origin;
 mod refusals;
+mod silence;
 mod translation;
 mod upstream;
 

@@ -242,6 +242,43 @@ fn tunnels_are_no_requests_in_progress() {
 }
 
 #[test]
+fn who_finds_all_connections_taken_by_tunnels_does_not_wait_for_them() {
+    let origin = echo();
+    for of_the_cluster in [false, true] {
+        let mut config = config(&[origin.address]);
+        with_cluster(&mut config, |cluster| {
+            // More than a client of a test waits.
+            cluster.connect_timeout = 3 * PATIENCE;
+            match of_the_cluster {
+                true => cluster.resilience.max_connections = 2,
+                false => cluster.max_connections = 2,
+            }
+        });
+        let proxy = Proxy::logging(config);
+        let mut sockets = [open(&proxy), open(&proxy)];
+        for socket in &mut sockets {
+            say(socket, "hello");
+        }
+        let refused = proxy.connect().ask(get("/"));
+        assert_eq!(refused.status(), 503);
+        assert!(
+            refused.text().contains("connection_limit"),
+            "{}",
+            refused.text()
+        );
+        // Nobody else's request: one that ends makes room.
+        let [first, second] = sockets;
+        close(first);
+        proxy.wait_metric(&["sprat_upstream_connections"], 1.0);
+        let mut third = open(&proxy);
+        say(&mut third, "hello");
+        close(second);
+        close(third);
+        proxy.assert_no_leak();
+    }
+}
+
+#[test]
 fn tunnels_go_on_through_a_reload_and_a_drain_until_its_bound() {
     let origin = echo();
     let mut config = config(&[origin.address]);

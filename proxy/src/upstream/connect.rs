@@ -39,6 +39,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct Slot {
     endpoint: Arc<Shared>,
     cluster: Arc<Breaker>,
+    is_tunnel: bool,
 }
 
 impl Slot {
@@ -53,21 +54,23 @@ impl Slot {
             shared.connections.fetch_sub(1, Relaxed);
             return None;
         }
-        Some(Self::counted(upstream, shared))
+        Some(Self::counted(upstream, shared, false))
     }
 
-    /// One for a connection that is no longer a request's: it is open, whatever
-    /// the bound.
+    /// One for a connection that is no longer a request's but a tunnel's: it is
+    /// open, whatever the bound.
     pub(super) fn keep(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
         shared.connections.fetch_add(1, Relaxed);
+        shared.tunnels.fetch_add(1, Relaxed);
         upstream.breaker.add();
-        Self::counted(upstream, shared)
+        Self::counted(upstream, shared, true)
     }
 
-    fn counted(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
+    fn counted(upstream: &Upstream, shared: &Arc<Shared>, is_tunnel: bool) -> Self {
         Self {
             endpoint: Arc::clone(shared),
             cluster: Arc::clone(&upstream.breaker),
+            is_tunnel,
         }
     }
 
@@ -106,6 +109,9 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.endpoint.connections.fetch_sub(1, Relaxed);
+        if self.is_tunnel {
+            self.endpoint.tunnels.fetch_sub(1, Relaxed);
+        }
         self.cluster.give_back();
         if self.endpoint.wanted.load(Relaxed) > 0 {
             self.endpoint.freed.notify_one();

@@ -56,6 +56,9 @@ pub(crate) struct Shared {
     pub(crate) outstanding: AtomicUsize,
     /// Open connections, idle ones included.
     pub(crate) connections: AtomicUsize,
+    /// Of these, those that have switched to another protocol: they are no
+    /// request's any more.
+    tunnels: AtomicUsize,
     /// Idle connections.
     pub(crate) idle: AtomicUsize,
     /// Active checks that passed, and that failed.
@@ -71,17 +74,20 @@ impl Shared {
     /// Whether some of the connections are neither idle nor in use: they are
     /// being closed.
     fn is_closing(&self, bound: usize) -> bool {
-        self.outstanding
-            .load(Relaxed)
-            .saturating_sub(self.wanted.load(Relaxed))
-            < bound
+        self.busy() < bound
     }
 
     /// Whether some of the connections are idle, or being closed.
     fn has_spare(&self) -> bool {
-        let busy = self.outstanding.load(Relaxed);
-        self.idle.load(Relaxed) > 0
-            || self.connections.load(Relaxed) > busy.saturating_sub(self.wanted.load(Relaxed))
+        self.idle.load(Relaxed) > 0 || self.connections.load(Relaxed) > self.busy()
+    }
+
+    /// Connections in use, or streams where one carries several: by those who do
+    /// not wait for one.
+    fn busy(&self) -> usize {
+        let outstanding = self.outstanding.load(Relaxed);
+        let waiting = self.wanted.load(Relaxed);
+        outstanding.saturating_sub(waiting) + self.tunnels.load(Relaxed)
     }
 }
 

@@ -258,13 +258,20 @@ impl Upstream {
     }
 
     /// Closes connections that were idle for too long or are dead, or that lead
-    /// to endpoints that are gone.
+    /// to endpoints that are gone, or out of use: what put them out may be that
+    /// these are dead.
     pub(crate) fn reap(&self, now: Instant) {
         if self.version.get() != self.station.version() {
             self.follow_members();
         }
-        for endpoint in &*self.endpoints.borrow() {
+        let endpoints = self.endpoints.borrow();
+        for endpoint in &*endpoints {
             endpoint.reap(&self.config, now);
+        }
+        for slot in self.station.out_of_use() {
+            endpoints
+                .get(slot)
+                .inspect(|endpoint| endpoint.close_idle());
         }
     }
 

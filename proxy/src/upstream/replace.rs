@@ -74,6 +74,14 @@ impl SharedStation {
         slots.find(|&slot| decisions.station.is_usable(slot))
     }
 
+    /// The slots of endpoints that get no requests at present.
+    pub(super) fn out_of_use(&self) -> Vec<usize> {
+        let decisions = self.lock();
+        let slots = decisions.members.present.iter().copied();
+        let out = slots.filter(|&slot| !decisions.station.is_usable(slot));
+        out.collect()
+    }
+
     /// Waits for the endpoints to change after this call.
     pub(super) fn replaced(&self) -> Notified<'_> {
         self.replaced.notified()

@@ -186,6 +186,28 @@ fn an_endpoint_that_answers_500_is_ejected_and_returns_by_itself() {
 }
 
 #[test]
+fn no_connection_is_kept_to_an_endpoint_that_is_out_of_use() {
+    let (bad, _good, proxy) = with_resilience(|resilience| {
+        resilience.outlier_detection = Some(outliers_for(LONG));
+    });
+    let mut client = proxy.connect();
+    for _ in 0..2 {
+        assert_eq!(client.ask(get("/")).status(), 200);
+    }
+    proxy.wait_metric(&["sprat_upstream_idle_connections"], 2.0);
+    bad.is(Mood::Status(500));
+    for _ in 0..6 {
+        client.ask(get("/"));
+    }
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 1.0);
+    proxy.wait_metric(&["sprat_upstream_idle_connections"], 1.0);
+    assert_eq!(client.ask(get("/")).text(), "b");
+    assert_eq!(proxy.metric(&["sprat_upstream_idle_connections"]), 1.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn an_endpoint_that_cannot_be_reached_is_ejected_and_costs_no_request() {
     let good = Moody::start("b");
     let mut config = config(&[free_address(), good.origin.address]);

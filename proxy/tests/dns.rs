@@ -395,6 +395,40 @@ fn a_logical_name_is_one_endpoint() {
 }
 
 #[test]
+fn addresses_of_a_kind_that_cannot_be_had_stay() {
+    let (farm, server) = (Farm::start(2), NameServer::start());
+    let v6: IpAddr = "::1".parse().unwrap();
+    server.set(NAME, 0, &[loopback(1), v6]);
+    let mut config = farm.config(&server);
+    with_cluster(&mut config, |cluster| {
+        cluster.dns.lookup_family = LookupFamily::All;
+    });
+    let v6_label = format!("endpoint=\"[::1]:{}\"", farm.port());
+    let used = |proxy: &Proxy, label: &str| proxy.metric(&["sprat_endpoint_used", label]);
+    let failed = &["sprat_dns_lookups_total", "result=\"failure\""];
+    let proxy = Proxy::start(&config);
+    assert_eq!(used(&proxy, &v6_label), 1.0);
+    server.fail_v6(true);
+    wait_for("failures", || proxy.metric(failed) > 2.0);
+    assert_eq!(used(&proxy, &v6_label), 1.0);
+    assert!(proxy.metric(&["sprat_dns_failures_in_a_row"]) > 1.0);
+    // The other kind goes on.
+    server.set(NAME, 0, &[loopback(2)]);
+    wait_for("the other address", || used(&proxy, &farm.label(2)) == 1.0);
+    assert_eq!(used(&proxy, &farm.label(1)), 0.0);
+    assert_eq!(used(&proxy, &v6_label), 1.0);
+    // It has none, which is an answer.
+    server.fail_v6(false);
+    wait_for("its end", || used(&proxy, &v6_label) == 0.0);
+    proxy.wait_metric(&["sprat_dns_failures_in_a_row"], 0.0);
+    drop(proxy);
+    // To begin with, there is what can be had.
+    server.fail_v6(true);
+    let proxy = Proxy::start(&config);
+    assert_eq!(ask(&proxy).text(), "2");
+}
+
+#[test]
 fn the_family_says_which_addresses_are_used() {
     let (farm, server) = (Farm::start(1), NameServer::start());
     let both = [loopback(1), "::1".parse().unwrap()];

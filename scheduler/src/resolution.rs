@@ -34,7 +34,7 @@ pub struct ResolutionConfig {
 /// What came of asking for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<A> {
-    /// At least one address.
+    /// At least one address; or none, of a kind, beside some of another.
     Addresses {
         /// In any order, perhaps some twice.
         addresses: Vec<A>,

@@ -17,6 +17,7 @@ use sprat_config::resolved::{Dns, LookupFamily};
 use sprat_scheduler::resolution::Answer;
 use tokio::time::timeout;
 
+use super::known::Asked;
 use crate::stamp::Stamp;
 
 /// What the system says of names.
@@ -72,17 +73,28 @@ impl Asker {
         self.servers == dns.resolvers && self.timeout == dns.timeout
     }
 
-    /// Asks for a name; with what went wrong, if something did.
-    pub(super) async fn ask(
-        &self,
-        host: &str,
-        family: LookupFamily,
-    ) -> (Answer<IpAddr>, Option<String>) {
+    /// Asks for a name; for both kinds of its addresses apart if both are wanted.
+    pub(super) async fn ask(&self, host: &str, family: LookupFamily) -> Asked {
+        if family != LookupFamily::All {
+            return self.ask_once(host, family).await;
+        }
+        let v4 = self.ask_once(host, LookupFamily::V4Only);
+        let v6 = self.ask_once(host, LookupFamily::V6Only);
+        let (v4, v6) = tokio::join!(v4, v6);
+        Asked::both(v4, v6)
+    }
+
+    async fn ask_once(&self, host: &str, family: LookupFamily) -> Asked {
         let asked = timeout(self.timeout, self.look_up(host, family)).await;
-        match asked.unwrap_or_else(|_| Err(Miss::Failed("no answer in time".to_owned()))) {
+        let asked = asked.unwrap_or_else(|_| Err(Miss::Failed("no answer in time".to_owned())));
+        let (answer, error) = match asked {
             Ok(Found { addresses, ttl }) => (Answer::Addresses { addresses, ttl }, None),
             Err(Miss::Nothing) => (Answer::Nothing, Some("it has no address".to_owned())),
             Err(Miss::Failed(why)) => (Answer::Failed, Some(why)),
+        };
+        Asked {
+            answers: vec![answer],
+            error,
         }
     }
 
@@ -93,8 +105,10 @@ impl Asker {
             LookupFamily::V4Only => built.of_kind(&name, RecordType::A).await,
             LookupFamily::V6Only => built.of_kind(&name, RecordType::AAAA).await,
             LookupFamily::V4Preferred => built.either(&name, RecordType::A, RecordType::AAAA).await,
-            LookupFamily::Auto => built.either(&name, RecordType::AAAA, RecordType::A).await,
-            LookupFamily::All => built.both(&name).await,
+            // All are asked for by kind.
+            LookupFamily::Auto | LookupFamily::All => {
+                built.either(&name, RecordType::AAAA, RecordType::A).await
+            }
         }
     }
 
@@ -176,21 +190,6 @@ impl Built {
         match self.of_kind(name, first).await {
             Err(Miss::Nothing) => self.of_kind(name, second).await,
             found => found,
-        }
-    }
-
-    /// Those of both kinds. If one cannot be had the other will do.
-    async fn both(&self, name: &Name) -> Result<Found, Miss> {
-        let v4 = self.of_kind(name, RecordType::A);
-        let v6 = self.of_kind(name, RecordType::AAAA);
-        match tokio::join!(v4, v6) {
-            (Ok(mut v4), Ok(v6)) => {
-                v4.addresses.extend(v6.addresses);
-                v4.ttl = [v4.ttl, v6.ttl].into_iter().flatten().min();
-                Ok(v4)
-            }
-            (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
-            (Err(Miss::Nothing), Err(miss)) | (Err(miss), Err(_)) => Err(miss),
         }
     }
 

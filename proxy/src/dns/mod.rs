@@ -1,9 +1,10 @@
 //! Names of endpoints, kept resolved.
 //!
 //! Each name has a task on a thread of its own, whichever clusters use it, that
-//! asks when [`Resolution`] says so and tells those who follow the name when its
+//! asks when [`Resolved`] says so and tells those who follow the name when its
 //! addresses have changed. Nobody ever waits for an answer on a request's way.
 
+mod known;
 mod lookup;
 
 use std::fmt;
@@ -15,16 +16,17 @@ use std::thread::Builder as Thread;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use sprat_config::resolved::{Cluster, Dns, EndpointAddress};
+use sprat_config::resolved::{Cluster, Dns, EndpointAddress, LookupFamily};
 use sprat_scheduler::Time;
 use sprat_scheduler::health::Backoff;
-use sprat_scheduler::resolution::{Answer, Resolution, ResolutionConfig};
+use sprat_scheduler::resolution::ResolutionConfig;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::sleep_until;
 
 use crate::background::Background;
+use known::{Asked, Known as Resolved};
 use lookup::Asker;
 
 /// Names that are asked for at a time.
@@ -215,7 +217,7 @@ impl Name {
     }
 
     /// Takes in what has become of it.
-    fn publish(&self, known: &Resolution<IpAddr>, changed: bool) {
+    fn publish(&self, known: &Resolved, changed: bool) {
         {
             let mut state = lock(&self.state);
             state.asked = true;
@@ -233,17 +235,22 @@ impl Name {
         }
     }
 
-    /// What the log says of an answer.
-    fn log(&self, known: &Resolution<IpAddr>, changed: bool, before: u32, error: Option<String>) {
+    /// What the log says of an answer, of which there may be a part.
+    fn log(&self, known: &Resolved, changed: bool, before: u32, (error, is_part): Told) {
         let (name, addresses) = (&self.host, known.addresses());
+        let failed = error.is_some();
         match error {
             Some(error) if before == 0 && addresses.is_empty() => {
                 tracing::warn!(name, error, "a name cannot be resolved");
             }
+            Some(error) if before == 0 && is_part => {
+                let what = "a name's addresses of one kind cannot be had: what they were stands";
+                tracing::warn!(name, error, ?addresses, "{what}");
+            }
             Some(error) if before == 0 => {
                 tracing::warn!(name, error, "a name cannot be resolved: what it was stands");
             }
-            None if changed || before > 0 => {
+            _ if changed || (before > 0 && !failed) => {
                 tracing::info!(name, ?addresses, "a name is resolved");
                 if known.unused() > 0 {
                     let (unused, most) = (known.unused(), self.dns.max_addresses);
@@ -263,6 +270,9 @@ impl Drop for Name {
     }
 }
 
+/// What went wrong, if something did; and whether there was an answer beside it.
+type Told = (Option<String>, bool);
+
 /// Keeps a name resolved, until nobody uses it.
 async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
     let Some((host, dns, asker)) = weak.upgrade().map(|name| {
@@ -273,7 +283,9 @@ async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
     };
     let epoch = Instant::now();
     let now = || Time::ZERO + epoch.elapsed();
-    let mut known = Resolution::new(now(), schedule(&dns));
+    // As many answers as [`Asker::ask`] has.
+    let parts = 1 + usize::from(dns.lookup_family == LookupFamily::All);
+    let mut known = Resolved::new(now(), schedule(&dns), parts);
     loop {
         let mut changed = known.expire(now());
         if known.is_due(now()) {
@@ -281,28 +293,32 @@ async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
             let Ok(place) = places.acquire().await else {
                 return;
             };
-            let (answer, error) = asker.ask(&host, dns.lookup_family).await;
+            let mut asked = asker.ask(&host, dns.lookup_family).await;
             drop(place);
             let Some(name) = weak.upgrade() else { return };
-            name.lookups[result(&answer)].fetch_add(1, Relaxed);
-            changed |= known.learn(now(), answer, fastrand::u64(..));
-            name.log(&known, changed, before, error);
+            name.lookups[result(&asked)].fetch_add(1, Relaxed);
+            let told = (asked.error.take(), asked.has_addresses());
+            changed |= known.learn(now(), asked, fastrand::u64(..));
+            name.log(&known, changed, before, told);
             name.publish(&known, changed);
         } else if changed {
             let Some(name) = weak.upgrade() else { return };
             tracing::warn!(name = host, "a name was not resolved for too long");
             name.publish(&known, changed);
         }
-        let next = epoch + known.next_wakeup().since(Time::ZERO);
+        let Some(next) = known.next_wakeup() else {
+            return;
+        };
+        let next = epoch + next.since(Time::ZERO);
         sleep_until(next.into()).await;
     }
 }
 
-fn result(answer: &Answer<IpAddr>) -> usize {
-    match answer {
-        Answer::Addresses { .. } => 0,
-        Answer::Nothing => 1,
-        Answer::Failed => 2,
+fn result(asked: &Asked) -> usize {
+    match (asked.is_failure(), asked.has_addresses()) {
+        (true, _) => 2,
+        (false, true) => 0,
+        (false, false) => 1,
     }
 }
 

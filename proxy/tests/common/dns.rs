@@ -22,6 +22,8 @@ struct Zone {
     /// With their time to live, in seconds.
     names: HashMap<Name, (u32, Vec<IpAddr>)>,
     fails: bool,
+    /// Questions for this it answers `SERVFAIL`.
+    fails_for: Option<RecordType>,
     questions: usize,
 }
 
@@ -54,6 +56,11 @@ impl NameServer {
         self.zone.lock().unwrap().fails = fails;
     }
 
+    /// Whether it answers `SERVFAIL` to questions for addresses of IPv6.
+    pub(crate) fn fail_v6(&self, fails: bool) {
+        self.zone.lock().unwrap().fails_for = fails.then_some(RecordType::AAAA);
+    }
+
     /// How many questions it has been asked.
     pub(crate) fn questions(&self) -> usize {
         self.zone.lock().unwrap().questions
@@ -79,7 +86,9 @@ impl Zone {
         let query = question.queries[0].clone();
         answer.add_query(query.clone());
         match self.names.get(query.name()) {
-            _ if self.fails => answer.metadata.response_code = ResponseCode::ServFail,
+            _ if self.fails || self.fails_for == Some(query.query_type()) => {
+                answer.metadata.response_code = ResponseCode::ServFail;
+            }
             None => answer.metadata.response_code = ResponseCode::NXDomain,
             Some((ttl_s, addresses)) => {
                 let kind = |ip: &&IpAddr| match query.query_type() {

@@ -31,6 +31,10 @@ use crate::error::Reason;
 /// The first checks spread over this much time, or an interval if that is less.
 const FIRST_WITHIN: Duration = Duration::from_secs(1);
 
+/// Checks of a cluster's endpoints at a time. Each holds a socket, for all of its
+/// time-out where nobody answers.
+const CHECKS_MAX: usize = 256;
+
 /// What the checks say they are.
 const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 
@@ -41,6 +45,16 @@ pub(super) enum Failure {
     Status(StatusCode),
     /// None at all.
     Reason(Reason),
+}
+
+impl Failure {
+    /// Whether all of the time went by.
+    fn is_silence(self) -> bool {
+        let Self::Reason(reason) = self else {
+            return false;
+        };
+        matches!(reason, Reason::ResponseTimeout | Reason::ConnectionTimeout)
+    }
 }
 
 impl fmt::Display for Failure {
@@ -64,6 +78,24 @@ impl From<hyper::Error> for Failure {
     }
 }
 
+/// Room for the checks of a cluster: one that waits for endpoints which do not
+/// answer keeps neither another cluster waiting nor those of its own that do.
+struct Places {
+    /// For endpoints that were heard of the last time, or were not asked yet.
+    heard: Semaphore,
+    /// For those that took all of the time.
+    silent: Semaphore,
+}
+
+impl Places {
+    fn new() -> Self {
+        Self {
+            heard: Semaphore::new(CHECKS_MAX),
+            silent: Semaphore::new(CHECKS_MAX),
+        }
+    }
+}
+
 /// An endpoint that is asked.
 pub(super) struct Checked {
     cluster: Arc<SharedCluster>,
@@ -74,17 +106,17 @@ pub(super) struct Checked {
 
 impl Checked {
     /// A task that has a cluster's endpoints asked, if they are to be.
-    pub(super) fn all(cluster: &Arc<SharedCluster>, places: &Arc<Semaphore>) -> JoinSet<()> {
+    pub(super) fn all(cluster: &Arc<SharedCluster>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(checks) = &cluster.config.resilience.health_checks {
-            let (cluster, places) = (Arc::clone(cluster), Arc::clone(places));
-            tasks.spawn_local(Self::each(cluster, checks.clone(), places));
+            tasks.spawn_local(Self::each(Arc::clone(cluster), checks.clone()));
         }
         tasks
     }
 
     /// Has a cluster's endpoints asked, whichever it has.
-    async fn each(cluster: Arc<SharedCluster>, checks: HealthChecks, places: Arc<Semaphore>) {
+    async fn each(cluster: Arc<SharedCluster>, checks: HealthChecks) {
+        let places = Rc::new(Places::new());
         // With its task, which ends when it is dropped.
         let mut asked: Vec<(usize, Arc<Member>, JoinSet<()>)> = Vec::new();
         loop {
@@ -107,21 +139,26 @@ impl Checked {
                     slot,
                 };
                 let mut task = JoinSet::new();
-                task.spawn_local(checked.run(Arc::clone(&places)));
+                task.spawn_local(checked.run(Rc::clone(&places)));
                 asked.push((slot, Arc::clone(member), task));
             }
             replaced.await;
         }
     }
 
-    async fn run(self, places: Arc<Semaphore>) {
+    async fn run(self, places: Rc<Places>) {
         let first = self.checks.interval.min(FIRST_WITHIN);
         sleep(jittered(first, 100, fastrand::u64(..))).await;
-        while let Ok(place) = places.acquire().await {
+        let mut own_places = &places.heard;
+        while let Ok(place) = own_places.acquire().await {
             let asking = timeout(self.checks.timeout, self.ask());
             let asked = asking.await;
             let outcome = asked.unwrap_or(Err(Reason::ResponseTimeout.into()));
             drop(place);
+            own_places = match outcome {
+                Err(failure) if failure.is_silence() => &places.silent,
+                _ => &places.heard,
+            };
             let counts = &self.member.counts;
             counts.checks[usize::from(outcome.is_err())].fetch_add(1, Relaxed);
             self.cluster.station.checked(self.slot, outcome);

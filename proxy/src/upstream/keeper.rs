@@ -8,7 +8,7 @@ use std::thread::Builder as Thread;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 
@@ -16,9 +16,6 @@ use super::check::Checked;
 use super::{SharedCluster, SharedStation};
 use crate::background::Background;
 use crate::network;
-
-/// Checks at a time, over all clusters.
-const CHECKS_MAX: usize = 64;
 
 /// How often a cluster is looked at that has nothing due.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -108,7 +105,6 @@ struct Kept {
 
 /// Looks after clusters, whichever they are, until there is nobody left to say.
 async fn keep(mut present: watch::Receiver<Clusters>) {
-    let places = Arc::new(Semaphore::new(CHECKS_MAX));
     let mut kept: Vec<Kept> = Vec::new();
     // A station may outlive its configuration, as long as requests wait there.
     let mut tended: Vec<Weak<SharedStation>> = Vec::new();
@@ -121,7 +117,7 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
             if !known(&kept, cluster) {
                 kept.push(Kept {
                     cluster: Arc::clone(cluster),
-                    _checks: Checked::all(cluster, &places),
+                    _checks: Checked::all(cluster),
                 });
             }
             let station = Arc::downgrade(&cluster.station);

@@ -9,6 +9,7 @@ mod failover;
 mod kept;
 mod log;
 mod reload;
+mod silent;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -392,6 +392,67 @@ fn a_logical_name_is_one_endpoint() {
     );
     let log = proxy.log_lines(5);
     assert_eq!(log[0]["endpoint"], format!("web.test:{}", farm.port()));
+}
+
+#[test]
+fn a_logical_name_goes_on_past_an_address_that_says_nothing() {
+    let mut sockets = listeners(2);
+    let second = Origin::on(sockets.pop().unwrap(), |mut peer| {
+        while peer.try_message(true).is_some() {
+            peer.send(ok("2"));
+        }
+    });
+    let first = sockets.pop().unwrap();
+    let _held = black_hole(&first);
+    let server = NameServer::start();
+    server.set(NAME, 60, &is(&[1, 2]));
+    let mut config = config(&[]);
+    with_cluster(&mut config, |cluster| {
+        cluster.dns = server.dns();
+        cluster.dns.discovery = DnsType::Logical;
+        cluster.endpoints = vec![named(NAME, second.address.port())];
+        cluster.connect_timeout = ms(600);
+        // Each request needs a connection.
+        cluster.max_idle_connections = 0;
+    });
+    let proxy = Proxy::start(&config);
+    for _ in 0..3 {
+        assert_eq!(ask(&proxy).text(), "2");
+    }
+    assert_eq!(second.connections(), 3);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_logical_name_begins_where_it_was_met_last() {
+    let number = |number: &'static str| {
+        move |mut peer: Peer| {
+            while peer.try_message(true).is_some() {
+                peer.send(ok(number));
+            }
+        }
+    };
+    let mut sockets = listeners(2);
+    let _second = Origin::on(sockets.pop().unwrap(), number("2"));
+    let first = sockets.pop().unwrap();
+    let address = first.local_addr().unwrap();
+    drop(first);
+    let server = NameServer::start();
+    server.set(NAME, 60, &is(&[1, 2]));
+    let mut config = config(&[]);
+    with_cluster(&mut config, |cluster| {
+        cluster.dns = server.dns();
+        cluster.dns.discovery = DnsType::Logical;
+        cluster.endpoints = vec![named(NAME, address.port())];
+        cluster.max_idle_connections = 0;
+    });
+    let proxy = Proxy::start(&config);
+    assert_eq!(ask(&proxy).text(), "2");
+    let first = Origin::on(TcpListener::bind(address).unwrap(), number("1"));
+    for _ in 0..3 {
+        assert_eq!(ask(&proxy).text(), "2");
+    }
+    assert_eq!(first.connections(), 0);
 }
 
 #[test]

@@ -172,7 +172,8 @@ impl Checked {
     async fn ask(&self) -> Result<(), Failure> {
         let (config, tls) = (&self.cluster.config, self.cluster.tls.as_deref());
         // Where endpoints are told of clients, this is for none of them.
-        let stream = connect::transport(config, tls, &self.member, None).await?;
+        let within = self.checks.timeout;
+        let stream = connect::transport(config, tls, &self.member, None, within).await?;
         let Some(http) = &self.checks.http else {
             return Ok(());
         };

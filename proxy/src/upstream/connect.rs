@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -16,11 +15,11 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::hear_out::HearOut;
 use super::heard::{Listening, Unproven};
-use super::members::{Member, Target};
+use super::members::{Logical, Member, Target};
 use super::sender::Single;
 use super::transport::Transport;
 use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
@@ -221,7 +220,7 @@ async fn connect_one(
             .ok_or(Reason::ConnectionLimit)?,
     };
     let tls = upstream.tls.as_deref();
-    let way = transport(&upstream.config, tls, &endpoint.member, ends);
+    let way = transport(&upstream.config, tls, &endpoint.member, ends, bound);
     let stream = timeout(bound, way)
         .await
         .map_err(|_| Reason::ConnectionTimeout)??;
@@ -265,14 +264,16 @@ async fn drive(
     }
 }
 
-/// A connection over which HTTP can be spoken, for requests of `ends`.
+/// A connection over which HTTP can be spoken, for requests of `ends`. The caller
+/// bounds the time, to that `within` which there is to be one.
 pub(super) async fn transport(
     cluster: &Cluster,
     tls: Option<&ClusterTls>,
     member: &Member,
     ends: Option<&Ends>,
+    within: Duration,
 ) -> Result<Transport, Reason> {
-    let mut stream = open(&member.target).await?;
+    let mut stream = open(&member.target, within).await?;
     if let Some(version) = cluster.proxy_protocol {
         let header = proxy_protocol::header(version, ends.copied());
         let written = stream.write_all(&header).await;
@@ -288,24 +289,38 @@ pub(super) async fn transport(
     }
 }
 
-async fn open(target: &Target) -> Result<TcpStream, Reason> {
+async fn open(target: &Target, within: Duration) -> Result<TcpStream, Reason> {
     let stream = match target {
-        Target::Address(address) => network::connect(*address).await,
-        Target::Name(name, port) => {
-            let found = name.addresses();
-            let found = found.iter().map(|ip| SocketAddr::new(*ip, *port));
-            let addresses: Vec<_> = found.collect();
-            if addresses.is_empty() {
-                return Err(Reason::NameNotFound);
-            }
-            TcpStream::connect(&*addresses).await
+        Target::Address(address) => {
+            let connected = network::connect(*address).await;
+            connected.map_err(|error| reason(&error))?
         }
+        Target::Name(name) => open_first(name, within).await?,
     };
-    let stream = stream.map_err(|error| reason(&error))?;
     // Without it a small request waits for the ACK of the last; a socket that
     // does not take the option has failed already.
     network::set_nodelay(&stream).map_err(|error| reason(&error))?;
     Ok(stream)
+}
+
+/// To the first of a name's addresses that accepts it. Each gets its share of what
+/// is left of the time, so that one that says nothing leaves some to the others.
+async fn open_first(name: &Logical, within: Duration) -> Result<TcpStream, Reason> {
+    let until = Instant::now() + within;
+    let mut failure = Reason::NameNotFound;
+    let addresses = name.addresses();
+    for (untried, address) in (1..=addresses.len() as u32).rev().zip(addresses) {
+        let left = until.saturating_duration_since(Instant::now());
+        match timeout(left / untried, network::connect(address)).await {
+            Ok(Ok(stream)) => {
+                name.has_accepted(address);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => failure = reason(&error),
+            Err(_) => failure = Reason::ConnectionTimeout,
+        }
+    }
+    Err(failure)
 }
 
 fn reason(error: &io::Error) -> Reason {

@@ -2,8 +2,8 @@
 //! with addresses in the place of names.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderValue;
 use sprat_config::resolved::{Cluster, Dispatch, DnsType, Endpoint, EndpointAddress};
@@ -34,8 +34,46 @@ pub(crate) struct Member {
 #[derive(Debug)]
 pub(super) enum Target {
     Address(SocketAddr),
-    /// To the first of its addresses that accepts them, and this port.
-    Name(Arc<Name>, u16),
+    /// To the first of its addresses that accepts them.
+    Name(Logical),
+}
+
+/// A name that is one endpoint.
+#[derive(Debug)]
+pub(super) struct Logical {
+    name: Arc<Name>,
+    port: u16,
+    /// Of its addresses, the one that has accepted the last connection.
+    accepted: Mutex<Option<IpAddr>>,
+}
+
+impl Logical {
+    fn new(name: &Arc<Name>, port: u16) -> Self {
+        Self {
+            name: Arc::clone(name),
+            port,
+            accepted: Mutex::default(),
+        }
+    }
+
+    /// Its addresses at present, in the order in which they are tried: first the
+    /// one that has accepted the last connection.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        let accepted = *self.accepted();
+        let mut found = self.name.addresses().to_vec();
+        found.sort_by_key(|ip| Some(*ip) != accepted);
+        let found = found.into_iter().map(|ip| SocketAddr::new(ip, self.port));
+        found.collect()
+    }
+
+    /// One of them has accepted a connection.
+    pub(super) fn has_accepted(&self, address: SocketAddr) {
+        *self.accepted() = Some(address.ip());
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, Option<IpAddr>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What members are made of.
@@ -121,7 +159,7 @@ impl Source {
                     let found = name.addresses();
                     if self.cluster.dns.discovery == DnsType::Logical {
                         if !found.is_empty() {
-                            let target = Target::Name(Arc::clone(name), *port);
+                            let target = Target::Name(Logical::new(name, *port));
                             targets.push((index, address.to_string(), target));
                         }
                         continue;
@@ -182,8 +220,8 @@ impl Target {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Address(own), Self::Address(other)) => own == other,
-            (Self::Name(own, port), Self::Name(other, other_port)) => {
-                Arc::ptr_eq(own, other) && port == other_port
+            (Self::Name(own), Self::Name(other)) => {
+                Arc::ptr_eq(&own.name, &other.name) && own.port == other.port
             }
             _ => false,
         }

@@ -230,6 +230,16 @@ pub(crate) fn free_address() -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
+/// Has an address take no further connection: what is sent there is lost. The
+/// sockets that hold it so.
+pub(crate) fn black_hole(listener: &TcpListener) -> Vec<TcpStream> {
+    // The shortest queue there is, of those that wait to be accepted.
+    socket2::SockRef::from(listener).listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok();
+    std::iter::from_fn(connect).collect()
+}
+
 pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint {
         address: EndpointAddress::Ip(address),

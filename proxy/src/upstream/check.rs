@@ -161,7 +161,8 @@ impl Checked {
             };
             let counts = &self.member.counts;
             counts.checks[usize::from(outcome.is_err())].fetch_add(1, Relaxed);
-            self.cluster.station.checked(self.slot, outcome);
+            let station = &self.cluster.station;
+            station.checked(self.slot, &self.member, outcome);
             let random = fastrand::u64(..);
             let share = self.checks.jitter_percent;
             sleep(jittered(self.checks.interval, share, random)).await;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::SharedStation;
 use super::check::Failure;
 use super::members::Member;
+use super::station::Decisions;
 
 impl Drop for SharedStation {
     fn drop(&mut self) {
@@ -92,10 +93,16 @@ impl SharedStation {
         self.judge(|health, now| health.observe(now, endpoint, outcome, random));
     }
 
-    /// How a check of an endpoint went.
-    pub(super) fn checked(&self, endpoint: usize, outcome: Result<(), Failure>) {
+    /// How a check of the endpoint in a slot went. Another one may have the slot
+    /// by now, of which that says nothing.
+    pub(super) fn checked(&self, slot: usize, member: &Arc<Member>, outcome: Result<(), Failure>) {
         let (passed, failure) = (outcome.is_ok(), outcome.err());
-        self.judge_by(failure, |health, _| health.checked(endpoint, passed));
+        self.judge_by(failure, |decisions, _| {
+            let mut present = decisions.members.present();
+            if present.any(|(own, there)| own == slot && Arc::ptr_eq(there, member)) {
+                decisions.health.checked(slot, passed);
+            }
+        });
     }
 
     /// Does what is due for the endpoints' health; when that is so next.
@@ -110,19 +117,19 @@ impl SharedStation {
 
     /// A look at the endpoints' health, and what follows from it.
     fn judge<T>(&self, judge: impl FnOnce(&mut Health, Time) -> T) -> T {
-        self.judge_by(None, judge)
+        self.judge_by(None, |decisions, now| judge(&mut decisions.health, now))
     }
 
     /// The same after a check that may have been a failure.
     fn judge_by<T>(
         &self,
         failure: Option<Failure>,
-        judge: impl FnOnce(&mut Health, Time) -> T,
+        judge: impl FnOnce(&mut Decisions, Time) -> T,
     ) -> T {
         let now = Time::ZERO + self.epoch.elapsed();
         let mut decisions = self.lock();
         let panicked = decisions.station.panics();
-        let judged = judge(&mut decisions.health, now);
+        let judged = judge(&mut decisions, now);
         let mut changes = Vec::new();
         while let Some(change) = decisions.health.poll() {
             decisions.station.set_out(now, change.endpoint, change.out);
@@ -205,5 +212,42 @@ pub(super) fn tell_panic(cluster: &str, before: bool, now: bool) {
             "no panic any more: only endpoints that are well are used"
         ),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sprat_config::resolved::Config;
+
+    use super::*;
+    use crate::dns::Names;
+    use crate::error::Reason;
+    use crate::upstream::SharedCluster;
+
+    /// The station of a cluster of one endpoint that is checked.
+    fn station(endpoint: &str) -> Arc<SharedStation> {
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
+             clusters:\n  farm:\n    endpoints: ['{endpoint}']\n    \
+             health_checks: {{tcp_health_check: {{}}}}\n"
+        );
+        let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
+        let config: Config = loaded.unwrap().config;
+        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        Arc::clone(&cluster.unwrap().station)
+    }
+
+    #[test]
+    fn a_check_says_nothing_of_who_has_the_slot_since() {
+        let station = station("127.0.0.1:1");
+        let asked = Arc::clone(&station.members().by_slot[0]);
+        // As the thread that resolves names would, while the answer is waited for.
+        let other = Arc::clone(&self::station("127.0.0.1:2").members().by_slot[0]);
+        station.lock().members.by_slot[0] = Arc::clone(&other);
+        let known = || station.condition().endpoints[0].1.passes_checks;
+        station.checked(0, &asked, Err(Reason::ConnectionRefused.into()));
+        assert_eq!(known(), None);
+        station.checked(0, &other, Err(Reason::ConnectionRefused.into()));
+        assert_eq!(known(), Some(false));
     }
 }

@@ -16,6 +16,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 
@@ -308,6 +309,16 @@ impl Successor {
         move || {
             let mut word = [0];
             ready.is_some_and(|mut pipe| pipe.read_exact(&mut word).is_ok())
+        }
+    }
+
+    /// Sends it a signal. It has not been waited for, so that its number is its own,
+    /// even if it has ended by itself.
+    pub(crate) fn tell(&self, signal: Signal) {
+        let pid = self.process.id();
+        tracing::info!(pid, ?signal, "telling the new process");
+        if let Err(error) = kill_process(Pid::from_child(&self.process), signal) {
+            tracing::warn!(pid, %error, "the new process cannot be told");
         }
     }
 

@@ -11,7 +11,13 @@ pub(crate) fn ready() {
     tell(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
 }
 
-/// It reads its configuration anew; [`ready`] follows.
+/// It serves still, after [`reloading`]. Which process is the main one was said at
+/// the start: said again, it would take the place back from one that has replaced it.
+pub(crate) fn reloaded() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// It reads its configuration anew; [`reloaded`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::Signal;
 use sprat_config::Config;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{Signal as Signalled, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use self::pid_file::PidFile;
@@ -21,6 +22,7 @@ use crate::handover::{Inherited, Launch};
 use crate::notify;
 use crate::server::{Control, Server};
 use crate::stamp::Stamp;
+use crate::worker::Stage;
 
 /// Longer than anybody waits for what is switched off.
 const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
@@ -79,7 +81,9 @@ impl Operator {
             launch,
             reload_interval: config.runtime.reload_interval,
             upgrade: None,
-            draining: false,
+            reload_waits: false,
+            ending: None,
+            stage: Stage::Serving,
         };
         std::thread::Builder::new()
             .name("signals".to_owned())
@@ -106,7 +110,7 @@ impl Operator {
         notify::reloading();
         self.refused = None;
         let config = self.follow(control);
-        notify::ready();
+        notify::reloaded();
         config
     }
 
@@ -165,7 +169,12 @@ struct Watch {
     reload_interval: Option<Duration>,
     /// One under way.
     upgrade: Option<Upgrade>,
-    draining: bool,
+    /// A reload was asked for meanwhile.
+    reload_waits: bool,
+    /// One that was under way when this process was told to stop.
+    ending: Option<Upgrade>,
+    /// As far as signals have brought it.
+    stage: Stage,
 }
 
 impl Watch {
@@ -179,15 +188,16 @@ impl Watch {
             tokio::select! {
                 _ = signals.reopen.recv() => self.control.reopen_log(),
                 _ = signals.reload.recv() => {
-                    let config = operator.reload(&self.control);
-                    self.follow(config);
+                    self.reload(&mut operator);
                     look_at = after(self.reload_interval);
                 }
                 _ = signals.upgrade.recv() => self.begin_upgrade(),
                 _ = signals.terminate.recv() => self.stop(),
                 _ = signals.interrupt.recv() => self.stop(),
-                serves = Upgrade::outcome(&mut self.upgrade) => self.end_upgrade(serves),
-                () = sleep_until(look_at) => {
+                serves = Upgrade::outcome(&mut self.upgrade) => {
+                    self.end_upgrade(serves, &mut operator);
+                }
+                () = sleep_until(look_at), if self.may_change() => {
                     let begun = Instant::now();
                     let config = operator.look(&self.control);
                     self.follow(config);
@@ -196,13 +206,33 @@ impl Watch {
                     look_at = after(pause);
                 }
                 () = sleep_until(alive_at) => {
-                    if heartbeat.goes_on() {
+                    // Once it is replaced, the other process is who must be alive.
+                    if heartbeat.goes_on() && self.stage != Stage::Replaced {
                         notify::alive();
                     }
                     alive_at = after(watchdog);
                 }
             }
         }
+    }
+
+    /// Whether another configuration may be served by now. Not where nothing
+    /// begins any more; nor while another process is starting, which would not
+    /// have a socket that is bound now.
+    fn may_change(&self) -> bool {
+        self.stage == Stage::Serving && self.upgrade.is_none()
+    }
+
+    fn reload(&mut self, operator: &mut Operator) {
+        if self.stage != Stage::Serving {
+            return tracing::warn!("no reload: the server is stopping");
+        }
+        if !self.may_change() {
+            self.reload_waits = true;
+            return tracing::info!("the reload waits until the upgrade has come to an end");
+        }
+        let config = operator.reload(&self.control);
+        self.follow(config);
     }
 
     /// Another configuration, if it is one, is served by.
@@ -213,18 +243,24 @@ impl Watch {
     }
 
     fn stop(&mut self) {
-        notify::stopping();
-        if std::mem::replace(&mut self.draining, true) {
+        // Nobody else tells a process that is starting in place of this one.
+        self.ending = self.ending.take().or(self.upgrade.take());
+        if let Some(successor) = &self.ending {
+            successor.tell(Signal::TERM);
+        }
+        if self.stage == Stage::Serving {
+            notify::stopping();
+            tracing::info!("draining; a second signal cuts what is open");
+            self.stage = Stage::Draining;
+            self.control.drain();
+        } else {
             tracing::info!("cutting what is open");
             self.control.cut();
-        } else {
-            tracing::info!("draining; a second signal cuts what is open");
-            self.control.drain();
         }
     }
 
     fn begin_upgrade(&mut self) {
-        if self.draining || self.upgrade.is_some() {
+        if !self.may_change() {
             return tracing::warn!("no upgrade: one is under way, or the server is stopping");
         }
         match Upgrade::begin(&self.launch, &self.control) {
@@ -239,31 +275,39 @@ impl Watch {
         }
     }
 
-    fn end_upgrade(&mut self, serves: bool) {
+    fn end_upgrade(&mut self, serves: bool, operator: &mut Operator) {
         let Some(upgrade) = self.upgrade.take() else {
             return;
         };
         let pid = upgrade.pid();
+        let reload_waits = std::mem::take(&mut self.reload_waits);
         if serves {
             tracing::info!(pid, "the new process serves; draining");
-            self.draining = true;
+            self.stage = Stage::Replaced;
             self.control.replaced();
+            if reload_waits {
+                // It may have read the file before it was changed.
+                upgrade.tell(Signal::HUP);
+            }
         } else {
             let ended = upgrade.end();
             tracing::error!(
                 pid,
                 "no upgrade; this process goes on: the new one failed: {ended}"
             );
+            if reload_waits {
+                self.reload(operator);
+            }
         }
     }
 }
 
 struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    reload: Signal,
-    reopen: Signal,
-    upgrade: Signal,
+    terminate: Signalled,
+    interrupt: Signalled,
+    reload: Signalled,
+    reopen: Signalled,
+    upgrade: Signalled,
 }
 
 impl Signals {

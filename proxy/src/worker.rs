@@ -171,6 +171,8 @@ impl Seed {
                 },
             }
         }
+        // Whoever gives an order now hears at once that nobody follows it.
+        drop(self.orders);
         for acceptor in acceptors {
             acceptor.stop().await;
         }

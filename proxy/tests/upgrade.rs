@@ -5,13 +5,15 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
 
@@ -168,6 +170,13 @@ fn activated(configuration: &Path, socket: TcpListener) -> Command {
     command
 }
 
+/// What systemd is told next.
+fn hears(systemd: &UnixDatagram) -> String {
+    let mut message = [0; 1000];
+    let count = systemd.recv(&mut message).unwrap();
+    String::from_utf8_lossy(&message[..count]).into_owned()
+}
+
 #[test]
 fn sockets_come_from_systemd_which_is_told_how_it_goes() {
     let origin = Origin::http(|_| ok("fine"));
@@ -184,23 +193,24 @@ fn sockets_come_from_systemd_which_is_told_how_it_goes() {
     let told = directory.path().join("notify");
     let systemd = UnixDatagram::bind(&told).unwrap();
     systemd.set_read_timeout(Some(PATIENCE)).unwrap();
-    let hears = || {
-        let mut message = [0; 1000];
-        let count = systemd.recv(&mut message).unwrap();
-        String::from_utf8_lossy(&message[..count]).into_owned()
+    let hears_of = |state: &str| loop {
+        let message = hears(&systemd);
+        if message.lines().any(|line| line == state) {
+            break message;
+        }
     };
-    let hears_of = |state: &str| while !hears().lines().any(|line| line == state) {};
     let mut command = activated(&configuration, socket);
     command.env("NOTIFY_SOCKET", &told);
     command.env("WATCHDOG_USEC", "300000");
     let mut running = Running::of(&mut command);
     assert_eq!(running.address, address);
     assert_eq!(early.ask(get("/")).text(), "fine");
-    hears_of("READY=1");
+    let own = format!("MAINPID={}", running.child.id());
+    assert!(hears_of("READY=1").lines().any(|line| line == own));
     hears_of("WATCHDOG=1");
     running.signal("HUP");
     hears_of("RELOADING=1");
-    hears_of("READY=1");
+    assert_eq!(hears_of("READY=1").trim(), "READY=1");
     running.signal("TERM");
     hears_of("STOPPING=1");
     drop(early);
@@ -235,4 +245,196 @@ fn a_socket_with_a_listeners_name_is_its_on_whatever_address() {
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
     assert_eq!(listener_at(address), "1.1 web");
     assert!(TcpStream::connect(elsewhere).is_err());
+}
+
+/// An origin that tells the listener's `Via`; for `/slow` once it may. It says when
+/// one has come.
+fn slow() -> (Origin, Sender<()>, Receiver<()>) {
+    let (go, gone) = channel::<()>();
+    let (enter, entered) = channel::<()>();
+    let gone = Mutex::new(gone);
+    let origin = Origin::http(move |request| {
+        if request.start.contains("/slow") {
+            enter.send(()).unwrap();
+            // The test may have ended.
+            let _ = gone.lock().unwrap().recv();
+        }
+        ok(request.field("via").unwrap_or("-"))
+    });
+    (origin, go, entered)
+}
+
+#[test]
+fn a_process_that_stops_follows_no_reload() {
+    let (origin, _go, entered) = slow();
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let (p, q) = (free_address(), free_address());
+    set_listeners(&configuration, &[("a", p)]);
+    let mut running = Running::start(&configuration);
+    let mut busy = Peer::connect(p);
+    busy.send(get("/slow"));
+    entered.recv_timeout(PATIENCE).unwrap();
+    running.signal("TERM");
+    running.says("draining; a second signal cuts what is open");
+    set_listeners(&configuration, &[("a", p), ("b", q)]);
+    running.signal("HUP");
+    running.says("no reload: the server is stopping");
+    // Nobody would accept from it.
+    assert!(TcpStream::connect(q).is_err());
+    running.signal("TERM");
+    assert!(busy.is_closed());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert_eq!(running.has_said("is gone"), 0);
+}
+
+#[test]
+fn a_process_that_has_been_replaced_tells_systemd_nothing() {
+    let (origin, _go, entered) = slow();
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let told = directory.path().join("notify");
+    let systemd = UnixDatagram::bind(&told).unwrap();
+    systemd.set_read_timeout(Some(PATIENCE)).unwrap();
+    let pid_file = directory.path().join("pid");
+    let mut command = run(&configuration);
+    command.arg("--pid-file").arg(&pid_file);
+    command.env("NOTIFY_SOCKET", &told);
+    let mut running = Running::of(&mut command);
+    let first = running.child.id();
+    let mut busy = Peer::connect(running.address);
+    busy.send(get("/slow"));
+    entered.recv_timeout(PATIENCE).unwrap();
+    running.signal("USR2");
+    running.says("the new process serves; draining");
+    let successor = Successor(process_in(&pid_file));
+    assert_ne!(successor.0, first);
+    running.signal("HUP");
+    running.says("no reload: the server is stopping");
+    running.signal("TERM");
+    assert!(busy.is_closed());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    // Whatever it was told is in the socket by now.
+    let end = UnixDatagram::unbound().unwrap();
+    end.send_to(b"END", &told).unwrap();
+    let mut messages = Vec::new();
+    while messages.last().is_none_or(|last| last != "END") {
+        messages.push(hears(&systemd));
+    }
+    let ready = |pid: u32| format!("MAINPID={pid}\nREADY=1");
+    let said: Vec<_> = messages.iter().map(|said| said.trim()).collect();
+    assert_eq!(said, [&ready(first), &ready(successor.0), "END"]);
+}
+
+/// A running server, and a program of its own that another can take the place of.
+struct Replaceable {
+    directory: tempfile::TempDir,
+    configuration: PathBuf,
+    pid_file: PathBuf,
+    running: Running,
+}
+
+impl Replaceable {
+    /// With a listener `a` on this address.
+    fn start(origin: &Origin, address: SocketAddr) -> Self {
+        // Where the program can be linked to.
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let program = directory.path().join("sprat");
+        std::fs::hard_link(env!("CARGO_BIN_EXE_sprat"), &program).unwrap();
+        let configuration = write(directory.path(), origin.address, "");
+        set_listeners(&configuration, &[("a", address)]);
+        let pid_file = directory.path().join("pid");
+        let mut command = Command::new(program);
+        command.args(run(&configuration).get_args());
+        command.arg("--pid-file").arg(&pid_file);
+        command.stdin(Stdio::null());
+        let running = Running::of(&mut command);
+        wait_for("a pid file", || pid_file.exists());
+        Self {
+            directory,
+            configuration,
+            pid_file,
+            running,
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Begins an upgrade to a program that waits for [`Replaceable::go_on`], and does
+    /// `then`. Told to end meanwhile, it says so in a file.
+    fn upgrade(&self, then: &str) {
+        let script = format!(
+            "#!/bin/sh\ncd '{}'\ntrap 'touch told; exit 0' TERM\ntouch begun\ntries=0\n\
+             while [ ! -e go ] && [ $tries -lt 3000 ]; do\n\
+             tries=$((tries + 1)); sleep 0.02\ndone\n{then}\n",
+            self.directory.path().display()
+        );
+        let new = self.file("new");
+        std::fs::write(&new, script).unwrap();
+        std::fs::set_permissions(&new, Permissions::from_mode(0o755)).unwrap();
+        std::fs::rename(new, self.file("sprat")).unwrap();
+        self.running.signal("USR2");
+        wait_for("the new program", || self.file("begun").exists());
+    }
+
+    fn go_on(&self) {
+        std::fs::write(self.file("go"), "").unwrap();
+    }
+}
+
+#[test]
+fn a_reload_waits_for_an_upgrade_and_is_the_new_processs() {
+    let origin = telling_via();
+    let (p, q) = (free_address(), free_address());
+    let mut own = Replaceable::start(&origin, p);
+    let first = own.running.child.id();
+    own.upgrade(&format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_sprat")));
+    set_listeners(&own.configuration, &[("a", p), ("b", q)]);
+    own.running.signal("HUP");
+    own.running.says("the reload waits");
+    // Bound now, it would not be among the sockets that were handed over.
+    assert!(TcpStream::connect(q).is_err());
+    own.go_on();
+    wait_for("another process", || process_in(&own.pid_file) != first);
+    let _successor = Successor(process_in(&own.pid_file));
+    assert_eq!(own.running.child.wait().unwrap().code(), Some(0));
+    assert_eq!(
+        (listener_at(p), listener_at(q)),
+        ("1.1 a".into(), "1.1 b".into())
+    );
+    // It might have read the file before it changed.
+    own.running
+        .says("serving by the configuration as it is now");
+}
+
+#[test]
+fn a_reload_that_waited_for_an_upgrade_is_made_up_for_if_that_fails() {
+    let origin = telling_via();
+    let (p, q) = (free_address(), free_address());
+    let own = Replaceable::start(&origin, p);
+    own.upgrade("exit 3");
+    set_listeners(&own.configuration, &[("a", p), ("b", q)]);
+    own.running.signal("HUP");
+    own.running.says("the reload waits");
+    own.go_on();
+    own.running
+        .says("this process goes on: the new one failed: exit status: 3");
+    own.running
+        .says("serving by the configuration as it is now");
+    assert_eq!(
+        (listener_at(p), listener_at(q)),
+        ("1.1 a".into(), "1.1 b".into())
+    );
+}
+
+#[test]
+fn a_process_that_is_starting_ends_with_the_one_that_is_told_to_stop() {
+    let origin = telling_via();
+    let mut own = Replaceable::start(&origin, free_address());
+    own.upgrade("exit 3");
+    own.running.signal("TERM");
+    assert_eq!(own.running.child.wait().unwrap().code(), Some(0));
+    wait_for("the new program to be told", || own.file("told").exists());
 }

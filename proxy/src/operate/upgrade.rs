@@ -4,6 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::Signal;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -61,6 +62,11 @@ impl Upgrade {
         };
         let word = timeout_at(upgrade.until, &mut upgrade.word).await;
         matches!(word, Ok(Ok(true)))
+    }
+
+    /// Sends the new process a signal, and waits for nothing.
+    pub(super) fn tell(&self, signal: Signal) {
+        self.successor.tell(signal);
     }
 
     /// Ends the new process; how it ended.

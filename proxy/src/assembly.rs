@@ -143,14 +143,21 @@ fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimit
 }
 
 /// What a configuration's listeners become. One on the same address keeps its
-/// sockets and the count of its connections.
+/// sockets and the count of its connections; where the kernel chooses the port, one
+/// with the same name.
 fn listeners(
     config: &Config,
     before: &[Arc<ListenerState>],
 ) -> anyhow::Result<Vec<Arc<ListenerState>>> {
+    let mut taken = Vec::new();
     let listener = |listener: &Listener| {
         let mut known = before.iter();
-        match known.find(|own| own.config.address == listener.address) {
+        let known = known.find(|own| {
+            let named = listener.address.port() != 0 || own.config.name == listener.name;
+            own.config.address == listener.address && named && !taken.contains(&own.id)
+        });
+        taken.extend(known.map(|own| own.id));
+        match known {
             Some(own) if own.config == *listener => Ok(Arc::clone(own)),
             Some(own) => own.changed(listener),
             None => {

@@ -253,3 +253,56 @@ fn the_access_log_moves() {
     });
     assert_eq!(proxy.log_lines(1)[0]["path"], "/one");
 }
+
+#[test]
+fn a_server_that_drains_follows_no_other_configuration() {
+    let (go, gone) = channel::<()>();
+    let (enter, entered) = channel::<()>();
+    let gone = std::sync::Mutex::new(gone);
+    let origin = Origin::http(move |_| {
+        enter.send(()).unwrap();
+        gone.lock().unwrap().recv().unwrap();
+        ok("fine")
+    });
+    let before = of(&origin);
+    let proxy = Proxy::start(&before);
+    let mut busy = proxy.connect();
+    busy.send(get("/"));
+    entered.recv_timeout(PATIENCE).unwrap();
+    control(&proxy).drain();
+    let mut both = before.clone();
+    both.listeners.push(Listener {
+        name: "second".to_owned(),
+        address: free_address(),
+        ..before.listeners[0].clone()
+    });
+    let error = control(&proxy).reload(&both).unwrap_err();
+    assert_eq!(error.to_string(), "the server is stopping");
+    // Whoever comes after it may have the address.
+    drop(std::net::TcpListener::bind(both.listeners[1].address).unwrap());
+    go.send(()).unwrap();
+    assert_eq!(busy.message().text(), "fine");
+}
+
+#[test]
+fn listeners_whose_ports_the_kernel_chooses_are_told_apart_by_name() {
+    let origin = Origin::http(|request| ok(request.field("via").unwrap()));
+    let mut config = of(&origin);
+    let listener = config.listeners.remove(0);
+    for name in ["one", "two"] {
+        let mut own = Listener {
+            name: name.to_owned(),
+            address: "127.0.0.1:0".parse().unwrap(),
+            ..listener.clone()
+        };
+        own.forwarding.via = Some(name.to_owned());
+        config.listeners.push(own);
+    }
+    let proxy = Proxy::start(&config);
+    let addresses = proxy.server.as_ref().unwrap().addresses().to_vec();
+    config.listeners.reverse();
+    reload(&proxy, &config);
+    for (address, via) in addresses.iter().zip(["1.1 one", "1.1 two"]) {
+        assert_eq!(Peer::connect(*address).ask(get("/")).text(), via);
+    }
+}

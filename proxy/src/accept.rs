@@ -242,8 +242,9 @@ fn admit(
     let dscp = (generation.classifier.wants_dscp())
         // Of the socket: the client may be elsewhere.
         .then(|| {
-            let socket = stream.local_addr().ok()?;
-            crate::sys::received_tos(stream.as_fd(), socket.is_ipv6()).ok()
+            // By the packets: those of IPv4 come to sockets of IPv6, too.
+            let address = stream.local_addr().ok()?.ip().to_canonical();
+            crate::sys::received_tos(stream.as_fd(), address.is_ipv6()).ok()
         })
         .flatten()
         .map(|tos| tos >> 2);

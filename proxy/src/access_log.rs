@@ -140,6 +140,11 @@ impl Line {
         jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
+    /// As `X-Forwarded-For` has it: a client of IPv4 is that on a socket of IPv6, too.
+    fn client(&self) -> SocketAddr {
+        SocketAddr::new(self.client.ip().to_canonical(), self.client.port())
+    }
+
     fn write(&self, format: LogFormat, out: &mut Vec<u8>) -> io::Result<()> {
         match format {
             LogFormat::Json => self.write_json(out),
@@ -152,7 +157,7 @@ impl Line {
         let host = request.and_then(|request| request.host.as_ref());
         let line = JsonLine {
             time: format!("{:.3}", self.started()),
-            client: self.client.to_string(),
+            client: self.client().to_string(),
             method: request.map(|request| request.method.as_str()),
             host: host.and_then(|host| host.to_str().ok()),
             path: request.map(Asked::path),
@@ -184,7 +189,7 @@ impl Line {
     /// ms, slowdown and class.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
-        write!(out, "{} - - [{time}] \"", self.client.ip())?;
+        write!(out, "{} - - [{time}] \"", self.client().ip())?;
         let request = self.request.as_deref();
         match request {
             // What was refused for it may have quotes.
@@ -398,6 +403,15 @@ mod tests {
              \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
              \"cluster\":null,\"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
         );
+    }
+
+    #[test]
+    fn a_client_of_ipv4_is_that_on_a_socket_of_ipv6() {
+        let mut line = line();
+        line.client = "[::ffff:192.0.2.7]:4711".parse().unwrap();
+        let json = text(&line, LogFormat::Json);
+        assert!(json.contains("\"client\":\"192.0.2.7:4711\""), "{json}");
+        assert!(text(&line, LogFormat::Combined).starts_with("192.0.2.7 - - "));
     }
 
     #[test]

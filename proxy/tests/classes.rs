@@ -258,6 +258,40 @@ fn marked_connections_have_their_class() {
     proxy.stop();
 }
 
+#[test]
+fn marked_connections_of_ipv4_have_their_class_on_a_socket_of_ipv6() {
+    let any = (std::net::Ipv6Addr::UNSPECIFIED, 0);
+    if std::net::TcpListener::bind(any).is_err() {
+        println!("this machine has no IPv6");
+        return;
+    }
+    let farm = Farm::start();
+    let mut config = farm.config(
+        "clusters: {farm: {endpoints: [ORIGIN]}}\nuplink: {rate: unlimited}\n\
+         classes: {voice: {level: 0}}\n\
+         class_rules: [{match: {dscp: [ef]}, class: voice}]",
+    );
+    config.listeners[0].address = any.into();
+    let proxy = Proxy::logging(config);
+    let port = proxy.address.port();
+    for (tos, class) in [(0xb8, "voice"), (0, "default")] {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_tos_v4(tos).unwrap();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        socket.connect(&address.into()).unwrap();
+        let mut client = Peer::new(socket.into());
+        assert_eq!(client.ask(get("/1/a")).status(), 200);
+        let label = format!("class=\"{class}\"");
+        proxy.wait_metric(&["class_responses", &label, "2xx"], 1.0);
+    }
+    // The log has its address as the client has it.
+    for line in proxy.log_lines(2) {
+        let client = line["client"].as_str().unwrap();
+        assert!(client.starts_with("127.0.0.1:"), "{client}");
+    }
+    proxy.stop();
+}
+
 /// Which of a response of class `background` and one asked for after it is
 /// complete first, where the discipline alone would have it the other way.
 fn first_complete(background: &str) -> &'static str {

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use proxy_header::{ParseConfig, Protocol, ProxiedAddress, ProxyHeader};
 use sprat_config::resolved::ProxyVersion;
 
+use super::SIGNATURE;
+
 /// Bytes of version 1 at most, its line end included.
 pub(super) const LINE_MAX: usize = 107;
 
@@ -15,6 +17,9 @@ pub(super) const LINE_MAX: usize = 107;
 ///
 /// It is no header, or more than one.
 pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, Malformed> {
+    if is_local(header) {
+        return Ok(None);
+    }
     let parsed = ProxyHeader::parse(header, ParseConfig::default());
     let (parsed, length) = parsed.map_err(|_| Malformed)?;
     match parsed.proxied_address() {
@@ -24,6 +29,18 @@ pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, Malformed> {
             local: told.destination,
         })),
         Some(_) | None => Ok(None),
+    }
+}
+
+/// Whether it is a whole header of version 2 with the command LOCAL: whatever family
+/// and addresses it has are to be discarded (2.2).
+fn is_local(header: &[u8]) -> bool {
+    const LOCAL: u8 = 0x20;
+    match header.strip_prefix(SIGNATURE) {
+        Some([LOCAL, _, high, low, rest @ ..]) => {
+            usize::from(u16::from_be_bytes([*high, *low])) == rest.len()
+        }
+        _ => false,
     }
 }
 
@@ -98,14 +115,30 @@ mod tests {
             &[192, 0, 2, 1, 198, 51, 100, 1],
             &[0x13, 0x88, 0x01, 0xbb],
         ];
-        assert_eq!(
-            binary,
-            [&super::super::SIGNATURE[..], &rest.concat()].concat()
-        );
+        assert_eq!(binary, [&SIGNATURE[..], &rest.concat()].concat());
         let local = header(ProxyVersion::V2, None);
-        assert_eq!(
-            local[..13],
-            [&super::super::SIGNATURE[..], &[0x20]].concat()
-        );
+        assert_eq!(local[..13], [&SIGNATURE[..], &[0x20]].concat());
+    }
+    #[test]
+    fn addresses_of_a_local_header_are_discarded_whatever_they_are() {
+        let with = |rest: &[u8]| [&SIGNATURE[..], rest].concat();
+        for rest in [
+            &[0x20, 0x00, 0, 0][..],
+            &[0x20, 0x11, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+            &[0x20, 0x11, 0, 0],
+            &[0x20, 0x31, 0, 0],
+            &[0x20, 0xff, 0, 3, 1, 2, 3],
+        ] {
+            assert_eq!(told(&with(rest)), Ok(None), "{rest:x?}");
+        }
+        for rest in [
+            &[0x20, 0x11, 0, 3, 1, 2][..],
+            &[0x20, 0x11, 0, 1, 1, 2],
+            // A PROXY command needs its addresses.
+            &[0x21, 0x11, 0, 0],
+            &[0x21, 0xff, 0, 0],
+        ] {
+            assert_eq!(told(&with(rest)), Err(Malformed), "{rest:x?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
+mod addresses;
 mod catalogue;
 mod classes;
 mod clusters;
@@ -13,11 +14,11 @@ mod tls;
 pub(crate) use filter::filter;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 use sprat_scheduler::Cutoffs;
 use sprat_scheduler::Discipline;
 
+use self::addresses::Addresses;
 use crate::containers::{List, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -40,6 +41,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let clusters = clusters::resolve(file, reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let classes = classes::resolve(&file.classes, &file.class_rules, reporter);
+    classes::warn_unasked(file, listeners.as_deref(), reporter);
     let admission = file.admission.get().and_then(classes::admission);
     if let Some(uplink) = &uplink {
         classes::warn_unpaced(file, uplink, reporter);
@@ -87,11 +89,7 @@ fn admin<W>(raw: &Field<Or<W, raw::Admin>>) -> Option<Option<Admin>> {
 
 fn listeners(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Vec<Listener>> {
     let mut names: HashMap<String, usize> = HashMap::new();
-    let mut addresses: HashMap<SocketAddr, (&str, usize)> = HashMap::new();
-    let admin = file.admin.get().and_then(Or::value);
-    if let Some((admin, address)) = admin.and_then(|a| Some((a, a.address.copied()?.0))) {
-        addresses.insert(address, ("the admin listener", admin.address.span.start));
-    }
+    let mut addresses = Addresses::of(file.admin.get().and_then(Or::value));
     let mut out = Some(Vec::new());
     for field in &file.listeners.get()?.0 {
         let resolved = field.get().and_then(listener);
@@ -103,24 +101,7 @@ fn listeners(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Vec<Listen
                 let help = format!("the other is on line {line}: rename one of them");
                 reporter.error(&raw.name.span, message, Some(help));
             }
-            let address = raw.address.copied().map(|address| address.0);
-            // Port 0 is a port of the kernel's choosing.
-            if let Some(address) = address.filter(|address| address.port() != 0) {
-                let this = ("another listener", raw.address.span.start);
-                if let Some((other, first)) = addresses.insert(address, this) {
-                    let message = format!("{other} has the same address");
-                    let help = match admin
-                        .is_some_and(|a| !a.address.given && a.address.span.start == first)
-                    {
-                        true => "move one of them, or set `admin: off`".to_owned(),
-                        false => {
-                            let line = reporter.line_of(first);
-                            format!("the other is on line {line}: change one of them")
-                        }
-                    };
-                    reporter.error(&raw.address.span, message, Some(help));
-                }
-            }
+            addresses.add(&raw.address, reporter);
         }
         match (resolved, &mut out) {
             (Some(listener), Some(list)) => list.push(listener),

@@ -15,7 +15,6 @@ mod routes;
 mod tls;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,7 +211,7 @@ pub struct Cluster {
     /// When endpoints are used, and how many requests it takes.
     pub resilience: Resilience,
     /// An HTML file for browsers that are answered 503.
-    pub overload_page: Option<PathBuf>,
+    pub overload_page: Option<FileAt>,
     /// To open a connection to an endpoint.
     pub connect_timeout: Duration,
     /// Connections to each endpoint, over all workers; a request over it is

@@ -507,6 +507,23 @@ fn the_filters_schema_and_the_decoder_refuse_the_same() {
     }
 }
 
+/// Of policies and engines, of which a file has one.
+const ALTERNATIVES: [&str; 5] = ["ageing", "cutoffs", "device", "learnt", "qdisc"];
+
+#[test]
+fn the_full_example_has_every_key() {
+    let text = read(&root().join("examples/full.yaml"));
+    let words: Vec<&str> = text
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
+        .collect();
+    let mut keys = Vec::new();
+    all_keys(&schema(), &mut keys);
+    for key in keys {
+        let there = words.contains(&format!("{key}:").as_str());
+        assert!(there || ALTERNATIVES.contains(&key.as_str()), "{key}");
+    }
+}
+
 fn all_keys(schema: &Value, out: &mut Vec<String>) {
     match schema {
         Value::Object(map) => {

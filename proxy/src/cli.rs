@@ -15,6 +15,7 @@ use crate::explain;
 use crate::link;
 use crate::operate::Operator;
 use crate::tls;
+use crate::upstream;
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
@@ -144,11 +145,12 @@ fn look(
     Ok((loaded.config, doubts))
 }
 
-/// Reads a configuration with the files that it names for TLS; with what is
-/// doubtful, to [`complain`] of.
+/// Reads a configuration with the files that it names for TLS, and the pages for
+/// browsers; with what is doubtful, to [`complain`] of.
 pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<(Config, String)> {
     look(file, colour, |loaded| {
         tls::inspect(&loaded.config, &mut loaded.warnings);
+        upstream::inspect(&loaded.config, &mut loaded.warnings);
     })
 }
 

@@ -439,4 +439,36 @@ fn check_names_what_is_wrong_with_a_certificate() {
         fine && told.contains("the certificate has expired"),
         "{told}"
     );
+    let nameless = authority.issue("nameless", &[]);
+    let (fine, told) = check(&nameless.chain, &nameless.key);
+    assert!(
+        fine && told.contains("the certificate has no subjectAltName"),
+        "{told}"
+    );
+}
+
+#[test]
+fn check_reads_the_pages_for_browsers() {
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), free_address(), "");
+    let page = directory.path().join("busy.html");
+    let text = std::fs::read_to_string(&configuration).unwrap();
+    let wanted = format!("{{overload_page: '{}', endpoints: [", page.display());
+    std::fs::write(&configuration, text.replace("{endpoints: [", &wanted)).unwrap();
+    let check = || {
+        let output = sprat(&["check", configuration.to_str().unwrap()]).output();
+        let output = output.unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), told)
+    };
+    let (fine, told) = check();
+    assert!(!fine && told.contains("sprat.yaml:5:34"), "{told}");
+    assert!(
+        told.contains("the overload_page of the cluster `farm`: No such file"),
+        "{told}"
+    );
+    std::fs::write(&page, vec![b'x'; (1 << 20) + 1]).unwrap();
+    assert!(check().1.contains("1 MB is the most"));
+    std::fs::write(&page, "<h1>Busy</h1>").unwrap();
+    assert_eq!(check(), (true, String::new()));
 }

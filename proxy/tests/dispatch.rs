@@ -131,7 +131,7 @@ fn a_full_queue_refuses_with_advice() {
     let held = Held::start();
     let proxy = held.proxy(|cluster| {
         cluster.wait_queue.max_requests = 1;
-        cluster.overload_page = Some(page.path().to_owned());
+        cluster.overload_page = Some(tls::file(page.path()));
     });
     let busy = held.occupy(&proxy);
     let clients = queue(&proxy, &["/1/a"]);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::binary::sprat;
 use common::tls::Authority;
 use common::*;
-use sprat_config::resolved::{Config, EndpointAddress, HostPattern, PathPattern, Route};
+use sprat_config::resolved::{Config, EndpointAddress, HostPattern, PathPattern, Rate, Route};
 
 fn examples() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples");
@@ -24,10 +24,14 @@ fn examples() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files that examples with TLS name, below `TLS_DIR`.
-fn certificates() -> Authority {
+/// Where examples look for certificates and pages.
+const DIRECTORIES: [&str; 2] = ["TLS_DIR", "PAGES_DIR"];
+
+/// The files that examples name, below [`DIRECTORIES`].
+fn files() -> Authority {
     let authority = Authority::new();
     authority.issue("site", &["www.example.org"]);
+    std::fs::write(authority.directory().join("busy.html"), "<h1>Busy</h1>").unwrap();
     authority
 }
 
@@ -82,10 +86,10 @@ fn request_for(route: &Route) -> String {
 #[test]
 fn check_accepts_every_example() {
     assert!(!examples().is_empty());
-    let certificates = certificates();
+    let files = files();
     for path in examples() {
         let mut check = sprat(&["check", path.to_str().unwrap()]);
-        check.env("TLS_DIR", certificates.directory());
+        check.envs(DIRECTORIES.map(|name| (name, files.directory())));
         let output = check.output().unwrap();
         assert!(output.status.success(), "{path:?}: {output:?}");
     }
@@ -94,9 +98,9 @@ fn check_accepts_every_example() {
 #[test]
 fn every_route_of_every_example_serves() {
     let origin = Origin::http(|request| ok(&request.start));
-    let certificates = certificates();
-    let directory = certificates.directory().display().to_string();
-    let env = |name: &str| (name == "TLS_DIR").then(|| directory.clone());
+    let files = files();
+    let directory = files.directory().display().to_string();
+    let env = |name: &str| DIRECTORIES.contains(&name).then(|| directory.clone());
     for path in examples() {
         let loaded = sprat_config::load(&path, &env).unwrap();
         let config = on_own_ports(loaded.config, &origin);
@@ -115,5 +119,27 @@ fn every_route_of_every_example_serves() {
         drop(client);
         proxy.assert_no_leak();
         proxy.stop();
+    }
+}
+
+/// The name of a counter in a document is what `/metrics` has: with `_total`.
+#[test]
+fn documents_name_counters_as_they_are_printed() {
+    let origin = Origin::http(|_| ok("fine"));
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(100_000_000);
+    let metrics = Proxy::start(&config).server.as_ref().unwrap().metrics();
+    let counters: Vec<&str> = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    assert!(counters.contains(&"sprat_requests"), "{counters:?}");
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    for entry in std::fs::read_dir(documents).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let short = words.find(|word| counters.contains(word));
+        assert_eq!(short, None, "{path:?}");
     }
 }

@@ -46,7 +46,7 @@ record! {
         /// `off` gives it at once.
         default("off") slow_start: Or<Off, Timeout>,
         /// An HTML file that browsers get with a 503 of this cluster; read
-        /// when Sprat starts, 1 MB at most.
+        /// when Sprat starts and at each reload, 1 MB at most.
         optional overload_page: FilePath,
         /// To open a connection to an endpoint.
         default("5s") connect_timeout: Timeout,

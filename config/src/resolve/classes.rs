@@ -70,25 +70,16 @@ pub(super) fn resolve(
 fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Class> {
     let deadline = raw.deadline.get()?.value().map(|time| time.0);
     let drop_late = raw.drop_late.copied()?.0;
-    if drop_late && deadline.is_none() {
+    let is_late_without = drop_late && deadline.is_none();
+    if is_late_without {
         let message = "a class without a `deadline` is never late".to_owned();
         let help = "give it a `deadline`, or leave `drop_late` out".to_owned();
         reporter.error(&raw.drop_late.span, message, Some(help));
+    }
+    let drop_thresholds = drop_thresholds(raw, reporter)?;
+    if is_late_without {
         return None;
     }
-    let drop_thresholds = match raw.early_discard.get()?.value() {
-        None => (1.0, 1.0),
-        Some(discard) => {
-            let (from, to) = (discard.from.copied()?.0, discard.to.copied()?.0);
-            if from >= to {
-                let message = "early discard would take all before it begins".to_owned();
-                let help = "`from` is below `to`, such as {from: 0.5, to: 0.9}".to_owned();
-                reporter.error(&raw.early_discard.span, message, Some(help));
-                return None;
-            }
-            (from, to)
-        }
-    };
     let pool = raw.max_concurrency.get()?.value();
     Some(Class {
         name: name.to_owned(),
@@ -109,6 +100,21 @@ fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Cl
             Some(own) => QueueTimeout::Own(own.value().map(|time| time.0)),
         },
     })
+}
+
+/// From which share of the wait queue on some are discarded, and from which all.
+fn drop_thresholds(raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<(f64, f64)> {
+    let Some(discard) = raw.early_discard.get()?.value() else {
+        return Some((1.0, 1.0));
+    };
+    let (from, to) = (discard.from.copied()?.0, discard.to.copied()?.0);
+    if from >= to {
+        let message = "early discard would take all before it begins".to_owned();
+        let help = "`from` is below `to`, such as {from: 0.5, to: 0.9}".to_owned();
+        reporter.error(&raw.early_discard.span, message, Some(help));
+        return None;
+    }
+    Some((from, to))
 }
 
 /// A rule, the name of its class, and its line.
@@ -182,6 +188,33 @@ fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<Cla
         urgency: listed_in!(raw.urgency, |urgency| u8::try_from(urgency.0).ok()),
         prefetch: false,
     })
+}
+
+/// Warns of rules that go by client certificates where no listener asks for any.
+pub(super) fn warn_unasked(
+    file: &raw::File,
+    listeners: Option<&[Listener]>,
+    reporter: &mut Reporter<'_>,
+) {
+    let asks = |listener: &Listener| {
+        let tls = listener.tls.as_ref();
+        tls.is_some_and(|tls| tls.client_certificates.is_some())
+    };
+    // Where one is wrong, it may be the one.
+    if listeners.is_none_or(|all| all.iter().any(asks)) {
+        return;
+    }
+    let rules = file.class_rules.get().map_or(&[][..], |rules| &rules.0);
+    for rule in rules {
+        let matches = rule.get().and_then(|rule| rule.matches.get());
+        if let Some(matches) = matches.filter(|own| own.client_certificate.given) {
+            let message = "no listener asks its clients for certificates".to_owned();
+            let help = "this rule matches nothing: give a listener `client_certificates` in its \
+                        `tls`, or remove the rule";
+            let span = &matches.client_certificate.span;
+            reporter.warning(span, message, Some(help.to_owned()));
+        }
+    }
 }
 
 /// Warns of keys that order the uplink where nothing is paced.

@@ -70,7 +70,10 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
             .value()
             .map_or(Duration::ZERO, |time| time.0),
         resilience: health::resilience(raw, reporter)?,
-        overload_page: raw.overload_page.optional()?.map(|path| path.0.clone()),
+        overload_page: raw.overload_page.optional()?.map(|path| FileAt {
+            path: path.0.clone(),
+            span: Span(raw.overload_page.span.clone()),
+        }),
         connect_timeout: time(&raw.connect_timeout)?,
         max_connections,
         max_idle_connections: max_idle?.min(max_connections),

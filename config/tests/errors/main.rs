@@ -53,6 +53,25 @@ fn brief_of(keys: &str) -> Vec<String> {
 }
 
 #[test]
+fn of_two_listeners_one_may_have_every_address() {
+    let of = |listeners: &str| {
+        let text = format!("version: 1\nadmin: {{address: '[::1]:80'}}\n{listeners}\n{TAIL}");
+        parse(&text, "sprat.yaml", &|_| None).map_or_else(|e| brief(&e), |own| brief(&own.warnings))
+    };
+    let wide = "listeners: [{address: 0.0.0.0:80}, {address: 127.0.0.1:80}]";
+    assert_eq!(of(wide), [""; 0]);
+    // Two ways of writing one address.
+    let same = "listeners: [{address: 127.0.0.1:81}, {address: '[::ffff:127.0.0.1]:81'}]";
+    assert_eq!(
+        of(same),
+        [
+            "3:48 another listener has the same address | the other is on line 3: change one \
+             of them"
+        ]
+    );
+}
+
+#[test]
 fn one_connection_of_http2_is_not_one_client_s() {
     let file = format!(
         "{HEAD}clusters: {{farm: {{endpoints: [a:1], http2: {{}}, proxy_protocol: v2}}}}\nroutes: [{{cluster: farm}}]\n"
@@ -114,6 +133,11 @@ fn classes_and_their_rules_are_checked() {
             "5:31 expected a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43, found `af44`",
         ),
         (
+            "class_rules: [{match: {client_certificate: {}}, class: default}]\n",
+            "5:44 warning: no listener asks its clients for certificates | this rule matches \
+             nothing: give a listener `client_certificates` in its `tls`, or remove the rule",
+        ),
+        (
             "uplink: {rate: unlimited, max_flows: 3}\n",
             "5:38 warning: `max_flows` bounds nothing on this uplink | with `rate: unlimited` \
              nothing is ordered: it takes `engine: pace` and a `rate`, or `rate: auto`; \
@@ -127,6 +151,11 @@ fn classes_and_their_rules_are_checked() {
     ] {
         assert_eq!(brief_of(keys), [expected], "{keys}");
     }
+    assert_eq!(
+        brief_of("classes: {low: {drop_late: true, early_discard: {from: 0.9, to: 0.5}}}\n").len(),
+        2,
+        "all at once"
+    );
     let many: String = (0..31).map(|n| format!("  c{n}: {{}}\n")).collect();
     assert_eq!(
         brief_of(&format!("classes:\n{many}")),

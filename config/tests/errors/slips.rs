@@ -87,6 +87,18 @@ const PARTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "admin: {address: 127.0.0.1:80}",
+        &[
+            "2:23 the admin listener has one of the same addresses: 127.0.0.1:80 | the other is on line 3: change one of them",
+        ],
+    ),
+    (
+        "admin: {address: '[::]:80'}",
+        &[
+            "2:23 the admin listener has one of the same addresses: [::]:80 | the other is on line 3: change one of them",
+        ],
+    ),
+    (
         "catalogue: {max_size: 99999999999GB}",
         &["3:23 this is too large | write a size in bytes, such as 512, 20KB or 1.5MB"],
     ),

@@ -45,7 +45,7 @@ pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::Lease;
 pub(crate) use members::Member;
 pub(crate) use sender::{Refused, Sender, reason as broken_reason};
-pub(crate) use shared::SharedCluster;
+pub(crate) use shared::{SharedCluster, inspect};
 use station::Placed;
 pub(crate) use station::{SharedStation, station_config};
 

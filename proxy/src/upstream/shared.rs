@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use sprat_config::resolved::{Cluster, Config};
+use sprat_config::resolved::{Cluster, Config, FileAt};
+use sprat_config::{Errors, Severity};
 use sprat_scheduler::station::StationConfig;
 
 use super::breaker::Breaker;
@@ -47,16 +48,9 @@ impl SharedCluster {
         names: &Names,
         before: Option<&Self>,
     ) -> anyhow::Result<Self> {
-        let overload_page = match &cluster.overload_page {
-            None => None,
-            Some(path) => {
-                let page = read_page(path).with_context(|| {
-                    let (name, path) = (&cluster.name, path.display());
-                    format!("cannot read {path}, the overload_page of the cluster `{name}`")
-                })?;
-                Some(page)
-            }
-        };
+        let overload_page = cluster.overload_page.as_ref();
+        let overload_page = overload_page.map(|page| read_page(cluster, page));
+        let overload_page = overload_page.transpose()?;
         let (classes, admission) = (&config.classes.list, &config.admission);
         let decides = station_config(cluster, classes, admission);
         let station = match before {
@@ -100,11 +94,31 @@ impl SharedCluster {
     }
 }
 
-fn read_page(path: &std::path::Path) -> anyhow::Result<Bytes> {
-    let bytes = std::fs::metadata(path)?.len();
-    anyhow::ensure!(
-        bytes <= PAGE_MAX_BYTES,
-        "it has {bytes} bytes: 1 MB is the most"
-    );
-    Ok(std::fs::read(path)?.into())
+/// Reads the pages of all clusters, and adds what is wrong with them to the
+/// `complaints` about the configuration.
+pub(crate) fn inspect(config: &Config, complaints: &mut Errors) {
+    for cluster in &config.clusters {
+        if let Some(page) = &cluster.overload_page
+            && let Err(error) = read_page(cluster, page)
+        {
+            let help = "put the page there, or leave `overload_page` out".to_owned();
+            let message = format!("{error:#}");
+            complaints.add(Severity::Error, &page.span.0, message, Some(help));
+        }
+    }
+}
+
+fn read_page(cluster: &Cluster, page: &FileAt) -> anyhow::Result<Bytes> {
+    let read = || {
+        let bytes = std::fs::metadata(&page.path)?.len();
+        anyhow::ensure!(
+            bytes <= PAGE_MAX_BYTES,
+            "it has {bytes} bytes: 1 MB is the most"
+        );
+        Ok(std::fs::read(&page.path)?.into())
+    };
+    read().with_context(|| {
+        let (name, path) = (&cluster.name, page.path.display());
+        format!("cannot read {path}, the overload_page of the cluster `{name}`")
+    })
 }

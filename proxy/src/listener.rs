@@ -106,7 +106,10 @@ impl ListenerState {
         let own = &self.config;
         let mut shared = self.shared.clone();
         if own.tls != config.tls || own.name != config.name {
-            shared.tls = ListenerTls::of(config)?;
+            shared.tls = match &self.shared.tls {
+                Some(before) => ListenerTls::in_place_of(before, config)?,
+                None => ListenerTls::of(config)?,
+            };
         }
         if own.limits != config.limits {
             // Who is counted already is not counted again.

@@ -217,6 +217,7 @@ impl Present {
         self.keeper
             .follow(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.
+        tls::look(&assembly.tls(), &assembly.clusters);
         assembly
             .uplink
             .commit(&assembly.config.uplink, &assembly.config.classes);

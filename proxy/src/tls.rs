@@ -25,6 +25,7 @@ use crate::background::Background;
 use crate::upstream::SharedCluster;
 pub(crate) use certificates::PeerNames;
 pub(crate) use cluster::ClusterTls;
+use files::{Occasion, Reloadable};
 pub(crate) use handshake::{HandshakeStats, Secured, accept};
 pub(crate) use listener::ListenerTls;
 pub(crate) use metrics::TlsView;
@@ -57,10 +58,23 @@ pub(crate) fn watch(
     listeners: &[Arc<ListenerTls>],
     clusters: &[Arc<SharedCluster>],
 ) -> io::Result<Option<Background>> {
+    files::watch(all(listeners, clusters).collect())
+}
+
+/// The configuration is read anew: has files read again that have changed, and the
+/// authorities that this system believes. Whoever has just put a certificate in its
+/// place need not wait for the thread.
+pub(crate) fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<SharedCluster>]) {
+    all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));
+}
+
+fn all(
+    listeners: &[Arc<ListenerTls>],
+    clusters: &[Arc<SharedCluster>],
+) -> impl Iterator<Item = Arc<dyn Reloadable>> {
     let listeners = listeners.iter().map(|own| Arc::clone(own) as _);
     let clusters = clusters.iter().filter_map(|own| own.tls.as_ref());
-    let clusters = clusters.map(|own| Arc::clone(own) as _);
-    files::watch(listeners.chain(clusters).collect())
+    listeners.chain(clusters.map(|own| Arc::clone(own) as _))
 }
 
 /// Reads every file of `config` that has to do with TLS, and adds what is

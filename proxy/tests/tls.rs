@@ -360,6 +360,96 @@ fn new_files_are_taken_bad_ones_refused() {
     assert!(proxy.metric(&["sprat_tls_certificate_not_after_seconds"]) > 0.0);
 }
 
+fn reload(proxy: &Proxy, config: &Config) {
+    let control = proxy.server.as_ref().unwrap().control();
+    control.reload(config).unwrap();
+}
+
+fn kind(client: &TlsClient, proxy: &Proxy) -> HandshakeKind {
+    let mut peer = client.connect(proxy.address, NAME);
+    assert_eq!(peer.ask(get("/")).text(), "https");
+    peer.session().handshake_kind().unwrap()
+}
+
+#[test]
+fn a_reload_takes_new_files_at_once_and_those_that_stay_not_again() {
+    let (origin, authority) = (echo(), Authority::new());
+    let issued = authority.issue("site", &[NAME]);
+    let mut tls = listener_tls(&[&issued]);
+    let believed = Authority::new();
+    tls.client_certificates = Some(ClientCertificates {
+        trusted_ca: file(&believed.file()),
+        mode: ClientCertificateMode::Optional,
+    });
+    let config = secure(&origin, tls);
+    let proxy = Proxy::start(&config);
+    authority.issue("site", &[NAME]);
+    reload(&proxy, &config);
+    let client = TlsClient::with(&authority, &[&TLS13], None);
+    let fresh = client.connect(proxy.address, NAME);
+    assert_eq!(fresh.shown(), first_in(&issued.chain));
+    assert_eq!(kind(&client, &proxy), HandshakeKind::Full);
+    reload(&proxy, &config);
+    // The files are looked at once more meanwhile: nothing has changed.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(kind(&client, &proxy), HandshakeKind::Resumed);
+}
+
+#[test]
+fn sessions_and_the_count_of_handshakes_outlive_a_change_of_settings() {
+    let (origin, authority) = (echo(), Authority::new());
+    let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
+    tls.max_handshakes = 2;
+    let mut config = secure(&origin, tls);
+    config.listeners[0].address = free_address();
+    let proxy = Proxy::start(&config);
+    let clients = [&TLS12, &TLS13].map(|version| TlsClient::with(&authority, &[version], None));
+    for client in &clients {
+        assert_eq!(kind(client, &proxy), HandshakeKind::Full);
+    }
+    config.listeners[0].name = "another".to_owned();
+    config.listeners[0].tls.as_mut().unwrap().session_tickets = 3;
+    reload(&proxy, &config);
+    for client in &clients {
+        assert_eq!(kind(client, &proxy), HandshakeKind::Resumed);
+    }
+    proxy.wait_metric(&["sprat_open_connections"], 0.0);
+    let _silent = [proxy.connect(), proxy.connect()];
+    proxy.wait_metric(&["sprat_open_connections"], 2.0);
+    config.listeners[0].name = "a third".to_owned();
+    reload(&proxy, &config);
+    let mut third = proxy.connect();
+    wait_handshakes(&proxy, "", "overflow", 1.0);
+    assert!(third.is_closed());
+    // Whom the authorities believe may be others.
+    let tls = config.listeners[0].tls.as_mut().unwrap();
+    tls.max_handshakes = 100;
+    tls.client_certificates = Some(ClientCertificates {
+        trusted_ca: file(&authority.file()),
+        mode: ClientCertificateMode::Optional,
+    });
+    reload(&proxy, &config);
+    for client in &clients {
+        assert_eq!(kind(client, &proxy), HandshakeKind::Full);
+    }
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_hold_up_a_drain() {
+    let (origin, authority) = (echo(), Authority::new());
+    let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
+    tls.handshake_timeout = 3 * PATIENCE;
+    let mut config = secure(&origin, tls);
+    config.runtime.drain_timeout = 3 * PATIENCE;
+    let proxy = Proxy::start(&config);
+    let mut silent = proxy.connect();
+    proxy.wait_metric(&["sprat_open_connections"], 1.0);
+    proxy.server.as_ref().unwrap().control().drain();
+    assert!(silent.is_closed());
+    wait_handshakes(&proxy, "", "shutdown", 1.0);
+    proxy.assert_no_leak();
+}
+
 #[test]
 fn handshakes_are_bounded_in_time_and_number() {
     let (origin, authority) = (echo(), Authority::new());

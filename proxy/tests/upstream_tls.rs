@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::binary::{Running, run, write};
 use common::dns::{NameServer, loopback};
 use common::tls::*;
 use common::*;
@@ -463,4 +464,27 @@ fn http2_is_spoken_where_the_handshake_agrees_on_it_and_nothing_else_is() {
         &Proxy::logging(over_http2(old.address, &authority)),
         "tls_protocol_error",
     );
+}
+
+#[test]
+fn the_systems_authorities_are_read_again_at_a_reload() {
+    let (stranger, authority) = (Authority::new(), Authority::new());
+    let issued = authority.issue("site", &["127.0.0.1"]);
+    let origin = Backend::showing(&issued).start();
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let text = std::fs::read_to_string(&configuration).unwrap();
+    let text = text.replace("{endpoints: [", "{tls: {}, endpoints: [");
+    std::fs::write(&configuration, text).unwrap();
+    let system = directory.path().join("system.pem");
+    std::fs::copy(stranger.file(), &system).unwrap();
+    let mut command = run(&configuration);
+    command.env("SSL_CERT_FILE", &system);
+    let running = Running::of(&mut command);
+    let mut client = Peer::connect(running.address);
+    assert_eq!(client.ask(get("/")).status(), 502);
+    std::fs::copy(authority.file(), &system).unwrap();
+    running.signal("HUP");
+    running.says("serving by the configuration as it is now");
+    assert_eq!(client.ask(get("/")).status(), 200);
 }

@@ -1,11 +1,11 @@
 //! What a connection waits for, and how long it may.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::http2::GOODBYE;
 use super::serve::End;
@@ -67,6 +67,20 @@ impl Connection {
             true => bound.min(GOODBYE),
             false => bound,
         }
+    }
+
+    /// The server drains, and a client from which nothing has come is not going
+    /// to begin.
+    pub(crate) async fn is_late_to_begin(&self) {
+        poll_fn(|cx| {
+            self.register(cx);
+            match self.draining.get() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+        sleep_until(self.accepted + NEW_WHILE_DRAINING).await;
     }
 
     /// What has taken too long, if anything has.

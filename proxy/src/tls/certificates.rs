@@ -22,6 +22,8 @@ pub(super) struct Served {
     pub(super) key: Arc<CertifiedKey>,
     /// In lower case; `*.` before those that any label completes.
     names: Vec<String>,
+    /// Whether it has a subjectAltName at all.
+    pub(super) has_names: bool,
     /// Seconds since 1970.
     pub(super) not_after_s: i64,
 }
@@ -49,11 +51,12 @@ impl Served {
             let help = "RSA of 2048 to 4096 bits, ECDSA with P-256 or P-384, and Ed25519 can";
             vec![Problem::error(&config.key, what).help(help)]
         })?;
-        let (names, not_after_s) = {
+        let (names, has_names, not_after_s) = {
             let first = pem::parsed(&config.chain, &chain[0]).map_err(|problem| vec![problem])?;
             warnings.extend(pem::check_dates(&config.chain, &first));
             let names = PeerNames::of(&first).dns;
-            (names, first.validity().not_after.timestamp())
+            let has_names = !matches!(first.subject_alternative_name(), Ok(None));
+            (names, has_names, first.validity().not_after.timestamp())
         };
         let key = CertifiedKey::new(chain, key);
         match key.keys_match() {
@@ -68,6 +71,7 @@ impl Served {
         Ok(Self {
             key: Arc::new(key),
             names,
+            has_names,
             not_after_s,
         })
     }

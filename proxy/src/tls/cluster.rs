@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::certificates::Served;
-use super::files::{Reloadable, Seen};
+use super::files::{Files, Reloadable};
 use super::pem::{self, Problem};
 use super::verifier::{AnyCertificate, Trusting};
 use super::{HTTP_1, HTTP_2, provider, versions};
@@ -27,8 +27,7 @@ pub(crate) struct ClusterTls {
     /// The cluster's name.
     name: String,
     config: config::ClusterTls,
-    /// Before they were read.
-    files: Vec<Seen>,
+    files: Files,
     current: ArcSwap<ClientConfig>,
     /// The log has been told that a handshake failed, and none has come to be
     /// since.
@@ -66,7 +65,7 @@ impl ClusterTls {
         name: &str,
         config: &config::ClusterTls,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
-        let files = files(config).map(|file| Seen::now(&file.path)).collect();
+        let files = Files::now(files(config));
         let (current, warnings) = read(config)?;
         let own = Self {
             name: name.to_owned(),
@@ -155,8 +154,13 @@ impl Reloadable for ClusterTls {
         format!("TLS to the cluster `{}`", self.name)
     }
 
-    fn files(&self) -> Vec<Seen> {
-        self.files.clone()
+    fn files(&self) -> &Files {
+        &self.files
+    }
+
+    fn has_more(&self) -> bool {
+        // The system's authorities are wherever the system has them.
+        self.config.verify && matches!(self.config.trusted_ca, TrustedCa::System(_))
     }
 
     fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {

@@ -2,8 +2,10 @@
 //! read again when they have changed. What is open goes on.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use sprat_config::resolved::FileAt;
 
 use super::pem::Problem;
 use crate::background::Background;
@@ -17,8 +19,12 @@ pub(super) trait Reloadable: Send + Sync {
     /// What it is, for the log.
     fn title(&self) -> String;
 
-    /// The files, as they were before they were read for the first time.
-    fn files(&self) -> Vec<Seen>;
+    /// Its files, as they were before they were read last.
+    fn files(&self) -> &Files;
+
+    /// Whether there is more to it than these files: what nobody looks at but when
+    /// the configuration is read anew.
+    fn has_more(&self) -> bool;
 
     /// Reads them again and takes what they hold; tells what is doubtful.
     ///
@@ -28,9 +34,13 @@ pub(super) trait Reloadable: Send + Sync {
     fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>>;
 }
 
+/// Files, and what each was like when it was looked at last. It is theirs through
+/// reloads of the configuration: looked at by another thread, they are not new.
+pub(super) struct Files(Mutex<Vec<Seen>>);
+
 /// A file and what it was like when it was looked at last.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Seen {
+struct Seen {
     path: PathBuf,
     /// None if it was not there.
     stamp: Option<Stamp>,
@@ -38,7 +48,7 @@ pub(super) struct Seen {
 
 impl Seen {
     /// As it is now.
-    pub(super) fn now(path: &Path) -> Self {
+    fn now(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
             stamp: Stamp::of(path).ok(),
@@ -46,40 +56,43 @@ impl Seen {
     }
 }
 
-/// Something and its files as they were when it was read.
-struct Watched {
-    of: Arc<dyn Reloadable>,
-    files: Vec<Seen>,
+impl Files {
+    /// As they are now, before they are read.
+    pub(super) fn now<'a>(all: impl Iterator<Item = &'a FileAt>) -> Self {
+        Self(Mutex::new(all.map(|file| Seen::now(&file.path)).collect()))
+    }
 }
 
-impl Watched {
-    fn new(of: Arc<dyn Reloadable>) -> Self {
-        let files = of.files();
-        Self { of, files }
-    }
+/// When somebody looks.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Occasion {
+    /// Again, after a while.
+    Interval,
+    /// The configuration is read anew.
+    Reload,
+}
 
-    fn look(&mut self) {
-        let now: Vec<_> = self
-            .files
-            .iter()
-            .map(|seen| Seen::now(&seen.path))
-            .collect();
-        if now == self.files {
-            return;
-        }
-        self.files = now;
-        let title = self.of.title();
-        match self.of.reload() {
-            Ok(warnings) => {
-                tracing::info!("{title}: read again");
-                for warning in warnings {
-                    tracing::warn!("{title}: {warning}");
-                }
+/// Has what the files are for read again if one has changed.
+pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
+    // Held while they are read: another that looks then finds nothing new.
+    let mut files = of.files().0.lock().unwrap_or_else(PoisonError::into_inner);
+    let now: Vec<_> = files.iter().map(|seen| Seen::now(&seen.path)).collect();
+    let more = occasion == Occasion::Reload && of.has_more();
+    if now == *files && !more {
+        return;
+    }
+    *files = now;
+    let title = of.title();
+    match of.reload() {
+        Ok(warnings) => {
+            tracing::info!("{title}: read again");
+            for warning in warnings {
+                tracing::warn!("{title}: {warning}");
             }
-            Err(problems) => {
-                for problem in problems {
-                    tracing::error!("{title}: what was read before stays in use: {problem}");
-                }
+        }
+        Err(problems) => {
+            for problem in problems {
+                tracing::error!("{title}: what was read before stays in use: {problem}");
             }
         }
     }
@@ -90,7 +103,6 @@ pub(super) fn watch(all: Vec<Arc<dyn Reloadable>>) -> std::io::Result<Option<Bac
     if all.is_empty() {
         return Ok(None);
     }
-    let mut watched: Vec<_> = all.into_iter().map(Watched::new).collect();
-    let look = move || watched.iter_mut().for_each(Watched::look);
-    Background::start("tls-files", INTERVAL, look, || ()).map(Some)
+    let work = move || all.iter().for_each(|of| look(&**of, Occasion::Interval));
+    Background::start("tls-files", INTERVAL, work, || ()).map(Some)
 }

@@ -175,16 +175,16 @@ pub(crate) async fn accept(
     let socket = Socket::new(stream, Rc::clone(connection));
     let work = timeout(
         tls.config.handshake_timeout,
-        handshake(connection, tls, socket),
+        begun_handshake(connection, tls, socket),
     );
     let (outcome, socket) = match connection.unless_cut(work).await {
-        Err(_) => (Outcome::Shutdown, None),
+        Err(_) | Ok(Ok(None)) => (Outcome::Shutdown, None),
         Ok(Err(_)) => (Outcome::Timeout, None),
-        Ok(Ok(Err((error, socket)))) => {
+        Ok(Ok(Some(Err((error, socket))))) => {
             tracing::debug!(peer = %connection.peer, %error, "no TLS handshake");
             (Outcome::of_failure(&error), socket)
         }
-        Ok(Ok(Ok(stream))) => {
+        Ok(Ok(Some(Ok(stream)))) => {
             let session = stream.get_ref().1;
             stats.count(Outcome::of_success(session));
             connection.secure(Secured {
@@ -244,12 +244,26 @@ fn record_overhead(session: &ServerConnection) -> u32 {
     }
 }
 
-/// The client's side of the connection, or why there is none and what is left.
-async fn handshake(
+/// The handshake, once the client begins it; none if the server drains and the
+/// client is one that does not mean to.
+async fn begun_handshake(
     connection: &Rc<Connection>,
     tls: &ListenerTls,
     socket: Socket,
-) -> Result<TlsStream<Socket>, (io::Error, Option<Socket>)> {
+) -> Option<Shaken> {
+    tokio::select! {
+        biased;
+        // What is wrong with a socket is found when it is read.
+        _ = socket.has_come() => {}
+        () = connection.is_late_to_begin() => return None,
+    }
+    Some(handshake(connection, tls, socket).await)
+}
+
+/// The client's side of the connection, or why there is none and what is left.
+type Shaken = Result<TlsStream<Socket>, (io::Error, Option<Socket>)>;
+
+async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: Socket) -> Shaken {
     let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), socket);
     let hello = match (&mut acceptor).await {
         Ok(hello) => hello,

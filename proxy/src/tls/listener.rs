@@ -14,7 +14,7 @@ use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 use sprat_config::resolved::{self as config, ClientCertificateMode, FileAt, TlsCertificate};
 
 use super::certificates::{Certificates, Served};
-use super::files::{Reloadable, Seen};
+use super::files::{Files, Reloadable};
 use super::pem::{self, Problem};
 use super::{HTTP_1, HTTP_2, provider, versions};
 
@@ -26,11 +26,10 @@ pub(crate) struct ListenerTls {
     /// The listener's.
     name: String,
     pub(super) config: config::ListenerTls,
-    /// Before they were read.
-    files: Vec<Seen>,
+    files: Files,
     current: ArcSwap<Current>,
     /// Handshakes in progress, over all workers.
-    handshakes: AtomicUsize,
+    handshakes: Arc<AtomicUsize>,
 }
 
 /// What the files hold.
@@ -48,16 +47,20 @@ struct Resumption {
 }
 
 impl Resumption {
-    fn new(tickets: usize) -> Result<Self, rustls::Error> {
-        Ok(match tickets {
-            0 => Self {
+    /// None can be resumed that was begun before.
+    fn new(config: &config::ListenerTls) -> Result<Self, Vec<Problem>> {
+        if config.session_tickets == 0 {
+            return Ok(Self {
                 ticketer: None,
                 storage: Arc::new(NoServerSessionStorage {}),
-            },
-            _ => Self {
-                ticketer: Some(Ticketer::new()?),
-                storage: ServerSessionMemoryCache::new(SESSIONS_MAX),
-            },
+            });
+        }
+        // No random numbers: nothing works.
+        let ticketer = Ticketer::new()
+            .map_err(|error| vec![Problem::error(&config.certificates[0].key, error)])?;
+        Ok(Self {
+            ticketer: Some(ticketer),
+            storage: ServerSessionMemoryCache::new(SESSIONS_MAX),
         })
     }
 
@@ -92,6 +95,42 @@ impl ListenerTls {
         }
     }
 
+    /// The same for a listener that had `before`: its handshakes are counted on, and
+    /// its clients' sessions resumed where that depends on nothing but the client.
+    ///
+    /// # Errors
+    ///
+    /// As [`ListenerTls::of`].
+    pub(crate) fn in_place_of(
+        before: &Self,
+        listener: &config::Listener,
+    ) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(config) = &listener.tls else {
+            return Ok(None);
+        };
+        let made = before.resumption_for(config);
+        let made = made.and_then(|resumption| Self::with(&listener.name, config, resumption));
+        match made {
+            Ok((own, _)) => Ok(Some(Arc::new(Self {
+                handshakes: Arc::clone(&before.handshakes),
+                ..own
+            }))),
+            Err(problems) => Err(pem::failure("listener", &listener.name, &problems)),
+        }
+    }
+
+    /// How sessions are resumed where another configuration takes the place of this
+    /// one. A client that was believed before may not be by other authorities.
+    fn resumption_for(&self, config: &config::ListenerTls) -> Result<Resumption, Vec<Problem>> {
+        let own = &self.config;
+        let asks = own.client_certificates.is_some() || config.client_certificates.is_some();
+        let alike = (own.session_tickets == 0) == (config.session_tickets == 0);
+        match !asks && alike {
+            true => Ok(Resumption::of(&self.current().server)),
+            false => Resumption::new(config),
+        }
+    }
+
     /// Reads the files of the listener `name`; with what is doubtful.
     ///
     /// # Errors
@@ -101,19 +140,22 @@ impl ListenerTls {
         name: &str,
         config: &config::ListenerTls,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
-        let resumption = Resumption::new(config.session_tickets);
-        let resumption = resumption.map_err(|error| {
-            // No random numbers: nothing works.
-            vec![Problem::error(&config.certificates[0].key, error)]
-        })?;
-        let files = files(config).map(|file| Seen::now(&file.path)).collect();
+        Self::with(name, config, Resumption::new(config)?)
+    }
+
+    fn with(
+        name: &str,
+        config: &config::ListenerTls,
+        resumption: Resumption,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let files = Files::now(files(config));
         let (current, warnings) = Current::read(config, resumption)?;
         let own = Self {
             name: name.to_owned(),
             files,
             config: config.clone(),
             current: ArcSwap::from_pointee(current),
-            handshakes: AtomicUsize::new(0),
+            handshakes: Arc::default(),
         };
         Ok((own, warnings))
     }
@@ -162,18 +204,16 @@ impl Reloadable for ListenerTls {
         format!("TLS of the listener `{}`", self.name)
     }
 
-    fn files(&self) -> Vec<Seen> {
-        self.files.clone()
+    fn files(&self) -> &Files {
+        &self.files
+    }
+
+    fn has_more(&self) -> bool {
+        false
     }
 
     fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
-        // A session of a client that was believed before is not resumed where
-        // the authorities may be others now.
-        let resumption = match self.config.client_certificates {
-            None => Resumption::of(&self.current().server),
-            Some(_) => Resumption::new(self.config.session_tickets)
-                .map_err(|error| vec![Problem::error(&self.config.certificates[0].key, error)])?,
-        };
+        let resumption = self.resumption_for(&self.config)?;
         let (current, warnings) = Current::read(&self.config, resumption)?;
         self.current.store(Arc::new(current));
         Ok(warnings)
@@ -189,7 +229,10 @@ impl Current {
         let (mut served, mut warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
         for certificate in &config.certificates {
             match Served::read(certificate, &mut warnings) {
-                Ok(one) => served.push(one),
+                Ok(one) => {
+                    warnings.extend(nameless(certificate, &one));
+                    served.push(one);
+                }
                 Err(problems) => errors.extend(problems),
             }
         }
@@ -236,6 +279,16 @@ impl Current {
         };
         Ok((current, warnings))
     }
+}
+
+/// A warning if a certificate is for no host: its common name is not looked at
+/// (RFC 9525 2).
+fn nameless(certificate: &TlsCertificate, served: &Served) -> Option<Problem> {
+    (!served.has_names).then(|| {
+        let what = "the certificate has no subjectAltName";
+        let help = "clients look for their host's name there, and refuse it";
+        Problem::warning(&certificate.chain, what).help(help)
+    })
 }
 
 /// All files of a listener.

@@ -26,6 +26,16 @@ impl Socket {
         Self { stream, connection }
     }
 
+    /// Waits until something has come, be it the end.
+    ///
+    /// # Errors
+    ///
+    /// Nothing more is going to come.
+    pub(crate) async fn has_come(&self) -> io::Result<()> {
+        // An accepted socket is taken for readable until it was read.
+        self.stream.peek(&mut [0]).await.map(drop)
+    }
+
     fn mark(&self) {
         if let Outlet::Marked(mark) = self.connection.outlet() {
             mark.apply(self.stream.as_fd());

@@ -11,6 +11,7 @@ mod handshake;
 mod listener;
 mod metrics;
 mod pem;
+mod shown;
 mod verifier;
 
 use std::io;
@@ -29,6 +30,7 @@ use files::{Occasion, Reloadable};
 pub(crate) use handshake::{HandshakeStats, Secured, accept};
 pub(crate) use listener::ListenerTls;
 pub(crate) use metrics::TlsView;
+pub(crate) use shown::EndpointStream;
 
 /// What application protocols are called in a handshake (RFC 7301 6).
 const HTTP_1: &[u8] = b"http/1.1";

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,18 @@ use common::binary::{Running, run, write};
 use common::dns::{NameServer, loopback};
 use common::tls::*;
 use common::*;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::cipher::{OutboundChunks, OutboundPlainMessage};
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
+use rustls::{
+    AlertDescription, ConnectionTrafficSecrets, ContentType, ProtocolVersion, ServerConfig,
+    ServerConnection, StreamOwned, SupportedProtocolVersion,
+};
 use sprat_config::resolved::*;
 
 static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
@@ -26,6 +33,8 @@ static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 struct Backend<'a> {
     shown: &'a Issued,
     clients: Option<&'a Authority>,
+    /// It goes on with those that show none.
+    asks_only: bool,
     versions: &'a [&'static SupportedProtocolVersion],
     protocols: &'a [&'a str],
 }
@@ -35,14 +44,14 @@ impl<'a> Backend<'a> {
         Self {
             shown,
             clients: None,
+            asks_only: false,
             versions: &BOTH,
             protocols: &[],
         }
     }
 
-    /// Answers each request with the name that was asked for.
-    fn start(self) -> Origin {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+    fn config(&self, provider: CryptoProvider) -> ServerConfig {
+        let provider = Arc::new(provider);
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(self.versions)
             .unwrap();
@@ -50,7 +59,10 @@ impl<'a> Backend<'a> {
             None => builder.with_no_client_auth(),
             Some(authority) => {
                 let roots = Arc::new(authority.roots());
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                if self.asks_only {
+                    verifier = verifier.allow_unauthenticated();
+                }
                 builder.with_client_cert_verifier(verifier.build().unwrap())
             }
         };
@@ -63,7 +75,33 @@ impl<'a> Backend<'a> {
         let mut config = builder.with_cert_resolver(Arc::new(shown));
         let protocols = self.protocols.iter();
         config.alpn_protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
+        config
+    }
+
+    /// Reads a request on each connection, and ends it with an alert; having sent
+    /// so many tickets.
+    fn alerting(self, alert: AlertDescription, tickets: usize) -> Origin {
+        let mut config = self.config(CryptoProvider {
+            cipher_suites: vec![TLS13_AES_128_GCM_SHA256],
+            ..rustls::crypto::ring::default_provider()
+        });
+        config.enable_secret_extraction = true;
+        config.send_tls13_tickets = tickets;
         let config = Arc::new(config);
+        Origin::start(move |peer| {
+            let stream: TcpStream = peer.reader.into_inner();
+            let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut peer = Peer::over(StreamOwned::new(session, stream));
+            if peer.try_message(true).is_some() {
+                let (session, stream) = peer.reader.into_inner().into_parts();
+                send_alert(session, stream, alert);
+            }
+        })
+    }
+
+    /// Answers each request with the name that was asked for.
+    fn start(self) -> Origin {
+        let config = Arc::new(self.config(rustls::crypto::ring::default_provider()));
         Origin::start(move |peer| {
             let stream: TcpStream = peer.reader.into_inner();
             let session = ServerConnection::new(Arc::clone(&config)).unwrap();
@@ -75,6 +113,24 @@ impl<'a> Backend<'a> {
             }
         })
     }
+}
+
+/// What rustls says of its own accord only.
+fn send_alert(session: ServerConnection, mut stream: TcpStream, alert: AlertDescription) {
+    let secrets = session.dangerous_extract_secrets().unwrap();
+    let (number, ConnectionTrafficSecrets::Aes128Gcm { key, iv }) = secrets.tx else {
+        panic!("another cipher");
+    };
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().unwrap();
+    let fatal = [2, u8::from(alert)];
+    let message = OutboundPlainMessage {
+        typ: ContentType::Alert,
+        version: ProtocolVersion::TLSv1_2,
+        payload: OutboundChunks::Single(&fatal),
+    };
+    let mut encrypter = suite.aead_alg.encrypter(key, iv);
+    let message = encrypter.encrypt(message, number).unwrap();
+    stream.write_all(&message.encode()).unwrap();
 }
 
 /// A cluster of this origin, believed if `authority` says so.
@@ -364,6 +420,46 @@ fn a_backend_that_wants_a_certificate_is_one_that_cannot_be_reached() {
         }
         assert!(strict.connections() > 1);
         assert!(proxy.metric(&retries) >= 1.0);
+        proxy.assert_no_leak();
+    }
+}
+
+/// Whatever it says then, it may have done what it was asked for.
+#[test]
+fn what_a_backend_has_read_is_not_sent_again_for_an_alert() {
+    use AlertDescription as Alert;
+    let (authority, believed) = (Authority::new(), Authority::new());
+    let issued = authority.issue("site", &["127.0.0.1"]);
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+    for (asks, alert, tickets) in [
+        (false, Alert::InternalError, 0),
+        (false, Alert::AccessDenied, 0),
+        (true, Alert::InternalError, 0),
+        (true, Alert::AccessDenied, 1),
+    ] {
+        let bad = Backend {
+            clients: asks.then_some(&believed),
+            asks_only: true,
+            versions: &[&TLS13],
+            ..Backend::showing(&issued)
+        };
+        let bad = bad.alerting(alert, tickets);
+        let good = Backend::showing(&issued).start();
+        let mut config = config(&[bad.address, good.address]);
+        with_cluster(&mut config, |cluster| {
+            cluster.tls = Some(cluster_tls(&authority));
+        });
+        let proxy = Proxy::logging(config);
+        for request in [post, &get("/")] {
+            let answer = proxy.connect().ask(request);
+            assert_eq!(answer.status(), 502, "{asks} {alert:?}");
+            // The other's turn.
+            assert_eq!(proxy.connect().ask(get("/")).status(), 200);
+        }
+        assert_eq!(bad.connections(), 2);
+        assert_eq!(proxy.metric(&["sprat_upstream_retries"]), 0.0);
+        let errors = ["sprat_upstream_errors", "connection_terminated"];
+        assert_eq!(proxy.metric(&errors), 2.0);
         proxy.assert_no_leak();
     }
 }

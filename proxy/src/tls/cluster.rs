@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arc_swap::ArcSwap;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::ServerName;
-use rustls::sign::SingleCertAndKey;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error, RootCertStore};
 use sprat_config::resolved::{self as config, Cluster, EndpointAddress, FileAt, Span, TrustedCa};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use super::certificates::Served;
 use super::files::{Files, Reloadable};
 use super::pem::{self, Problem};
+use super::shown::{EndpointStream, REFUSALS, Shown, with_asked};
 use super::verifier::{AnyCertificate, Trusting};
 use super::{HTTP_1, HTTP_2, provider, versions};
 use crate::error::Reason;
@@ -86,13 +86,14 @@ impl ClusterTls {
         &self,
         address: &EndpointAddress,
         stream: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, Reason> {
+    ) -> Result<EndpointStream, Reason> {
         let name = self
             .server_name(address)
             .ok_or(Reason::TlsCertificateError)?;
         let connector = TlsConnector::from(self.current.load_full());
-        let secured = connector.connect(name, stream).await;
-        let checked = secured.and_then(|stream| self.checked(stream));
+        let (secured, asked) = with_asked(connector.connect(name, stream)).await;
+        let secured = secured.map(|stream| EndpointStream { stream, asked });
+        let checked = secured.and_then(|secured| self.checked(secured));
         checked.map_err(|error| {
             let reason = reason(&error);
             self.complain(address, reason, &error);
@@ -117,25 +118,27 @@ impl ClusterTls {
         }
     }
 
-    /// Whether an error in the place of an endpoint's first word says that it does
-    /// not go on after the handshake.
+    /// Whether an error in the place of an endpoint's first word, which may be that it
+    /// does not take our certificate, says so.
     pub(crate) fn is_refusal(&self, address: &EndpointAddress, error: &io::Error) -> bool {
-        let reason = reason(error);
-        let is_refusal = reason == Reason::TlsAlertReceived;
+        let is_refusal = match tls_error(error) {
+            Some(Error::AlertReceived(alert)) => REFUSALS.contains(alert),
+            _ => false,
+        };
         if is_refusal {
-            self.complain(address, reason, error);
+            self.complain(address, Reason::TlsAlertReceived, error);
         }
         is_refusal
     }
 
     /// Without a protocol that both have said, it is HTTP/1.1.
-    fn checked(&self, stream: TlsStream<TcpStream>) -> io::Result<TlsStream<TcpStream>> {
-        match stream.get_ref().1.alpn_protocol() {
+    fn checked(&self, secured: EndpointStream) -> io::Result<EndpointStream> {
+        match secured.stream.get_ref().1.alpn_protocol() {
             None if self.config.http2 => {
                 let error = Error::NoApplicationProtocol;
                 Err(io::Error::new(io::ErrorKind::InvalidData, error))
             }
-            _ => Ok(stream),
+            _ => Ok(secured),
         }
     }
 
@@ -201,18 +204,13 @@ fn read(config: &config::ClusterTls) -> Result<(ClientConfig, Vec<Problem>), Vec
     let Some(verifier) = verifier.filter(|_| errors.is_empty()) else {
         return Err(errors);
     };
-    let builder = ClientConfig::builder_with_provider(provider())
+    let shown = shown.map(|shown| Arc::new(CertifiedKey::clone(&shown.key)));
+    let mut client = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(config.minimum_version))
         .expect("ring speaks both versions")
         .dangerous()
-        .with_custom_certificate_verifier(verifier);
-    let mut client = match shown {
-        None => builder.with_no_client_auth(),
-        Some(shown) => {
-            let key = rustls::sign::CertifiedKey::clone(&shown.key);
-            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
-        }
-    };
+        .with_custom_certificate_verifier(verifier)
+        .with_client_cert_resolver(Arc::new(Shown(shown)));
     let protocol = if config.http2 { HTTP_2 } else { HTTP_1 };
     client.alpn_protocols = vec![protocol.to_vec()];
     Ok((client, warnings))
@@ -253,8 +251,7 @@ fn trusting_system(span: &Span) -> Result<Arc<dyn ServerCertVerifier>, Problem> 
 
 /// Why a handshake failed.
 fn reason(error: &io::Error) -> Reason {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    match inner {
+    match tls_error(error) {
         None => Reason::ConnectionTerminated,
         Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => {
             Reason::TlsCertificateError
@@ -262,4 +259,9 @@ fn reason(error: &io::Error) -> Reason {
         Some(Error::AlertReceived(_)) => Reason::TlsAlertReceived,
         Some(_) => Reason::TlsProtocolError,
     }
+}
+
+/// What TLS has to say to it.
+fn tls_error(error: &io::Error) -> Option<&Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
 }

@@ -29,9 +29,9 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Whether the first that was heard was that the endpoint does not go on: with
-    /// TLS 1.3 it sees our certificate, or that there is none, when the handshake
-    /// is over for us, and reads no request before.
+    /// Whether the first that was heard was that the endpoint does not take our
+    /// certificate, or wants one: with TLS 1.3 it sees that when the handshake is over
+    /// for us, and reads no request before.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.load(Relaxed)
     }
@@ -79,6 +79,12 @@ pub(super) struct Listening<S> {
     unproven: Option<Box<Unproven>>,
 }
 
+/// What may be ended by an endpoint that does not take our certificate.
+pub(super) trait MayRefuse {
+    /// Whether it may still do so.
+    fn may_refuse(&self) -> bool;
+}
+
 /// A connection by TLS whose endpoint has yet to go on after the handshake.
 pub(super) struct Unproven {
     tls: Arc<ClusterTls>,
@@ -93,14 +99,14 @@ impl Unproven {
         })
     }
 
-    /// What the first read of so many bytes says; whether it is that the endpoint
-    /// does not go on.
-    fn is_refused(&self, read: &io::Result<()>, bytes: usize) -> bool {
+    /// What the first read of so many bytes says; whether it is that the endpoint,
+    /// which `may_refuse` our certificate, does so.
+    fn is_refused(&self, read: &io::Result<()>, bytes: usize, may_refuse: bool) -> bool {
         if bytes > 0 {
             self.tls.proven();
         }
         let error = read.as_ref().err();
-        error.is_some_and(|error| self.tls.is_refusal(&self.member.address, error))
+        may_refuse && error.is_some_and(|error| self.tls.is_refusal(&self.member.address, error))
     }
 }
 
@@ -116,7 +122,7 @@ impl<S> Listening<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
+impl<S: AsyncRead + MayRefuse + Unpin> AsyncRead for Listening<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -130,7 +136,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         self.heard.bytes.store(heard + bytes as u64, Relaxed);
         if let Poll::Ready(read) = &polled
             && let Some(unproven) = self.unproven.take()
-            && unproven.is_refused(read, bytes)
+            && unproven.is_refused(read, bytes, self.stream.may_refuse())
         {
             self.heard.refused.store(true, Relaxed);
         }
@@ -170,10 +176,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
     use tokio::time::advance;
 
     use super::*;
+
+    impl MayRefuse for DuplexStream {
+        fn may_refuse(&self) -> bool {
+            false
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_endpoint_that_says_anything_or_takes_its_time_was_there() {

@@ -6,14 +6,25 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
+
+use super::heard::MayRefuse;
+use crate::tls::EndpointStream;
 
 /// What HTTP is spoken over with an endpoint.
 pub(super) enum Transport {
     /// Without TLS.
     Plain(TcpStream),
     /// After a handshake.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<EndpointStream>),
+}
+
+impl MayRefuse for Transport {
+    fn may_refuse(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(secured) => secured.may_be_refused(),
+        }
+    }
 }
 
 /// The same for whichever it is.
@@ -24,8 +35,8 @@ macro_rules! either {
                 let $stream = Pin::new($stream);
                 $call
             }
-            Self::Tls($stream) => {
-                let $stream = Pin::new($stream);
+            Self::Tls(secured) => {
+                let $stream = Pin::new(&mut secured.stream);
                 $call
             }
         }
@@ -62,7 +73,7 @@ impl AsyncWrite for Transport {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
+            Self::Tls(secured) => secured.stream.is_write_vectored(),
         }
     }
 

@@ -70,6 +70,8 @@ pub(crate) enum Reason {
     NameNotFound,
     /// As many connections to the endpoint as are allowed are busy.
     ConnectionLimit,
+    /// The system has no descriptor, port or memory for a connection.
+    NoSocket,
     /// The endpoint's certificate is not believed.
     TlsCertificateError,
     /// The endpoint ended the TLS handshake.
@@ -186,7 +188,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 55] = [
+    pub(crate) const ALL: [Self; 56] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -209,6 +211,7 @@ impl Reason {
         Self::Unreachable,
         Self::NameNotFound,
         Self::ConnectionLimit,
+        Self::NoSocket,
         Self::TlsCertificateError,
         Self::TlsAlertReceived,
         Self::TlsProtocolError,
@@ -281,6 +284,7 @@ impl Reason {
             Self::Unreachable => facts!("unreachable", S::BAD_GATEWAY, Upstream, "destination_ip_unroutable", "the endpoint cannot be reached"),
             Self::NameNotFound => facts!("name_not_found", S::BAD_GATEWAY, Upstream, "dns_error", "the endpoint's name has no address"),
             Self::ConnectionLimit => facts!("connection_limit", S::SERVICE_UNAVAILABLE, Upstream, "connection_limit_reached", "every connection to the endpoint is busy"),
+            Self::NoSocket => facts!("no_socket", S::SERVICE_UNAVAILABLE, Proxy, "proxy_internal_error", "the proxy has no socket to spare"),
             Self::TlsCertificateError => facts!("tls_certificate_error", S::BAD_GATEWAY, Upstream, "tls_certificate_error", "the endpoint's certificate is not believed"),
             Self::TlsAlertReceived => facts!("tls_alert_received", S::BAD_GATEWAY, Upstream, "tls_alert_received", "the endpoint ended the TLS handshake"),
             Self::TlsProtocolError => facts!("tls_protocol_error", S::BAD_GATEWAY, Upstream, "tls_protocol_error", "the endpoint does not speak TLS, or not a kind that is spoken here"),
@@ -330,6 +334,12 @@ impl Reason {
             RefusalReason::NoHealthyEndpoint => Self::NoHealthyEndpoint,
             RefusalReason::NoEndpoint => Self::Unreachable,
         }
+    }
+
+    /// Whether it was the proxy that had no connection to give: that says nothing of
+    /// the endpoint.
+    pub(crate) fn is_shortage(self) -> bool {
+        matches!(self, Self::ConnectionLimit | Self::NoSocket)
     }
 
     /// Whether the rest of the connection can't be used: the request's end is

@@ -319,6 +319,14 @@ impl Station {
         }
     }
 
+    /// Its endpoint could not be reached: it is not there, or not well. (That no
+    /// connection may be opened to it for the moment says nothing of it.)
+    pub fn unreached(&mut self, ticket: Ticket) {
+        if let State::Running(endpoint) = self.state(ticket) {
+            self.endpoints.failed(endpoint);
+        }
+    }
+
     /// More is known of its size.
     pub fn resize(&mut self, ticket: Ticket, size: Size) {
         let State::Running(endpoint) = self.state(ticket) else {

@@ -357,7 +357,7 @@ impl Exchange<'_> {
     fn blame_endpoint(&self, lease: &Lease, reason: Reason) {
         let upload = self.upload.as_ref();
         let own = match reason {
-            Reason::ConnectionLimit => false,
+            reason if reason.is_shortage() => false,
             // The client had not said all of it, for whatever reason.
             Reason::RouteTimeout if upload.is_some_and(|upload| !upload.is_done()) => false,
             _ => reason.facts().fault == Fault::Upstream,

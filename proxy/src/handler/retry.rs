@@ -83,6 +83,9 @@ impl Exchange<'_> {
         };
         let endpoint = Rc::clone(failed.lease.endpoint());
         let sent = failed.what != RetryOn::ConnectFailure;
+        if !sent && !failed.reason.is_shortage() {
+            failed.lease.unreached();
+        }
         let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
             return failed.end(held);
         };

@@ -159,10 +159,13 @@ impl Checked {
                 Err(failure) if failure.is_silence() => &places.silent,
                 _ => &places.heard,
             };
-            let counts = &self.member.counts;
-            counts.checks[usize::from(outcome.is_err())].fetch_add(1, Relaxed);
-            let station = &self.cluster.station;
-            station.checked(self.slot, &self.member, outcome);
+            // Where nothing could be asked, nothing has been heard.
+            if !matches!(outcome, Err(Failure::Reason(reason)) if reason.is_shortage()) {
+                let counts = &self.member.counts;
+                counts.checks[usize::from(outcome.is_err())].fetch_add(1, Relaxed);
+                let station = &self.cluster.station;
+                station.checked(self.slot, &self.member, outcome);
+            }
             let random = fastrand::u64(..);
             let share = self.checks.jitter_percent;
             sleep(jittered(self.checks.interval, share, random)).await;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -293,7 +294,7 @@ async fn open(target: &Target, within: Duration) -> Result<TcpStream, Reason> {
     let stream = match target {
         Target::Address(address) => {
             let connected = network::connect(*address).await;
-            connected.map_err(|error| reason(&error))?
+            connected.map_err(|error| failed(&error, *address))?
         }
         Target::Name(name) => open_first(name, within).await?,
     };
@@ -316,11 +317,39 @@ async fn open_first(name: &Logical, within: Duration) -> Result<TcpStream, Reaso
                 name.has_accepted(address);
                 return Ok(stream);
             }
-            Ok(Err(error)) => failure = reason(&error),
+            Ok(Err(error)) => failure = failed(&error, address),
             Err(_) => failure = Reason::ConnectionTimeout,
         }
     }
     Err(failure)
+}
+
+fn failed(error: &io::Error, address: SocketAddr) -> Reason {
+    match is_shortage(error, address) {
+        true => Reason::NoSocket,
+        false => reason(error),
+    }
+}
+
+/// Whether it is this system that has nothing to connect with, so that the endpoint
+/// was not even asked: no descriptor, no memory, or no port.
+fn is_shortage(error: &io::Error, address: SocketAddr) -> bool {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => true,
+        // Of ports, unless it is that this system has no address to go there from.
+        Some(libc::EADDRNOTAVAIL) => is_routed(address),
+        _ => false,
+    }
+}
+
+/// Whether this system has an address from which to go there. Nothing is sent.
+fn is_routed(address: SocketAddr) -> bool {
+    let any = match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let asked = UdpSocket::bind(any).and_then(|socket| socket.connect(address));
+    asked.is_ok()
 }
 
 fn reason(error: &io::Error) -> Reason {
@@ -329,5 +358,36 @@ fn reason(error: &io::Error) -> Reason {
         io::ErrorKind::TimedOut => Reason::ConnectionTimeout,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Reason::ConnectionTerminated,
         _ => Reason::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_this_system_lacks_is_told_from_an_endpoint_that_is_not_there() {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
+        for (code, reason) in [
+            (libc::EMFILE, Reason::NoSocket),
+            (libc::ENFILE, Reason::NoSocket),
+            (libc::ENOBUFS, Reason::NoSocket),
+            (libc::ENOMEM, Reason::NoSocket),
+            (libc::EADDRNOTAVAIL, Reason::NoSocket),
+            (libc::ECONNREFUSED, Reason::ConnectionRefused),
+            (libc::ETIMEDOUT, Reason::ConnectionTimeout),
+            (libc::EHOSTUNREACH, Reason::Unreachable),
+            (libc::ENETUNREACH, Reason::Unreachable),
+        ] {
+            let _simulated = network::simulate(Arc::new(move |_| {
+                Box::pin(async move { Err(io::Error::from_raw_os_error(code)) })
+            }));
+            let opened = open(&Target::Address(here), Duration::MAX).await;
+            assert_eq!(opened.err(), Some(reason), "{code}");
+        }
+        // Where no address of ours leads there, no port would help.
+        let error = io::Error::from_raw_os_error(libc::EADDRNOTAVAIL);
+        let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 80));
+        assert!(!is_shortage(&error, nowhere));
     }
 }

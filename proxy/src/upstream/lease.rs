@@ -89,6 +89,13 @@ impl Lease {
         Ok(())
     }
 
+    /// The endpoint could not be reached, which is its own doing.
+    pub(crate) fn unreached(&self) {
+        if let Some(ticket) = self.ticket {
+            self.upstream.station.unreached(ticket);
+        }
+    }
+
     /// The attempt has failed: its place at the endpoint is free. The request
     /// may be tried elsewhere, or here after a while; `None` if the retry budget
     /// is spent, or no endpoint can be reached. `sent`: the endpoint has got something of it.

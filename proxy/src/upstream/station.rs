@@ -244,6 +244,10 @@ impl SharedStation {
         self.decide(|station, now| station.step_back(now, ticket, sent))
     }
 
+    pub(super) fn unreached(&self, ticket: Ticket) {
+        self.lock().station.unreached(ticket);
+    }
+
     pub(super) fn hedge(&self, ticket: Ticket) -> Option<(Ticket, usize)> {
         self.decide(|station, now| station.hedge(now, ticket))
     }

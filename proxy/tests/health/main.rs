@@ -9,6 +9,7 @@ mod failover;
 mod kept;
 mod log;
 mod reload;
+mod shortage;
 mod silent;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -74,7 +74,8 @@ impl Station {
     /// An attempt has failed: the request leaves its endpoint, and holds no
     /// place until [`Station::again`]. What was `sent` may have cost its
     /// endpoint something, and counts towards the budget; where nothing was, as
-    /// it could not be reached, it does not.
+    /// there was no connection to be had, it does not. That it could not be reached
+    /// is for [`Station::unreached`] to say.
     pub fn step_back(&mut self, now: Time, ticket: Ticket, sent: bool) -> Again {
         let State::Running(endpoint) = self.state(ticket) else {
             return Again::Denied;
@@ -85,7 +86,6 @@ impl Station {
         slot.tried.add(endpoint);
         if !sent {
             slot.unreached.add(endpoint);
-            self.endpoints.failed(endpoint);
         }
         let allowed = !sent || self.count_repeat(ticket);
         let again = if !allowed {

@@ -83,6 +83,7 @@ fn refused(verdict: Verdict) -> RefusalReason {
 
 /// Its endpoint could not be reached: another, if there is one.
 fn fail(station: &mut Station, now: Time, ticket: Ticket) -> Verdict {
+    station.unreached(ticket);
     match station.step_back(now, ticket, false) {
         Again::Elsewhere => station.again(now, ticket),
         _ => {
@@ -314,4 +315,30 @@ fn what_is_learnt_of_a_size_counts() {
     assert_eq!(station.load(0).work_bytes, 5000);
     station.cancel(at(0), ticket);
     assert_eq!(station.load(0), EndpointLoad::default());
+}
+
+#[test]
+fn one_that_was_not_asked_is_not_tried_again_but_does_not_start_slowly() {
+    for (is_down, expected) in [(false, 10), (true, 2)] {
+        let mut station = Station::new(StationConfig {
+            slow_start: ms(10_000),
+            ..config(2)
+        });
+        let (ticket, first) = started(station.arrive(at(0), &sized(1)));
+        if is_down {
+            station.unreached(ticket);
+        }
+        assert_eq!(station.step_back(at(0), ticket, false), Again::Elsewhere);
+        let (ticket, second) = started(station.again(at(0), ticket));
+        assert_eq!(second, 1 - first);
+        station.finish(at(0), ticket, 1);
+        let mut served = [0_usize; 2];
+        for _ in 0..20 {
+            let (ticket, endpoint) = started(station.arrive(at(1), &sized(1)));
+            station.reached(at(1), ticket);
+            station.finish(at(1), ticket, 1);
+            served[endpoint] += 1;
+        }
+        assert!(served[first].abs_diff(expected) <= 1, "{served:?}");
+    }
 }

@@ -179,6 +179,9 @@ impl Model {
     fn fail(&mut self, ticket: Ticket, sent: bool) {
         if let Some((_, Place::At(_))) = self.present.get(&ticket.index()) {
             self.present.remove(&ticket.index());
+            if !sent {
+                self.station.unreached(ticket);
+            }
             let again = self.station.step_back(self.now, ticket, sent);
             if !matches!(again, Again::Denied | Again::Nowhere) {
                 let verdict = self.station.again(self.now, ticket);

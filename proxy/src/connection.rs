@@ -81,6 +81,8 @@ pub(crate) struct ResponseBounds {
     pub(crate) upstream_idle: Duration,
     /// When the exchange must be over.
     pub(crate) deadline: Option<Instant>,
+    /// Whether the upstream is judged by how it ends.
+    pub(crate) is_judged: bool,
 }
 
 /// A client's connection.

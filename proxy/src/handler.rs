@@ -2,6 +2,7 @@
 //! answer handed to the uplink.
 
 mod attempt;
+mod blame;
 mod check;
 mod exchange;
 mod http2;
@@ -275,6 +276,7 @@ impl<'a> Plan<'a> {
         crate::connection::ResponseBounds {
             upstream_idle: self.route.idle_timeout,
             deadline: self.deadline(record),
+            is_judged: self.upstream.observes(),
         }
     }
 

@@ -198,8 +198,24 @@ impl Record {
         self.finish(false);
     }
 
+    /// Tells the cluster of an endpoint that has not given all of its response, if
+    /// that is its own doing.
+    fn blame_endpoint(&mut self) {
+        let own = match self.reason {
+            Some(Reason::UpstreamIdleTimeout) => true,
+            // One that could not send for long may have had enough.
+            Some(Reason::ResponseIncomplete) => !self.stream.has_held_up(),
+            _ => return,
+        };
+        let had_all = self.upload.as_ref().is_none_or(|upload| upload.is_done());
+        if let Some(lease) = self.lease.as_mut().filter(|_| own && had_all) {
+            lease.ends_badly();
+        }
+    }
+
     fn finish(&mut self, aborted: bool) {
         self.done = true;
+        self.blame_endpoint();
         self.end_upload(!aborted);
         let duration = self.started.elapsed();
         let generation = &self.generation;

@@ -18,11 +18,20 @@ use crate::precedence;
 use crate::record::Record;
 use crate::uplink::FlushGate;
 
+/// So long the upstream may have been kept from sending, in all, and is answerable for
+/// the end of its response. Servers give up on who takes nothing, or too little, after
+/// seconds; what passes between two reads is far less.
+const HELD_UP_MAX: Duration = Duration::from_secs(1);
+
 /// How far a request has got.
 pub(super) struct StreamState {
     pub(super) phase: Cell<Phase>,
     pub(super) bounds: Cell<Option<ResponseBounds>>,
     pub(super) upstream_silent_since: Cell<Option<Instant>>,
+    /// Since when nothing was read from the upstream, where that is judged.
+    left_since: Cell<Option<Instant>>,
+    /// How long it was not, in all, though the upstream may have had something.
+    held_up: Cell<Duration>,
 }
 
 impl StreamState {
@@ -31,6 +40,17 @@ impl StreamState {
             phase: Cell::new(phase),
             bounds: Cell::new(None),
             upstream_silent_since: Cell::new(None),
+            left_since: Cell::new(None),
+            held_up: Cell::default(),
+        }
+    }
+
+    /// The upstream is read again.
+    fn resume(&self, now: Instant) {
+        if let Some(since) = self.left_since.get() {
+            self.left_since.set(Some(now));
+            let held_up = self.held_up.get() + now.saturating_duration_since(since);
+            self.held_up.set(held_up);
         }
     }
 
@@ -159,6 +179,9 @@ impl Stream {
         state.phase.set(Phase::Responding);
         state.bounds.set(bounds);
         state.upstream_silent_since.set(None);
+        let judged = bounds.is_some_and(|bounds| bounds.is_judged);
+        state.left_since.set(judged.then(Instant::now));
+        state.held_up.set(Duration::ZERO);
     }
 
     /// Whether a response is on its way.
@@ -168,15 +191,32 @@ impl Stream {
 
     /// The upstream has sent a chunk.
     pub(crate) fn upstream_sent(&self) {
-        self.state().upstream_silent_since.set(None);
+        let state = self.state();
+        if state.left_since.get().is_some() {
+            let now = Instant::now();
+            match state.upstream_silent_since.get() {
+                // It was read at once.
+                Some(_) => state.left_since.set(Some(now)),
+                None => state.resume(now),
+            }
+        }
+        state.upstream_silent_since.set(None);
     }
 
     /// The client could take more than the upstream has sent.
     pub(crate) fn upstream_silent(&self) {
-        let since = &self.state().upstream_silent_since;
-        if since.get().is_none() {
-            since.set(Some(Instant::now()));
+        let state = self.state();
+        if state.upstream_silent_since.get().is_none() {
+            let now = Instant::now();
+            state.upstream_silent_since.set(Some(now));
+            state.resume(now);
         }
+    }
+
+    /// Whether the client, or the uplink, has kept the upstream from sending for so
+    /// long that it may have given up for that.
+    pub(crate) fn has_held_up(&self) -> bool {
+        self.state().held_up.get() > HELD_UP_MAX
     }
 
     /// Whether it is the upstream that is waited for.

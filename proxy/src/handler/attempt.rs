@@ -19,7 +19,7 @@ use super::retry::{Answer, Failed};
 use super::spare::Spare;
 use crate::error::{Fault, Reason};
 use crate::upload::{Progress, RequestBody};
-use crate::upstream::{Lease, Refused, broken_reason};
+use crate::upstream::{Lease, Refused};
 
 /// New connections for a request that came too late for the ones before, to
 /// one endpoint.
@@ -76,16 +76,15 @@ impl Exchange<'_> {
         mut request: Request<RequestBody>,
         due: Due,
     ) -> Result<Answer, Box<Failed>> {
-        let upstream = self.plan.upstream;
-        let policy = &self.plan.route.retry;
         let endpoint = Rc::clone(lease.endpoint());
         let stats = &endpoint.stats;
         let mut began = Instant::now();
         // What an attempt may take begins with it.
-        let tried_until = policy.per_try_timeout.map(|bound| began + bound);
+        let tried_until = self.plan.route.retry.per_try_timeout;
+        let tried_until = tried_until.map(|bound| began + bound);
         let mut may_reuse = true;
         let mut refusals = 0;
-        if upstream.tells_clients() {
+        if self.plan.upstream.tells_clients() {
             lease.tell(self.plan.stream.connection.ends());
         }
         loop {
@@ -209,8 +208,12 @@ impl Exchange<'_> {
             // without a length would be lost.
             lease.spend();
         }
-        lease.observe(|| Outcome::of_status(status));
-        if policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status) {
+        let is_wanted = policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status);
+        match Outcome::of_status(status) {
+            Outcome::Success if is_wanted => lease.begins_well(),
+            outcome => lease.observe(|| outcome),
+        }
+        if is_wanted {
             return Ok(Answer { response, lease });
         }
         Err(Box::new(Failed {
@@ -338,11 +341,6 @@ impl Exchange<'_> {
         }
     }
 
-    fn blame(&self, error: &hyper::Error) -> Reason {
-        let failure = self.upload.as_ref().and_then(|upload| upload.failure());
-        failure.unwrap_or_else(|| broken_reason(error))
-    }
-
     /// The time for an answer is over: the connection may be dead, if that was the
     /// endpoint's.
     fn run_out(&self, lease: &mut Lease, reason: Reason) {
@@ -350,21 +348,6 @@ impl Exchange<'_> {
             lease.give_up();
         }
         self.blame_endpoint(lease, reason);
-    }
-
-    /// Tells the cluster of an endpoint that gave no response, if that is the
-    /// endpoint's doing.
-    fn blame_endpoint(&self, lease: &Lease, reason: Reason) {
-        let upload = self.upload.as_ref();
-        let own = match reason {
-            reason if reason.is_shortage() => false,
-            // The client had not said all of it, for whatever reason.
-            Reason::RouteTimeout if upload.is_some_and(|upload| !upload.is_done()) => false,
-            _ => reason.facts().fault == Fault::Upstream,
-        };
-        if own {
-            lease.observe(|| Outcome::NoResponse);
-        }
     }
 }
 

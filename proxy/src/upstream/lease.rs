@@ -30,6 +30,8 @@ pub(crate) struct Lease {
     is_spent: bool,
     /// Whose request it is, if the endpoint is told.
     ends: Option<Box<Ends>>,
+    /// See [`Lease::begins_well`].
+    began_well: bool,
 }
 
 impl Lease {
@@ -47,6 +49,7 @@ impl Lease {
             sender: None,
             is_spent: false,
             ends: None,
+            began_well: false,
         }
     }
 
@@ -63,6 +66,26 @@ impl Lease {
     /// How the request went there.
     pub(crate) fn observe(&self, outcome: impl FnOnce() -> Outcome) {
         self.upstream.observe(self.slot, outcome);
+    }
+
+    /// Its response has the head of a success. Whether it is one is counted when it
+    /// is over: at its end, or when somebody else than the endpoint ends it.
+    pub(crate) fn begins_well(&mut self) {
+        self.began_well = true;
+    }
+
+    /// The endpoint has ended, or left, a response in its midst: what began well was
+    /// none, as if there had been no head.
+    pub(crate) fn ends_badly(&mut self) {
+        if std::mem::take(&mut self.began_well) {
+            self.observe(|| Outcome::NoResponse);
+        }
+    }
+
+    fn end_well(&mut self) {
+        if std::mem::take(&mut self.began_well) {
+            self.observe(|| Outcome::Success);
+        }
     }
 
     /// The endpoint is told that the request is of this client.
@@ -155,6 +178,7 @@ impl Lease {
     /// The exchange is complete, with a body of `bytes`: keeps the connection
     /// for another.
     pub(crate) fn release(mut self, now: Instant, bytes: u64) {
+        self.end_well();
         // First, for it may serve whom the station starts now.
         if let Some(sender) = self.sender.take().filter(|_| !self.is_spent) {
             let config = &self.upstream.config;
@@ -169,6 +193,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        self.end_well();
         let counts = &self.endpoint.member.counts;
         counts.outstanding.fetch_sub(1, Relaxed);
         if let Some(ticket) = self.ticket.take() {

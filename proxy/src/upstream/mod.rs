@@ -245,9 +245,14 @@ impl Upstream {
         Some(Lease::new(self, ticket, slot, class))
     }
 
+    /// Whether it is of use to know how requests went.
+    pub(crate) fn observes(&self) -> bool {
+        self.station.observes()
+    }
+
     /// How a request went at the endpoint in a slot.
     fn observe(&self, slot: usize, outcome: impl FnOnce() -> Outcome) {
-        if self.station.observes() {
+        if self.observes() {
             self.station.observe(slot, outcome());
         }
     }

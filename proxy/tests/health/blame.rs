@@ -1,4 +1,4 @@
-//! What a client keeps waiting is not its endpoint's failure.
+//! What is an endpoint's failure, and what its client's.
 
 use super::*;
 
@@ -87,4 +87,188 @@ fn a_response_that_its_client_reads_too_slowly_for_the_route_is_no_upstream_erro
         assert_eq!(proxy.metric(&errors), counted, "{path}");
     }
     proxy.assert_no_leak();
+}
+
+#[test]
+fn an_endpoint_that_has_enough_of_a_body_that_does_not_come_is_well() {
+    // They read the head, and wait for the body for as long as they care to.
+    let hasty = |name| {
+        Origin::start(move |mut peer| {
+            while let Some(request) = peer.head() {
+                if request.field("content-length").is_some() {
+                    std::thread::sleep(ms(100));
+                    return;
+                }
+                peer.send(ok(name));
+            }
+        })
+    };
+    let (a, b) = (hasty("a"), hasty("b"));
+    let mut config = config(&[a.address, b.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.outlier_detection = Some(OutlierConfig {
+            consecutive_local_origin_failure: Some(1),
+            ..outliers_for(LONG)
+        });
+    });
+    let proxy = Proxy::logging(config);
+    for _ in 0..4 {
+        let mut client = proxy.connect();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n");
+        assert_eq!(client.message().status(), 502);
+    }
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
+    // One that has all of it is not.
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+    assert_eq!(client.message().status(), 502);
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 1.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+/// The beginning of a response.
+const PART: &str = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf";
+
+/// Two endpoints that do this with each request, in front of which one failure in
+/// `in_a_row` is one too many.
+fn doing(
+    in_a_row: u32,
+    change: impl FnOnce(&mut Config),
+    answer: impl Fn(&mut Peer, &Message) -> bool + Send + Sync + 'static,
+) -> (Origin, Proxy) {
+    let origin = Origin::start(move |mut peer| {
+        while let Some(request) = peer.head() {
+            if !answer(&mut peer, &request) {
+                return;
+            }
+        }
+    });
+    let second = Origin::http(|_| ok("b"));
+    let mut config = config(&[origin.address, second.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.outlier_detection = Some(OutlierConfig {
+            consecutive_local_origin_failure: Some(in_a_row),
+            ..outliers_for(LONG)
+        });
+    });
+    change(&mut config);
+    (origin, Proxy::logging(config))
+}
+
+/// Does what is asked for: the whole, the half, or nothing.
+fn as_asked(peer: &mut Peer, request: &Message) -> bool {
+    if request.start.contains("/whole") {
+        return peer.send(ok("a"));
+    }
+    if request.start.contains("/half") {
+        peer.send(PART);
+    }
+    false
+}
+
+/// Asks the first endpoint, then lets the other have its turn.
+fn ask_first(proxy: &Proxy, path: &str) {
+    let mut client = proxy.connect();
+    client.send(get(path));
+    let is_whole = client.try_message(true).is_some();
+    assert_eq!(is_whole, path != "/half", "{path}");
+    drop(client);
+    proxy.wait_metric(&["sprat_open_requests"], 0.0);
+    assert_eq!(proxy.connect().ask(get("/")).text(), "b");
+}
+
+#[test]
+fn an_endpoint_that_cuts_its_responses_is_ejected() {
+    let (_origin, proxy) = doing(3, |_| (), as_asked);
+    // What is whole ends the row; a head alone does not, nor begin a new one.
+    for path in ["/half", "/half", "/whole", "/half", "/none"] {
+        ask_first(&proxy, path);
+        assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0, "{path}");
+    }
+    let mut client = proxy.connect();
+    client.send(get("/half"));
+    assert!(client.try_message(true).is_none());
+    proxy.wait_metric(&["sprat_endpoint_ejected"], 1.0);
+    let cause = "consecutive_local_origin_failure";
+    assert_eq!(proxy.metric(&["sprat_ejections", cause]), 1.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn an_endpoint_that_stops_in_the_midst_of_its_response_is_ejected() {
+    let stops = |peer: &mut Peer, _: &Message| {
+        peer.send(PART);
+        !peer.is_closed()
+    };
+    let change = |config: &mut Config| config.routes[0].idle_timeout = ms(100);
+    let (_origin, proxy) = doing(1, change, stops);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    assert!(client.try_message(true).is_none());
+    proxy.wait_metric(&["sprat_endpoint_ejected"], 1.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn a_response_that_its_client_leaves_is_no_failure() {
+    let stops = |peer: &mut Peer, _: &Message| {
+        peer.send(PART);
+        !peer.is_closed()
+    };
+    let (_origin, proxy) = doing(1, |_| (), stops);
+    for _ in 0..2 {
+        let mut client = proxy.connect();
+        client.send(get("/"));
+        assert!(client.head().is_some());
+        drop(client);
+        proxy.wait_metric(&["sprat_open_requests"], 0.0);
+        assert_eq!(proxy.connect().ask(get("/")).text(), "b");
+    }
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn an_endpoint_that_has_enough_of_a_client_that_takes_nothing_is_well() {
+    const BYTES: usize = 64 << 20;
+    let (gone, left) = std::sync::mpsc::channel();
+    let hasty = move |peer: &mut Peer, _: &Message| {
+        let bound = Some(ms(1500));
+        peer.stream().set_write_timeout(bound).unwrap();
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n"
+        ));
+        assert!(!peer.send(vec![b'x'; BYTES]), "it has enough");
+        gone.send(()).unwrap();
+        false
+    };
+    let (_origin, proxy) = doing(1, |_| (), hasty);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    assert!(client.head().is_some());
+    left.recv_timeout(PATIENCE).unwrap();
+    assert!(client.is_closed());
+    drop(client);
+    proxy.wait_metric(&["sprat_failed_requests", "response_incomplete"], 1.0);
+    proxy.assert_no_leak();
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
+}
+
+#[test]
+fn an_endpoint_that_answers_before_it_has_all_may_end_there() {
+    let early = |peer: &mut Peer, _: &Message| {
+        peer.send(PART);
+        std::thread::sleep(ms(50));
+        false
+    };
+    let (_origin, proxy) = doing(1, |_| (), early);
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n");
+    assert!(client.try_message(true).is_none());
+    drop(client);
+    proxy.assert_no_leak();
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
 }

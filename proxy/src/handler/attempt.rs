@@ -14,6 +14,7 @@ use sprat_config::resolved::RetryOn;
 use sprat_scheduler::health::Outcome;
 use tokio::time::{Instant, timeout_at};
 
+use super::blame::Sent;
 use super::exchange::Exchange;
 use super::retry::{Answer, Failed};
 use super::spare::Spare;
@@ -27,12 +28,14 @@ const REFUSALS_MAX: usize = 3;
 
 /// Until when an attempt must have got somewhere.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Due {
+pub(super) struct Due<'a> {
     /// The whole exchange.
     pub(super) deadline: Option<Instant>,
     /// Waits by timers of its own, not by the connection's: there may be
     /// several attempts at a time.
     pub(super) own_timers: bool,
+    /// Who is to know when the request has been sent, if anybody.
+    pub(super) sent: Option<&'a Sent>,
 }
 
 /// Why a request got no answer over a connection.
@@ -74,7 +77,7 @@ impl Exchange<'_> {
         &self,
         mut lease: Lease,
         mut request: Request<RequestBody>,
-        due: Due,
+        due: Due<'_>,
     ) -> Result<Answer, Box<Failed>> {
         let endpoint = Rc::clone(lease.endpoint());
         let stats = &endpoint.stats;
@@ -117,6 +120,7 @@ impl Exchange<'_> {
             }
             let heard = Arc::clone(sender.heard());
             let silence = heard.silence();
+            due.sent.inspect(|sent| sent.note(&silence));
             let sent = sender.try_send_request(request);
             let error = match self.wait(due, tried_until, began, sent).await {
                 Ok(Ok(response)) => {
@@ -230,7 +234,7 @@ impl Exchange<'_> {
     async fn connect(
         &self,
         lease: &mut Lease,
-        due: Due,
+        due: Due<'_>,
         tried_until: Option<Instant>,
     ) -> Result<(), Reason> {
         self.plan.stream.wait();
@@ -264,7 +268,7 @@ impl Exchange<'_> {
     /// bounds on whoever keeps it waiting.
     async fn wait<T>(
         &self,
-        due: Due,
+        due: Due<'_>,
         tried_until: Option<Instant>,
         sent: Instant,
         answer: impl Future<Output = T>,
@@ -302,7 +306,7 @@ impl Exchange<'_> {
     /// Until when the head of the answer is to be there. An attempt's time runs
     /// from when the request has been sent: while its client is waited for, an
     /// endpoint cannot answer.
-    fn bound(&self, due: Due, tried_until: Option<Instant>) -> Option<(Instant, Reason)> {
+    fn bound(&self, due: Due<'_>, tried_until: Option<Instant>) -> Option<(Instant, Reason)> {
         let progress = self.upload.as_ref().map(|upload| upload.progress());
         let (tried_until, overdue) = match progress {
             None => (tried_until, Reason::RouteTimeout),

@@ -1,11 +1,15 @@
 //! What is held against an endpoint that gave no response.
 
+use std::cell::RefCell;
+use std::fmt;
+
 use sprat_scheduler::health::Outcome;
 
 use super::exchange::Exchange;
+use super::retry::Answer;
 use crate::error::{Fault, Reason};
 use crate::upload::Progress;
-use crate::upstream::{Lease, broken_reason};
+use crate::upstream::{Lease, Place, Silence, broken_reason};
 
 impl Exchange<'_> {
     /// Why there was no answer over a connection.
@@ -34,6 +38,48 @@ impl Exchange<'_> {
         };
         if own {
             lease.observe(|| Outcome::NoResponse);
+        }
+    }
+}
+
+/// The first of two attempts at a request, as the second sees it.
+pub(super) struct Sent {
+    place: Place,
+    silence: RefCell<Option<Silence>>,
+}
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sent").finish_non_exhaustive()
+    }
+}
+
+impl Sent {
+    /// An attempt with this lease.
+    pub(super) fn with(lease: &Lease) -> Self {
+        Self {
+            place: lease.place(),
+            silence: RefCell::new(None),
+        }
+    }
+
+    /// The request is sent, and this begins with it.
+    pub(super) fn note(&self, silence: &Silence) {
+        self.silence.replace(Some(silence.clone()));
+    }
+
+    /// The same request, sent later, has been answered by another endpoint: counts as
+    /// none what this one has to say, if it has said nothing at all so far. It had
+    /// more time for it, and gets no more. An answer of 5xx is no measure.
+    pub(super) fn overtaken_by(&self, answer: &Answer) {
+        let status = answer.response.status().as_u16();
+        let was_silent = match &*self.silence.borrow() {
+            Some(silence) => silence.has_heard_nothing(),
+            // Who waits for a connection to be closed here waits for us.
+            None => self.place.may_connect(),
+        };
+        if was_silent && Outcome::of_status(status) == Outcome::Success {
+            self.place.observe(|| Outcome::NoResponse);
         }
     }
 }

@@ -44,6 +44,7 @@ impl Exchange<'_> {
         let due = Due {
             deadline: self.plan.deadline(record),
             own_timers: false,
+            sent: None,
         };
         let (mut repeats, mut held) = (0, None);
         loop {

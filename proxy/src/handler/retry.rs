@@ -10,6 +10,7 @@ use sprat_scheduler::station::RefusalReason;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Due;
+use super::blame::Sent;
 use super::exchange::Exchange;
 use super::spare::Spare;
 use crate::error::Reason;
@@ -141,7 +142,7 @@ impl Exchange<'_> {
         &self,
         lease: Lease,
         request: Request<RequestBody>,
-        due: Due,
+        due: Due<'_>,
         delay: Duration,
     ) -> Result<Answer, Box<Failed>> {
         let upstream = self.plan.upstream;
@@ -154,7 +155,12 @@ impl Exchange<'_> {
             own_timers: true,
             ..due
         };
-        let mut first = Box::pin(self.attempt(lease, request, due));
+        let sent = Sent::with(&lease);
+        let seen = Due {
+            sent: Some(&sent),
+            ..due
+        };
+        let mut first = Box::pin(self.attempt(lease, request, seen));
         if let Ok(outcome) = timeout(delay, first.as_mut()).await {
             return outcome;
         }
@@ -169,7 +175,10 @@ impl Exchange<'_> {
                 Err(failed) => (failed, second.await),
             },
             outcome = &mut second => match outcome {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    sent.overtaken_by(&answer);
+                    return Ok(answer);
+                }
                 Err(failed) => (failed, first.await),
             },
         };

@@ -47,6 +47,7 @@ impl Heard {
 }
 
 /// An endpoint's silence since a request was sent to it.
+#[derive(Clone)]
 pub(crate) struct Silence {
     heard: Arc<Heard>,
     bytes: u64,
@@ -55,7 +56,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// Whether it goes on.
-    pub(super) fn has_heard_nothing(&self) -> bool {
+    pub(crate) fn has_heard_nothing(&self) -> bool {
         self.heard.bytes.load(Relaxed) == self.bytes
     }
 

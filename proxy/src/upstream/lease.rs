@@ -34,6 +34,28 @@ pub(crate) struct Lease {
     began_well: bool,
 }
 
+/// Where a request is, for who looks on while it is there.
+pub(crate) struct Place {
+    upstream: Rc<Upstream>,
+    slot: usize,
+}
+
+impl Place {
+    /// How the request went there.
+    pub(crate) fn observe(&self, outcome: impl FnOnce() -> Outcome) {
+        self.upstream.observe(self.slot, outcome);
+    }
+
+    /// Whether a connection may be opened there now.
+    pub(crate) fn may_connect(&self) -> bool {
+        let config = &self.upstream.config;
+        let counts = &self.upstream.endpoint(self.slot).member.counts;
+        let of_cluster = config.resilience.max_connections;
+        counts.connections.load(Relaxed) < config.max_connections
+            && !self.upstream.breaker.is_open(of_cluster)
+    }
+}
+
 impl Lease {
     /// What the station has given a place at an endpoint.
     pub(super) fn new(upstream: &Rc<Upstream>, ticket: Ticket, slot: usize, class: usize) -> Self {
@@ -85,6 +107,14 @@ impl Lease {
     fn end_well(&mut self) {
         if std::mem::take(&mut self.began_well) {
             self.observe(|| Outcome::Success);
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            upstream: Rc::clone(&self.upstream),
+            slot: self.slot,
         }
     }
 

@@ -6,6 +6,7 @@ mod blame;
 #[path = "../common/mod.rs"]
 mod common;
 mod failover;
+mod hedge;
 mod kept;
 mod log;
 mod reload;

@@ -10,12 +10,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use self::header::LINE_MAX;
 pub(crate) use self::header::{Ends, header};
+use self::header::{LINE_MAX, SIGNATURE};
 use crate::stats::Counter;
-
-/// What version 2 begins with; version 1's least header is longer.
-const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Bytes of version 2's head, whose last two are the length of the rest.
 const HEAD: usize = 16;

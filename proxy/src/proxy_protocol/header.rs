@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use proxy_header::{ParseConfig, Protocol, ProxiedAddress, ProxyHeader};
 use sprat_config::resolved::ProxyVersion;
 
-use super::SIGNATURE;
+/// What version 2 begins with; version 1's least header is longer.
+pub(super) const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Bytes of version 1 at most, its line end included.
 pub(super) const LINE_MAX: usize = 107;

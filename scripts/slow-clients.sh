@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # What slow clients cost the others: CONNECTIONS of them that send their head, their
 # body, or read, as slowly as they can (slowhttptest), while one normal client asks
-# for small responses. Its median time may be 1.2 of what it is without them. Then
-# the same with the default bounds, but shorter: every slow client must be gone. The
-# environment changes it:
+# for small responses. Its median time may be 1.2 of what it is without them: before
+# they come and after they have left. Of several rounds the one in the middle counts,
+# for the same time changes by more from one second to the next. Then the same with
+# the default bounds, but shorter: every slow client must be gone. The environment
+# changes it:
 #
 #   CONNECTIONS=2000 REQUESTS=20000 RATES="unlimited 1gbit" KINDS="headers body read"
-#   BAR=1.2 RESULTS=results/slow-clients
+#   ROUNDS=3 BAR=1.2 RESULTS=results/slow-clients
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
@@ -15,6 +17,7 @@ CONNECTIONS=${CONNECTIONS:-2000}
 REQUESTS=${REQUESTS:-20000}
 RATES=${RATES:-unlimited 1gbit}
 KINDS=${KINDS:-headers body read}
+ROUNDS=${ROUNDS:-3}
 BAR=${BAR:-1.2}
 RESULTS=${RESULTS:-results/slow-clients}
 ORIGIN=127.0.0.1:9221
@@ -28,8 +31,23 @@ GONE_WITHIN_S=30
 
 cd "$ROOT"
 need slowhttptest slowhttptest
+need taskset util-linux
 measure_begin sprat sprat-loadgen
 mkdir -p "$RESULTS"
+# What else changes a response's time is the same in every measurement. The proxy has
+# a core, and what talks to it has the rest. Slow clients, which would be elsewhere,
+# have what time is left, for slowhttptest at times asks for all there is. No core ever
+# sleeps: to wake it takes as long as to answer.
+left_over=(chrt --idle 0)
+sprat_core=() cores=$(nproc)
+if [ "$cores" -gt 1 ]; then
+    sprat_core=(taskset -c $((cores - 1)))
+    from=(taskset -c "0-$((cores - 2))")
+    within=("${from[@]}")
+fi
+for core in $(seq 0 $((cores - 1))); do
+    start_process "awake-$core" taskset -c "$core" "${left_over[@]}" bash -c 'while :; do :; done'
+done
 
 # sprat_config RATE TIMEOUT_S MIN_RATES
 sprat_config() {
@@ -60,7 +78,7 @@ start_sprat() {
     stop_process sprat
     require_free "${PROXY##*:}"
     sprat_config "$@" >"$work/sprat.yaml"
-    start_process sprat "$target/sprat" run -c "$work/sprat.yaml"
+    start_process sprat "${sprat_core[@]}" "$target/sprat" run -c "$work/sprat.yaml"
     wait_for sprat "http://$PROXY/size/10/probe"
 }
 
@@ -81,7 +99,7 @@ attack() {
         read) options+=(-X -n 2 -w 512 -y 1024 -z 16 -k 1 -u "http://$PROXY/size/8000000/slow") ;;
         *) die "there is no kind of slow client called $1" ;;
     esac
-    start_process slow slowhttptest "${options[@]}"
+    start_process slow "${left_over[@]}" slowhttptest "${options[@]}"
 }
 
 # await_attack: until most slow clients are there.
@@ -106,27 +124,38 @@ median() {
         awk '{ ms[NR] = $1 } END { printf "%.3f\n", ms[int((NR + 1) / 2)] }'
 }
 
+# round RATE KIND: one measurement, as a line of CSV; its last field is the ratio.
+round() {
+    local before with there after
+    before=$(median)
+    attack "$2"
+    await_attack
+    with=$(median)
+    there=$(gauge sprat_open_connections)
+    [ "$there" -ge $((CONNECTIONS * ENOUGH_PERCENT / 100)) ] || die "the slow clients left meanwhile: $there are there"
+    stop_process slow
+    # Their connections are gone before the next are counted.
+    until [ "$(gauge sprat_open_connections)" -le 1 ]; do sleep 0.1; done
+    after=$(median)
+    awk -v what="$1,$2,$there" -v before="$before" -v after="$after" -v with="$with" \
+        'BEGIN { printf "%s,%s,%s,%s,%.2f\n", what, before, with, after, 2 * with / (before + after) }'
+}
+
 start_origin "$ORIGIN"
 failed=0
-echo 'rate,kind,slow_clients,median_ms_without,median_ms_with,ratio' >"$RESULTS/latency.csv"
+echo 'rate,kind,slow_clients,median_ms_before,median_ms_with,median_ms_after,ratio' >"$RESULTS/latency.csv"
 for rate in $RATES; do
     start_sprat "$rate" 600 off
     median >/dev/null
     for kind in $KINDS; do
-        without=$(median)
-        attack "$kind"
-        await_attack
-        with=$(median)
-        there=$(gauge sprat_open_connections)
-        [ "$there" -ge $((CONNECTIONS * ENOUGH_PERCENT / 100)) ] || die "the slow clients left meanwhile: $there are there"
-        stop_process slow
-        # Their connections are gone before the next are counted.
-        until [ "$(gauge sprat_open_connections)" -le 1 ]; do sleep 0.1; done
-        again=$(median)
-        awk -v what="$rate,$kind,$there" -v a="$without" -v b="$again" -v with="$with" \
-            'BEGIN { without = a < b ? a : b; printf "%s,%s,%s,%.2f\n", what, without, with, with / without }' |
-            tee -a "$RESULTS/latency.csv"
-        awk -F , -v bar="$BAR" 'END { exit !($6 <= bar) }' "$RESULTS/latency.csv" || {
+        for _ in $(seq "$ROUNDS"); do
+            round "$rate" "$kind" >"$work/round.csv"
+            tee -a "$RESULTS/latency.csv" <"$work/round.csv"
+        done
+        ratio=$(tail -n "$ROUNDS" "$RESULTS/latency.csv" | awk -F , '{ print $NF }' | sort -n |
+            awk '{ ratio[NR] = $1 } END { print ratio[int((NR + 1) / 2)] }')
+        say "$kind at $rate: $ratio"
+        awk -v ratio="$ratio" -v bar="$BAR" 'BEGIN { exit !(ratio <= bar) }' || {
             warn "$kind at $rate: over the bar of $BAR"
             failed=1
         }

@@ -13,7 +13,6 @@ use std::time::Duration;
 use common::dns::{NameServer, listeners, loopback};
 use common::*;
 use sprat_config::resolved::*;
-use sprat_scheduler::health::Thresholds;
 
 const NAME: &str = "web.test";
 
@@ -220,11 +219,7 @@ fn no_connection_is_kept_to_an_address_that_is_gone() {
     let (ended, end) = channel();
     let ended = Mutex::new(ended);
     let mut sockets = listeners(2);
-    let second = Origin::on(sockets.pop().unwrap(), |mut peer| {
-        while peer.try_message(true).is_some() {
-            peer.send(ok("2"));
-        }
-    });
+    let second = Origin::on(sockets.pop().unwrap(), saying("2"));
     let first = Origin::on(sockets.pop().unwrap(), move |mut peer| {
         while peer.try_message(true).is_some() {
             peer.send(ok("1"));
@@ -394,26 +389,39 @@ fn a_logical_name_is_one_endpoint() {
     assert_eq!(log[0]["endpoint"], format!("web.test:{}", farm.port()));
 }
 
-#[test]
-fn a_logical_name_goes_on_past_an_address_that_says_nothing() {
-    let mut sockets = listeners(2);
-    let second = Origin::on(sockets.pop().unwrap(), |mut peer| {
+/// What an origin does that answers with a number of its own.
+fn saying(number: &'static str) -> impl Fn(Peer) + Send + Sync {
+    move |mut peer| {
         while peer.try_message(true).is_some() {
-            peer.send(ok("2"));
+            peer.send(ok(number));
         }
-    });
-    let first = sockets.pop().unwrap();
-    let _held = black_hole(&first);
-    let server = NameServer::start();
-    server.set(NAME, 60, &is(&[1, 2]));
+    }
+}
+
+/// A configuration of one cluster: a name that is one endpoint, to which each
+/// request needs a connection.
+fn logical(server: &NameServer, port: u16) -> Config {
     let mut config = config(&[]);
     with_cluster(&mut config, |cluster| {
         cluster.dns = server.dns();
         cluster.dns.discovery = DnsType::Logical;
-        cluster.endpoints = vec![named(NAME, second.address.port())];
-        cluster.connect_timeout = ms(600);
-        // Each request needs a connection.
+        cluster.endpoints = vec![named(NAME, port)];
         cluster.max_idle_connections = 0;
+    });
+    config
+}
+
+#[test]
+fn a_logical_name_goes_on_past_an_address_that_says_nothing() {
+    let mut sockets = listeners(2);
+    let second = Origin::on(sockets.pop().unwrap(), saying("2"));
+    let first = sockets.pop().unwrap();
+    let _held = black_hole(&first);
+    let server = NameServer::start();
+    server.set(NAME, 60, &is(&[1, 2]));
+    let mut config = logical(&server, second.address.port());
+    with_cluster(&mut config, |cluster| {
+        cluster.connect_timeout = ms(600);
     });
     let proxy = Proxy::start(&config);
     for _ in 0..3 {
@@ -425,30 +433,17 @@ fn a_logical_name_goes_on_past_an_address_that_says_nothing() {
 
 #[test]
 fn a_logical_name_begins_where_it_was_met_last() {
-    let number = |number: &'static str| {
-        move |mut peer: Peer| {
-            while peer.try_message(true).is_some() {
-                peer.send(ok(number));
-            }
-        }
-    };
     let mut sockets = listeners(2);
-    let _second = Origin::on(sockets.pop().unwrap(), number("2"));
+    let _second = Origin::on(sockets.pop().unwrap(), saying("2"));
     let first = sockets.pop().unwrap();
     let address = first.local_addr().unwrap();
     drop(first);
     let server = NameServer::start();
     server.set(NAME, 60, &is(&[1, 2]));
-    let mut config = config(&[]);
-    with_cluster(&mut config, |cluster| {
-        cluster.dns = server.dns();
-        cluster.dns.discovery = DnsType::Logical;
-        cluster.endpoints = vec![named(NAME, address.port())];
-        cluster.max_idle_connections = 0;
-    });
+    let config = logical(&server, address.port());
     let proxy = Proxy::start(&config);
     assert_eq!(ask(&proxy).text(), "2");
-    let first = Origin::on(TcpListener::bind(address).unwrap(), number("1"));
+    let first = Origin::on(TcpListener::bind(address).unwrap(), saying("1"));
     for _ in 0..3 {
         assert_eq!(ask(&proxy).text(), "2");
     }
@@ -602,21 +597,7 @@ fn addresses_that_come_are_checked_and_those_that_go_are_not() {
     let mut config = farm.config(&server);
     with_cluster(&mut config, |cluster| {
         cluster.resilience.panic_percent = 0;
-        cluster.resilience.health_checks = Some(HealthChecks {
-            http: Some(HttpHealthCheck {
-                path: "/healthz".to_owned(),
-                host: None,
-                method: "GET".to_owned(),
-                expected_statuses: vec![(200, 299)],
-            }),
-            interval: ms(20),
-            jitter_percent: 0,
-            timeout: Duration::from_secs(5),
-            thresholds: Thresholds {
-                healthy: 1,
-                unhealthy: 1,
-            },
-        });
+        cluster.resilience.health_checks = Some(health_checks(PATIENCE));
     });
     let proxy = Proxy::start(&config);
     server.set(NAME, 0, &is(&[1, 2]));

@@ -44,6 +44,23 @@ fn process_in(path: &Path) -> u32 {
         .unwrap()
 }
 
+/// An origin that tells the listener's `Via`; for `/slow` once it may. It says when
+/// one has come.
+fn slow() -> (Origin, Sender<()>, Receiver<()>) {
+    let (go, gone) = channel::<()>();
+    let (enter, entered) = channel::<()>();
+    let gone = Mutex::new(gone);
+    let origin = Origin::http(move |request| {
+        if request.start.contains("/slow") {
+            enter.send(()).unwrap();
+            // The test may have ended.
+            let _ = gone.lock().unwrap().recv();
+        }
+        ok(request.field("via").unwrap_or("-"))
+    });
+    (origin, go, entered)
+}
+
 /// Ends a process that the test knows by number alone.
 struct Successor(u32);
 
@@ -55,16 +72,7 @@ impl Drop for Successor {
 
 #[test]
 fn another_process_takes_over_without_a_connection_refused() {
-    let (go, gone) = channel::<()>();
-    let (enter, entered) = channel::<()>();
-    let gone = Mutex::new(gone);
-    let origin = Origin::http(move |request| {
-        if request.start.contains("/slow") {
-            enter.send(()).unwrap();
-            gone.lock().unwrap().recv().unwrap();
-        }
-        ok("fine")
-    });
+    let (origin, go, entered) = slow();
     let directory = tempfile::tempdir().unwrap();
     let configuration = write(directory.path(), origin.address, "");
     let pid_file = directory.path().join("pid");
@@ -93,7 +101,7 @@ fn another_process_takes_over_without_a_connection_refused() {
     let successor = Successor(process_in(&pid_file));
     running.says("the new process serves; draining");
     go.send(()).unwrap();
-    assert_eq!(busy.message().text(), "fine");
+    assert_eq!(busy.message().text(), "-");
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
     assert_eq!(process_in(&pid_file), successor.0);
     assert_eq!(Peer::connect(running.address).ask(get("/")).status(), 200);
@@ -245,23 +253,6 @@ fn a_socket_with_a_listeners_name_is_its_on_whatever_address() {
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
     assert_eq!(listener_at(address), "1.1 web");
     assert!(TcpStream::connect(elsewhere).is_err());
-}
-
-/// An origin that tells the listener's `Via`; for `/slow` once it may. It says when
-/// one has come.
-fn slow() -> (Origin, Sender<()>, Receiver<()>) {
-    let (go, gone) = channel::<()>();
-    let (enter, entered) = channel::<()>();
-    let gone = Mutex::new(gone);
-    let origin = Origin::http(move |request| {
-        if request.start.contains("/slow") {
-            enter.send(()).unwrap();
-            // The test may have ended.
-            let _ = gone.lock().unwrap().recv();
-        }
-        ok(request.field("via").unwrap_or("-"))
-    });
-    (origin, go, entered)
 }
 
 #[test]

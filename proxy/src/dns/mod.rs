@@ -1,7 +1,7 @@
 //! Names of endpoints, kept resolved.
 //!
 //! Each name has a task on a thread of its own, whichever clusters use it, that
-//! asks when [`Resolved`] says so and tells those who follow the name when its
+//! asks when [`Known`] says so and tells those who follow the name when its
 //! addresses have changed. Nobody ever waits for an answer on a request's way.
 
 mod known;
@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep_until;
 
 use crate::background::Background;
-use known::{Asked, Known as Resolved};
+use known::{Asked, Known};
 use lookup::Asker;
 
 /// Names that are asked for at a time.
@@ -37,10 +37,10 @@ pub(crate) const RESULTS: [&str; 3] = ["answer", "no_address", "failure"];
 
 /// The names that are in use.
 #[derive(Default)]
-pub(crate) struct Names(Mutex<Known>);
+pub(crate) struct Names(Mutex<InUse>);
 
 #[derive(Default)]
-struct Known {
+struct InUse {
     names: Vec<Weak<Name>>,
     /// None as long as there was no name.
     thread: Option<Resolving>,
@@ -97,9 +97,9 @@ impl Names {
     ///
     /// There can be no thread for it.
     pub(crate) fn get(&self, host: &str, dns: &Dns) -> anyhow::Result<Arc<Name>> {
-        let mut known = lock(&self.0);
-        known.names.retain(|name| name.strong_count() > 0);
-        let names: Vec<_> = known.names.iter().filter_map(Weak::upgrade).collect();
+        let mut in_use = lock(&self.0);
+        in_use.names.retain(|name| name.strong_count() > 0);
+        let names: Vec<_> = in_use.names.iter().filter_map(Weak::upgrade).collect();
         let same = |name: &&Arc<Name>| name.host == host && name.dns == *dns;
         if let Some(name) = names.iter().find(same) {
             return Ok(Arc::clone(name));
@@ -108,7 +108,7 @@ impl Names {
         let asker = askers.find(|asker| asker.is_for(dns));
         let asker = asker.map_or_else(|| Arc::new(Asker::new(dns)), Arc::clone);
         let name = Arc::new(Name::new(host, dns, asker));
-        let resolving = match &mut known.thread {
+        let resolving = match &mut in_use.thread {
             Some(resolving) => resolving,
             none => {
                 let started = Resolving::start();
@@ -119,7 +119,7 @@ impl Names {
         let task = resolving.handle.spawn(keep(Arc::downgrade(&name), places));
         // It is new: nobody else has set it.
         let _ = name.task.set(task.abort_handle());
-        known.names.push(Arc::downgrade(&name));
+        in_use.names.push(Arc::downgrade(&name));
         Ok(name)
     }
 }
@@ -217,7 +217,7 @@ impl Name {
     }
 
     /// Takes in what has become of it.
-    fn publish(&self, known: &Resolved, changed: bool) {
+    fn publish(&self, known: &Known, changed: bool) {
         {
             let mut state = lock(&self.state);
             state.asked = true;
@@ -236,7 +236,7 @@ impl Name {
     }
 
     /// What the log says of an answer, of which there may be a part.
-    fn log(&self, known: &Resolved, changed: bool, before: u32, (error, is_part): Told) {
+    fn log(&self, known: &Known, changed: bool, before: u32, (error, is_part): Told) {
         let (name, addresses) = (&self.host, known.addresses());
         let failed = error.is_some();
         match error {
@@ -285,7 +285,7 @@ async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
     let now = || Time::ZERO + epoch.elapsed();
     // As many answers as [`Asker::ask`] has.
     let parts = 1 + usize::from(dns.lookup_family == LookupFamily::All);
-    let mut known = Resolved::new(now(), schedule(&dns), parts);
+    let mut known = Known::new(now(), schedule(&dns), parts);
     loop {
         let mut changed = known.expire(now());
         if known.is_due(now()) {

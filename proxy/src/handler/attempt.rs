@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 
 use http::header::HOST;
@@ -118,11 +117,9 @@ impl Exchange<'_> {
             if let Err(reason) = sender.prepare(&mut request) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));
             }
-            let heard = Arc::clone(sender.heard());
-            let silence = heard.silence();
+            let (silence, answer) = sender.try_send_request(request);
             due.sent.inspect(|sent| sent.note(&silence));
-            let sent = sender.try_send_request(request);
-            let error = match self.wait(due, tried_until, began, sent).await {
+            let error = match self.wait(due, tried_until, began, answer).await {
                 Ok(Ok(response)) => {
                     return self.judge(lease, spare.filter(|_| safe), response);
                 }
@@ -135,7 +132,7 @@ impl Exchange<'_> {
                     return Err(failed(lease, again, RetryOn::Reset, reason));
                 }
             };
-            let broken = self.broken(error, spare, safe, heard.is_refused());
+            let broken = self.broken(error, spare, safe, silence.is_refused());
             let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
             let was_dead = || broken.untouched || silence.was_dead();
             let dead = reused && broken.is_unexplained() && was_dead();

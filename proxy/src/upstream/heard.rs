@@ -22,22 +22,15 @@ const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
 
 /// What has been heard over a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(super) struct Heard {
     bytes: AtomicU64,
     /// The endpoint would not have us.
     refused: AtomicBool,
 }
 
 impl Heard {
-    /// Whether the first that was heard was that the endpoint does not take our
-    /// certificate, or wants one: with TLS 1.3 it sees that when the handshake is over
-    /// for us, and reads no request before.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.refused.load(Relaxed)
-    }
-
     /// What begins when a request is sent, and ends with anything that is read.
-    pub(crate) fn silence(self: &Arc<Self>) -> Silence {
+    pub(super) fn silence(self: &Arc<Self>) -> Silence {
         Silence {
             heard: Arc::clone(self),
             bytes: self.bytes.load(Relaxed),
@@ -58,6 +51,13 @@ impl Silence {
     /// Whether it goes on.
     pub(crate) fn has_heard_nothing(&self) -> bool {
         self.heard.bytes.load(Relaxed) == self.bytes
+    }
+
+    /// Whether it ended with this, the first that was heard: that the endpoint does
+    /// not take our certificate, or wants one. With TLS 1.3 it sees that when the
+    /// handshake is over for us, and reads no request before.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.heard.refused.load(Relaxed)
     }
 
     /// Whether it goes on, and has for longer than a round trip takes.

@@ -95,15 +95,12 @@ impl StreamSender {
         &self.carrier.scheme
     }
 
-    /// What has been heard over the connection, be it of other requests.
-    pub(super) fn heard(&self) -> &Arc<Heard> {
-        &self.carrier.heard
-    }
-
-    /// To send its request now.
-    pub(super) fn begin(&mut self) -> &mut SendRequest<RequestBody> {
-        self.silence = Some(self.carrier.heard.silence());
-        &mut self.sender
+    /// To send its request now, be there others on the connection: the silence that
+    /// begins with it.
+    pub(super) fn begin(&mut self) -> (Silence, &mut SendRequest<RequestBody>) {
+        let silence = self.carrier.heard.silence();
+        self.silence = Some(silence.clone());
+        (silence, &mut self.sender)
     }
 
     pub(super) fn sender(&mut self) -> &mut SendRequest<RequestBody> {

@@ -39,7 +39,8 @@ impl Upstream {
             request.headers_mut().insert(HOST, host);
         }
         sender.prepare(&mut request)?;
-        let answer = sender.try_send_request(request).await;
+        let (_, answer) = sender.try_send_request(request);
+        let answer = answer.await;
         let (parts, _) = answer
             .map_err(|_| Reason::ConnectionTerminated)?
             .into_parts();

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use tokio::sync::watch;
 
-use super::heard::Heard;
+use super::heard::{Heard, Silence};
 use super::multiplexed::StreamSender;
 use crate::error::Reason;
 use crate::upload::RequestBody;
@@ -69,34 +69,33 @@ impl Sender {
         }
     }
 
-    /// What has been heard over the connection.
-    pub(crate) fn heard(&self) -> &Arc<Heard> {
-        match self {
-            Self::Http1(single) => &single.heard,
-            Self::Http2(stream) => stream.heard(),
-        }
-    }
-
-    /// Sends a request that is prepared; nothing of the connection is borrowed
-    /// until its answer comes.
+    /// Sends a request that is prepared: the endpoint's silence, which begins with
+    /// that, and its answer. Nothing of the connection is borrowed until it comes.
     pub(crate) fn try_send_request(
         &mut self,
         mut request: Request<RequestBody>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
-    {
-        let sent = match self {
-            Self::Http1(single) => Ok(single.sender.try_send_request(request)),
+    ) -> (
+        Silence,
+        impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>,
+    ) {
+        let (silence, sent) = match self {
+            Self::Http1(single) => (
+                single.heard.silence(),
+                Ok(single.sender.try_send_request(request)),
+            ),
             Self::Http2(stream) => {
                 request.body_mut().gather();
-                Err(Box::pin(stream.begin().try_send_request(request)))
+                let (silence, sender) = stream.begin();
+                (silence, Err(Box::pin(sender.try_send_request(request))))
             }
         };
-        async move {
+        let answer = async move {
             match sent {
                 Ok(http1) => http1.await,
                 Err(http2) => http2.await,
             }
-        }
+        };
+        (silence, answer)
     }
 
     /// Its request was given an endpoint's time, in vain. A connection of its own

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use sprat::server::Server;
 use sprat_config::resolved::*;
 use sprat_scheduler::Discipline;
+use sprat_scheduler::health::Thresholds;
 
 /// For what must happen, but at no particular time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -367,6 +368,25 @@ pub(crate) fn with_cluster(config: &mut Config, change: impl FnOnce(&mut Cluster
         route.cluster = Arc::clone(&cluster);
     }
     config.clusters = vec![cluster];
+}
+
+/// Checks of `/healthz` at every turn, one of which settles what an endpoint is.
+pub(crate) fn health_checks(timeout: Duration) -> HealthChecks {
+    HealthChecks {
+        http: Some(HttpHealthCheck {
+            path: "/healthz".to_owned(),
+            host: None,
+            method: "GET".to_owned(),
+            expected_statuses: vec![(200, 299)],
+        }),
+        interval: Duration::from_millis(20),
+        jitter_percent: 0,
+        timeout,
+        thresholds: Thresholds {
+            healthy: 1,
+            unhealthy: 1,
+        },
+    }
 }
 
 /// A server in operation; stopped when dropped.

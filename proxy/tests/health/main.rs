@@ -442,20 +442,15 @@ fn a_hedge_and_its_first_attempt_may_both_fail() {
 }
 
 fn checks(http: bool) -> HealthChecks {
+    let checks = health_checks(ms(500));
     HealthChecks {
-        http: http.then(|| HttpHealthCheck {
-            path: "/healthz".to_owned(),
-            host: None,
-            method: "GET".to_owned(),
-            expected_statuses: vec![(200, 299)],
-        }),
-        interval: ms(20),
+        http: checks.http.filter(|_| http),
         jitter_percent: 10,
-        timeout: ms(500),
         thresholds: Thresholds {
             healthy: 2,
             unhealthy: 2,
         },
+        ..checks
     }
 }
 

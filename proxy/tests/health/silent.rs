@@ -17,24 +17,6 @@ fn silent(count: u16) -> (TcpListener, Vec<Endpoint>) {
     (listener, endpoints.collect())
 }
 
-fn checks(timeout: Duration) -> HealthChecks {
-    HealthChecks {
-        http: Some(HttpHealthCheck {
-            path: "/healthz".to_owned(),
-            host: None,
-            method: "GET".to_owned(),
-            expected_statuses: vec![(200, 299)],
-        }),
-        interval: ms(20),
-        jitter_percent: 0,
-        timeout,
-        thresholds: Thresholds {
-            healthy: 1,
-            unhealthy: 1,
-        },
-    }
-}
-
 /// Waits for so many checks more.
 fn wait_checks(well: &Moody, more: usize) {
     let before = well.checks();
@@ -47,13 +29,13 @@ fn of_one_cluster_those_of_another() {
     let (_listener, endpoints) = silent(300);
     let mut config = config(&[well.origin.address]);
     with_cluster(&mut config, |cluster| {
-        cluster.resilience.health_checks = Some(checks(Duration::from_secs(5)));
+        cluster.resilience.health_checks = Some(health_checks(Duration::from_secs(5)));
     });
     let mut other = Cluster::clone(&config.clusters[0]);
     other.name = "silent".to_owned();
     other.endpoints = endpoints;
     // More than the test has patience for.
-    other.resilience.health_checks = Some(checks(3 * PATIENCE));
+    other.resilience.health_checks = Some(health_checks(3 * PATIENCE));
     config.clusters.insert(0, Arc::new(other));
     let proxy = Proxy::start(&config);
     // The first checks of all have begun.
@@ -69,7 +51,7 @@ fn of_a_cluster_those_that_answer() {
     let mut config = config(&[well.origin.address]);
     with_cluster(&mut config, |cluster| {
         cluster.endpoints.extend(endpoints);
-        cluster.resilience.health_checks = Some(checks(Duration::from_secs(2)));
+        cluster.resilience.health_checks = Some(health_checks(Duration::from_secs(2)));
     });
     let proxy = Proxy::start(&config);
     // More than there are places for have not answered.

@@ -168,7 +168,7 @@ pub(crate) struct FilePath(pub(crate) PathBuf);
 
 impl Leaf for FilePath {
     fn expected() -> Cow<'static, str> {
-        "a file, such as /var/log/sprat/access.log".into()
+        "a path in the file system".into()
     }
 
     fn accepts() -> Value {

@@ -142,7 +142,7 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "access_log: {path: [a], format: xml}",
         &[
-            "3:20 expected `stdout` or a file, such as /var/log/sprat/access.log, found a list",
+            "3:20 expected `stdout` or a path in the file system, found a list",
             "3:33 expected a format: `json` or `combined`, found `xml`",
         ],
     ),

@@ -101,7 +101,7 @@ fn another_process_takes_over_without_a_connection_refused() {
     let successor = Successor(process_in(&pid_file));
     running.says("the new process serves; draining");
     go.send(()).unwrap();
-    assert_eq!(busy.message().text(), "-");
+    assert_eq!(busy.message().text(), "1.1 sprat");
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
     assert_eq!(process_in(&pid_file), successor.0);
     assert_eq!(Peer::connect(running.address).ask(get("/")).status(), 200);

@@ -3,10 +3,13 @@
 //! HTTP/2 peers count small DATA frames that wait to be read, and end the
 //! connection, with all that is on it, when there are too many (Rust's h2 after
 //! about a hundred, where the window is the protocol's own). A client that sends
-//! byte by byte must not be able to do that to others, nor a backend.
+//! byte by byte must not be able to do that to others, nor a backend. A peer that
+//! reads at once counts few, but one may stall, or the way to it.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,6 +22,34 @@ const LARGE_BYTES: usize = 1_024;
 
 /// So long after a small piece the next one passes at the soonest.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// After so many of them a peer that has said nothing meanwhile may have stalled.
+const UNHEARD_MAX: u32 = 32;
+
+/// So long after a small piece the next one passes then.
+const LONG_PAUSE: Duration = Duration::from_millis(100);
+
+/// Small pieces that have passed over a connection, of whichever bodies, since its
+/// peer has said anything.
+#[derive(Debug, Default)]
+pub(crate) struct Unheard(AtomicU32);
+
+impl Unheard {
+    /// The peer has said something.
+    pub(crate) fn end(&self) {
+        self.0.store(0, Relaxed);
+    }
+
+    /// One passes: when the next one of the same body may.
+    pub(crate) fn pass(&self) -> Duration {
+        let before = self.0.load(Relaxed);
+        self.0.store(before.saturating_add(1), Relaxed);
+        match before < UNHEARD_MAX {
+            true => PAUSE,
+            false => LONG_PAUSE,
+        }
+    }
+}
 
 /// A body that passes as it comes, or with its small pieces put together.
 #[derive(Debug)]
@@ -35,6 +66,8 @@ struct Small<E> {
     next: Option<Option<Result<Frame<Bytes>, E>>>,
     /// When a small piece may pass again.
     pause: Option<Pin<Box<Sleep>>>,
+    /// Of the connection, if it is known.
+    unheard: Option<Arc<Unheard>>,
 }
 
 impl<B: Body> Gathered<B> {
@@ -43,15 +76,20 @@ impl<B: Body> Gathered<B> {
         Self { inner, small: None }
     }
 
-    /// Puts small pieces together from now on.
-    pub(crate) fn gather(&mut self) {
+    /// Puts small pieces together from now on; they pass more slowly while they are
+    /// many of the `unheard`.
+    pub(crate) fn gather(&mut self, unheard: Option<&Arc<Unheard>>) {
         self.small.get_or_insert_with(|| {
             Box::new(Small {
                 bytes: BytesMut::new(),
                 next: None,
                 pause: None,
+                unheard: None,
             })
         });
+        if let Some(small) = &mut self.small {
+            small.unheard = unheard.cloned();
+        }
     }
 
     /// The body itself.
@@ -140,7 +178,8 @@ impl<E> Small<E> {
         if let Some(pause) = &mut self.pause {
             ready!(pause.as_mut().poll(cx));
         }
-        let until = Instant::now() + PAUSE;
+        let unheard = self.unheard.as_ref();
+        let until = Instant::now() + unheard.map_or(PAUSE, |unheard| unheard.pass());
         match &mut self.pause {
             Some(pause) => pause.as_mut().reset(until),
             None => self.pause = Some(Box::pin(sleep_until(until))),
@@ -212,12 +251,19 @@ mod tests {
     async fn gathered(
         pieces: impl IntoIterator<Item = (u64, Option<Frame<Bytes>>)>,
     ) -> Vec<(u64, Option<usize>)> {
+        gathered_to(None, pieces).await
+    }
+
+    async fn gathered_to(
+        unheard: Option<&Arc<Unheard>>,
+        pieces: impl IntoIterator<Item = (u64, Option<Frame<Bytes>>)>,
+    ) -> Vec<(u64, Option<usize>)> {
         let began = Instant::now();
         let mut body = Gathered::as_it_comes(Source {
             pieces: pieces.into_iter().collect(),
             wait: None,
         });
-        body.gather();
+        body.gather(unheard);
         let mut left = body.size_hint().exact().unwrap();
         let mut passed = Vec::new();
         loop {
@@ -264,6 +310,28 @@ mod tests {
         assert_eq!(passed.len(), 202);
         let bytes: usize = passed.iter().filter_map(|(_, bytes)| *bytes).sum();
         assert_eq!(bytes, 1_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_has_said_nothing_gets_fewer() {
+        let unheard = Arc::<Unheard>::default();
+        let times = |passed: Vec<(u64, _)>| passed.into_iter().map(|(ms, _)| ms);
+        let pieces = || (0..1_000).map(|_| (1, data(1)));
+        let passed = times(gathered_to(Some(&unheard), pieces()).await);
+        // Every fifth millisecond for as long as may be, and then now and then.
+        let often = (0..=UNHEARD_MAX).map(|n| u64::from(5 * n + 1));
+        let seldom = (1..=8).map(|n| u64::from(5 * UNHEARD_MAX + 1) + 100 * n);
+        assert_eq!(
+            passed.take(41).collect::<Vec<_>>(),
+            often.chain(seldom).collect::<Vec<_>>()
+        );
+        // The next body, too, until something is heard.
+        let two = || [(0, data(1)), (1, data(1)), (200, data(1))];
+        let passed = times(gathered_to(Some(&unheard), two()).await);
+        assert_eq!(passed.collect::<Vec<_>>(), [0, 100, 201]);
+        unheard.end();
+        let passed = times(gathered_to(Some(&unheard), two()).await);
+        assert_eq!(passed.collect::<Vec<_>>(), [0, 5, 201]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod gate;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 use self::discard::discard;
 use self::gate::{Gate, GateOpener};
 use crate::error::Reason;
-use crate::gather::Gathered;
+use crate::gather::{Gathered, Unheard};
 use crate::headers::clean_trailers;
 
 /// How far a body has got, shared by the request's handler and the task that
@@ -236,9 +237,9 @@ impl RequestBody {
     }
 
     /// Puts small pieces together: others share the upstream's connection.
-    pub(crate) fn gather(&mut self) {
+    pub(crate) fn gather(&mut self, unheard: &Arc<Unheard>) {
         if let Self::Streaming(streaming) = self {
-            streaming.gather();
+            streaming.gather(Some(unheard));
         }
     }
 }

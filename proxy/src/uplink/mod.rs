@@ -165,7 +165,7 @@ impl Uplink {
         let response = response.map(|body| {
             let mut body = Gathered::as_it_comes(body);
             if stream.is_http2() {
-                body.gather();
+                body.gather(None);
             }
             body
         });

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::members::Member;
+use crate::gather::Unheard;
 use crate::tls::ClusterTls;
 
 /// How soon the end of a connection is seen that the endpoint had closed before
@@ -24,11 +25,17 @@ const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     bytes: AtomicU64,
+    unheard: Arc<Unheard>,
     /// The endpoint would not have us.
     refused: AtomicBool,
 }
 
 impl Heard {
+    /// What ends with anything that is read.
+    pub(super) fn unheard(&self) -> &Arc<Unheard> {
+        &self.unheard
+    }
+
     /// What begins when a request is sent, and ends with anything that is read.
     pub(super) fn silence(self: &Arc<Self>) -> Silence {
         Silence {
@@ -135,6 +142,9 @@ impl<S: AsyncRead + MayRefuse + Unpin> AsyncRead for Listening<S> {
         // Nobody else counts.
         let heard = self.heard.bytes.load(Relaxed);
         self.heard.bytes.store(heard + bytes as u64, Relaxed);
+        if bytes > 0 {
+            self.heard.unheard.end();
+        }
         if let Poll::Ready(read) = &polled
             && let Some(unproven) = self.unproven.take()
             && unproven.is_refused(read, bytes, self.stream.may_refuse())
@@ -186,6 +196,18 @@ mod tests {
         fn may_refuse(&self) -> bool {
             false
         }
+    }
+
+    #[tokio::test]
+    async fn anything_that_is_read_ends_what_is_unheard() {
+        let (ours, mut theirs) = duplex(64);
+        let (mut ours, heard) = Listening::new(ours, None);
+        let at_first = heard.unheard().pass();
+        let then = (0..1_000).map(|_| heard.unheard().pass()).max().unwrap();
+        assert!(at_first < then);
+        theirs.write_all(b"H").await.unwrap();
+        ours.read_u8().await.unwrap();
+        assert_eq!(heard.unheard().pass(), at_first);
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::heard::{Heard, Silence};
+use crate::gather::Unheard;
 use crate::upload::RequestBody;
 
 /// A worker's HTTP/2 connections to one endpoint.
@@ -93,6 +94,11 @@ impl StreamSender {
     /// Of its requests' targets.
     pub(super) fn scheme(&self) -> &Scheme {
         &self.carrier.scheme
+    }
+
+    /// Small pieces of its requests' bodies that have passed since it was heard.
+    pub(super) fn unheard(&self) -> &Arc<Unheard> {
+        self.carrier.heard.unheard()
     }
 
     /// To send its request now, be there others on the connection: the silence that

@@ -84,7 +84,7 @@ impl Sender {
                 Ok(single.sender.try_send_request(request)),
             ),
             Self::Http2(stream) => {
-                request.body_mut().gather();
+                request.body_mut().gather(stream.unheard());
                 let (silence, sender) = stream.begin();
                 (silence, Err(Box::pin(sender.try_send_request(request))))
             }

@@ -6,6 +6,7 @@
 //! A flow that cannot send, because its client's window is closed or its
 //! backend is slow, is not ready, and is passed over rather than waited for.
 
+mod allowance;
 mod change;
 mod coarse;
 mod groups;
@@ -21,6 +22,7 @@ use crate::discipline::{FlowView, Ranker};
 use crate::guard::Guard;
 use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
+use allowance::Allowance;
 pub use groups::{GroupId, Precedence};
 use groups::{Groups, Member};
 pub use peers::Urgency;
@@ -32,11 +34,18 @@ pub use types::{
 /// Bands at most, within a level.
 const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
 
+/// Of the link's time, percent that debits outside grants may take. Where
+/// every response has a connection of its own, with TLS, set-ups are most of
+/// what is sent; the rest is what a flood of them leaves to responses.
+const UNGRANTED_PERCENT: u64 = 80;
+
 /// The flows of one uplink, in order.
 #[derive(Clone, Debug)]
 pub struct Egress {
     ranker: Ranker,
     pacer: Pacer,
+    /// For what no grant covers.
+    ungranted: Allowance,
     guard: Guard,
     max_flows: usize,
     slots: Vec<Flow>,
@@ -96,6 +105,7 @@ impl Egress {
             class_stats: vec![EgressClassStats::default(); classes.len()],
             unsent_bytes: vec![0; classes.len()],
             round: vec![0; classes.len() * MAX_BANDS],
+            ungranted: Allowance::new(UNGRANTED_PERCENT, &config.pacer),
             pacer: config.pacer,
             guard: Guard::new(config.guard_factor),
             max_flows: config.max_flows.min(u32::MAX as usize - 1),
@@ -211,7 +221,7 @@ impl Egress {
 
     /// Of what was granted, `bytes` have been written; the rest was not and is
     /// refunded to the link.
-    pub fn sent(&mut self, _now: Time, id: FlowId, bytes: u64) {
+    pub fn sent(&mut self, now: Time, id: FlowId, bytes: u64) {
         let Some(flow) = flow_mut(&mut self.slots, id) else {
             return;
         };
@@ -220,8 +230,8 @@ impl Egress {
         flow.view.attained += sent;
         if sent < granted {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
-            self.pacer.refund(unused);
-            self.ready.refund(flow.class, unused);
+            self.pacer.refund(now, unused);
+            self.ready.refund(now, flow.class, unused);
             self.class_stats[flow.class].granted_bytes -= granted - sent;
             flow.view.turn = flow.view.turn.saturating_sub(unused);
             self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
@@ -298,15 +308,21 @@ impl Egress {
 
     /// `wire_bytes` went out that no grant covered, such as the kernel's own
     /// acknowledgements.
+    ///
+    /// The link waits for them, within bounds: such debits never move its clock
+    /// further ahead than 100 ms, or 10 full segments where these take longer,
+    /// and take four fifths of its time at most. What is beyond is counted
+    /// as overhead and otherwise forgotten.
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
-        self.pacer.debit(now, wire_bytes);
+        let taken = self.ungranted.take(now, wire_bytes);
+        self.pacer.debit(now, taken);
         self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_add(wire_bytes);
-        self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
+        self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(taken);
     }
 
-    /// Of what was debited outside grants, `wire_bytes` did not go out.
-    pub fn refund(&mut self, wire_bytes: u64) {
-        self.pacer.refund(wire_bytes);
+    /// Of what was debited, `wire_bytes` did not go out.
+    pub fn refund(&mut self, now: Time, wire_bytes: u64) {
+        self.pacer.refund(now, wire_bytes);
         self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_sub(wire_bytes);
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(wire_bytes);
     }
@@ -346,6 +362,7 @@ impl Egress {
     /// Changes the link's rate, in bits per second on the wire.
     pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
         self.pacer.change_rate(now, rate_bits_per_s);
+        self.ungranted.set_link(now, &self.pacer);
     }
 
     /// Flows open.

@@ -116,9 +116,12 @@ impl Pacer {
         self.free_at = self.free_at.max(now - self.credit) + self.time_for(wire_bytes);
     }
 
-    /// Gives back what was debited and not sent.
-    pub fn refund(&mut self, wire_bytes: u64) {
-        self.free_at = self.free_at - self.time_for(wire_bytes);
+    /// Gives back what was debited and not sent. The link is free now at the
+    /// earliest, with the credit of one that was idle: a refund that comes late,
+    /// when the bytes' time has passed, is no licence for a burst.
+    pub fn refund(&mut self, now: Time, wire_bytes: u64) {
+        let earliest = self.free_at.min(now - self.credit);
+        self.free_at = (self.free_at - self.time_for(wire_bytes)).max(earliest);
     }
 
     /// When the next quantum may go; in the past if it may go now.
@@ -157,10 +160,22 @@ mod tests {
         pacer.debit(at(200), 500);
         assert_eq!(pacer.next_grant_at(), at(1600));
         assert_eq!(pacer.backlog(at(1100)), 500);
-        pacer.refund(500);
+        pacer.refund(at(1100), 500);
         assert_eq!(pacer.next_grant_at(), at(1100));
         pacer.debit(at(5000), 1000);
         assert_eq!(pacer.next_grant_at(), at(6000), "idle time is not saved up");
+    }
+
+    #[test]
+    fn a_refund_gives_back_no_more_than_what_has_not_left() {
+        let mut pacer = Pacer::new(8 * MBIT);
+        pacer.debit(at(10_000), 1000);
+        assert_eq!(pacer.free_at(), at(10_800));
+        pacer.refund(at(10_000), 1_000_000);
+        assert_eq!(pacer.free_at(), at(9_800), "200 us of credit, as when idle");
+        // A link that has long been idle is not taken further back either.
+        pacer.refund(at(50_000), 1_000_000);
+        assert_eq!(pacer.free_at(), at(9_800));
     }
 
     #[test]

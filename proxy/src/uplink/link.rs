@@ -242,7 +242,7 @@ impl WorkerLink {
 
     /// Of what was debited, `wire_bytes` never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
-        self.link.lock().egress.refund(wire_bytes);
+        self.link.lock().egress.refund(self.link.now(), wire_bytes);
     }
 
     /// Whether a class's responses are waited for by those that take what

@@ -307,12 +307,12 @@ impl Arbiter {
     }
 
     /// Of what it was granted, a flow did not send `wire_bytes`.
-    pub(crate) fn refund(&mut self, class: usize, wire_bytes: u64) {
+    pub(crate) fn refund(&mut self, now: Time, class: usize, wire_bytes: u64) {
         let class = &mut self.classes[class];
         let bytes = class.virtual_bytes(wire_bytes);
         class.virtual_time = class.virtual_time.saturating_sub(bytes);
         if let Some(pacer) = &mut class.pacer {
-            pacer.refund(wire_bytes);
+            pacer.refund(now, wire_bytes);
         }
     }
 

@@ -185,9 +185,9 @@ impl Ready {
         }
     }
 
-    pub(super) fn refund(&mut self, class: usize, wire_bytes: u64) {
+    pub(super) fn refund(&mut self, now: Time, class: usize, wire_bytes: u64) {
         if let Self::Arbited(arbiter) = self {
-            arbiter.refund(class, wire_bytes);
+            arbiter.refund(now, class, wire_bytes);
         }
     }
 }

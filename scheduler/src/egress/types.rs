@@ -99,8 +99,9 @@ pub struct EgressStats {
     pub granted_bytes: u64,
     /// Wire bytes debited outside grants: set-up, heads, acknowledgements.
     pub overhead_bytes: u64,
-    /// All wire bytes debited, less what was refunded: how far the uplink has
-    /// come. [`RateControl`](crate::RateControl) measures the link in it.
+    /// All wire bytes that the link's clock was debited, less what was
+    /// refunded: how far the uplink has come. Overhead beyond the bound of
+    /// [`Egress::debit`] is not in it. [`RateControl`](crate::RateControl) measures the link in it.
     pub wire_bytes: u64,
     /// Times that the fast path's guard tripped.
     pub guard_trips: u64,

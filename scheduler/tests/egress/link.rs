@@ -1,7 +1,7 @@
 //! How much is granted at once, when, and what goes ahead of the queue.
 
-use crate::driver::{egress, ms, plain};
-use sprat_scheduler::{Discipline, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+use crate::driver::{Driver, egress, ms, plain, segments_of};
+use sprat_scheduler::{Discipline, Egress, FlowSpec, Grant, Pacer, Size, Time, WireCost};
 
 const KBIT: u64 = 1_000;
 const MBIT: u64 = 1_000 * KBIT;
@@ -118,14 +118,55 @@ fn what_no_grant_covers_delays_the_next_grant() {
     egress.debit(ms(0), 500);
     assert!(egress.fast_path(ms(0), 300));
     assert_eq!(egress.pacer().next_grant_at(), Time::from_nanos(800_000));
-    egress.refund(200);
+    egress.refund(ms(0), 200);
     assert_eq!(egress.pacer().next_grant_at(), Time::from_nanos(600_000));
     assert_eq!(egress.stats().overhead_bytes, 600);
-    egress.refund(u64::MAX);
+    egress.refund(ms(0), u64::MAX);
     assert_eq!(egress.stats().overhead_bytes, 0);
     egress.debit(ms(0), u64::MAX);
     egress.debit(ms(0), u64::MAX);
     assert_eq!(egress.stats().overhead_bytes, u64::MAX);
+}
+
+/// Acknowledgements of an upload that are told of all at once, a minute of
+/// retransmissions: what left long ago does not stop the responses of now.
+#[test]
+fn a_debit_never_moves_the_clock_further_than_a_tenth_of_a_second() {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
+    let free_at = |egress: &Egress| egress.pacer().next_grant_at();
+    egress.debit(ms(0), 1_600_000);
+    assert_eq!(free_at(&egress), ms(100));
+    // Nor does the next, while the first has not left.
+    egress.debit(ms(0), 1_600_000);
+    assert_eq!(free_at(&egress), ms(100));
+    assert_eq!(egress.stats().overhead_bytes, 3_200_000);
+    assert_eq!(egress.stats().wire_bytes, 100_000, "the link's clock");
+    // The link's position is believed by those who measure its rate.
+    egress.debit(ms(200), 1_600_000);
+    assert_eq!(free_at(&egress), ms(300));
+    assert_eq!(egress.stats().wire_bytes, 200_000);
+}
+
+/// A link of 40 kbit/s takes 3 s for ten full segments.
+#[test]
+fn on_a_slow_link_a_debit_is_bounded_by_an_initial_window() {
+    let mut egress = egress(Discipline::Srpt, Pacer::exact(40 * KBIT));
+    egress.debit(ms(0), 1_000_000);
+    assert_eq!(egress.pacer().next_grant_at(), ms(3028));
+}
+
+/// Whatever a kernel sends of its own accord, responses have their fifth.
+#[test]
+fn debits_leave_a_fifth_of_the_link_to_responses() {
+    let mut driver = Driver::new(Discipline::Srpt, segments_of(1000));
+    driver.arrive(1 << 30);
+    for at in 0..10_000 {
+        driver.run_until(ms(at));
+        driver.egress.debit(ms(at), 5_000);
+    }
+    // Of 10,000 segments in 10 s a fifth, less the burst at the beginning.
+    let served = driver.services.len();
+    assert!((1_850..=2_000).contains(&served), "{served}");
 }
 
 /// What is on the fast path never waits: not for the link, nor for the queue.

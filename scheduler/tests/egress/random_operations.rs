@@ -185,7 +185,7 @@ impl Model {
                 self.overhead += wire_bytes;
             }
             Op::Refund { wire_bytes } => {
-                self.egress.refund(wire_bytes);
+                self.egress.refund(now, wire_bytes);
                 self.overhead = self.overhead.saturating_sub(wire_bytes);
             }
             Op::Ready { flow, bytes } => self.ready(flow, bytes),

@@ -1,7 +1,7 @@
 //! Addresses, hosts and paths: what each accepts, and its schema.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde_json::{Value, json};
 
@@ -26,14 +26,23 @@ impl Leaf for ListenAddress {
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
         text.parse().map(Self).map_err(|_| {
             let port = text.trim_start_matches([':', '*']);
-            if port.parse::<u16>().is_ok() {
-                return Fault::help(format!("write 0.0.0.0:{port} for every address"));
+            let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+            match wrong_port(text) {
+                Some(fault) => return fault,
+                None if is_port(port) => {
+                    return Fault::help(format!("write 0.0.0.0:{port} for every address"));
+                }
+                None if is_number => return not_a_port(text, port),
+                None => {}
             }
             match (text.strip_prefix("localhost:"), text.parse::<IpAddr>()) {
-                (Some(port), _) => Fault::help(format!("write 127.0.0.1:{port}")),
-                (None, Ok(IpAddr::V4(ip))) => Fault::help(format!("add a port: {ip}:8080")),
-                (None, Ok(IpAddr::V6(ip))) => Fault::help(format!("add a port: [{ip}]:8080")),
-                (None, Err(_)) => Fault::PLAIN,
+                (Some(port), _) if is_port(port) => Fault::help(format!("write 127.0.0.1:{port}")),
+                (_, Ok(IpAddr::V4(ip))) => Fault::help(format!("add a port: {ip}:8080")),
+                (_, Ok(IpAddr::V6(ip))) => Fault::help(format!("add a port: [{ip}]:8080")),
+                (_, Err(_)) if is_host_name(text.trim_end_matches(':')) => {
+                    Fault::help("write an address and a port, such as 127.0.0.1:8080")
+                }
+                (_, Err(_)) => Fault::PLAIN,
             }
         })
     }
@@ -73,6 +82,9 @@ impl Leaf for Backend {
         let Some((host, port)) = text.rsplit_once(':') else {
             return Err(Fault::help(format!("add a port: {}:8000", shortened(text))));
         };
+        if let Some(fault) = wrong_port(text) {
+            return Err(fault);
+        }
         match port.parse() {
             Ok(0) => Err(port_zero()),
             Ok(port) if is_host_name(host) => Ok(Self(EndpointAddress::Name {
@@ -112,8 +124,37 @@ impl Leaf for DnsServer {
             None if is_host_name(text) => Err(Fault::help(
                 "give the server's address: its name would need a server itself",
             )),
-            None => Err(Fault::PLAIN),
+            None => Err(wrong_port(text).unwrap_or(Fault::PLAIN)),
         }
+    }
+}
+
+/// A port's digits and nothing else.
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok()
+}
+
+/// What is wrong with the port after a host or an IPv4 address, or an IPv6 one in
+/// brackets, if that is what is wrong.
+fn wrong_port(text: &str) -> Option<Fault> {
+    let (host, port) = text.rsplit_once(':')?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let is_host = match bare {
+        Some(bare) => bare.parse::<Ipv6Addr>().is_ok(),
+        None => matches!(host, "" | "*") || host.parse::<Ipv4Addr>().is_ok() || is_host_name(host),
+    };
+    let is_word = !port.is_empty() && port.bytes().all(|b| b.is_ascii_alphanumeric());
+    (is_host && is_word && !is_port(port)).then(|| not_a_port(text, port))
+}
+
+/// The end of a text stands where a port should, and is none.
+fn not_a_port(text: &str, port: &str) -> Fault {
+    Fault {
+        part: Some(text.len() - port.len()..text.len()),
+        message: Some(format!("`{}` is not a port", shortened(port))),
+        help: Some("give a number from 1 to 65535".to_owned()),
     }
 }
 
@@ -233,8 +274,8 @@ impl Leaf for Host {
         let host = text.to_ascii_lowercase();
         let is_ip = |host: &str| {
             let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-            bare.map_or(host.parse::<std::net::Ipv4Addr>().is_ok(), |bare| {
-                bare.parse::<std::net::Ipv6Addr>().is_ok()
+            bare.map_or(host.parse::<Ipv4Addr>().is_ok(), |bare| {
+                bare.parse::<Ipv6Addr>().is_ok()
             })
         };
         if text == "*" {
@@ -329,6 +370,9 @@ impl Leaf for HostHeader {
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        if let Some(fault) = wrong_port(text) {
+            return Err(fault);
+        }
         let host = match text.rsplit_once(':') {
             Some((host, port)) if !text.ends_with(']') && port.parse::<u16>().is_ok() => host,
             _ => text,

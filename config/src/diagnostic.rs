@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -59,9 +58,9 @@ impl std::error::Error for Errors {}
 
 impl Errors {
     /// A file that could not be read.
-    pub(crate) fn unreadable(path: &Path, message: String) -> Self {
+    pub(crate) fn unreadable(name: &str, message: String) -> Self {
         Self {
-            name: path.display().to_string(),
+            name: name.to_owned(),
             text: String::new(),
             diagnostics: vec![Diagnostic {
                 severity: Severity::Error,

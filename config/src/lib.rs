@@ -32,6 +32,8 @@ mod tree;
 pub mod units;
 mod wording;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 pub use diagnostic::{Diagnostic, Errors, Place, Severity};
@@ -63,15 +65,28 @@ pub fn process_env(name: &str) -> Option<String> {
 /// # Errors
 /// Everything that is wrong with the file, or that it cannot be read.
 pub fn load(path: &Path, env: Env<'_>) -> Result<Loaded, Errors> {
-    let bytes = read(path)
-        .map_err(|error| Errors::unreadable(path, format!("cannot read the file: {error}")))?;
     let name = path.display().to_string();
+    match File::open(path) {
+        Ok(file) => load_from(file, &name, env),
+        Err(error) => Err(unreadable(&name, &error)),
+    }
+}
+
+/// Reads the file that `input` is, such as standard input; `name` stands for it in
+/// errors, and variables in it are looked up with `env`.
+///
+/// # Errors
+/// Everything that is wrong with the file, or that it cannot be read.
+pub fn load_from(input: impl Read, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
+    let mut bytes = Vec::new();
+    let read = input.take(MAX_BYTES_READ).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(name, &error))?;
     match String::from_utf8(bytes) {
-        Ok(text) => parse(&text, &name, env),
+        Ok(text) => parse(&text, name, env),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            let mut reporter = diagnostic::Reporter::new(&name, &text);
+            let mut reporter = diagnostic::Reporter::new(name, &text);
             let message = "the file is not UTF-8 from here on".to_owned();
             let help = "save it as UTF-8".to_owned();
             reporter.error(&(at..at + 1), message, Some(help));
@@ -80,13 +95,8 @@ pub fn load(path: &Path, env: Env<'_>) -> Result<Loaded, Errors> {
     }
 }
 
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?
-        .take(MAX_BYTES_READ)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn unreadable(name: &str, error: &io::Error) -> Errors {
+    Errors::unreadable(name, format!("cannot read the file: {error}"))
 }
 
 /// Reads `text`; `name` stands for it in errors, and variables in it are

@@ -51,16 +51,21 @@ pub(crate) struct Keys<'k, 'a, 't> {
     keys: std::slice::Iter<'static, Key>,
     entries: &'k [Entry],
     span: &'k Range<usize>,
-    /// Keys that were surely meant by unknown ones.
-    misspelt: Vec<&'static str>,
+    /// Unknown keys, each with the one that was surely meant by it.
+    misspelt: Vec<(&'k Entry, &'static str)>,
     cx: &'k mut Context<'a, 't>,
 }
 
 impl Keys<'_, '_, '_> {
     pub(crate) fn next<T: Decode>(&mut self) -> Field<T> {
         let key = self.keys.next().expect("one call for each key");
-        if let Some(entry) = self.entries.iter().find(|entry| entry.key == key.name) {
+        let named = self.entries.iter().filter(|entry| entry.key == key.name);
+        let meant = self.misspelt.iter().filter(|(_, name)| *name == key.name);
+        let mut given = named.chain(meant.map(|(entry, _)| *entry));
+        if let Some(entry) = given.next() {
             let mut field = Field::decode(&entry.value, self.cx);
+            // For what is wrong below them.
+            given.for_each(|other| drop(T::decode(&other.value, self.cx)));
             // A value left out has no place that one could underline.
             if field.span.is_empty() {
                 field.span = entry.key_span.clone();
@@ -70,8 +75,6 @@ impl Keys<'_, '_, '_> {
         let value = match key.presence {
             Presence::Default(yaml) => Some(default_value(yaml)),
             Presence::Optional => None,
-            // It was reported as unknown.
-            Presence::Required if self.misspelt.contains(&key.name) => None,
             Presence::Required => {
                 let message = format!("the key `{}` is missing", key.name);
                 let help = format!("`{}` takes {}", key.name, (key.expected)());
@@ -112,7 +115,7 @@ pub(crate) fn decode<R: Record>(
             let message = format!("unknown key `{}`", shortened(&entry.key));
             let help = match similar(&entry.key, known()) {
                 Some(key) => {
-                    misspelt.push(key);
+                    misspelt.push((entry, key));
                     format!("did you mean `{key}`?")
                 }
                 None if known().nth(1).is_none() => {
@@ -381,7 +384,19 @@ pub(crate) fn named(
         let word = choose(node, expected, known, cx)?;
         return Some((word, Node::empty_mapping(node.span.clone())));
     };
-    let Some(entry) = entries.iter().find(|entry| entry.key == "name") else {
+    let mut entries = entries.clone();
+    let is_name = |entry: &Entry| entry.key == "name";
+    if !entries.iter().any(is_name)
+        && let Some(entry) = entries
+            .iter_mut()
+            .find(|entry| similar(&entry.key, ["name"]).is_some())
+    {
+        let message = format!("unknown key `{}`", shortened(&entry.key));
+        let help = "did you mean `name`?".to_owned();
+        cx.reporter.error(&entry.key_span, message, Some(help));
+        "name".clone_into(&mut entry.key);
+    }
+    let Some(entry) = entries.iter().find(|entry| is_name(entry)) else {
         let message = "the key `name` is missing".to_owned();
         let help = format!("`name` takes {what}: {}", alternatives(known));
         cx.reporter.error(&node.span, message, Some(help));
@@ -389,5 +404,5 @@ pub(crate) fn named(
     };
     let expected = format!("{what}: {}", alternatives(known));
     let word = choose(&entry.value, &expected, known, cx)?;
-    Some((word, Node::mapping(node.span.clone(), entries.clone())))
+    Some((word, Node::mapping(node.span.clone(), entries)))
 }

@@ -300,6 +300,7 @@ fn access_log<W>(raw: &Field<Or<W, raw::AccessLog>>) -> Option<Option<AccessLog>
     };
     Some(Some(AccessLog {
         target,
+        span: Span(log.path.span.clone()),
         format: log.format.copied()?,
     }))
 }

@@ -3,6 +3,8 @@
 
 #[path = "../../proxy/src/catalogue/manifest/lines.rs"]
 mod lines;
+#[path = "../../proxy/src/catalogue/manifest/wrong.rs"]
+mod wrong;
 #[path = "../../proxy/src/catalogue/manifest/again.rs"]
 mod again;
 

@@ -23,6 +23,7 @@ use sprat_scheduler::Size;
 
 use crate::catalogue::Layer;
 use crate::error::Reason;
+use crate::inspect::{self, Problem};
 use crate::upstream::Member;
 
 /// Lines that may wait for the writer.
@@ -249,6 +250,17 @@ impl Sender {
     pub(crate) fn send(&self, line: Line) -> bool {
         self.0.try_send(line).is_ok()
     }
+}
+
+/// What is wrong with where a log is to go; nothing is created there.
+pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
+    let LogTarget::File(path) = &config.target else {
+        return None;
+    };
+    let wrong = inspect::appendable(path).err()?;
+    let message = format!("cannot write the access log {}: {wrong}", path.display());
+    let help = "make the directory, and let the user that Sprat runs as write there";
+    Some(Problem::at(&config.span, message).help(help))
 }
 
 /// Opens a log.

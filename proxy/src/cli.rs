@@ -12,10 +12,12 @@ use tracing::level_filters::LevelFilter;
 
 use crate::catalogue::command as catalogue;
 use crate::explain;
+use crate::inspect::{Purpose, inspect};
 use crate::link;
-use crate::operate::Operator;
-use crate::tls;
-use crate::upstream;
+use crate::operate::{Operator, pid_file};
+
+/// What standard input is called in errors.
+const STDIN: &str = "<stdin>";
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
@@ -45,14 +47,18 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         pid_file: Option<PathBuf>,
     },
-    /// Print every error in a configuration; exit with 1 if there is one.
+    /// Print every error in a configuration and in the files that it names; exit
+    /// with 1 if there is one.
     Check {
-        /// The configuration.
+        /// The configuration; `-` is standard input.
         #[arg(value_name = "FILE", required_unless_present = "config")]
         file: Option<PathBuf>,
         /// The same, as `run` has it.
         #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
+        /// Also look whether `run` could write the process's number there.
+        #[arg(long, value_name = "FILE")]
+        pid_file: Option<PathBuf>,
     },
     /// Say what would become of a request: its route, class, size and
     /// endpoints, and why.
@@ -103,7 +109,11 @@ pub fn main() -> ExitCode {
             workers,
             pid_file,
         } => Operator::new(config, workers, pid_file).run(),
-        Command::Check { file, config } => check(&file.or(config).unwrap_or_default()),
+        Command::Check {
+            file,
+            config,
+            pid_file,
+        } => check(&file.or(config).unwrap_or_default(), pid_file.as_deref()),
         Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
         Command::Catalogue { action } => work_on_catalogue(action),
@@ -132,8 +142,12 @@ fn look(
     colour: bool,
     inspect: impl FnOnce(&mut Loaded),
 ) -> anyhow::Result<(Config, String)> {
-    let mut loaded = sprat_config::load(file, &sprat_config::process_env)
-        .map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
+    let env = &sprat_config::process_env;
+    let loaded = match is_stdin(file) {
+        true => sprat_config::load_from(io::stdin().lock(), STDIN, env),
+        false => sprat_config::load(file, env),
+    };
+    let mut loaded = loaded.map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
     inspect(&mut loaded);
     if loaded.warnings.has_errors() {
         anyhow::bail!(loaded.warnings.render(colour));
@@ -145,19 +159,42 @@ fn look(
     Ok((loaded.config, doubts))
 }
 
-/// Reads a configuration with the files that it names for TLS, and the pages for
-/// browsers; with what is doubtful, to [`complain`] of.
-pub(crate) fn load_with_files(file: &Path, colour: bool) -> anyhow::Result<(Config, String)> {
+/// Reads a configuration, and looks at the files that it names; with what is
+/// doubtful, to [`complain`] of.
+pub(crate) fn load_with_files(
+    file: &Path,
+    purpose: Purpose,
+    colour: bool,
+) -> anyhow::Result<(Config, String)> {
     look(file, colour, |loaded| {
-        tls::inspect(&loaded.config, &mut loaded.warnings);
-        upstream::inspect(&loaded.config, &mut loaded.warnings);
+        inspect(&loaded.config, purpose, &mut loaded.warnings);
     })
 }
 
-fn check(file: &Path) -> anyhow::Result<()> {
-    let (_, doubts) = load_with_files(file, io::stderr().is_terminal())?;
+/// Whether a configuration is to be read from standard input.
+pub(crate) fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn check(file: &Path, pid_file: Option<&Path>) -> anyhow::Result<()> {
+    let loaded = load_with_files(file, Purpose::Check, io::stderr().is_terminal());
+    let numbered = pid_file.map_or(Ok(()), pid_file::inspect);
+    let doubts = match (loaded, numbered) {
+        (Ok((_, doubts)), Ok(())) => doubts,
+        (Ok((_, doubts)), Err(error)) => {
+            complain(&doubts);
+            return Err(error);
+        }
+        (Err(error), numbered) => {
+            numbered.unwrap_or_else(|error| complain(&format!("{error:#}")));
+            return Err(error);
+        }
+    };
     complain(&doubts);
-    print(&format!("{}: ok", file.display()))
+    match is_stdin(file) {
+        true => print(&format!("{STDIN}: ok")),
+        false => print(&format!("{}: ok", file.display())),
+    }
 }
 
 fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {

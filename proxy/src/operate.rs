@@ -1,7 +1,7 @@
 //! `sprat run`: a server from its start to its end, as signals and the
 //! configuration's file say.
 
-mod pid_file;
+pub(crate) mod pid_file;
 mod upgrade;
 
 use std::io::{self, IsTerminal as _};
@@ -19,6 +19,7 @@ use self::pid_file::PidFile;
 use self::upgrade::Upgrade;
 use crate::cli;
 use crate::handover::{Inherited, Launch};
+use crate::inspect::Purpose;
 use crate::notify;
 use crate::server::{Control, Server};
 use crate::stamp::Stamp;
@@ -58,6 +59,11 @@ impl Operator {
     /// Everything that is wrong with the configuration, or that it names and
     /// cannot be had.
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !cli::is_stdin(&self.file),
+            "a server reads its configuration again at a reload: give it a file, not `-`"
+        );
+        self.pid_file.as_deref().map_or(Ok(()), pid_file::inspect)?;
         let launch = Launch::of_this().context("cannot tell which program this is")?;
         let mut inherited = Inherited::from_environment()?;
         let (config, doubts) = self.read(io::stderr().is_terminal())?;
@@ -98,7 +104,7 @@ impl Operator {
     fn read(&mut self, colour: bool) -> anyhow::Result<(Config, String)> {
         // Before it is read: a change meanwhile is seen the next time.
         self.seen = Stamp::of(&self.file).ok();
-        let (mut config, doubts) = cli::load_with_files(&self.file, colour)?;
+        let (mut config, doubts) = cli::load_with_files(&self.file, Purpose::Serve, colour)?;
         if let Some(workers) = self.workers {
             config.runtime.workers = usize::from(workers);
         }

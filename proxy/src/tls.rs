@@ -20,9 +20,9 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::{SupportedProtocolVersion, version};
 use sprat_config::resolved::{Config, TlsVersion};
-use sprat_config::{Errors, Severity};
 
 use crate::background::Background;
+use crate::inspect::Problem;
 use crate::upstream::SharedCluster;
 pub(crate) use certificates::PeerNames;
 pub(crate) use cluster::ClusterTls;
@@ -79,9 +79,8 @@ fn all(
     listeners.chain(clusters.map(|own| Arc::clone(own) as _))
 }
 
-/// Reads every file of `config` that has to do with TLS, and adds what is
-/// wrong with it to the `complaints` about the configuration.
-pub(crate) fn inspect(config: &Config, complaints: &mut Errors) {
+/// What is wrong with the files of `config` that have to do with TLS.
+pub(crate) fn inspect(config: &Config) -> Vec<Problem> {
     let listeners = config.listeners.iter().filter_map(|listener| {
         let made = ListenerTls::new(&listener.name, listener.tls.as_ref()?);
         Some(made.map_or_else(|problems| problems, |(_, warnings)| warnings))
@@ -90,11 +89,5 @@ pub(crate) fn inspect(config: &Config, complaints: &mut Errors) {
         let made = ClusterTls::new(&cluster.name, cluster.tls.as_ref()?);
         Some(made.map_or_else(|problems| problems, |(_, warnings)| warnings))
     });
-    for problem in listeners.chain(clusters).flatten() {
-        let severity = match problem.fatal {
-            true => Severity::Error,
-            false => Severity::Warning,
-        };
-        complaints.add(severity, &problem.span.0, problem.message, problem.help);
-    }
+    listeners.chain(clusters).flatten().collect()
 }

@@ -32,6 +32,7 @@ fn with_snapshot(origin: &Origin, path: &Path) -> Config {
     let mut config = config(&[origin.address]);
     config.catalogue.snapshot = Some(Snapshot {
         path: path.to_owned(),
+        span: Span::default(),
         interval: Duration::from_secs(3600),
     });
     config
@@ -177,6 +178,7 @@ fn a_manifest_is_believed_until_a_response_knows_better_and_is_read_again() {
     let mut config = config(&[origin.address]);
     config.catalogue.manifests = vec![Manifest {
         path: path.clone(),
+        span: Span::default(),
         format: ManifestFormat::Csv,
         cluster: Some("farm".to_owned()),
         max_bytes: 1000,
@@ -219,6 +221,7 @@ fn a_document_root_says_what_the_backend_will_send() {
     config.routes[0].prefix_rewrite = Some("/".to_owned());
     config.routes[0].document_root = Some(DocumentRoot {
         path: directory.path().to_owned(),
+        span: Span::default(),
         index: "index.html".to_owned(),
         budget: PATIENCE,
         ttl: Duration::from_secs(60),

@@ -24,14 +24,17 @@ fn examples() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where examples look for certificates and pages.
-const DIRECTORIES: [&str; 2] = ["TLS_DIR", "PAGES_DIR"];
+/// Where examples look for certificates, pages, files to serve, what Sprat has
+/// saved, and sizes.
+const DIRECTORIES: [&str; 5] = ["TLS_DIR", "PAGES_DIR", "WWW_DIR", "STATE_DIR", "SIZES_DIR"];
 
 /// The files that examples name, below [`DIRECTORIES`].
 fn files() -> Authority {
     let authority = Authority::new();
     authority.issue("site", &["www.example.org"]);
     std::fs::write(authority.directory().join("busy.html"), "<h1>Busy</h1>").unwrap();
+    let sizes = authority.directory().join("sizes.csv");
+    std::fs::write(sizes, "host,path,bytes\nwww.example.org,/a,10\n").unwrap();
     authority
 }
 

@@ -244,6 +244,7 @@ fn the_access_log_moves() {
     let path = directory.path().join("other.log");
     after.access_log = Some(AccessLog {
         target: LogTarget::File(path.clone()),
+        span: Span::default(),
         format: LogFormat::Combined,
     });
     reload(&proxy, &after);

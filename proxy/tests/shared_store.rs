@@ -78,6 +78,7 @@ fn proxy(origin: &Origin, port: u16, change: impl FnOnce(&mut SharedStore)) -> P
     let mut config = config(&[origin.address]);
     let mut shared = SharedStore {
         url: format!("redis://127.0.0.1:{port}/0"),
+        span: Span::default(),
         prefix: "test:".to_owned(),
         phrase: "farm".to_owned(),
         budget: PATIENCE,

@@ -11,7 +11,7 @@ use crate::names::FieldName;
 use crate::raw;
 use crate::resolved::{
     Catalogue, DocumentRoot, EstimatorConfig, HeadProbe, Manifest, ManifestFormat, SharedStore,
-    Snapshot,
+    Snapshot, Span,
 };
 use crate::scalars::Off;
 
@@ -29,6 +29,7 @@ pub(super) fn resolve(
         None => None,
         Some(snapshot) => Some(Snapshot {
             path: snapshot.path.get()?.0.clone(),
+            span: Span(snapshot.path.span.clone()),
             interval: snapshot.interval.copied()?.0,
         }),
     };
@@ -36,6 +37,7 @@ pub(super) fn resolve(
         None => None,
         Some(store) => Some(SharedStore {
             url: store.url.get()?.0.clone(),
+            span: Span(store.url.span.clone()),
             prefix: store.prefix.get()?.0.clone(),
             phrase: store.phrase.get()?.0.clone(),
             budget: time(&store.budget)?,
@@ -100,6 +102,7 @@ fn manifest(
     }
     Some(Manifest {
         path,
+        span: Span(raw.path.span.clone()),
         format,
         cluster,
         max_bytes: raw.max_size.copied()?.0,
@@ -122,6 +125,7 @@ pub(super) fn head_probe(raw: &raw::HeadProbe) -> Option<HeadProbe> {
 pub(super) fn document_root(raw: &raw::DocumentRoot) -> Option<DocumentRoot> {
     Some(DocumentRoot {
         path: raw.path.get()?.0.clone(),
+        span: Span(raw.path.span.clone()),
         index: raw.index.get()?.0.clone(),
         budget: time(&raw.budget)?,
         ttl: raw.ttl.copied()?.0,

@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use super::Span;
+
 /// The access log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLog {
     /// Where it goes.
     pub target: LogTarget,
+    /// Where that is written in the configuration.
+    pub span: Span,
     /// How a line looks.
     pub format: LogFormat,
 }

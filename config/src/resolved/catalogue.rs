@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Span;
 pub use sprat_scheduler::catalogue::EstimatorConfig;
 
 /// What is known of sizes before a response begins.
@@ -30,6 +31,8 @@ pub struct Catalogue {
 pub struct Manifest {
     /// Where it is.
     pub path: PathBuf,
+    /// Where that is written in the configuration.
+    pub span: Span,
     /// How it is written.
     pub format: ManifestFormat,
     /// The cluster whose responses it lists; none for every one.
@@ -54,6 +57,8 @@ pub enum ManifestFormat {
 pub struct SharedStore {
     /// Where it is: `redis://` or `unix://`.
     pub url: String,
+    /// Where that is written in the configuration.
+    pub span: Span,
     /// What its keys begin with.
     pub prefix: String,
     /// The same for all who share.
@@ -86,6 +91,8 @@ pub struct HeadProbe {
 pub struct DocumentRoot {
     /// The directory.
     pub path: PathBuf,
+    /// Where that is written in the configuration.
+    pub span: Span,
     /// The file that stands for a directory.
     pub index: String,
     /// How long a request waits at most.
@@ -101,6 +108,8 @@ pub struct DocumentRoot {
 pub struct Snapshot {
     /// The file.
     pub path: PathBuf,
+    /// Where that is written in the configuration.
+    pub span: Span,
     /// How often it is written.
     pub interval: Duration,
 }

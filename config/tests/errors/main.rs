@@ -243,11 +243,13 @@ error: expected an engine (`pace` or `kernel`), or a mapping with its `name` and
    |
    = help: did you mean `kernel`?
 
-error: expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, found `127.0.0.1:80000`
-  --> sprat.yaml:14:33
+error: `80000` is not a port
+  --> sprat.yaml:14:43
    |
 14 |     endpoints: [127.0.0.1:8000, 127.0.0.1:80000]
-   |                                 ^^^^^^^^^^^^^^^
+   |                                           ^^^^^
+   |
+   = help: give a number from 1 to 65535
 
 error: expected how to choose an endpoint (`round_robin`, `random`, `p2c`, `least_request`, `psqf`, `rpsq`, `least_work`, `sita`, `ring_hash` or `maglev`), or a mapping with its `name` and parameters, found `least-request`
   --> sprat.yaml:15:15

@@ -75,6 +75,28 @@ const PARTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "admin: {address: localhost:99999}",
+        &["3:28 `99999` is not a port | give a number from 1 to 65535"],
+    ),
+    (
+        "admin: {address: localhost}",
+        &[
+            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `localhost` | write an address and a port, such as 127.0.0.1:8080",
+        ],
+    ),
+    (
+        "admin: {address: '[::1]:http'}",
+        &["3:25 `http` is not a port | give a number from 1 to 65535"],
+    ),
+    (
+        "admin: {address: '*:65536'}",
+        &["3:21 `65536` is not a port | give a number from 1 to 65535"],
+    ),
+    (
+        "admin: {address: '99999'}",
+        &["3:19 `99999` is not a port | give a number from 1 to 65535"],
+    ),
+    (
         "admin: {address: 127.0.0.1}",
         &[
             "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `127.0.0.1` | add a port: 127.0.0.1:8080",
@@ -170,6 +192,25 @@ const PARTS: &[(&str, &[&str])] = &[
         "uplink: {policy: {ageing: 1KB}}",
         &[
             "3:18 the key `name` is missing | `name` takes a policy: `fcfs`, `fair`, `srpt`, `srpt-aged` or `bands`",
+        ],
+    ),
+    (
+        "uplnik: {rate: 10}\nuplink: {rate: 10mbps}",
+        &[
+            "3:1 unknown key `uplnik` | did you mean `uplink`?",
+            "3:16 `10` has no unit | write a rate in bits per second, such as 512kbit, 10mbit or 2.5gbit",
+            "4:18 `mbps` is not a unit here | the units are `bit`, `kbit`, `mbit` and `gbit`",
+        ],
+    ),
+    (
+        "uplnik: {polcy: {nmae: bands, cutofs: {lernt: 17}}}",
+        &[
+            "3:1 unknown key `uplnik` | did you mean `uplink`?",
+            "3:10 unknown key `polcy` | did you mean `policy`?",
+            "3:18 unknown key `nmae` | did you mean `name`?",
+            "3:31 unknown key `cutofs` | did you mean `cutoffs`?",
+            "3:40 unknown key `lernt` | did you mean `learnt`?",
+            "3:47 expected a whole number from 2 to 16, found `17`",
         ],
     ),
     (
@@ -353,6 +394,18 @@ const FILES: &[(&str, &[&str])] = &[
             "7:32 'ä' cannot be part of a path | percent-encode it, as it stands in the request (a space is %20)",
             "7:54 the path `b` does not begin with `/` | write `/b`",
             "7:71 expected a host name, and a port if need be, such as internal.example:8080, found `http://x`",
+        ],
+    ),
+    (
+        "version: 1\nlistners: [{adress: localhost:99999, max_conections: 0}]\nclusters: {c: {endpints: [d:99999]}}\nroutes: [{cluster: c}]\n",
+        &[
+            "2:1 unknown key `listners` | did you mean `listeners`?",
+            "2:13 unknown key `adress` | did you mean `address`?",
+            "2:31 `99999` is not a port | give a number from 1 to 65535",
+            "2:38 unknown key `max_conections` | did you mean `max_connections`?",
+            "2:54 expected a whole number from 1 to 10000000, found `0`",
+            "3:16 unknown key `endpints` | did you mean `endpoints`?",
+            "3:29 `99999` is not a port | give a number from 1 to 65535",
         ],
     ),
     (

@@ -106,6 +106,15 @@ fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Looks whether there is a directory, and one may look for files in it.
+///
+/// # Errors
+///
+/// There is none, or one may not.
+pub(super) fn inspect(config: &Config) -> io::Result<()> {
+    config.path.canonicalize()?.join(".").metadata().map(drop)
+}
+
 /// The size of a regular file below the directory. May wait for the disk.
 fn size(config: &Config, relative: &Path) -> io::Result<u64> {
     let root = config.path.canonicalize()?;
@@ -125,6 +134,8 @@ fn size(config: &Config, relative: &Path) -> io::Result<u64> {
 mod tests {
     use std::os::unix::fs::symlink;
     use std::time::Duration;
+
+    use sprat_config::resolved::Span;
 
     use super::*;
 
@@ -163,6 +174,7 @@ mod tests {
         symlink("a", root.join("in")).unwrap();
         let config = Config {
             path: root,
+            span: Span::default(),
             index: "index.html".to_owned(),
             budget: Duration::from_secs(20),
             ttl: Duration::from_secs(10),

@@ -105,7 +105,7 @@ impl Keeper {
                 let look = move || watched.reload(false);
                 Some(Background::start("catalogue", interval, look, || {}))
             }
-            What::Snapshot(config::Snapshot { path, interval }) => {
+            What::Snapshot(config::Snapshot { path, interval, .. }) => {
                 let (present, saves) = (Arc::clone(&self.present), Arc::clone(&self.saves));
                 let path = path.clone();
                 let save = Arc::new(move || {

@@ -4,9 +4,10 @@
 //! error in it changes nothing: what was read before is believed on.
 
 mod lines;
+mod wrong;
 
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::{self, BufReader, Read as _};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,6 +17,8 @@ use sprat_config::resolved::{Manifest as Config, ManifestFormat};
 use sprat_scheduler::catalogue::{Key, KeyHasher};
 
 use self::lines::{Line, Lines};
+use self::wrong::Wrong;
+use crate::inspect::Problem;
 use crate::stamp::Stamp;
 
 /// A manifest in use.
@@ -82,16 +85,13 @@ impl Manifest {
     /// first time.
     pub(super) fn reload(&self, first: bool) {
         let path = &self.config.path;
-        let stamp = Stamp::of(path);
+        let now = Stamp::of(path).ok();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = stamp.as_ref().ok().copied();
         if *seen == now && !first {
             return;
         }
         *seen = now;
-        let read = stamp
-            .map_err(|error| vec![error.to_string()])
-            .and_then(|_| read(&self.config, &self.hasher));
+        let read = read(&self.config, &self.hasher);
         match read {
             Ok(sizes) => {
                 tracing::info!(?path, entries = sizes.0.len(), "manifest read");
@@ -109,15 +109,38 @@ impl Manifest {
     }
 }
 
-/// The sizes of a whole file, or its errors, each with its line.
-fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<String>> {
-    let file = File::open(&config.path).map_err(|error| vec![error.to_string()])?;
+/// What is wrong with a manifest, each with its place in it.
+pub(super) fn inspect(config: &Config) -> Vec<Problem> {
+    // Keys are not looked at.
+    let wrong = read(config, &KeyHasher::new((0, 0))).err();
+    let problem = |wrong: Wrong| {
+        let place = wrong
+            .place
+            .map_or(String::new(), |place| format!(" {place}:"));
+        let (path, message) = (config.path.display(), wrong.message);
+        let problem = Problem::missing(&config.span, format!("manifest {path}:{place} {message}"));
+        match wrong.help {
+            Some(help) => problem.help(help),
+            None => problem,
+        }
+    };
+    wrong.into_iter().flatten().map(problem).collect()
+}
+
+/// The sizes of a whole file, or its errors.
+fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<Wrong>> {
+    let unreadable = |error: io::Error| {
+        let help = "put the file there, or leave the manifest out";
+        vec![Wrong::whole(error).help(help)]
+    };
+    let file = File::open(&config.path).map_err(unreadable)?;
     let length = file.metadata().map_or(0, |data| data.len());
     if length > config.max_bytes {
         let bound = config.max_bytes;
-        return Err(vec![format!(
-            "it has {length} bytes, and `max_size` allows {bound}: raise it, or split the file"
-        )]);
+        let wrong = Wrong::whole(format!(
+            "it has {length} bytes, and `max_size` allows {bound}"
+        ));
+        return Err(vec![wrong.help("raise `max_size`, or split the file")]);
     }
     // It may grow while it is read.
     let input = BufReader::new(file.take(config.max_bytes));
@@ -168,6 +191,8 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
+    use sprat_config::resolved::Span;
+
     use super::*;
 
     const HASHER: KeyHasher = KeyHasher::new((1, 2));
@@ -178,12 +203,16 @@ mod tests {
             ManifestFormat::Csv => lines.read_csv(text.as_bytes()),
             ManifestFormat::JsonLines => lines.read_json(text.as_bytes()),
         }
-        Ok(sizes(&lines.finish()?, &HASHER))
+        let told = |wrong: &Wrong| wrong.to_string();
+        let lines = lines.finish();
+        let lines = lines.map_err(|all| all.iter().map(told).collect::<Vec<_>>())?;
+        Ok(sizes(&lines, &HASHER))
     }
 
     fn config(path: &Path, format: ManifestFormat) -> Config {
         Config {
             path: path.to_owned(),
+            span: Span::default(),
             format,
             cluster: None,
             max_bytes: 1000,
@@ -237,35 +266,55 @@ mod tests {
         assert_eq!(
             parsed(ManifestFormat::Csv, csv).unwrap_err(),
             [
-                "line 3: it has 1 columns, and the first line names 2",
-                "line 4: `path` begins with a slash",
-                "line 5: invalid digit found in string",
-                "line 6: invalid digit found in string",
+                "line 3: it has 1 columns, and the first line names 2 (put a value with a comma \
+                 in it between double quotes)",
+                "line 4, column 1: the path `c` does not begin with `/` (write `/c`: paths are \
+                 as requests have them)",
+                "line 5, column 2: `-3` is not a number of bytes (write a whole number without \
+                 a unit, such as 2048)",
+                "line 6, column 2: `many` is not a number of bytes (write a whole number without \
+                 a unit, such as 2048)",
             ]
         );
         let json = "{\"path\": \"/a\", \"bytes\": 1}\n{\"path\": \"/a\"}\n[1]\n{\"path\": \"/a\", \"bytes\": 1, \"size\": 2}\n";
         let errors = parsed(ManifestFormat::JsonLines, json).unwrap_err();
         let starts = [
-            "line 2: missing field `bytes`",
-            "line 3: ",
-            "line 4: unknown field `size`",
+            "line 2, column 14: missing field `bytes` (write an object such as {",
+            "line 3, column ",
+            "line 4, column 33: unknown field `size`",
         ];
         assert_eq!(errors.len(), 3, "{errors:?}");
         for (error, start) in errors.iter().zip(starts) {
             assert!(error.starts_with(start), "{error}");
         }
         let errors = parsed(ManifestFormat::Csv, "/a,1\n/b,2\n").unwrap_err();
-        assert!(
-            errors[0].starts_with("line 1: it names the columns"),
-            "{errors:?}"
-        );
+        let help = "(write `path,bytes` or `host,path,bytes` there)";
+        let no_column = "line 1, column 1: the first line names the columns, and `/a` is none";
+        assert_eq!(errors, [format!("{no_column} {help}")]);
+        for (first, said) in [
+            (
+                "path",
+                "line 1: the first line does not name the column `bytes`",
+            ),
+            (
+                "path,bytes,path",
+                "line 1, column 3: the column `path` is named twice",
+            ),
+        ] {
+            let errors = parsed(ManifestFormat::Csv, &format!("{first}\n")).unwrap_err();
+            assert_eq!(errors, [format!("{said} {help}")]);
+        }
         let many = "x\n".repeat(100);
         let errors = parsed(ManifestFormat::JsonLines, &many).unwrap_err();
         assert_eq!(errors.len(), 11);
         assert_eq!(errors[10], "90 more errors");
         let long = "x".repeat(100_000);
         let errors = parsed(ManifestFormat::JsonLines, &long).unwrap_err();
-        assert_eq!(errors, ["line 1: it is longer than 65536 bytes"]);
+        let said = "line 1: it is longer than 65536 bytes (each object has a line of its own)";
+        assert_eq!(errors, [said]);
+        let errors =
+            parsed(ManifestFormat::JsonLines, "{\"path\": \"a\", \"bytes\": 1}").unwrap_err();
+        assert!(errors[0].contains("(write `/a`"), "{errors:?}");
     }
 
     #[test]

@@ -133,6 +133,16 @@ impl Health {
     }
 }
 
+/// Who speaks to the store; nothing is connected.
+///
+/// # Errors
+///
+/// The address makes no sense.
+pub(super) fn client(config: &Config) -> anyhow::Result<Client> {
+    let opened = Client::open(config.url.as_str());
+    opened.context("the address of the shared store (`catalogue.shared.url`)")
+}
+
 impl Store {
     /// Starts the thread that speaks to the store. The store need not be there.
     ///
@@ -140,8 +150,7 @@ impl Store {
     ///
     /// The address makes no sense, or no thread can be had.
     pub(super) fn start(config: &Config, ttl_s: u32) -> anyhow::Result<(Self, Background)> {
-        let client = Client::open(config.url.as_str())
-            .with_context(|| "the address of the shared store (`catalogue.shared.url`)")?;
+        let client = client(config)?;
         let (questions, asked) = mpsc::channel(MAX_QUESTIONS);
         let (sizes, taught) = mpsc::channel(config.max_queued);
         let health = Arc::new(Health {

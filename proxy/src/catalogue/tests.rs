@@ -127,6 +127,7 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
     let (store, thread) = Store::start(
         &config::SharedStore {
             url: "redis://127.0.0.1:1/0".to_owned(),
+            span: config::Span::default(),
             prefix: "test:".to_owned(),
             phrase: "phrase".to_owned(),
             budget: Duration::from_millis(1),

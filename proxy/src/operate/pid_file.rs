@@ -1,12 +1,24 @@
 //! A file with the number of the process, for whoever sends it signals.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::inspect::replaceable;
+
 /// Removed when dropped, unless another process has written it since.
 pub(super) struct PidFile(PathBuf);
+
+/// Looks whether the file can be written, and leaves it as it is.
+///
+/// # Errors
+///
+/// It cannot be.
+pub(crate) fn inspect(path: &Path) -> anyhow::Result<()> {
+    let may = replaceable(path).map_err(anyhow::Error::msg);
+    may.with_context(|| format!("cannot write the pid file {}", path.display()))
+}
 
 impl PidFile {
     /// Writes it in the place of the one that is there, as a whole.

@@ -14,8 +14,9 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
-use super::pem::{self, Problem};
+use super::pem;
 use super::provider;
+use crate::inspect::Problem;
 
 /// A certificate as it is shown.
 pub(super) struct Served {

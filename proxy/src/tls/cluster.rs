@@ -16,11 +16,12 @@ use tokio_rustls::TlsConnector;
 
 use super::certificates::Served;
 use super::files::{Files, Reloadable};
-use super::pem::{self, Problem};
+use super::pem;
 use super::shown::{EndpointStream, REFUSALS, Shown, with_asked};
 use super::verifier::{AnyCertificate, Trusting};
 use super::{HTTP_1, HTTP_2, provider, versions};
 use crate::error::Reason;
+use crate::inspect::Problem;
 
 /// A cluster's TLS.
 pub(crate) struct ClusterTls {

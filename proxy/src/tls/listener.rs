@@ -15,8 +15,9 @@ use sprat_config::resolved::{self as config, ClientCertificateMode, FileAt, TlsC
 
 use super::certificates::{Certificates, Served};
 use super::files::{Files, Reloadable};
-use super::pem::{self, Problem};
+use super::pem;
 use super::{HTTP_1, HTTP_2, provider, versions};
+use crate::inspect::Problem;
 
 /// Sessions remembered for clients that take no tickets; about 200 bytes each.
 const SESSIONS_MAX: usize = 1024;

@@ -1,6 +1,5 @@
 //! Certificates and keys in files, and what may be wrong with them.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,67 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use sprat_config::resolved::{FileAt, Span};
+use sprat_config::resolved::FileAt;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::parse_x509_certificate;
 
+use crate::inspect::Problem;
+
 /// Bytes of a file at most: a bundle of every public authority has 220 KB.
 const MAX_BYTES: u64 = 4 << 20;
-
-/// What is wrong with a file that the configuration names.
-#[derive(Debug)]
-pub(crate) struct Problem {
-    /// It cannot be used.
-    pub(crate) fatal: bool,
-    /// The place of its name in the configuration.
-    pub(crate) span: Span,
-    /// In a line, with the file's name.
-    pub(crate) message: String,
-    /// What to do about it.
-    pub(crate) help: Option<String>,
-}
-
-impl Problem {
-    /// The file at `file` is, or has, `what`.
-    pub(super) fn error(file: &FileAt, what: impl fmt::Display) -> Self {
-        Self::at(&file.span, format!("{}: {what}", file.path.display()))
-    }
-
-    /// What is said at `span` cannot be done.
-    pub(super) fn at(span: &Span, message: String) -> Self {
-        Self {
-            fatal: true,
-            span: span.clone(),
-            message,
-            help: None,
-        }
-    }
-
-    /// The same, if it can be used all the same.
-    pub(super) fn warning(file: &FileAt, what: impl fmt::Display) -> Self {
-        Self {
-            fatal: false,
-            ..Self::error(file, what)
-        }
-    }
-
-    /// What to do about it.
-    pub(super) fn help(self, help: impl Into<String>) -> Self {
-        Self {
-            help: Some(help.into()),
-            ..self
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        self.help
-            .as_ref()
-            .map_or(Ok(()), |help| write!(f, " ({help})"))
-    }
-}
 
 /// Why the TLS of a listener or cluster cannot be.
 pub(super) fn failure(kind: &str, name: &str, problems: &[Problem]) -> anyhow::Error {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bytes::Bytes;
 use sprat_config::resolved::{Cluster, Config, FileAt};
-use sprat_config::{Errors, Severity};
 use sprat_scheduler::station::StationConfig;
 
 use super::breaker::Breaker;
 use super::members::Source;
 use super::{SharedStation, station_config};
 use crate::dns::Names;
+use crate::inspect::Problem;
 use crate::tls::ClusterTls;
 
 /// What all workers know of a cluster.
@@ -94,18 +94,14 @@ impl SharedCluster {
     }
 }
 
-/// Reads the pages of all clusters, and adds what is wrong with them to the
-/// `complaints` about the configuration.
-pub(crate) fn inspect(config: &Config, complaints: &mut Errors) {
-    for cluster in &config.clusters {
-        if let Some(page) = &cluster.overload_page
-            && let Err(error) = read_page(cluster, page)
-        {
-            let help = "put the page there, or leave `overload_page` out".to_owned();
-            let message = format!("{error:#}");
-            complaints.add(Severity::Error, &page.span.0, message, Some(help));
-        }
-    }
+/// What is wrong with the pages of all clusters.
+pub(crate) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
+    config.clusters.iter().filter_map(|cluster| {
+        let page = cluster.overload_page.as_ref()?;
+        let error = read_page(cluster, page).err()?;
+        let help = "put the page there, or leave `overload_page` out";
+        Some(Problem::at(&page.span, format!("{error:#}")).help(help))
+    })
 }
 
 fn read_page(cluster: &Cluster, page: &FileAt) -> anyhow::Result<Bytes> {

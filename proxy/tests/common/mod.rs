@@ -414,6 +414,7 @@ impl Proxy {
         let path = directory.path().join("access.log");
         config.access_log = Some(AccessLog {
             target: LogTarget::File(path.clone()),
+            span: Span::default(),
             format: LogFormat::Json,
         });
         let mut proxy = Self::start(&config);

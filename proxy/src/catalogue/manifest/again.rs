@@ -1,8 +1,9 @@
 //! What holds of any bytes given as a manifest.
 
 use super::lines::{Line, Lines};
+use super::wrong::Wrong;
 
-fn read(csv: bool, text: &[u8]) -> Result<Vec<Line>, Vec<String>> {
+fn read(csv: bool, text: &[u8]) -> Result<Vec<Line>, Vec<Wrong>> {
     let mut lines = Lines::default();
     match csv {
         true => lines.read_csv(text),
@@ -18,8 +19,10 @@ pub(super) fn run(data: &[u8]) {
     };
     match read(format % 2 == 0, text) {
         Err(errors) => {
-            let told =
-                |error: &String| error.starts_with("line ") || error.ends_with(" more errors");
+            let told = |wrong: &Wrong| {
+                let text = wrong.to_string();
+                text.starts_with("line ") || text.ends_with(" more errors")
+            };
             assert!(errors.iter().all(told), "{errors:?}");
         }
         Ok(lines) => {

@@ -4,6 +4,8 @@ use std::io::{self, BufRead, Read as _};
 
 use serde::Deserialize;
 
+use super::wrong::Wrong;
+
 /// Errors of a file that are told at most.
 const MAX_ERRORS: usize = 10;
 
@@ -24,22 +26,22 @@ pub(super) struct Line {
 #[derive(Default)]
 pub(super) struct Lines {
     good: Vec<Line>,
-    errors: Vec<String>,
+    errors: Vec<Wrong>,
     more_errors: usize,
 }
 
-impl Lines {
-    fn error(&mut self, number: u64, message: impl std::fmt::Display) {
-        match self.errors.len() < MAX_ERRORS {
-            true => self.errors.push(format!("line {number}: {message}")),
-            false => self.more_errors += 1,
-        }
-    }
+/// Where a manifest in CSV has which value.
+struct Columns {
+    path: usize,
+    bytes: usize,
+    host: Option<usize>,
+}
 
-    fn add(&mut self, number: u64, line: Line) {
-        match line.path.starts_with('/') {
-            true => self.good.push(line),
-            false => self.error(number, "`path` begins with a slash"),
+impl Lines {
+    fn error(&mut self, wrong: Wrong) {
+        match self.errors.len() < MAX_ERRORS {
+            true => self.errors.push(wrong),
+            false => self.more_errors += 1,
         }
     }
 
@@ -50,27 +52,26 @@ impl Lines {
             .from_reader(input);
         let named = match reader.headers() {
             Ok(named) => named.clone(),
-            Err(error) => return self.error(1, error),
+            Err(error) => return self.error(of_csv(1, &error)),
         };
-        if ["path", "bytes"]
-            .iter()
-            .any(|name| !named.iter().any(|n| n == *name))
-        {
-            return self.error(1, "it names the columns: `path,bytes` or `host,path,bytes`");
-        }
+        let first = named.position().map_or(1, csv::Position::line);
+        let columns = match columns(&named, first) {
+            Ok(columns) => columns,
+            Err(wrong) => return self.error(wrong),
+        };
         let mut record = csv::StringRecord::new();
         loop {
             let more = reader.read_record(&mut record);
             let number = record.position().map_or(0, csv::Position::line);
             match more {
                 Ok(false) => return,
-                Ok(true) => match record.deserialize(Some(&named)) {
-                    Ok(line) => self.add(number, line),
-                    Err(error) => self.error(number, csv_cause(&error)),
+                Ok(true) => match columns.line(&record, number) {
+                    Ok(line) => self.good.push(line),
+                    Err(wrong) => self.error(wrong),
                 },
                 Err(error) => {
                     let number = error.position().map_or(number, csv::Position::line);
-                    self.error(number, csv_cause(&error));
+                    self.error(of_csv(number, &error));
                     if error.is_io_error() {
                         return;
                     }
@@ -86,14 +87,16 @@ impl Lines {
             match (&mut input).take(MAX_LINE).read_until(b'\n', &mut line) {
                 Ok(0) => return,
                 Ok(_) if line.len() as u64 == MAX_LINE => {
-                    return self.error(number, format!("it is longer than {MAX_LINE} bytes"));
+                    let wrong = Wrong::line(number, format!("it is longer than {MAX_LINE} bytes"));
+                    return self.error(wrong.help("each object has a line of its own"));
                 }
                 Ok(_) if line.trim_ascii().is_empty() => {}
-                Ok(_) => match serde_json::from_slice(&line) {
-                    Ok(line) => self.add(number, line),
-                    Err(error) => self.error(number, json_cause(&error)),
+                Ok(_) => match serde_json::from_slice::<Line>(&line) {
+                    Ok(line) if line.path.starts_with('/') => self.good.push(line),
+                    Ok(line) => self.error(no_slash(Wrong::line, number, &line.path)),
+                    Err(error) => self.error(of_json(number, &error)),
                 },
-                Err(error) => return self.error(number, error),
+                Err(error) => return self.error(Wrong::line(number, error)),
             }
         }
     }
@@ -102,11 +105,11 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// What is wrong with the file, each with its line.
-    pub(super) fn finish(mut self) -> Result<Vec<Line>, Vec<String>> {
+    /// What is wrong with the file, each with its place.
+    pub(super) fn finish(mut self) -> Result<Vec<Line>, Vec<Wrong>> {
         if self.more_errors > 0 {
-            self.errors
-                .push(format!("{} more errors", self.more_errors));
+            let more = format!("{} more errors", self.more_errors);
+            self.errors.push(Wrong::whole(more));
         }
         match self.errors.is_empty() {
             true => Ok(self.good),
@@ -115,21 +118,89 @@ impl Lines {
     }
 }
 
-fn csv_cause(error: &csv::Error) -> String {
+/// The columns that the first line names.
+fn columns(named: &csv::StringRecord, line: u64) -> Result<Columns, Wrong> {
+    let help = "write `path,bytes` or `host,path,bytes` there";
+    for (index, name) in named.iter().enumerate() {
+        let wrong = |what: String| Wrong::column(line, index + 1, what).help(help);
+        if !["path", "bytes", "host"].contains(&name) {
+            return Err(wrong(format!(
+                "the first line names the columns, and `{}` is none",
+                shortened(name)
+            )));
+        }
+        if named.iter().take(index).any(|other| other == name) {
+            return Err(wrong(format!("the column `{name}` is named twice")));
+        }
+    }
+    let position = |name: &str| named.iter().position(|own| own == name);
+    let needed = |name: &str| {
+        let missing = format!("the first line does not name the column `{name}`");
+        position(name).ok_or_else(|| Wrong::line(line, missing).help(help))
+    };
+    Ok(Columns {
+        path: needed("path")?,
+        bytes: needed("bytes")?,
+        host: position("host"),
+    })
+}
+
+impl Columns {
+    /// What a line says; it has as many values as the first.
+    fn line(&self, record: &csv::StringRecord, number: u64) -> Result<Line, Wrong> {
+        let value = |index: usize| record.get(index).unwrap_or_default();
+        let (path, bytes) = (value(self.path), value(self.bytes));
+        if !path.starts_with('/') {
+            let at = |line, what| Wrong::column(line, self.path + 1, what);
+            return Err(no_slash(at, number, path));
+        }
+        let bytes = bytes.parse().map_err(|_| {
+            let what = format!("`{}` is not a number of bytes", shortened(bytes));
+            let help = "write a whole number without a unit, such as 2048";
+            Wrong::column(number, self.bytes + 1, what).help(help)
+        })?;
+        Ok(Line {
+            path: path.to_owned(),
+            bytes,
+            host: self.host.map(value).unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+fn no_slash(at: impl Fn(u64, String) -> Wrong, line: u64, path: &str) -> Wrong {
+    let path = shortened(path);
+    at(line, format!("the path `{path}` does not begin with `/`"))
+        .help(format!("write `/{path}`: paths are as requests have them"))
+}
+
+fn of_csv(line: u64, error: &csv::Error) -> Wrong {
     match error.kind() {
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..
         } => {
-            format!("it has {len} columns, and the first line names {expected_len}")
+            let what = format!("it has {len} columns, and the first line names {expected_len}");
+            Wrong::line(line, what).help("put a value with a comma in it between double quotes")
         }
-        csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
-        _ => error.to_string(),
+        csv::ErrorKind::Utf8 { err, .. } => {
+            let wrong = Wrong::column(line, err.field() + 1, "it is not UTF-8");
+            wrong.help("save the file as UTF-8")
+        }
+        _ => Wrong::line(line, error),
     }
 }
 
-/// Without the place: each line is read by itself.
-fn json_cause(error: &serde_json::Error) -> String {
+/// Without the library's place: each line is read by itself.
+fn of_json(line: u64, error: &serde_json::Error) -> Wrong {
     let text = error.to_string();
     let cause = text.rsplit_once(" at line ").map(|(cause, _)| cause);
-    format!("{} (column {})", cause.unwrap_or(&text), error.column())
+    Wrong::column(line, error.column(), cause.unwrap_or(&text))
+        .help("write an object such as {\"path\": \"/a\", \"bytes\": 2048}")
+}
+
+/// At most 60 characters, on one line.
+fn shortened(text: &str) -> String {
+    let short = text.chars().take(60);
+    short
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }

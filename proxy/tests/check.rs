@@ -1,0 +1,200 @@
+//! `sprat check` refuses what a server could not serve by, or would go without.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use common::binary::{Running, run, sprat, write};
+use common::*;
+
+/// Whether it went well, and what was said on standard error.
+fn outcome(output: &Output) -> (bool, String) {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), said)
+}
+
+fn check(configuration: &Path) -> (bool, String) {
+    let arguments = ["check", configuration.to_str().unwrap()];
+    outcome(&sprat(&arguments).output().unwrap())
+}
+
+/// All that is in a directory.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_a_server_refuses_is_refused_beforehand() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    for (part, place, said) in [
+        (
+            format!("access_log: {{path: {}}}", at("none/access.log")),
+            "7:20",
+            format!(
+                "cannot write the access log {}: its directory {}: No such file",
+                at("none/access.log"),
+                at("none")
+            ),
+        ),
+        (
+            format!("access_log: {{path: {}}}", at("")),
+            "7:20",
+            format!("cannot write the access log {}: it is a directory", at("")),
+        ),
+        (
+            "catalogue: {shared: {url: 'redis://127.0.0.1:99999'}}".to_owned(),
+            "7:27",
+            "the address of the shared store (`catalogue.shared.url`)".to_owned(),
+        ),
+    ] {
+        let configuration = write(directory.path(), free_address(), &part);
+        let (fine, checked) = check(&configuration);
+        let runs = run(&configuration).output().unwrap();
+        for (fine, told) in [(fine, checked), outcome(&runs)] {
+            assert!(!fine && told.contains(&said), "{part}: {told}");
+            assert!(told.contains(&format!("sprat.yaml:{place}")), "{told}");
+        }
+    }
+    assert_eq!(names(directory.path()), ["sprat.yaml"]);
+}
+
+#[test]
+fn what_a_server_would_go_without_is_refused_by_a_check_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let broken = "path,bytes\n/a,1\n/b,many\nc,3\n";
+    std::fs::write(at("broken.csv"), broken).unwrap();
+    let (manifest, none) = (at("broken.csv"), at("none"));
+    for (part, place, all_said) in [
+        (
+            format!("catalogue: {{manifests: [{{path: {none}}}]}}"),
+            "7:32",
+            vec![format!("manifest {none}: No such file")],
+        ),
+        (
+            format!("catalogue: {{manifests: [{{path: {manifest}}}]}}"),
+            "7:32",
+            vec![
+                format!("manifest {manifest}: line 3, column 2: `many` is not a number of bytes"),
+                format!("manifest {manifest}: line 4, column 1: the path `c` does not begin"),
+                "help: write a whole number without a unit".to_owned(),
+            ],
+        ),
+        (
+            format!("catalogue: {{snapshot: {{path: {none}/sizes}}}}"),
+            "7:30",
+            vec![format!(
+                "cannot write the snapshot {none}/sizes: its directory {none}: No such"
+            )],
+        ),
+        (
+            format!("x-root: &root {{path: {none}}}"),
+            "7:22",
+            vec![format!("the document root {none}: No such file")],
+        ),
+        (
+            format!("x-root: &root {{path: {manifest}}}"),
+            "7:22",
+            vec![format!("the document root {manifest}: Not a directory")],
+        ),
+    ] {
+        let configuration = write(directory.path(), free_address(), &part);
+        if part.starts_with("x-root") {
+            let text = std::fs::read_to_string(&configuration).unwrap();
+            let (before, root) = text.rsplit_once("x-root").unwrap();
+            let before = before.replace("{cluster: farm}", "{cluster: farm, document_root: *root}");
+            let (head, tail) = before.split_once("routes").unwrap();
+            // An anchor stands above its alias.
+            std::fs::write(
+                &configuration,
+                format!("{head}\nx-root{root}\nroutes{tail}"),
+            )
+            .unwrap();
+        }
+        let (fine, told) = check(&configuration);
+        let all = all_said.iter().all(|said| told.contains(said));
+        assert!(!fine && all, "{part}: {told}");
+        assert!(told.contains(&format!("sprat.yaml:{place}")), "{told}");
+        let running = Running::start(&configuration);
+        running.says(&all_said[0]);
+    }
+    assert_eq!(names(directory.path()), ["broken.csv", "sprat.yaml"]);
+}
+
+#[test]
+fn what_is_there_passes_and_nothing_is_created() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(at("sizes.csv"), "path,bytes\n/a,1\n").unwrap();
+    std::fs::write(at("old"), "no snapshot\n").unwrap();
+    let parts = |snapshot: &str| {
+        format!(
+            "access_log: {{path: {}}}\ncatalogue:\n  manifests: [{{path: {}}}]\n  snapshot: \
+             {{path: {}}}\n  shared: {{url: 'redis://127.0.0.1:1/0'}}\n",
+            at("access.log"),
+            at("sizes.csv"),
+            at(snapshot)
+        )
+    };
+    let configuration = write(directory.path(), free_address(), &parts("sizes"));
+    assert_eq!(check(&configuration), (true, String::new()));
+    let configuration = write(directory.path(), free_address(), &parts("old"));
+    let (fine, told) = check(&configuration);
+    let overwritten = told.contains("it is no snapshot") && told.contains("warning");
+    assert!(fine && overwritten, "{told}");
+    assert_eq!(names(directory.path()), ["old", "sizes.csv", "sprat.yaml"]);
+}
+
+#[test]
+fn the_pid_file_is_looked_at_by_both() {
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), free_address(), "");
+    let configuration = configuration.to_str().unwrap();
+    let pid_file = directory.path().join("none/sprat.pid");
+    let pid_file = pid_file.to_str().unwrap();
+    for command in ["check", "run"] {
+        let arguments = [command, "-c", configuration, "--pid-file", pid_file];
+        let (fine, told) = outcome(&sprat(&arguments).output().unwrap());
+        let said = format!("cannot write the pid file {pid_file}: its directory");
+        assert!(!fine && told.contains(&said), "{told}");
+        assert!(!told.contains("listening"), "{told}");
+    }
+    let pid_file = directory.path().join("sprat.pid");
+    let pid_file = pid_file.to_str().unwrap();
+    let arguments = ["check", "-c", configuration, "--pid-file", pid_file];
+    let told = outcome(&sprat(&arguments).output().unwrap());
+    assert_eq!(told, (true, String::new()));
+    assert_eq!(names(directory.path()), ["sprat.yaml"]);
+}
+
+#[test]
+fn a_configuration_can_come_on_standard_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |more: &str| {
+        let configuration = write(directory.path(), free_address(), more);
+        let text = std::fs::read(configuration).unwrap();
+        let mut command = sprat(&["check", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&text).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        (outcome(&output), printed)
+    };
+    let good = ((true, String::new()), "<stdin>: ok\n".to_owned());
+    assert_eq!(check(""), good);
+    let ((fine, told), _) = check("uplnik: {}\n");
+    assert!(!fine && told.contains("<stdin>:7:1"), "{told}");
+    let (fine, told) = outcome(&sprat(&["run", "-c", "-"]).output().unwrap());
+    assert!(!fine && told.contains("give it a file"), "{told}");
+}

@@ -14,6 +14,8 @@ need shellcheck shellcheck
 need c++ g++
 # The shared store of sizes is tested against a real one.
 need redis-server redis-server
+# As a backend that compresses, and beside HAProxy in the table of hostile requests.
+need nginx nginx-light
 # The filters are tested inside a real Envoy.
 envoy=$("$ROOT/scripts/setup-envoy.sh")
 "$envoy" --version >/dev/null || die "$envoy does not run here; set ENVOY to a binary that does"

@@ -129,6 +129,10 @@ record! {
         /// Without a byte of progress, while a request is open and it is the
         /// client that keeps it waiting.
         default("60s") stream_idle_timeout: Timeout,
+        /// Take a client that closes its sending side while it waits for an
+        /// answer to have gone, and drop its request. Otherwise it is answered,
+        /// and has gone when its connection is reset.
+        default("false") abort_on_close: Flag,
         /// Connections that have switched to another protocol (WebSocket). A
         /// request for one more is answered 503.
         default("4096") max_tunnels: Limit,
@@ -169,9 +173,11 @@ record! {
         /// of any other are replaced: `Forwarded`, every `X-Forwarded-*`, and
         /// `X-Real-IP`, with underscores for hyphens as well.
         default("[]") trusted: List<Cidr, 0>,
-        /// The name in the `Via` header that RFC 9110 asks of a proxy; `off`
-        /// sends none.
-        default("sprat") via: Or<Off, Pseudonym>,
+        /// The name in a `Via` header that backends get; `off` adds none. For
+        /// nginx and others a request with `Via` has come through a proxy, and
+        /// they do not compress the response unless they are told to
+        /// (`gzip_proxied`).
+        default("off") via: Or<Off, Pseudonym>,
     }
 
     /// The scarce link towards the clients, and who gets it first.

@@ -129,6 +129,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
         header_timeout: time(&raw.request_headers_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
         stream_idle_timeout: time(&raw.stream_idle_timeout)?,
+        abort_on_close: raw.abort_on_close.copied()?.0,
         max_tunnels: count(&raw.max_tunnels)?,
         max_unsent_bytes: raw
             .tcp_notsent_lowat

@@ -103,6 +103,9 @@ pub struct Listener {
     /// Without a byte of progress in either direction while a request is open
     /// and the client is the one that keeps it waiting.
     pub stream_idle_timeout: Duration,
+    /// Whether a client that closes its sending side has gone, whatever it waits
+    /// for.
+    pub abort_on_close: bool,
     /// Connections that have switched to another protocol; one over it is
     /// answered 503.
     pub max_tunnels: usize,

@@ -109,6 +109,7 @@ fn the_design_file_resolves_to_the_defaults() {
             idle_timeout: Duration::from_secs(75),
             stream_idle_timeout: Duration::from_secs(60),
             max_tunnels: 4096,
+            abort_on_close: false,
             max_unsent_bytes: 128 << 10,
             limits: ListenerLimits {
                 min_rates: MinRates {
@@ -121,7 +122,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 x_forwarded: true,
                 forwarded: false,
                 trusted: vec![],
-                via: Some("sprat".to_owned()),
+                via: None,
             },
             http2: Some(Http2 {
                 max_streams: 100,

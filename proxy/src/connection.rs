@@ -11,6 +11,7 @@ mod conclusion;
 mod deadlines;
 mod drain;
 mod frames;
+mod half_close;
 mod http2;
 mod http2_stream;
 mod multiplexed;
@@ -110,6 +111,8 @@ pub(crate) struct Connection {
     /// What HTTP/2 needs, once it is spoken.
     http2: OnceCell<Box<Http2>>,
     watch: RefCell<RequestWatch>,
+    /// The client has closed its sending side.
+    has_finished_sending: Cell<bool>,
     write_blocked: Blocked,
     /// How fast the client takes what it asked for, once its socket was full.
     drain: RefCell<Option<Box<Drain>>>,
@@ -153,6 +156,7 @@ impl Connection {
             }),
             http2: OnceCell::new(),
             watch: RefCell::default(),
+            has_finished_sending: Cell::new(false),
             write_blocked: Blocked::default(),
             drain: RefCell::new(None),
             holding_back: Cell::new(false),

@@ -121,6 +121,11 @@ impl RequestWatch {
         )
     }
 
+    /// Whether all that was read is whole requests.
+    pub(crate) fn is_between(&self) -> bool {
+        self.place == Place::Between
+    }
+
     fn data(&mut self, left: u64, chunked: bool, available: usize) -> usize {
         let used = left.min(available as u64);
         let left = left - used;

@@ -338,7 +338,7 @@ fn a_client_that_vanishes_before_the_answer_cancels_the_upstream_at_once() {
     wait_for("the request to arrive", || {
         proxy.metric(&["sprat_upstream_outstanding"]) == 1.0
     });
-    drop(client);
+    reset(client);
     assert!(gone.recv_timeout(PATIENCE).unwrap());
     let line = proxy.log_lines(1).remove(0);
     assert_eq!(line["reason"], "client_closed");

@@ -156,7 +156,10 @@ impl AsyncRead for Prefaced {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &self.look {
-            Look::Over(None) => Pin::new(&mut self.io).poll_read(cx, buffer),
+            Look::Over(None) => {
+                let Self { io, connection, .. } = &mut *self;
+                connection.poll_hear(io, cx, buffer)
+            }
             Look::Matching(_) => self.look(cx, buffer),
             Look::Over(Some(_)) | Look::Found(_) => self.give(buffer),
         }

@@ -256,6 +256,7 @@ impl Stream {
                 true => Phase::Head { since: now, begun },
                 false => Phase::Idle { since: now },
             });
+            self.connection.tell_end();
         }
     }
 

@@ -1,13 +1,15 @@
 //! A client's socket that tells what passes through it, and TLS on it.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
 use super::Outlet;
@@ -16,14 +18,35 @@ use crate::connection::Connection;
 /// A client's socket. What it puts on the wire is told to its [`Connection`]
 /// and to the connection's gauge.
 pub(crate) struct Socket {
-    stream: TcpStream,
+    reader: Reader,
+    writer: OwnedWriteHalf,
     connection: Rc<Connection>,
 }
+
+/// The receiving side of a socket.
+enum Reader {
+    /// It is read.
+    Open(OwnedReadHalf),
+    /// All that the client had to send was read.
+    Ended(Option<Failing>),
+}
+
+/// Ends when the kernel reports that a connection has failed.
+type Failing = Pin<Box<dyn Future<Output = ()>>>;
 
 impl Socket {
     /// Wraps an accepted socket.
     pub(crate) fn new(stream: TcpStream, connection: Rc<Connection>) -> Self {
-        Self { stream, connection }
+        let (reader, writer) = stream.into_split();
+        Self {
+            reader: Reader::Open(reader),
+            writer,
+            connection,
+        }
+    }
+
+    fn stream(&self) -> &TcpStream {
+        self.writer.as_ref()
     }
 
     /// Waits until something has come, be it the end.
@@ -33,12 +56,31 @@ impl Socket {
     /// Nothing more is going to come.
     pub(crate) async fn has_come(&self) -> io::Result<()> {
         // An accepted socket is taken for readable until it was read.
-        self.stream.peek(&mut [0]).await.map(drop)
+        self.stream().peek(&mut [0]).await.map(drop)
+    }
+
+    /// Ready once the connection of a client that sends nothing more has failed: a
+    /// reset, say. An end of sending stays readable, so that reading would not tell.
+    fn poll_failure(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if matches!(self.reader, Reader::Open(_))
+            && let Reader::Open(half) = std::mem::replace(&mut self.reader, Reader::Ended(None))
+        {
+            self.reader = Reader::Ended(Some(Box::pin(async move {
+                // An error: the event loop ends, and the connection with it.
+                let _ = half.ready(Interest::ERROR).await;
+            })));
+        }
+        if let Reader::Ended(Some(failing)) = &mut self.reader {
+            ready!(failing.as_mut().poll(cx));
+            self.reader = Reader::Ended(None);
+        }
+        let error = self.stream().take_error().ok().flatten();
+        Poll::Ready(error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()))
     }
 
     fn mark(&self) {
         if let Outlet::Marked(mark) = self.connection.outlet() {
-            mark.apply(self.stream.as_fd());
+            mark.apply(self.stream().as_fd());
         }
     }
 
@@ -47,11 +89,11 @@ impl Socket {
             Poll::Ready(Ok(bytes)) => {
                 self.connection.on_written(bytes);
                 if let Some(gauge) = self.connection.gauge() {
-                    gauge.wrote(bytes, self.stream.as_fd());
+                    gauge.wrote(bytes, self.stream().as_fd());
                 }
             }
             Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.connection.on_write_blocked(self.stream.as_fd()),
+            Poll::Pending => self.connection.on_write_blocked(self.stream().as_fd()),
         }
         written
     }
@@ -60,7 +102,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(gauge) = self.connection.gauge() {
-            gauge.close(self.stream.as_fd());
+            gauge.close(self.stream().as_fd());
         }
     }
 }
@@ -71,7 +113,10 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        match &mut self.reader {
+            Reader::Open(half) => Pin::new(half).poll_read(cx, buffer),
+            Reader::Ended(_) => Poll::Ready(Ok(())),
+        }
     }
 }
 
@@ -82,7 +127,7 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.mark();
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = Pin::new(&mut self.writer).poll_write(cx, bytes);
         self.note(written)
     }
 
@@ -92,20 +137,20 @@ impl AsyncWrite for Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.mark();
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let written = Pin::new(&mut self.writer).poll_write_vectored(cx, slices);
         self.note(written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.writer.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(&mut self.writer).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(&mut self.writer).poll_shutdown(cx)
     }
 }
 
@@ -128,6 +173,14 @@ impl Io {
     /// After a handshake.
     pub(crate) fn tls(stream: TlsStream<Socket>) -> Self {
         Self(Layer::Tls(Box::new(stream)))
+    }
+
+    /// Ready once the connection of a client that sends nothing more has failed.
+    pub(crate) fn poll_failure(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        match &mut self.0 {
+            Layer::Plain(socket) => socket.poll_failure(cx),
+            Layer::Tls(stream) => stream.get_mut().0.poll_failure(cx),
+        }
     }
 
     fn connection(&self) -> &Connection {

@@ -214,6 +214,12 @@ impl<S: Read + Write> Peer<S> {
     }
 }
 
+/// Ends a connection with a reset.
+pub(crate) fn reset(peer: Peer) {
+    let socket = socket2::SockRef::from(peer.stream());
+    socket.set_linger(Some(Duration::ZERO)).unwrap();
+}
+
 pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: test.example\r\n\r\n")
 }
@@ -295,6 +301,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             idle_timeout: Duration::from_secs(60),
             stream_idle_timeout: Duration::from_secs(60),
             max_tunnels: 1024,
+            abort_on_close: false,
             max_unsent_bytes: 128 << 10,
             limits: ListenerLimits::default(),
             forwarding: Forwarding {

@@ -1,0 +1,59 @@
+//! A client that has said all that it has to say, and waits for its answers.
+//!
+//! TCP closes each direction by itself, and RFC 9112 9.6 leaves a client free to
+//! close its own once it has sent its last request. hyper takes the end of what a
+//! client sends for the end of the client. So that end is kept from hyper for as
+//! long as an answer is owed, and the socket is watched for a reset instead.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead as _, ReadBuf};
+
+use super::{Connection, Phase};
+use crate::uplink::Io;
+
+impl Connection {
+    /// Reads from the client. The end of what it sends is not given while it is owed
+    /// an answer; a connection that fails meanwhile is.
+    pub(super) fn poll_hear(
+        &self,
+        io: &mut Io,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.has_finished_sending.get() {
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut *io).poll_read(cx, buffer))?;
+            if buffer.filled().len() > before || buffer.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            self.has_finished_sending.set(true);
+        }
+        match self.owes_answer() {
+            true => io.poll_failure(cx).map(Err),
+            false => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Whether a whole request is being answered whose client may close its sending
+    /// side. In the middle of a body the end of what it sends is an error.
+    fn owes_answer(&self) -> bool {
+        let answering = matches!(
+            self.only.phase.get(),
+            Phase::Waiting { .. } | Phase::Responding
+        );
+        answering
+            && !self.listener.config.abort_on_close
+            && self.http2.get().is_none()
+            && self.watch.borrow().is_between()
+    }
+
+    /// An answer is complete: if it was the last one, hyper is to learn that.
+    pub(super) fn tell_end(&self) {
+        if self.has_finished_sending.get() {
+            self.wake();
+        }
+    }
+}

@@ -21,6 +21,9 @@ pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, Malformed> {
     if is_local(header) {
         return Ok(None);
     }
+    if !header.starts_with(SIGNATURE) && !has_exact_ports(header) {
+        return Err(Malformed);
+    }
     let parsed = ProxyHeader::parse(header, ParseConfig::default());
     let (parsed, length) = parsed.map_err(|_| Malformed)?;
     match parsed.proxied_address() {
@@ -43,6 +46,23 @@ fn is_local(header: &[u8]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the ports in a line of version 1, if it has any, are written as 2.1 has
+/// them: without a sign, and without zeros before them. (Addresses are: those who
+/// read them take no other form.)
+fn has_exact_ports(line: &[u8]) -> bool {
+    let line = line.strip_suffix(b"\r\n").unwrap_or(line);
+    let mut words = line.split(|&byte| byte == b' ').skip(1);
+    if words.next() == Some(b"UNKNOWN") {
+        return true;
+    }
+    let is_port = |word: &[u8]| match word {
+        [b'0'] => true,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    words.skip(2).all(is_port)
 }
 
 /// It is no header.
@@ -120,6 +140,49 @@ mod tests {
         let local = header(ProxyVersion::V2, None);
         assert_eq!(local[..13], [&SIGNATURE[..], &[0x20]].concat());
     }
+
+    #[test]
+    fn a_line_has_numbers_in_one_form() {
+        let line = |family, rest| format!("PROXY {family} {rest}\r\n").into_bytes();
+        assert!(matches!(
+            told(&line("TCP4", "192.0.2.1 192.0.2.2 5000 0")),
+            Ok(Some(_))
+        ));
+        assert!(matches!(
+            told(&line("TCP6", "2001:DB8::1 ::1 65535 80")),
+            Ok(Some(_))
+        ));
+        assert_eq!(told(&line("UNKNOWN", "a b +1 011")), Ok(None));
+        for rest in [
+            "192.0.2.1 192.0.2.2 +1 80",
+            "192.0.2.1 192.0.2.2 1 +80",
+            "192.0.2.1 192.0.2.2 011 80",
+            "192.0.2.1 192.0.2.2 11 080",
+            "192.0.2.1 192.0.2.2 00 80",
+            "192.0.2.1 192.0.2.2 -1 80",
+            "192.0.2.1 192.0.2.2 65536 80",
+            "192.0.2.1 192.0.2.2  1 80",
+            "192.0.2.1 192.0.2.2 1 80 ",
+            "192.0.2.1 192.0.2.2 1 ",
+            "192.0.2.01 192.0.2.2 1 80",
+            "192.0.2.1 192.0.2.+2 1 80",
+            "0xc0.0.2.1 192.0.2.2 1 80",
+            "192.0.513 192.0.2.2 1 80",
+            "2001:db8::1 ::1 1 80",
+        ] {
+            assert_eq!(told(&line("TCP4", rest)), Err(Malformed), "{rest:?}");
+        }
+        for rest in [
+            "::1 ::1 +1 80",
+            "::1%1 ::1 1 80",
+            "[::1] ::1 1 80",
+            "::00001 ::1 1 80",
+            "192.0.2.1 192.0.2.2 1 80",
+        ] {
+            assert_eq!(told(&line("TCP6", rest)), Err(Malformed), "{rest:?}");
+        }
+    }
+
     #[test]
     fn addresses_of_a_local_header_are_discarded_whatever_they_are() {
         let with = |rest: &[u8]| [&SIGNATURE[..], rest].concat();

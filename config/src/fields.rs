@@ -146,7 +146,12 @@ pub fn host_without_port(authority: &str) -> Option<&str> {
             let (host, port) = authority.split_at(end);
             // RFC 3986 3.2.2's reg-name.
             let name = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
-            if host.is_empty() || !host.bytes().all(name) {
+            let encoded = |rest: &str| {
+                let digits = rest.as_bytes().get(..2);
+                digits.is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit))
+            };
+            let is_name = host.bytes().all(name) && host.split('%').skip(1).all(encoded);
+            if host.is_empty() || !is_name {
                 return None;
             }
             (without_root(host), port)

@@ -39,6 +39,8 @@ pub(crate) struct Line {
     pub(crate) client: SocketAddr,
     /// None if the head could not be read.
     pub(crate) request: Option<Box<Asked>>,
+    /// Then, the beginning of its request line, as far as it was read.
+    pub(crate) unread_line: Option<Box<[u8]>>,
     /// The client's status, or the one it would have got.
     pub(crate) status: Option<StatusCode>,
     /// Of the body.
@@ -119,6 +121,8 @@ struct JsonLine<'a> {
     method: Option<&'a str>,
     host: Option<&'a str>,
     path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_line: Option<String>,
     status: Option<u16>,
     bytes: u64,
     size: Option<u64>,
@@ -162,6 +166,7 @@ impl Line {
             method: request.map(|request| request.method.as_str()),
             host: host.and_then(|host| host.to_str().ok()),
             path: request.map(Asked::path),
+            request_line: self.unread_line.as_deref().map(escaped).transpose()?,
             status: self.status.map(|status| status.as_u16()),
             bytes: self.bytes,
             size: self.known.bytes(),
@@ -199,7 +204,7 @@ impl Line {
                 escape(asked.path().as_bytes(), out)?;
                 write!(out, " {}", asked.version())?;
             }
-            None => out.push(b'-'),
+            None => escape(self.unread_line.as_deref().unwrap_or(b"-"), out)?,
         }
         let status = self.status.map_or(0, |status| status.as_u16());
         write!(out, "\" {status:03} {}", self.bytes)?;
@@ -234,6 +239,13 @@ fn escape(text: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What [`escape`] writes, as text.
+fn escaped(text: &[u8]) -> io::Result<String> {
+    let mut out = Vec::with_capacity(text.len());
+    escape(text, &mut out)?;
+    String::from_utf8(out).map_err(io::Error::other)
 }
 
 /// Milliseconds, to the microsecond.
@@ -384,6 +396,7 @@ mod tests {
             duration: Duration::from_millis(250),
             client: "192.0.2.7:4711".parse().unwrap(),
             request: Some(Box::new(asked("/a?b=c"))),
+            unread_line: None,
             status: Some(StatusCode::OK),
             bytes: 1234,
             known: Size::Exact(1234),
@@ -415,6 +428,21 @@ mod tests {
              \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
              \"cluster\":null,\"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
         );
+    }
+
+    #[test]
+    fn a_request_line_that_is_none_is_shown_as_it_came() {
+        let mut line = line();
+        line.request = None;
+        line.unread_line = Some(b"G\"T /\x01\xff HTTP/9"[..].into());
+        let combined = text(&line, LogFormat::Combined);
+        assert!(
+            combined.contains(" \"G\\x22T /\\x01\\xFF HTTP/9\" 200 "),
+            "{combined}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&text(&line, LogFormat::Json)).unwrap();
+        assert_eq!(json["request_line"], "G\\x22T /\\x01\\xFF HTTP/9");
+        assert!(json["path"].is_null());
     }
 
     #[test]

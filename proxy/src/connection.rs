@@ -33,6 +33,7 @@ use http::HeaderValue;
 use sprat_config::classify::Certificate;
 
 use self::blocked::Blocked;
+pub(crate) use self::conclusion::refuse_plain_http;
 pub(crate) use self::deadlines::NEW_WHILE_DRAINING;
 use self::drain::Drain;
 use self::http2::Http2;

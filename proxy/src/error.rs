@@ -48,6 +48,12 @@ pub(crate) enum Reason {
     ConflictingFraming,
     /// A line of the head that ends in a bare LF.
     BareLineFeed,
+    /// A chunk's line that is none.
+    MalformedChunk,
+    /// A major version of HTTP that is not spoken.
+    VersionNotSupported,
+    /// HTTP in plain text where TLS is spoken.
+    PlainHttp,
     /// An `Expect` other than 100-continue.
     UnknownExpectation,
     /// A transfer coding other than chunked.
@@ -188,7 +194,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 56] = [
+    pub(crate) const ALL: [Self; 59] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -201,6 +207,9 @@ impl Reason {
         Self::InvalidTarget,
         Self::ConflictingFraming,
         Self::BareLineFeed,
+        Self::MalformedChunk,
+        Self::VersionNotSupported,
+        Self::PlainHttp,
         Self::UnknownExpectation,
         Self::UnknownTransferCoding,
         Self::MethodRefused,
@@ -274,6 +283,9 @@ impl Reason {
             Self::InvalidTarget => facts!("invalid_target", S::BAD_REQUEST, Client, "http_request_error", "the request's target is not one that is served here"),
             Self::ConflictingFraming => facts!("conflicting_framing", S::BAD_REQUEST, Client, "http_request_error", "Transfer-Encoding and Content-Length contradict each other"),
             Self::BareLineFeed => facts!("bare_line_feed", S::BAD_REQUEST, Client, "http_request_error", "a line of the request's head ends in LF without CR"),
+            Self::MalformedChunk => facts!("malformed_chunk", S::BAD_REQUEST, Client, "http_request_error", "a chunk of the request's body does not begin as chunks do"),
+            Self::VersionNotSupported => facts!("version_not_supported", S::HTTP_VERSION_NOT_SUPPORTED, Client, "http_request_error", "the versions of HTTP that are spoken here are 1.0, 1.1 and 2"),
+            Self::PlainHttp => facts!("plain_http", S::BAD_REQUEST, Client, "http_request_error", "this port speaks TLS: ask for an https URL"),
             Self::UnknownExpectation => facts!("unknown_expectation", S::EXPECTATION_FAILED, Client, "http_request_error", "the only expectation known is 100-continue"),
             Self::UnknownTransferCoding => facts!("unknown_transfer_coding", S::NOT_IMPLEMENTED, Client, "http_request_error", "the only transfer coding known is chunked"),
             Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),
@@ -372,6 +384,15 @@ impl Reason {
         }
         response
     }
+}
+
+/// The answer to an OPTIONS that goes no further.
+pub(crate) fn options() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(ALLOWED_METHODS));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    response
 }
 
 /// Whether a client with these request headers is a browser that shows pages.

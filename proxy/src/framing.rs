@@ -2,14 +2,24 @@
 //!
 //! hyper takes a request with both `Transfer-Encoding` and `Content-Length`
 //! and drops the latter, takes a line that ends in a bare LF (in a head, and in
-//! trailers), and drops a target's fragment. Others read such messages in another way, which is how
+//! trailers), drops a target's fragment, and passes over whatever follows a
+//! chunk's size. Others read such messages in another way, which is how
 //! requests are smuggled (RFC 9112 11.2): this proxy refuses them. For that it
 //! has to see the bytes itself, and to know where each head begins, the ones
 //! behind a body included.
 
+// The paths are for the fuzz target, which takes this file by its own.
+#[path = "framing/chunk_line.rs"]
+mod chunk_line;
+#[path = "framing/version.rs"]
+mod version;
+
 use std::collections::VecDeque;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
+
+use self::chunk_line::ChunkLine;
+use self::version::VersionWatch;
 
 /// Heads that have been read and not yet been asked for. More cannot be:
 /// hyper's buffer holds no more heads than that.
@@ -17,6 +27,13 @@ const HEADS_MAX: usize = 64 * 1024;
 
 /// A field's name that is looked for, or a value that is kept, is no longer.
 const KEPT_MAX: usize = 32;
+
+/// Bytes of a request line that are kept for the log.
+const LINE_KEPT_MAX: usize = 256;
+
+/// What hyper is told of a body that it is not to read on.
+const BARE_LINE_FEED: &str = "a line of the trailers ends in a bare LF";
+const BAD_CHUNK: &str = "a chunk's line is not what RFC 9112 7.1.1 has";
 
 /// What is wrong with a head that hyper would take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +44,13 @@ pub(crate) struct Slips {
     pub(crate) bare_line_feed: bool,
     /// A fragment in the target (RFC 9112 3.2 has none).
     pub(crate) fragment: bool,
+    /// A chunk's line, of a body that came with the head, that is none.
+    pub(crate) bad_chunk: bool,
+    /// A major version that is not 1.
+    pub(crate) other_version: bool,
+    /// No fault: the request line has three slashes. A target in absolute form has no
+    /// path then, which the URI library makes `/`.
+    pub(crate) three_slashes: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,16 +67,22 @@ enum Place {
         left: u64,
         chunked: bool,
     },
-    /// The size of a chunk; `extension` when it has been read.
+    /// The line before a chunk, and its size so far.
     ChunkSize {
         size: u64,
-        extension: bool,
+        line: ChunkLine,
     },
     /// Trailer fields; whether the line has anything on it so far.
     Trailer {
         empty: bool,
     },
 }
+
+/// Before a chunk.
+const CHUNK: Place = Place::ChunkSize {
+    size: 0,
+    line: ChunkLine::Size,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
@@ -69,18 +99,24 @@ pub(crate) struct RequestWatch {
     after_cr: bool,
     /// The name or the value so far, in lower case.
     kept: Vec<u8>,
+    version: VersionWatch,
+    /// In the request line.
+    slashes: usize,
+    /// Of the request line whose head is to be asked for next.
+    line: Vec<u8>,
     slips: Slips,
     length: Option<u64>,
     codings: bool,
     chunked: bool,
     heads: VecDeque<Slips>,
-    /// The body of a request whose head has been asked for is not to be read on.
-    broken: bool,
+    /// Why the body of a request whose head has been asked for is not to be read on.
+    broken: Option<&'static str>,
 }
 
 impl RequestWatch {
-    /// The next bytes from the socket.
-    pub(crate) fn read(&mut self, mut bytes: &[u8]) {
+    /// The next bytes from the socket. A minor version that is later than 1.1 is
+    /// made 1.1.
+    pub(crate) fn read(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let used = match self.place {
                 Place::Data { left, chunked } => self.data(left, chunked, bytes.len()),
@@ -90,7 +126,7 @@ impl RequestWatch {
                     1
                 }
             };
-            bytes = &bytes[used..];
+            bytes = &mut bytes[used..];
         }
     }
 
@@ -104,13 +140,20 @@ impl RequestWatch {
 
     /// What is wrong with the next head, which has been read.
     pub(crate) fn next_head(&mut self) -> Slips {
+        self.line.clear();
         self.heads.pop_front().unwrap_or_default()
     }
 
-    /// Whether a body that is being read has something in it that hyper would take
-    /// and others read in another way: a line of its trailers ends in a bare LF.
-    pub(crate) fn is_broken(&self) -> bool {
+    /// What a body that is being read has in it that hyper would take and others
+    /// read in another way.
+    pub(crate) fn broken(&self) -> Option<&'static str> {
         self.broken
+    }
+
+    /// The beginning of the request line that no head was made of; empty if there is
+    /// none, or if it came behind another request.
+    pub(crate) fn unread_line(&self) -> &[u8] {
+        self.line.strip_suffix(b"\r").unwrap_or(&self.line)
     }
 
     /// Whether it stands within a request's head.
@@ -119,6 +162,11 @@ impl RequestWatch {
             self.place,
             Place::RequestLine | Place::Name | Place::Value(_)
         )
+    }
+
+    /// Whether a head was read that has not been asked for.
+    pub(crate) fn has_head(&self) -> bool {
+        !self.heads.is_empty()
     }
 
     /// Whether all that was read is whole requests.
@@ -130,10 +178,7 @@ impl RequestWatch {
         let used = left.min(available as u64);
         let left = left - used;
         self.place = match (left, chunked) {
-            (0, true) => Place::ChunkSize {
-                size: 0,
-                extension: false,
-            },
+            (0, true) => CHUNK,
             (0, false) => Place::Between,
             _ => Place::Data { left, chunked },
         };
@@ -141,11 +186,12 @@ impl RequestWatch {
     }
 
     /// What needs no look at each byte, up to the line's end.
-    fn rest_of_line(&mut self, bytes: &[u8]) -> usize {
+    fn rest_of_line(&mut self, bytes: &mut [u8]) -> usize {
         let end = memchr(b'\n', bytes);
-        let line = &bytes[..end.unwrap_or(bytes.len())];
-        if self.place == Place::RequestLine && line.contains(&b'#') {
-            self.slips.fragment = true;
+        let length = end.unwrap_or(bytes.len());
+        let line = &mut bytes[..length];
+        if self.place == Place::RequestLine {
+            self.request_line(line);
         }
         if let Some(&last) = line.last() {
             self.after_cr = last == b'\r';
@@ -156,6 +202,22 @@ impl RequestWatch {
             self.kept.clear();
         }
         line.len() + usize::from(end.is_some())
+    }
+
+    fn request_line(&mut self, line: &mut [u8]) {
+        if self.heads.is_empty() {
+            let room = LINE_KEPT_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&line[..line.len().min(room)]);
+        }
+        if line.contains(&b'#') {
+            self.slips.fragment = true;
+        }
+        self.slashes += memchr_iter(b'/', line).count();
+        self.slips.three_slashes = self.slashes == 3;
+        // Most lines come whole, and need no other look.
+        if !line.ends_with(b" HTTP/1.1\r") && self.version.correct(line) {
+            self.slips.other_version = true;
+        }
     }
 
     /// At an LF.
@@ -172,10 +234,16 @@ impl RequestWatch {
                 self.place = Place::RequestLine;
                 self.slips.fragment = byte == b'#';
                 self.after_cr = false;
+                self.version = VersionWatch::begin(byte);
+                self.slashes = usize::from(byte == b'/');
+                if self.heads.is_empty() {
+                    self.line.clear();
+                    self.line.push(byte);
+                }
             }
             Place::Name => self.name(byte),
             Place::Value(field) => self.value(field, byte),
-            Place::ChunkSize { size, extension } => self.chunk_size(size, extension, byte),
+            Place::ChunkSize { size, line } => self.chunk_line(size, line, byte),
             Place::Trailer { empty } => self.trailer(empty, byte),
             Place::RequestLine | Place::Data { .. } => {}
         }
@@ -255,10 +323,7 @@ impl RequestWatch {
             self.heads.push_back(slips);
         }
         self.place = match (std::mem::take(&mut self.chunked), length.unwrap_or(0)) {
-            (true, _) => Place::ChunkSize {
-                size: 0,
-                extension: false,
-            },
+            (true, _) => CHUNK,
             (false, 0) => Place::Between,
             (false, left) => Place::Data {
                 left,
@@ -273,7 +338,7 @@ impl RequestWatch {
         if byte == b'\n' && !self.after_cr {
             match self.heads.back_mut() {
                 Some(head) => head.bare_line_feed = true,
-                None => self.broken = true,
+                None => self.broken = Some(BARE_LINE_FEED),
             }
         }
         self.after_cr = byte == b'\r';
@@ -285,9 +350,17 @@ impl RequestWatch {
         };
     }
 
-    /// hyper refuses what is no size, so that it need not be found here.
-    fn chunk_size(&mut self, size: u64, extension: bool, byte: u8) {
-        let digit = char::from(byte).to_digit(16).filter(|_| !extension);
+    fn chunk_line(&mut self, size: u64, line: ChunkLine, byte: u8) {
+        let next = line.read(byte);
+        // hyper refuses a bare LF here, and what is no size.
+        if next.is_none() && byte != b'\n' && line != ChunkLine::Size {
+            match self.heads.back_mut() {
+                Some(head) => head.bad_chunk = true,
+                None => self.broken = Some(BAD_CHUNK),
+            }
+        }
+        let digit = char::from(byte).to_digit(16);
+        let digit = digit.filter(|_| line == ChunkLine::Size);
         self.place = match (byte, digit) {
             (b'\n', _) if size == 0 => {
                 self.after_cr = false;
@@ -299,11 +372,12 @@ impl RequestWatch {
             },
             (_, Some(digit)) => Place::ChunkSize {
                 size: size.saturating_mul(16).saturating_add(u64::from(digit)),
-                extension,
+                line,
             },
+            // After what is none, no digit is one of the size's.
             _ => Place::ChunkSize {
                 size,
-                extension: true,
+                line: next.unwrap_or(ChunkLine::Name),
             },
         };
     }
@@ -321,7 +395,7 @@ mod tests {
     /// The slips of each head, the bytes having come in parts of `part`.
     fn slips(text: &str, part: usize) -> Vec<Slips> {
         let mut watch = RequestWatch::default();
-        for bytes in text.as_bytes().chunks(part) {
+        for bytes in text.as_bytes().to_vec().chunks_mut(part) {
             watch.read(bytes);
         }
         assert!(!watch.in_head(), "{text:?}");
@@ -332,6 +406,9 @@ mod tests {
         both_lengths: false,
         bare_line_feed: false,
         fragment: false,
+        bad_chunk: false,
+        other_version: false,
+        three_slashes: false,
     };
     const BOTH: Slips = Slips {
         both_lengths: true,
@@ -384,12 +461,75 @@ mod tests {
             let text = format!("{before}{head}{end}");
             assert_slips(&text, &[FINE, LINE_FEED]);
             let mut watch = RequestWatch::default();
-            watch.read(head.as_bytes());
+            watch.read(&mut head.as_bytes().to_vec());
             assert_eq!(watch.next_head(), FINE);
-            assert!(!watch.is_broken());
-            end.as_bytes().iter().for_each(|byte| watch.read(&[*byte]));
-            assert!(watch.is_broken(), "{end:?}");
+            assert_eq!(watch.broken(), None);
+            end.bytes().for_each(|byte| watch.read(&mut [byte]));
+            assert_eq!(watch.broken(), Some(BARE_LINE_FEED), "{end:?}");
         }
+    }
+
+    #[test]
+    fn a_bad_chunk_line_is_seen_wherever_its_head_is() {
+        const BAD: Slips = Slips {
+            bad_chunk: true,
+            ..FINE
+        };
+        let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for line in ["3;", "3 ", "3;\0a", "3;a=\"\x01\"", "3;a b"] {
+            let body = format!("{line}\r\nabc\r\n0\r\n\r\n");
+            assert_slips(&format!("{head}{body}"), &[BAD]);
+            let mut watch = RequestWatch::default();
+            watch.read(&mut head.as_bytes().to_vec());
+            assert_eq!(watch.next_head(), FINE);
+            watch.read(&mut body.into_bytes());
+            assert_eq!(watch.broken(), Some(BAD_CHUNK), "{line:?}");
+        }
+        assert_slips(&format!("{head}3 ;a=b\r\nabc\r\n0;c\r\n\r\n"), &[FINE]);
+    }
+
+    #[test]
+    fn an_absolute_target_without_a_path_is_told_from_one_with_a_path() {
+        const BARE: Slips = Slips {
+            three_slashes: true,
+            ..FINE
+        };
+        let bare = "OPTIONS http://a HTTP/1.1\r\nHost: a/b/c\r\n\r\n";
+        let root = "OPTIONS http://a/ HTTP/1.1\r\nHost: a\r\n\r\n";
+        assert_slips(&format!("{bare}{root}{bare}"), &[BARE, FINE, BARE]);
+    }
+
+    #[test]
+    fn another_major_version_is_seen() {
+        const OTHER: Slips = Slips {
+            other_version: true,
+            ..FINE
+        };
+        assert_slips("GET / HTTP/1.7\r\nHost: a\r\n\r\n", &[FINE]);
+        assert_slips("GET / HTTP/2.0\r\nHost: a\r\n\r\n", &[OTHER]);
+        let both = "GET / HTTP/3.0\r\n\r\nGET / HTTP/1.0\r\n\r\n";
+        assert_slips(both, &[OTHER, FINE]);
+    }
+
+    #[test]
+    fn the_line_of_a_head_that_was_not_asked_for_is_kept() {
+        let line = format!("GET /{} HTTP/1.7", "a".repeat(300));
+        for part in [1, 7, 10_000] {
+            let mut watch = RequestWatch::default();
+            assert_eq!(watch.unread_line(), b"");
+            let text = format!("\r\n{line}\r\nHost");
+            for bytes in text.into_bytes().chunks_mut(part) {
+                watch.read(bytes);
+            }
+            assert_eq!(watch.unread_line(), &line.as_bytes()[..LINE_KEPT_MAX]);
+            watch.read(&mut b": a\r\n\r\nBAD\r\n".to_vec());
+            watch.next_head();
+            // It came behind another one.
+            assert_eq!(watch.unread_line(), b"");
+        }
+        let mut watch = RequestWatch::default();
+        watch.read(&mut b"GET / HTTP/1.7\r\n".to_vec());
+        assert_eq!(watch.unread_line(), b"GET / HTTP/1.7");
     }
 
     #[test]

@@ -24,12 +24,12 @@ use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 use tokio::time::Instant;
 
-use self::check::{check, content_length, requested_host};
+use self::check::{check, content_length, is_last_hop, make_asterisk, requested_host};
 use self::exchange::Exchange;
 use self::upgrade::Offer;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
-use crate::error::Reason;
+use crate::error::{self, Reason};
 use crate::generation::Generation;
 use crate::headers::{self, Client, Head};
 use crate::limits;
@@ -53,6 +53,12 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     };
     let admitted =
         checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
+    make_asterisk(&mut parts, slips);
+    if admitted.is_ok() && is_last_hop(&mut parts) {
+        record.upload = unwanted(&parts, body);
+        let ends = !record.has_all(&stream).await;
+        return uplink.answer(&stream, error::options(), ends, record).await;
+    }
     let plan = admitted.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,

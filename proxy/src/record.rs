@@ -30,6 +30,8 @@ pub(crate) struct Record {
     generation: Rc<Generation>,
     started: Instant,
     request: Option<Box<Asked>>,
+    /// What there is of a request line where there is no request.
+    unread_line: Option<Box<[u8]>>,
     /// The status sent to the client; none while there is no head.
     status: Option<StatusCode>,
     /// Bytes of the body handed to the client's connection.
@@ -81,7 +83,11 @@ impl Record {
 
     /// A request whose head could not be read.
     pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
-        Self::new(stream, stream.connection.worker.generation(), None)
+        let generation = stream.connection.worker.generation();
+        let is_logged = generation.log.is_some();
+        let mut own = Self::new(stream, generation, None);
+        own.unread_line = stream.connection.unread_line().filter(|_| is_logged);
+        own
     }
 
     fn new(stream: &Stream, generation: Rc<Generation>, request: Option<Box<Asked>>) -> Box<Self> {
@@ -93,6 +99,7 @@ impl Record {
             generation,
             started: Instant::now(),
             request,
+            unread_line: None,
             status: None,
             bytes: 0,
             expected: Size::Unknown,
@@ -273,6 +280,7 @@ impl Record {
             duration,
             client: self.stream.connection.peer,
             request: self.request.take(),
+            unread_line: self.unread_line.take(),
             status: self.status.or(self.reason.map(|r| r.facts().status)),
             bytes: self.bytes,
             known: self.known,

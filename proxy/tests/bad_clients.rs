@@ -28,6 +28,48 @@ fn garbage_is_400() {
     client_sends("\x16\x03\x01 hello\r\n\r\n", 400, "malformed_head");
 }
 
+/// The access log shows what was read of a request line, whatever it is.
+#[test]
+fn the_request_line_of_a_400_is_logged() {
+    let origin = Origin::http(|_| ok("fine"));
+    for (request, line) in [
+        (
+            "G\"T /a\\b HTTP/1.1\r\nHost: a\r\n\r\n",
+            r"G\x22T /a\x5Cb HTTP/1.1",
+        ),
+        ("GET / HTTP/1.1\r\nHost\x01: a\r\n\r\n", "GET / HTTP/1.1"),
+        ("\r\nGET /\x01 HTTP/1.7\r\n\r\n", r"GET /\x01 HTTP/1.7"),
+        (
+            "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\nsecret\r\n",
+            "POST /p HTTP/1.1",
+        ),
+    ] {
+        let proxy = Proxy::of(&[&origin]);
+        // Also behind a request that was answered.
+        for before in [0, 1] {
+            let mut client = proxy.connect();
+            for _ in 0..before {
+                assert_eq!(client.ask(get("/before")).status(), 200);
+            }
+            assert_eq!(client.ask(request).status(), 400);
+            assert!(client.is_closed());
+        }
+        let lines = proxy.log_lines(3);
+        for bad in [&lines[0], &lines[2]] {
+            assert_eq!(bad["reason"], "malformed_head", "{bad}");
+            assert_eq!(bad["request_line"], line);
+        }
+    }
+    // Of a head that ends in the middle, too; and no more than a part of a long one.
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    client.send(format!("GET /{}", "a".repeat(1000)));
+    client.half_close();
+    assert!(client.is_closed());
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["request_line"].as_str().unwrap().len(), 256, "{line}");
+}
+
 #[test]
 fn conflicting_content_lengths_are_400() {
     client_sends(

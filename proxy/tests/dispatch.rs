@@ -203,7 +203,7 @@ fn who_leaves_the_queue_leaves_no_trace() {
     let proxy = held.proxy(|_| {});
     let busy = held.occupy(&proxy);
     let mut clients = queue(&proxy, &["/1/a", "/1/b", "/1/c"]);
-    drop(clients.remove(1));
+    reset(clients.remove(1));
     proxy.wait_metric(&["sprat_waiting_requests"], 2.0);
     held.let_go(busy);
     answers(clients);

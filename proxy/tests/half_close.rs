@@ -149,7 +149,9 @@ fn a_reset_after_the_end_of_sending_cancels_the_request() {
     let (origin, told) = silent();
     let proxy = Proxy::of(&[&origin]);
     let client = proxy.connect();
-    (&mut client.stream()).write_all(get("/").as_bytes()).unwrap();
+    (&mut client.stream())
+        .write_all(get("/").as_bytes())
+        .unwrap();
     client.half_close();
     assert_eq!(next(&told), "asked");
     reset(client);

@@ -334,6 +334,10 @@ fn targets_in_every_form() {
     assert_eq!(answer.text(), "GET / HTTP/1.1 b.example");
     let answer = client.ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(answer.text(), "OPTIONS * HTTP/1.1 a");
+    let answer = client.ask("OPTIONS http://b.example HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(answer.text(), "OPTIONS * HTTP/1.1 b.example");
+    let answer = client.ask("OPTIONS http://b.example/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(answer.text(), "OPTIONS / HTTP/1.1 b.example");
     for refused in [
         "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
         "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -350,4 +354,58 @@ fn targets_in_every_form() {
     ] {
         assert_eq!(proxy.connect().ask(bad).status(), 400, "{bad}");
     }
+}
+
+/// RFC 9110 7.6.2.
+#[test]
+fn an_options_goes_no_further_than_it_may() {
+    let origin = Origin::http(|request| ok(request.field("max-forwards").unwrap_or("-")));
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    let options = |hops: &str, body: &str| {
+        format!(
+            "OPTIONS /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: {hops}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    assert_eq!(client.ask(options("5", "")).text(), "4");
+    assert_eq!(client.ask(options("1", "hello")).text(), "0");
+    for body in ["", "hello"] {
+        let last = client.ask(options("0", body));
+        assert_eq!((last.status(), last.text()), (200, String::new()));
+        assert!(last.field("allow").unwrap().contains("OPTIONS"), "{last:?}");
+    }
+    // For other methods it means nothing, and a TRACE goes nowhere.
+    let get = "GET /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n";
+    assert_eq!(client.ask(get).text(), "0");
+    let trace = "TRACE /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n";
+    assert_eq!(client.ask(trace).status(), 405);
+    drop(client);
+    let lines = proxy.log_lines(6);
+    assert_eq!(lines[2]["reason"], serde_json::Value::Null, "{}", lines[2]);
+    assert_eq!(lines[2]["status"], 200);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn versions_are_read_as_those_that_are_known() {
+    let origin = Origin::http(|request| ok(&request.start));
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    for minor in 1..=9 {
+        let answer = client.ask(format!("GET /a HTTP/1.{minor}\r\nHost: a\r\n\r\n"));
+        assert_eq!(answer.text(), "GET /a HTTP/1.1");
+        assert!(answer.start.starts_with("HTTP/1.1 200 "), "{answer:?}");
+    }
+    // In pieces, too.
+    for piece in ["GET /a HTT", "P/1.", "7", "\r\nHost: a\r", "\n\r\n"] {
+        client.send(piece);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(client.message().text(), "GET /a HTTP/1.1");
+    let answer = client.ask("GET /a HTTP/3.0\r\nHost: a\r\n\r\n");
+    assert_eq!(answer.status(), 505);
+    assert!(client.is_closed());
+    assert_eq!(proxy.log_lines(11)[10]["reason"], "version_not_supported");
 }

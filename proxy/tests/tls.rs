@@ -88,7 +88,18 @@ fn older_versions_and_strangers_are_refused_and_counted() {
     // Not TLS at all.
     let mut plain = proxy.connect();
     assert!(plain.send(get("/")));
+    let answer = plain.message();
+    assert_eq!(answer.status(), 400);
+    assert_eq!(
+        answer.text(),
+        "400 Bad Request: this port speaks TLS: ask for an https URL\n"
+    );
     assert!(plain.is_closed());
+    wait_handshakes(&proxy, "", "plain_http", 1.0);
+    proxy.wait_metric(&["sprat_bad_requests_total", "\"plain_http\""], 1.0);
+    let mut garbage = proxy.connect();
+    assert!(garbage.send(b"\x01 no TLS\r\n\r\n"));
+    assert!(garbage.is_closed());
     wait_handshakes(&proxy, "", "malformed", 1.0);
     drop(proxy.connect());
     wait_handshakes(&proxy, "", "closed", 1.0);

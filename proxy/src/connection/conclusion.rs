@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::StatusCode;
+use sprat_config::fields::problem;
 use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
@@ -15,7 +16,7 @@ use super::serve::End;
 use super::{Connection, Phase, Stream};
 use crate::error::Reason;
 use crate::record::Record;
-use crate::uplink::Io;
+use crate::uplink::{Io, Socket};
 
 /// A connection that ends with an answer is still read, so that a client that is
 /// sending gets that instead of a reset (RFC 9112 9.6): until nothing has come for so
@@ -89,13 +90,25 @@ async fn refuse(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
     }
 }
 
-/// A whole answer outside of hyper.
+/// Answers a client that speaks HTTP where it should have begun with TLS.
+pub(crate) async fn refuse_plain_http(connection: &Rc<Connection>, socket: Socket) {
+    let mut io = Io::plain(socket);
+    // The request line is for the log; what is wrong with the socket shows again.
+    let _ = timeout(SILENCE, io.read(&mut [0; 1024])).await;
+    refuse(connection, Reason::PlainHttp, io).await;
+}
+
+/// A whole answer outside of hyper, in plain text.
 fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
+    let facts = reason.facts();
+    let title = status.canonical_reason().unwrap_or("Error");
+    let (content_type, body) = problem(false, status.as_u16(), title, facts.detail, facts.name);
     format!(
-        "HTTP/1.1 {} {}\r\nproxy-status: {}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {} {title}\r\nproxy-status: {}\r\ncontent-type: {content_type}\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
         status.as_u16(),
-        status.canonical_reason().unwrap_or(""),
-        reason.facts().proxy_status
+        facts.proxy_status,
+        body.len(),
     )
     .into_bytes()
 }

@@ -40,14 +40,16 @@ impl Connection {
     /// Whether a whole request is being answered whose client may close its sending
     /// side. In the middle of a body the end of what it sends is an error.
     fn owes_answer(&self) -> bool {
+        if self.listener.config.abort_on_close || self.http2.get().is_some() {
+            return false;
+        }
         let answering = matches!(
             self.only.phase.get(),
             Phase::Waiting { .. } | Phase::Responding
         );
-        answering
-            && !self.listener.config.abort_on_close
-            && self.http2.get().is_none()
-            && self.watch.borrow().is_between()
+        let watch = self.watch.borrow();
+        // hyper reads on before the handler gets the head that it has read.
+        watch.is_between() && (answering || watch.has_head())
     }
 
     /// An answer is complete: if it was the last one, hyper is to learn that.

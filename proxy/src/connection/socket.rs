@@ -12,15 +12,13 @@ use super::{Connection, Phase};
 use crate::error::Reason;
 use crate::uplink::Outlet;
 
-/// What hyper is told of a body that it is not to read on.
-const BARE_LINE_FEED: &str = "a line of the trailers ends in a bare LF";
-
 impl Connection {
-    /// These bytes have just been read from the socket.
+    /// These bytes have just been read from the socket; what HTTP reads of them may
+    /// be corrected.
     ///
     /// # Errors
     /// They are not to be read on: what they belong to fails.
-    pub(crate) fn on_read(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn on_read(&self, bytes: &mut [u8]) -> io::Result<()> {
         if let Some(http2) = self.http2.get() {
             self.on_frames(http2, bytes);
             return Ok(());
@@ -41,10 +39,17 @@ impl Connection {
         }
         let mut watch = self.watch.borrow_mut();
         watch.read(bytes);
-        match watch.is_broken() {
-            true => Err(io::Error::new(io::ErrorKind::InvalidData, BARE_LINE_FEED)),
-            false => Ok(()),
+        match watch.broken() {
+            Some(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
+            None => Ok(()),
         }
+    }
+
+    /// The beginning of a request line that no request was made of.
+    pub(crate) fn unread_line(&self) -> Option<Box<[u8]>> {
+        let watch = self.watch.borrow();
+        let line = watch.unread_line();
+        (!line.is_empty()).then(|| line.into())
     }
 
     fn on_frames(&self, http2: &Http2, bytes: &[u8]) {

@@ -10,7 +10,7 @@ const FIELDS: usize = 100;
 
 fn watched(parts: impl Iterator<Item = impl AsRef<[u8]>>) -> [Slips; HEADS] {
     let mut watch = RequestWatch::default();
-    parts.for_each(|part| watch.read(part.as_ref()));
+    parts.for_each(|part| watch.read(&mut part.as_ref().to_vec()));
     std::array::from_fn(|_| watch.next_head())
 }
 

@@ -1,8 +1,9 @@
 //! What must hold for any request, wherever it goes.
 
-use http::header::{CONTENT_LENGTH, EXPECT, HOST};
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, MAX_FORWARDS};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Version};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 
 use crate::connection::Connection;
 use crate::error::Reason;
@@ -12,11 +13,17 @@ use crate::routing::host_without_port;
 /// Refuses what no backend is to see; `slips` are what was wrong with the head
 /// before it was parsed.
 pub(super) fn check(connection: &Connection, parts: &Parts, slips: Slips) -> Result<(), Reason> {
+    if slips.other_version {
+        return Err(Reason::VersionNotSupported);
+    }
     if slips.both_lengths {
         return Err(Reason::ConflictingFraming);
     }
     if slips.bare_line_feed {
         return Err(Reason::BareLineFeed);
+    }
+    if slips.bad_chunk {
+        return Err(Reason::MalformedChunk);
     }
     if slips.fragment || !is_plain(&parts.uri) {
         return Err(Reason::InvalidTarget);
@@ -38,6 +45,52 @@ pub(super) fn check(connection: &Connection, parts: &Parts, slips: Slips) -> Res
         return Err(Reason::BodyTooLarge);
     }
     Ok(())
+}
+
+/// Makes `OPTIONS http://a.example` what a client of `a.example` would have sent,
+/// `OPTIONS *` (RFC 9112 3.2.4): a target in absolute form without path and query.
+pub(super) fn make_asterisk(parts: &mut Parts, slips: Slips) {
+    let is_bare = |own: &PathAndQuery| own.as_str() == "/";
+    if parts.method == Method::OPTIONS
+        && slips.three_slashes
+        && parts.uri.authority().is_some()
+        && parts.uri.path_and_query().is_some_and(is_bare)
+    {
+        let mut own = parts.uri.clone().into_parts();
+        own.path_and_query = Some(PathAndQuery::from_static("*"));
+        if let Ok(uri) = Uri::from_parts(own) {
+            parts.uri = uri;
+        }
+    }
+}
+
+/// Counts this hop off an OPTIONS that may go through so many proxies (RFC 9110
+/// 7.6.2); true if it is to go no further. (TRACE goes nowhere, and for other methods
+/// the field has no meaning.)
+pub(super) fn is_last_hop(parts: &mut Parts) -> bool {
+    if parts.method != Method::OPTIONS {
+        return false;
+    }
+    let mut values = parts.headers.get_all(MAX_FORWARDS).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return false;
+    };
+    let digits = value.as_bytes();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return false;
+    }
+    // One that does not fit bounds nothing.
+    let hops = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.parse::<u64>().ok());
+    match hops.unwrap_or(u64::MAX).checked_sub(1) {
+        None => true,
+        Some(left) => {
+            parts.headers.insert(MAX_FORWARDS, HeaderValue::from(left));
+            false
+        }
+    }
 }
 
 /// The `Host` that the request is for: its target's, if that has one (RFC 9112
@@ -78,7 +131,7 @@ pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reaso
 /// past ASCII, in its path a backslash; nor if an encoding in its path is none, or
 /// is that of a NUL. (In a query browsers send a backslash as it is, and it
 /// separates nothing there: <https://url.spec.whatwg.org/#query-percent-encode-set>.)
-fn is_plain(target: &http::Uri) -> bool {
+fn is_plain(target: &Uri) -> bool {
     let odd = |byte: &u8| matches!(byte, b'"' | b'<' | b'>' | 0x80..);
     let bytes = target
         .path_and_query()
@@ -101,4 +154,73 @@ pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
         .trim()
         .parse()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(target: &str, hops: &[&str]) -> Parts {
+        let mut request = http::Request::options(target);
+        for value in hops {
+            request = request.header(MAX_FORWARDS, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn options_without_a_path_asks_the_server_itself() {
+        for (target, three_slashes, expected) in [
+            ("http://a.example", true, "*"),
+            ("http://a.example:8080", true, "*"),
+            ("http://a.example/", false, "/"),
+            ("http://a.example?b", true, "/"),
+            ("/a/", true, "/a/"),
+            ("*", false, "*"),
+        ] {
+            let slips = Slips {
+                three_slashes,
+                ..Slips::default()
+            };
+            let mut parts = options(target, &[]);
+            make_asterisk(&mut parts, slips);
+            assert_eq!(parts.uri.path(), expected, "{target}");
+        }
+        let mut get = options("http://a.example", &[]);
+        get.method = Method::GET;
+        let slips = Slips {
+            three_slashes: true,
+            ..Slips::default()
+        };
+        make_asterisk(&mut get, slips);
+        assert_eq!(get.uri.path(), "/");
+    }
+
+    #[test]
+    fn hops_are_counted_off() {
+        for (hops, is_last, left) in [
+            (&[][..], false, None),
+            (&["0"], true, Some("0")),
+            (&["000"], true, Some("000")),
+            (&["1"], false, Some("0")),
+            (&["10"], false, Some("9")),
+            (
+                &["99999999999999999999999"],
+                false,
+                Some("18446744073709551614"),
+            ),
+            (&["-1"], false, Some("-1")),
+            (&["x"], false, Some("x")),
+            (&[""], false, Some("")),
+            (&["0", "5"], false, Some("0")),
+        ] {
+            let mut parts = options("/", hops);
+            assert_eq!(is_last_hop(&mut parts), is_last, "{hops:?}");
+            let kept = parts.headers.get(MAX_FORWARDS);
+            assert_eq!(kept.map(|value| value.to_str().unwrap()), left, "{hops:?}");
+        }
+        let mut post = options("/", &["0"]);
+        post.method = Method::POST;
+        assert!(!is_last_hop(&mut post));
+    }
 }

@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 use super::HTTP_2;
 use super::certificates::PeerNames;
 use super::listener::ListenerTls;
-use crate::connection::Connection;
+use crate::connection::{Connection, refuse_plain_http};
 use crate::stats::Counter;
 use crate::uplink::{Io, Socket, go_ahead};
 
@@ -67,6 +67,8 @@ pub(super) enum Outcome {
     RefusedByClient,
     /// What came is not TLS, or not as it should be.
     Malformed,
+    /// What came is HTTP in plain text.
+    PlainHttp,
     /// The client closed the connection.
     Closed,
     /// It took too long.
@@ -79,7 +81,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of their numbers.
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Full12,
         Self::Full13,
         Self::Resumed12,
@@ -89,6 +91,7 @@ impl Outcome {
         Self::CertificateInvalid,
         Self::RefusedByClient,
         Self::Malformed,
+        Self::PlainHttp,
         Self::Closed,
         Self::Timeout,
         Self::Overflow,
@@ -107,6 +110,7 @@ impl Outcome {
             Self::CertificateInvalid => ("", "certificate_invalid"),
             Self::RefusedByClient => ("", "refused_by_client"),
             Self::Malformed => ("", "malformed"),
+            Self::PlainHttp => ("", "plain_http"),
             Self::Closed => ("", "closed"),
             Self::Timeout => ("", "timeout"),
             Self::Overflow => ("", "overflow"),
@@ -132,8 +136,11 @@ impl Outcome {
     }
 
     fn of_failure(error: &io::Error) -> Self {
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-        match inner {
+        let inner = error.get_ref();
+        if inner.is_some_and(|inner| inner.is::<PlainHttp>()) {
+            return Self::PlainHttp;
+        }
+        match inner.and_then(|inner| inner.downcast_ref()) {
             None => Self::Closed,
             Some(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => Self::Incompatible,
             Some(Error::NoCertificatesPresented) => Self::CertificateRequired,
@@ -199,11 +206,14 @@ pub(crate) async fn accept(
     };
     stats.count(outcome);
     drop(place);
-    if let Some(socket) = socket.filter(|_| outcome.is_told()) {
-        // However it ends, it was refused.
-        let _ = connection
-            .unless_cut(timeout(LINGERS_FOR, Box::pin(linger(socket))))
-            .await;
+    let Some(socket) = socket else { return None };
+    // However it ends, it was refused.
+    if outcome == Outcome::PlainHttp {
+        let told = refuse_plain_http(connection, socket);
+        let _ = connection.unless_cut(Box::pin(told)).await;
+    } else if outcome.is_told() {
+        let told = timeout(LINGERS_FOR, Box::pin(linger(socket)));
+        let _ = connection.unless_cut(told).await;
     }
     None
 }
@@ -251,14 +261,23 @@ async fn begun_handshake(
     tls: &ListenerTls,
     socket: Socket,
 ) -> Option<Shaken> {
-    tokio::select! {
+    let first = tokio::select! {
         biased;
         // What is wrong with a socket is found when it is read.
-        _ = socket.has_come() => {}
+        first = socket.first_byte() => first.ok().flatten(),
         () = connection.is_late_to_begin() => return None,
+    };
+    // Records begin with a number below 32, methods with a letter.
+    if first.is_some_and(|byte| byte.is_ascii_alphabetic()) {
+        return Some(Err((io::Error::other(PlainHttp), Some(socket))));
     }
     Some(handshake(connection, tls, socket).await)
 }
+
+/// HTTP has come where TLS is spoken.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTP in plain text, where TLS is spoken")]
+struct PlainHttp;
 
 /// The client's side of the connection, or why there is none and what is left.
 type Shaken = Result<TlsStream<Socket>, (io::Error, Option<Socket>)>;

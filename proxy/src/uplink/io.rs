@@ -49,14 +49,17 @@ impl Socket {
         self.writer.as_ref()
     }
 
-    /// Waits until something has come, be it the end.
+    /// Waits until something has come, and looks at the first byte of it; none if it
+    /// is the end.
     ///
     /// # Errors
     ///
     /// Nothing more is going to come.
-    pub(crate) async fn has_come(&self) -> io::Result<()> {
+    pub(crate) async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
         // An accepted socket is taken for readable until it was read.
-        self.stream().peek(&mut [0]).await.map(drop)
+        let bytes = self.stream().peek(&mut byte).await?;
+        Ok((bytes > 0).then_some(byte[0]))
     }
 
     /// Ready once the connection of a client that sends nothing more has failed: a
@@ -212,7 +215,10 @@ impl AsyncRead for Io {
             Layer::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
             Layer::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
         })?;
-        Poll::Ready(self.connection().on_read(&buffer.filled()[before..]))
+        Poll::Ready(
+            self.connection()
+                .on_read(&mut buffer.filled_mut()[before..]),
+        )
     }
 }
 

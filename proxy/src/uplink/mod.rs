@@ -230,20 +230,31 @@ impl Uplink {
         mut record: Box<Record>,
     ) -> Response<Body> {
         let ends = reason.ends_connection() || !record.has_all(stream).await;
-        stream.begin_response(None);
         let mut response = reason.response(accepts_json);
+        if let Some(advice) = record.advice.take() {
+            advice.add(&mut response);
+        }
+        record.fail(reason);
+        self.answer(stream, response, ends, record).await
+    }
+
+    /// Answers without a backend; with `ends` the connection ends with the answer.
+    pub(crate) async fn answer(
+        &self,
+        stream: &Stream,
+        mut response: Response<Bytes>,
+        ends: bool,
+        mut record: Box<Record>,
+    ) -> Response<Body> {
+        stream.begin_response(None);
         if ends && !stream.is_http2() {
             // Said, so that no further request is on its way (RFC 9112 9.6).
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
             stream.close_lingering();
         }
-        if let Some(advice) = record.advice.take() {
-            advice.add(&mut response);
-        }
         let bytes = response.body().len() as u64;
         record.known = Size::Exact(bytes);
-        record.fail(reason);
         record.respond(response.status());
         match stream.connection.outlet() {
             Outlet::Plain => {}

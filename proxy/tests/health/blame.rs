@@ -223,7 +223,7 @@ fn a_response_that_its_client_leaves_is_no_failure() {
         let mut client = proxy.connect();
         client.send(get("/"));
         assert!(client.head().is_some());
-        drop(client);
+        reset(client);
         proxy.wait_metric(&["sprat_open_requests"], 0.0);
         assert_eq!(proxy.connect().ask(get("/")).text(), "b");
     }

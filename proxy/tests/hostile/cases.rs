@@ -35,6 +35,8 @@ const LENGTHS: &str =
 const CODINGS: &str = "RFC 9112 6.1: a coding that is not understood ends where nobody knows";
 const NUMBER: &str = "RFC 9110 8.6: digits and nothing else";
 const CHUNKS: &str = "RFC 9112 7.1: after a chunk that cannot be read nothing can";
+const CHUNK_LINES: &str =
+    "RFC 9112 7.1.1: behind a size there is nothing but extensions, which have a name";
 const NAMES: &str = "RFC 9110 5.1: a name is a token, and the colon follows it";
 const VALUES: &str = "RFC 9110 5.5: a value that could end a line elsewhere";
 const LINES: &str = "RFC 9112 2.2, 3: a line that others would read in another way";

@@ -130,4 +130,20 @@ fn names_are_unique_and_the_document_has_every_row() {
         let row = peers::row_start(case);
         assert!(document.contains(&row), "UPDATE=1 writes it: {row}");
     }
+    // The header, the line below it, and a row for each.
+    let rows = document.lines().filter(|line| line.starts_with('|'));
+    assert_eq!(rows.count(), cases.len() + 2);
+    for (file, before) in [
+        ("docs/hostile-requests.md", "\n"),
+        ("README.md", "hostile-requests.md) | "),
+    ] {
+        let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
+        let counted = format!("{before}{} ", cases.len());
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(
+            text.contains(&counted),
+            "{file} counts others than {}",
+            cases.len()
+        );
+    }
 }

@@ -104,6 +104,28 @@ fn both_versions_are_served_on_one_listener() {
 }
 
 #[test]
+fn an_options_goes_no_further_than_it_may() {
+    let origin = mirror();
+    let proxy = Proxy::of(&[&origin]);
+    run(async {
+        let client = connect(proxy.address).await;
+        for (hops, kept) in [("5", Some("max-forwards: 4\n")), ("0", None)] {
+            let mut options = request("/a");
+            *options.method_mut() = http::Method::OPTIONS;
+            let hops = HeaderValue::from_static(hops);
+            options.headers_mut().insert("max-forwards", hops);
+            let answer = ask(&client, options).await;
+            assert_eq!(answer.status, 200);
+            match kept {
+                Some(field) => assert!(answer.text().contains(field)),
+                None => assert_eq!(answer.text(), ""),
+            }
+        }
+    });
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn the_preface_may_come_in_pieces() {
     let origin = farm();
     let proxy = Proxy::of(&[&origin]);

@@ -103,7 +103,7 @@ fn one_whose_client_did_not_wait_is_left_too() {
     impatient.send(get("/"));
     proxy.wait_metric(&["sprat_upstream_outstanding"], 1.0);
     std::thread::sleep(ms(400));
-    drop(impatient);
+    reset(impatient);
     proxy.wait_metric(&["sprat_upstream_outstanding"], 0.0);
     assert_eq!(status(&mut proxy.connect(), &get("/")), 200);
     assert_eq!(origin.connections(), 2);

@@ -1,6 +1,6 @@
 //! Bodies in chunks that cannot be read, or hold what looks like a request.
 
-use super::{CHUNKS, FINE, REFUSED, SERVED, Table};
+use super::{CHUNK_LINES, CHUNKS, FINE, REFUSED, SERVED, Table};
 
 pub(super) fn chunks(table: &mut Table) {
     const CHUNKED: &[u8] = b"Transfer-Encoding: chunked";
@@ -52,12 +52,40 @@ pub(super) fn chunks(table: &mut Table) {
     for &(name, body) in broken {
         table.posts("chunks", REFUSED, CHUNKS, &[(name, CHUNKED, body)]);
     }
+    let lines: &[(&'static str, &[u8])] = &[
+        (
+            "a semicolon without an extension",
+            b"3;\r\nabc\r\n0\r\n\r\n",
+        ),
+        ("a space after the size", b"3 \r\nabc\r\n0\r\n\r\n"),
+        ("a tab after the size", b"3\t\r\nabc\r\n0\r\n\r\n"),
+        ("a space after the last size", b"3\r\nabc\r\n0 \r\n\r\n"),
+        ("a NUL in an extension", b"3;\0ext\r\nabc\r\n0\r\n\r\n"),
+        (
+            "a control character in an extension",
+            b"3;\x01\r\nabc\r\n0\r\n\r\n",
+        ),
+        (
+            "a control character in a quoted extension",
+            b"3;a=\"\x7f\"\r\nabc\r\n0\r\n\r\n",
+        ),
+        ("an extension without a name", b"3;=b\r\nabc\r\n0\r\n\r\n"),
+        ("an extension without a value", b"3;a=\r\nabc\r\n0\r\n\r\n"),
+        (
+            "an extension whose quotes do not end",
+            b"3;a=\"b\r\nabc\r\n0\r\n\r\n",
+        ),
+        ("a space after an extension", b"3;a \r\nabc\r\n0\r\n\r\n"),
+    ];
+    for &(name, body) in lines {
+        table.posts("chunks", REFUSED, CHUNK_LINES, &[(name, CHUNKED, body)]);
+    }
     let fine: &[(&'static str, &[u8])] = &[
         ("an extension", b"3;a=b\r\nabc\r\n0\r\n\r\n"),
         ("an extension in quotes", b"3;a=\"b;c\"\r\nabc\r\n0\r\n\r\n"),
         (
-            "a control character in an extension, which ends here",
-            b"3;\x01\r\nabc\r\n0\r\n\r\n",
+            "white space around an extension's marks",
+            b"3 ; a\t= b\r\nabc\r\n0\r\n\r\n",
         ),
         (
             "a size with 39 zeros before it",

@@ -111,23 +111,43 @@ pub(super) fn methods_and_versions(table: &mut Table) {
         "tunnels and loops are not for a reverse proxy",
         &[
             ("TRACE", b"TRACE /p HTTP/1.1\r\nHost: a\r\n\r\n"),
+            (
+                "TRACE that may go no further",
+                b"TRACE /p HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n",
+            ),
             ("CONNECT", b"CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n"),
         ],
     );
     table.add(
         "version",
         REFUSED,
-        "RFC 9112 2.3: one digit, a dot, one digit, and of those 1.0 and 1.1",
+        "RFC 9112 2.3: one digit, a dot, one digit",
         &[
-            ("2.0", b"GET /p HTTP/2.0\r\nHost: a\r\n\r\n"),
-            ("1.2", b"GET /p HTTP/1.2\r\nHost: a\r\n\r\n"),
-            ("0.9", b"GET /p HTTP/0.9\r\nHost: a\r\n\r\n"),
             ("1.10", b"GET /p HTTP/1.10\r\nHost: a\r\n\r\n"),
+            ("2", b"GET /p HTTP/2\r\nHost: a\r\n\r\n"),
             ("01.1", b"GET /p HTTP/01.1\r\nHost: a\r\n\r\n"),
             ("1,1", b"GET /p HTTP/1,1\r\nHost: a\r\n\r\n"),
             ("1", b"GET /p HTTP/1\r\nHost: a\r\n\r\n"),
             ("small letters", b"GET /p http/1.1\r\nHost: a\r\n\r\n"),
             ("another protocol", b"GET /p ICAP/1.0\r\nHost: a\r\n\r\n"),
+        ],
+    );
+    table.add(
+        "version",
+        &[505],
+        "RFC 9110 2.5, 15.6.6: a major version that is not spoken",
+        &[
+            ("2.0", b"GET /p HTTP/2.0\r\nHost: a\r\n\r\n"),
+            ("0.9", b"GET /p HTTP/0.9\r\nHost: a\r\n\r\n"),
+        ],
+    );
+    table.add(
+        "version",
+        SERVED,
+        "RFC 9110 2.5: a later minor version is read as the latest known",
+        &[
+            ("1.2", b"GET /p HTTP/1.2\r\nHost: a\r\n\r\n"),
+            ("1.7", b"GET /p HTTP/1.7\r\nHost: a\r\n\r\n"),
         ],
     );
     table.add(

@@ -51,6 +51,11 @@ pub(super) fn hosts(table: &mut Table) {
             ("a NUL", b"GET /p HTTP/1.1\r\nHost: a\0b\r\n\r\n"),
             ("angle brackets", b"GET /p HTTP/1.1\r\nHost: <a>\r\n\r\n"),
             ("a quote", b"GET /p HTTP/1.1\r\nHost: \"a\"\r\n\r\n"),
+            (
+                "a percent sign without digits",
+                b"GET /p HTTP/1.1\r\nHost: a%zz\r\n\r\n",
+            ),
+            ("half an encoding", b"GET /p HTTP/1.1\r\nHost: a%4\r\n\r\n"),
         ],
     );
     table.add(

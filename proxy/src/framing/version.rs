@@ -1,0 +1,107 @@
+//! The version in a request line, corrected as its bytes come: RFC 9110 2.5 has a
+//! message of a later minor version read as one of the latest known, and hyper knows
+//! no more than 1.0 and 1.1.
+
+/// What is before the digits of a version, in a request line.
+const BEFORE: &[u8] = b" HTTP/";
+
+/// What HTTP/2 begins with, up to its version: no request, and left as it is.
+const PREFACE: &[u8] = b"PRI * HTTP/";
+
+/// How far a request line has been read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct VersionWatch {
+    /// So many bytes of [`BEFORE`], the major digit and the dot.
+    matched: usize,
+    /// The line so far is that much of [`PREFACE`]; none if it is something else.
+    preface: Option<usize>,
+}
+
+impl VersionWatch {
+    /// The line begins with this byte.
+    pub(super) fn begin(byte: u8) -> Self {
+        Self {
+            matched: 0,
+            preface: (byte == PREFACE[0]).then_some(1),
+        }
+    }
+
+    /// Writes 1.1 over a later minor version, and 1 over another major one; true if
+    /// there was such a one.
+    pub(super) fn correct(&mut self, line: &mut [u8]) -> bool {
+        const MAJOR: usize = BEFORE.len();
+        const DOT: usize = MAJOR + 1;
+        const MINOR: usize = MAJOR + 2;
+        let mut other_major = false;
+        for byte in line {
+            let is_preface = self.preface == Some(PREFACE.len());
+            self.preface = self
+                .preface
+                .filter(|&at| PREFACE.get(at) == Some(byte))
+                .map(|at| at + 1);
+            let goes_on = match self.matched {
+                MAJOR => byte.is_ascii_digit(),
+                DOT => *byte == b'.',
+                MINOR => false,
+                at => BEFORE[at] == *byte,
+            };
+            if self.matched == MAJOR && goes_on && *byte != b'1' && !is_preface {
+                *byte = b'1';
+                other_major = true;
+            }
+            if self.matched == MINOR && matches!(*byte, b'2'..=b'9') {
+                *byte = b'1';
+            }
+            self.matched = match goes_on {
+                true => self.matched + 1,
+                false => usize::from(*byte == BEFORE[0]),
+            };
+        }
+        other_major
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line, corrected, and whether its major version is another.
+    fn corrected(line: &str, part: usize) -> (String, bool) {
+        let mut bytes = line.as_bytes().to_vec();
+        let mut watch = VersionWatch::begin(bytes[0]);
+        let mut other = false;
+        for part in bytes[1..].chunks_mut(part) {
+            other |= watch.correct(part);
+        }
+        (String::from_utf8(bytes).unwrap(), other)
+    }
+
+    #[test]
+    fn later_minor_versions_are_the_latest_known() {
+        for part in 1..40 {
+            for (line, expected, other) in [
+                ("GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\n", false),
+                ("GET / HTTP/1.0\r\n", "GET / HTTP/1.0\r\n", false),
+                ("GET / HTTP/1.7\r\n", "GET / HTTP/1.1\r\n", false),
+                ("GET / HTTP/1.2\n", "GET / HTTP/1.1\n", false),
+                ("GET / HTTP/2.0\r\n", "GET / HTTP/1.0\r\n", true),
+                ("GET / HTTP/0.9\r\n", "GET / HTTP/1.1\r\n", true),
+                // What is no version stays none.
+                ("GET / HTTP/1.10\r\n", "GET / HTTP/1.10\r\n", false),
+                ("GET / HTTP/1.20\r\n", "GET / HTTP/1.10\r\n", false),
+                ("GET / HTTP/01.1\r\n", "GET / HTTP/11.1\r\n", true),
+                ("GET / HTTP/2\r\n", "GET / HTTP/1\r\n", true),
+                ("GET / http/1.7\r\n", "GET / http/1.7\r\n", false),
+                (
+                    "GET /HTTP/1.7 HTTP/1.1\r\n",
+                    "GET /HTTP/1.7 HTTP/1.1\r\n",
+                    false,
+                ),
+                ("PRI * HTTP/2.0\r\n", "PRI * HTTP/2.0\r\n", false),
+                ("PRI  * HTTP/2.0\r\n", "PRI  * HTTP/1.0\r\n", true),
+            ] {
+                assert_eq!(corrected(line, part), (expected.to_owned(), other));
+            }
+        }
+    }
+}

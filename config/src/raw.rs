@@ -192,10 +192,11 @@ record! {
         default("pace") engine: Engine,
         /// Responses in progress that are paced; a request over it is answered 503.
         default("65536") max_flows: Limit,
-        /// Connections and other small things go ahead of responses until
-        /// they arrive this many times faster than their moving average; then
-        /// they queue like the rest, so that a flood of them starves no one
-        /// (TOCS03 2.2.3).
+        /// Connections, heads and other small things go ahead of responses
+        /// until they arrive this many times faster than their moving
+        /// average, or take half of the link; then they take turns with the
+        /// rest, so that a flood of them starves no one (TOCS03 2.2.3).
+        /// Without effect under `engine: kernel` and `rate: unlimited`.
         default("4") guard_factor: Factor,
     }
 
@@ -204,8 +205,10 @@ record! {
 
     /// Shortest remaining size first, with ageing.
     closed struct SrptAged {
-        /// Bytes of advantage for each second of waiting: the larger, the
-        /// sooner a large response gets its turn.
+        /// Bytes of advantage for each second of waiting: a response goes
+        /// before all that come more than its remaining bytes over this later.
+        /// With 10KB, 1MB gets its turn after 100 s of smaller ones that fill
+        /// the link, and 20MB after 2,000 s.
         default("10KB") ageing: SomeBytes,
     }
 
@@ -318,8 +321,8 @@ variants! {
         Fair(NoParameters) = "fair",
         /// Shortest remaining size first.
         Srpt(NoParameters) = "srpt",
-        /// Shortest remaining size first, with ageing, so that no large
-        /// response starves.
+        /// Shortest remaining size first, with ageing: what has waited comes
+        /// before smaller ones at last, large ones after long.
         SrptAged(SrptAged) = "srpt-aged",
         /// Strict priority between size classes, fair within each (TOCS03).
         Bands(Bands) = "bands",

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -178,6 +179,42 @@ fn a_client_that_leaves_gives_its_place_up() {
     assert_eq!(waits.message().text(), pattern(5000));
     drop(waits);
     proxy.assert_no_leak();
+}
+
+/// Connections that ask for one empty response after another, more than the
+/// link carries: what goes ahead of all responses leaves them their turns.
+#[test]
+fn a_flood_of_empty_responses_starves_no_one() {
+    for policy in [Discipline::Srpt, Discipline::Fair] {
+        let origin = farm();
+        let proxy = Proxy::start(&paced(&origin, Rate::Fixed(1_000_000), policy));
+        let answered = AtomicUsize::new(0);
+        let over = AtomicBool::new(false);
+        let flood_reaches = |count: usize| {
+            wait_for("the flood goes on", || answered.load(Relaxed) >= count);
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    let mut client = proxy.connect();
+                    while !over.load(Relaxed) {
+                        assert_eq!(client.ask(get("/0")).status(), 200);
+                        answered.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+            flood_reaches(300);
+            // As long as the flood lasts, this one has only its share.
+            let body = proxy.connect().ask(get("/5000"));
+            let then = answered.load(Relaxed);
+            flood_reaches(then + 100);
+            over.store(true, Relaxed);
+            assert_eq!(body.text(), pattern(5000));
+        });
+        assert!(proxy.metric(&["sprat_uplink_fast_path_refusals_total"]) > 0.0);
+        proxy.assert_no_leak();
+        proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ pub enum Discipline {
     /// First come, first served: the null policy.
     Fcfs,
     /// Round robin by bytes, what an unmodified server and kernel amount to
-    /// (TOCS03's FAIR).
+    /// (TOCS03's FAIR): among `n` flows that wait each has an `n`-th of the
+    /// link, however many others come and go.
     Fair,
     /// Shortest remaining size first (Schrage and Miller 1966).
     Srpt,

@@ -9,24 +9,27 @@
 mod allowance;
 mod change;
 mod coarse;
+mod express;
 mod groups;
 mod order;
 mod peers;
 mod ready;
+mod turns;
 mod types;
 
 use std::time::Duration;
 
 use crate::classes::{ClassSpec, MAX_CLASSES};
 use crate::discipline::{FlowView, Ranker};
-use crate::guard::Guard;
 use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
 use allowance::Allowance;
+use express::Express;
 pub use groups::{GroupId, Precedence};
 use groups::{Groups, Member};
 pub use peers::Urgency;
 use ready::{Next, Ready};
+use turns::{Part, Turns};
 pub use types::{
     AtCapacity, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
 };
@@ -46,7 +49,7 @@ pub struct Egress {
     pacer: Pacer,
     /// For what no grant covers.
     ungranted: Allowance,
-    guard: Guard,
+    express: Express,
     max_flows: usize,
     slots: Vec<Flow>,
     /// Slots of closed flows, to be used again.
@@ -62,9 +65,7 @@ pub struct Egress {
     next_seq: u64,
     /// See [`Egress::announce`].
     announced: usize,
-    /// By class and band: the turn of the flow served last there, so that a
-    /// flow that comes or comes back joins the round where it stands.
-    round: Vec<u64>,
+    turns: Turns,
     stats: EgressStats,
 }
 
@@ -74,6 +75,8 @@ struct Flow {
     open: bool,
     /// It has been granted something.
     begun: bool,
+    /// It waits in the fast path's lane.
+    is_express: bool,
     cost: WireCost,
     class: usize,
     /// Its place among those of its connection, if there are any.
@@ -81,8 +84,8 @@ struct Flow {
     view: FlowView,
     /// Its part of its class's [`Egress::unsent_bytes`].
     unsent_bytes: u64,
-    /// Index in [`Egress::round`] that `view.turn` belongs to.
-    lane: usize,
+    /// Its part in the round that `view.turn` belongs to.
+    part: Part,
     /// Payload bytes that may be written as soon as they are granted.
     ready_bytes: u64,
     /// Granted and not yet said to be sent.
@@ -104,10 +107,10 @@ impl Egress {
             orders: classes.iter().map(|c| (c.idle_only, c.level)).collect(),
             class_stats: vec![EgressClassStats::default(); classes.len()],
             unsent_bytes: vec![0; classes.len()],
-            round: vec![0; classes.len() * MAX_BANDS],
+            turns: Turns::new(classes.len() * MAX_BANDS),
             ungranted: Allowance::new(UNGRANTED_PERCENT, &config.pacer),
+            express: Express::new(config.guard_factor, &config.pacer),
             pacer: config.pacer,
-            guard: Guard::new(config.guard_factor),
             max_flows: config.max_flows.min(u32::MAX as usize - 1),
             slots: Vec::new(),
             vacant: Vec::new(),
@@ -119,6 +122,15 @@ impl Egress {
 
     /// A new response. It is not in the queue until [`Egress::ready`].
     pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, AtCapacity> {
+        self.open_flow(now, spec, false)
+    }
+
+    fn open_flow(
+        &mut self,
+        now: Time,
+        spec: FlowSpec,
+        is_express: bool,
+    ) -> Result<FlowId, AtCapacity> {
         if self.open_flows() >= self.max_flows {
             return Err(AtCapacity {
                 max_flows: self.max_flows,
@@ -132,6 +144,7 @@ impl Egress {
             generation: 0,
             open: true,
             begun: false,
+            is_express,
             cost: spec.cost,
             class,
             member: None,
@@ -144,7 +157,7 @@ impl Egress {
                 attained: 0,
                 turn: 0,
             },
-            lane: usize::MAX,
+            part: Part::NONE,
             ready_bytes: 0,
             granted_bytes: 0,
         };
@@ -186,7 +199,7 @@ impl Egress {
     /// Whose turn it is now. Call until it answers something other than
     /// [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
-        let slot = match self.ready.next(now, self.pacer.next_grant_at()) {
+        let slot = match self.next(now) {
             Next::Slot(slot) => slot,
             Next::At(until) => return Grant::Wait { until },
             Next::Nobody => return Grant::Idle,
@@ -200,12 +213,13 @@ impl Egress {
         flow.ready_bytes = 0;
         flow.begun = true;
         self.pacer.debit(now, wire_bytes);
-        self.ready.debit(now, flow.class, wire_bytes, &self.pacer);
-        if let Some(round) = self.round.get_mut(flow.lane) {
-            // One that waited for a place in its class's pool is behind the
-            // round; it must not take that back to where it left it.
-            *round = flow.view.turn.max(*round);
-            flow.view.turn = round.saturating_add(wire_bytes);
+        if flow.is_express {
+            self.express.served(wire_bytes);
+        } else {
+            self.express.passed(wire_bytes);
+            self.ready.debit(now, flow.class, wire_bytes, &self.pacer);
+            let turn = flow.view.turn;
+            flow.view.turn = self.turns.grant(&mut flow.part, turn, wire_bytes);
         }
         self.class_stats[flow.class].granted_bytes += bytes;
         let generation = flow.generation;
@@ -216,6 +230,22 @@ impl Egress {
         Grant::Send {
             flow: FlowId { slot, generation },
             bytes,
+        }
+    }
+
+    /// Who is next: the lane of the fast path in its turn, or when no flow can
+    /// take theirs.
+    fn next(&mut self, now: Time) -> Next {
+        let free_at = self.pacer.next_grant_at();
+        if free_at > now && self.waiting_flows() > 0 {
+            return Next::At(free_at);
+        }
+        if let Some(slot) = self.express.take_turn() {
+            return Next::Slot(slot);
+        }
+        match self.ready.next(now, free_at) {
+            Next::Slot(slot) => Next::Slot(slot),
+            other => self.express.take().map_or(other, Next::Slot),
         }
     }
 
@@ -231,9 +261,11 @@ impl Egress {
         if sent < granted {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
             self.pacer.refund(now, unused);
-            self.ready.refund(now, flow.class, unused);
+            if !flow.is_express {
+                self.ready.refund(now, flow.class, unused);
+            }
             self.class_stats[flow.class].granted_bytes -= granted - sent;
-            flow.view.turn = flow.view.turn.saturating_sub(unused);
+            flow.view.turn = self.turns.refund(&flow.part, flow.view.turn, unused);
             self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
             self.stats.granted_bytes -= granted - sent;
             self.recount(id.slot);
@@ -293,19 +325,6 @@ impl Egress {
         self.ready.retract();
     }
 
-    /// Something small wants to go ahead of everything: connection set-up, an
-    /// interim or bodiless response, a local reply, a head whose size is not
-    /// yet known. True if it may, and is then debited; if the guard says no
-    /// (TOCS03 2.2.3), open a flow for it.
-    pub fn fast_path(&mut self, now: Time, wire_bytes: u64) -> bool {
-        let ahead = self.guard.admit(now);
-        self.stats.guard_trips = self.guard.trips();
-        if ahead {
-            self.debit(now, wire_bytes);
-        }
-        ahead
-    }
-
     /// `wire_bytes` went out that no grant covered, such as the kernel's own
     /// acknowledgements.
     ///
@@ -329,7 +348,10 @@ impl Egress {
 
     /// When to call [`Egress::grant`] again if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let at = self.ready.next_at()?;
+        let at = match self.express.len() {
+            0 => self.ready.next_at()?,
+            _ => Time::ZERO,
+        };
         Some(self.pacer.next_grant_at().max(at))
     }
 
@@ -349,6 +371,7 @@ impl Egress {
         let classes = self.orders.iter().zip(&self.unsent_bytes);
         let counted = classes.filter(|&(&order, _)| counts(order));
         let bytes: u128 = counted.map(|(_, bytes)| bytes).sum();
+        let bytes = bytes + self.express.unsent_bytes;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let queued = self.pacer.time_for(WireCost::ETHERNET_IPV4.bytes(bytes));
         queued.saturating_add(self.pacer.next_grant_at().since(now))
@@ -363,6 +386,7 @@ impl Egress {
     pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
         self.pacer.change_rate(now, rate_bits_per_s);
         self.ungranted.set_link(now, &self.pacer);
+        self.express.set_link(now, &self.pacer);
     }
 
     /// Flows open.
@@ -372,7 +396,7 @@ impl Egress {
 
     /// Flows that wait for a grant.
     pub fn waiting_flows(&self) -> usize {
-        self.ready.len() + self.groups.hidden()
+        self.ready.len() + self.groups.hidden() + self.express.len()
     }
 
     /// The cutoffs between size classes, in bytes, ascending; empty for
@@ -400,7 +424,10 @@ impl Egress {
             None => 0,
         };
         let unsent_bytes = left.max(flow.ready_bytes);
-        let sum = &mut self.unsent_bytes[flow.class];
+        let sum = match flow.is_express {
+            true => &mut self.express.unsent_bytes,
+            false => &mut self.unsent_bytes[flow.class],
+        };
         *sum += u128::from(unsent_bytes);
         *sum -= u128::from(std::mem::replace(&mut flow.unsent_bytes, unsent_bytes));
     }

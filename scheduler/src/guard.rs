@@ -3,7 +3,8 @@
 //! What is needed to set a connection up goes ahead of everything, which
 //! makes a server more vulnerable to floods of set-ups. So the rate of
 //! arrivals there is watched, and while it is far above its moving average
-//! they go in the ordinary order.
+//! they wait for their turns. A flood that lasts teaches the average; what holds
+//! it then is the share of the link that the fast path has at most.
 
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ impl Guard {
         !self.tripped
     }
 
-    /// Whether arrivals go in the ordinary order.
+    /// Whether arrivals wait for their turns.
     pub fn is_tripped(&self) -> bool {
         self.tripped
     }

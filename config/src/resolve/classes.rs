@@ -232,6 +232,13 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
         let help = format!("{why}; `max_requests` of listeners and clusters bounds what is served");
         reporter.warning(&raw.max_flows.span, message, Some(help));
     }
+    if let Some(raw) = file.uplink.get()
+        && raw.guard_factor.given
+    {
+        let message = "`guard_factor` guards nothing on this uplink".to_owned();
+        let help = format!("{why}; `max_connections` and rate limits hold floods back");
+        reporter.warning(&raw.guard_factor.span, message, Some(help));
+    }
     warn_keys(&file.classes, &why, reporter);
 }
 

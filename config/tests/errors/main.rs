@@ -144,6 +144,12 @@ fn classes_and_their_rules_are_checked() {
              `max_requests` of listeners and clusters bounds what is served",
         ),
         (
+            "uplink: {engine: {name: kernel, qdisc: prio, device: eth0}, guard_factor: 3}\n",
+            "5:72 warning: `guard_factor` guards nothing on this uplink | `engine: kernel` orders \
+             by size alone: it takes `engine: pace` and a `rate`, or `rate: auto`; \
+             `max_connections` and rate limits hold floods back",
+        ),
+        (
             "uplink: {rate: unlimited}\nclasses: {low: {idle_only: true}}\n",
             "6:28 warning: `idle_only` has no effect on this uplink | with `rate: unlimited` \
              nothing is ordered: it takes `engine: pace` and a `rate`, or `rate: auto`",

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sprat_scheduler::{
-    ClassSpec, Discipline, Egress, EgressChange, EgressConfig, FlowId, FlowSpec, Grant, Pacer,
-    Size, Time, WireCost,
+    AtCapacity, ClassSpec, Discipline, Egress, EgressChange, EgressConfig, FlowId, FlowSpec, Grant,
+    Pacer, Size, Time, WireCost,
 };
 
 use crate::host::Wake;
@@ -140,19 +140,35 @@ impl Link {
             state.connections.pop_first();
         }
         let opening = u64::from(WireCost::ETHERNET_IPV4.connection_overhead);
-        state.egress.debit(now, opening);
+        state.egress.connect(now, opening);
     }
 
     /// A new response of `size` bytes with its head; none if as many are open
     /// as may be.
     pub(crate) fn open(&self, now: Time, class: usize, size: Size) -> Option<FlowId> {
+        self.enter(class, size, |egress, spec| egress.open(now, spec))
+    }
+
+    /// A flow of `bytes` that [`Link::fast_path`] refused; none if as many are
+    /// open as may be.
+    pub(crate) fn open_express(&self, now: Time, class: usize, bytes: u64) -> Option<FlowId> {
+        let size = Size::Exact(bytes);
+        self.enter(class, size, |egress, spec| egress.open_express(now, spec))
+    }
+
+    fn enter(
+        &self,
+        class: usize,
+        size: Size,
+        open: impl FnOnce(&mut Egress, FlowSpec) -> Result<FlowId, AtCapacity>,
+    ) -> Option<FlowId> {
         let spec = FlowSpec {
             class,
             size,
             cost: WireCost::ETHERNET_IPV4,
         };
         let mut state = self.lock();
-        let flow = state.egress.open(now, spec).ok()?;
+        let flow = open(&mut state.egress, spec).ok()?;
         if state.waiters.len() <= flow.index() {
             state.waiters.resize_with(flow.index() + 1, Waiter::default);
         }
@@ -246,7 +262,7 @@ impl Link {
     }
 
     /// Something small that goes ahead of everything, of `bytes` in a segment
-    /// of its own; false if the guard has it queue.
+    /// of its own; false if it has to wait for its turn.
     pub(crate) fn fast_path(&self, now: Time, bytes: u64) -> bool {
         let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
         self.lock().egress.fast_path(now, wire_bytes)

@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sprat_scheduler::{AtCapacity, FlowId, FlowSpec, GroupId, Precedence, Size, Time, WireCost};
+use sprat_scheduler::{
+    AtCapacity, Egress, FlowId, FlowSpec, GroupId, Precedence, Size, Time, WireCost,
+};
 
 use super::link::{Waiter, WorkerLink};
 
@@ -28,13 +30,32 @@ impl Flow {
         cost: WireCost,
         place: Option<(GroupId, Precedence)>,
     ) -> Result<Self, AtCapacity> {
+        let spec = FlowSpec { class, size, cost };
+        Self::enter(worker, |egress, now| match place {
+            None => egress.open(now, spec),
+            Some((group, precedence)) => egress.open_in(now, spec, group, precedence),
+        })
+    }
+
+    /// A new flow of `bytes` that the fast path refused.
+    pub(crate) fn open_express(
+        worker: &Rc<WorkerLink>,
+        class: usize,
+        bytes: u64,
+        cost: WireCost,
+    ) -> Result<Self, AtCapacity> {
+        let size = Size::Exact(bytes);
+        let spec = FlowSpec { class, size, cost };
+        Self::enter(worker, |egress, now| egress.open_express(now, spec))
+    }
+
+    fn enter(
+        worker: &Rc<WorkerLink>,
+        open: impl FnOnce(&mut Egress, Time) -> Result<FlowId, AtCapacity>,
+    ) -> Result<Self, AtCapacity> {
         let now = worker.link.now();
         let mut state = worker.link.lock();
-        let spec = FlowSpec { class, size, cost };
-        let id = match place {
-            None => state.egress.open(now, spec)?,
-            Some((group, precedence)) => state.egress.open_in(now, spec, group, precedence)?,
-        };
+        let id = open(&mut state.egress, now)?;
         if state.waiters.len() <= id.index() {
             state.waiters.resize_with(id.index() + 1, Waiter::default);
         }

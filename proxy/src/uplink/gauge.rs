@@ -74,7 +74,9 @@ impl SocketGauge {
             gauge.announce();
         }
         let overhead = u64::from(cost.segment_overhead);
-        gauge.debit(OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS);
+        let opening = OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS;
+        worker.connect(opening);
+        gauge.debited.set(opening);
         gauge
     }
 

@@ -295,19 +295,29 @@ impl WorkerLink {
 
     /// See [`Egress::fast_path`].
     pub(crate) fn fast_path(&self, wire_bytes: u64) -> bool {
+        self.arrive(|egress, now| egress.fast_path(now, wire_bytes))
+    }
+
+    /// See [`Egress::connect`].
+    pub(crate) fn connect(&self, wire_bytes: u64) {
+        self.arrive(|egress, now| egress.connect(now, wire_bytes));
+    }
+
+    /// Has something small arrive; says so if that trips the guard.
+    fn arrive<T>(&self, arrival: impl FnOnce(&mut Egress, Time) -> T) -> T {
         let now = self.link.now();
         let mut state = self.link.lock();
         let trips = state.egress.stats().guard_trips;
-        let ahead = state.egress.fast_path(now, wire_bytes);
+        let outcome = arrival(&mut state.egress, now);
         let tripped = state.egress.stats().guard_trips > trips;
         drop(state);
         if tripped {
             tracing::warn!(
-                "arrivals on the fast path are far above their average: \
-                 until that passes they go in the ordinary order"
+                "connections and small responses come far faster than on average: \
+                 until that passes, small responses wait for their turns"
             );
         }
-        ahead
+        outcome
     }
 
     /// Makes all grants that are due and arms the timer for the next. Those

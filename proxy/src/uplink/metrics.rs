@@ -94,6 +94,11 @@ impl Collector for UplinkView {
                 "Times that arrivals on the fast path jumped far above their average",
                 stats.guard_trips,
             ),
+            (
+                "uplink_fast_path_refusals",
+                "Small responses and heads that wanted to go ahead and had to wait for their turn",
+                stats.fast_path_refusals,
+            ),
         ];
         for (name, help, value) in counters {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

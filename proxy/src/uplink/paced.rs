@@ -129,29 +129,25 @@ pub(crate) async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64
     gauge.retract();
 }
 
-/// Has `bytes` go ahead of everything, or in the ordinary order while the
-/// fast path's guard says so.
+/// Has `bytes` go ahead of everything, or in their turn while too much wants
+/// to go ahead.
 pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
-    if !gauge.worker().fast_path(gauge.cost().bytes(bytes)) {
-        let flow = Flow::open(
-            gauge.worker(),
-            class,
-            Size::Exact(bytes),
-            gauge.cost(),
-            None,
-        );
-        // With no room for another flow, what is small goes at once.
-        if let Ok(mut flow) = flow {
-            let mut granted = 0;
-            while granted < bytes {
-                let more = poll_fn(|cx| flow.poll_grant(cx, bytes - granted)).await;
-                gauge.promise(more);
-                granted += more;
-            }
-            return;
-        }
+    let worker = gauge.worker();
+    let wire_bytes = gauge.cost().bytes(bytes);
+    if worker.fast_path(wire_bytes) {
+        return gauge.promise(bytes);
     }
-    gauge.promise(bytes);
+    let Ok(mut flow) = Flow::open_express(worker, class, bytes, gauge.cost()) else {
+        // With no room for another flow, what is small goes at once.
+        worker.debit(wire_bytes);
+        return gauge.promise(bytes);
+    };
+    let mut granted = 0;
+    while granted < bytes {
+        let more = poll_fn(|cx| flow.poll_grant(cx, bytes - granted)).await;
+        gauge.promise(more);
+        granted += more;
+    }
 }
 
 impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Paced<B> {

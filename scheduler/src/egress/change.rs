@@ -1,6 +1,6 @@
 //! Another order for an uplink in use.
 
-use super::{Egress, EgressChange, MAX_BANDS, MAX_CLASSES, Ready};
+use super::{Egress, EgressChange, MAX_BANDS, MAX_CLASSES, Part, Ready, Turns};
 use crate::classes::ClassSpec;
 use crate::discipline::Ranker;
 use crate::{EgressClassStats, Time};
@@ -18,7 +18,7 @@ impl Egress {
             mut classes,
         } = change;
         self.max_flows = max_flows.min(u32::MAX as usize - 1);
-        self.guard.set_factor(guard_factor);
+        self.express.set_guard_factor(guard_factor);
         if *self.ranker.discipline() != discipline {
             self.ranker = Ranker::new(discipline);
         }
@@ -36,7 +36,7 @@ impl Egress {
         self.orders = classes.iter().map(|c| (c.idle_only, c.level)).collect();
         self.class_stats.resize(count, EgressClassStats::default());
         self.unsent_bytes.resize(count, 0);
-        self.round = vec![0; count * MAX_BANDS];
+        self.turns = Turns::new(count * MAX_BANDS);
         for _ in 0..self.announced {
             self.ready.announce(now);
         }
@@ -45,7 +45,7 @@ impl Egress {
                 continue;
             }
             self.ready.open(now, flow.class);
-            if self.ready.is_limited(flow.class) {
+            if self.ready.is_limited(flow.class) && !flow.is_express {
                 flow.member = None;
                 if flow.begun {
                     self.ready.seat(flow.class, slot);
@@ -56,7 +56,7 @@ impl Egress {
         for slot in 0..self.slots.len() as u32 {
             let flow = &mut self.slots[slot as usize];
             flow.view.level = self.orders[flow.class].1;
-            flow.lane = usize::MAX;
+            flow.part = Part::NONE;
             if flow.open && flow.ready_bytes > 0 {
                 self.enqueue(now, slot);
             }

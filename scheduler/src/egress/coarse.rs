@@ -16,11 +16,12 @@ impl Egress {
         flow.granted_bytes = flow.granted_bytes.saturating_add(bytes);
         let wire_bytes = flow.cost.bytes(flow.granted_bytes) - before;
         let class = flow.class;
-        if flow.lane != usize::MAX {
-            flow.view.turn = flow.view.turn.saturating_add(wire_bytes);
-        }
+        let turn = flow.view.turn;
+        flow.view.turn = self.turns.extend(&flow.part, turn, wire_bytes);
         self.pacer.debit(now, wire_bytes);
-        self.ready.debit(now, class, wire_bytes, &self.pacer);
+        if !flow.is_express {
+            self.ready.debit(now, class, wire_bytes, &self.pacer);
+        }
         self.class_stats[class].granted_bytes += bytes;
         self.stats.granted_bytes += bytes;
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);

@@ -4,7 +4,6 @@
 use super::groups::{Change, GroupId, Precedence};
 use super::{AtCapacity, Egress, FlowId, FlowSpec, MAX_BANDS};
 use crate::Time;
-use crate::queue::Rank;
 
 impl Egress {
     /// A connection whose client says which of its responses it wants first.
@@ -39,8 +38,20 @@ impl Egress {
 
     /// Puts a flow with bytes to write in its place in the queue.
     pub(super) fn enqueue(&mut self, now: Time, slot: u32) {
-        let rank = self.place(slot);
-        let flow = &self.slots[slot as usize];
+        let flow = &mut self.slots[slot as usize];
+        if flow.is_express {
+            self.express.join(slot, flow.view.seq);
+            return;
+        }
+        if self.ranker.takes_turns() {
+            let band = usize::from(self.ranker.band(&flow.view));
+            let lane = flow.class * MAX_BANDS + band;
+            let quantum = self.ready.quantum(&self.pacer, flow.class, flow.cost);
+            let wire_bytes = flow.cost.bytes(flow.ready_bytes.min(quantum));
+            let turn = (flow.view.turn, wire_bytes);
+            flow.view.turn = self.turns.join(&mut flow.part, turn, lane);
+        }
+        let rank = self.ranker.rank(&flow.view);
         let (class, attained) = (flow.class, flow.view.attained);
         let change = flow
             .member
@@ -51,28 +62,15 @@ impl Egress {
         }
     }
 
-    /// A flow's rank. It joins the round where that stands: also one that has
-    /// let others of its connection go first, and saved nothing up by that.
-    fn place(&mut self, slot: u32) -> Rank {
-        let flow = &mut self.slots[slot as usize];
-        if self.ranker.takes_turns() {
-            let band = usize::from(self.ranker.band(&flow.view));
-            let lane = flow.class * MAX_BANDS + band;
-            let round = self.round[lane];
-            flow.view.turn = if flow.lane == lane {
-                flow.view.turn.max(round)
-            } else {
-                round
-            };
-            flow.lane = lane;
-        }
-        self.ranker.rank(&flow.view)
-    }
-
     /// Takes a flow out of the queue, if it is in.
     pub(super) fn dequeue(&mut self, now: Time, slot: u32) {
-        let class = self.slots[slot as usize].class;
-        self.ready.remove(class, slot);
+        let flow = &mut self.slots[slot as usize];
+        self.turns.leave(&mut flow.part);
+        if flow.is_express {
+            self.express.leave(slot);
+            return;
+        }
+        self.ready.remove(flow.class, slot);
         self.leave_group(now, slot);
     }
 
@@ -92,9 +90,10 @@ impl Egress {
             self.ready.remove(self.slots[out as usize].class, out);
         }
         if let Some(slot) = change.into {
-            let rank = self.place(slot);
-            let class = self.slots[slot as usize].class;
-            self.ready.insert(now, class, slot, rank);
+            let flow = &mut self.slots[slot as usize];
+            flow.view.turn = self.turns.show(&flow.part, flow.view.turn);
+            let rank = self.ranker.rank(&flow.view);
+            self.ready.insert(now, flow.class, slot, rank);
         }
     }
 }

@@ -26,12 +26,16 @@ impl Egress {
 
     /// Payload bytes that the open flows have left, as far as known.
     pub fn unsent_bytes(&self) -> u64 {
-        let bytes: u128 = self.unsent_bytes.iter().sum();
+        let bytes: u128 = self.unsent_bytes.iter().sum::<u128>() + self.express.unsent_bytes;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     /// How urgent the flow is that a grant would go to, once the link is free.
     pub fn urgency(&self, now: Time) -> Option<Urgency> {
+        if self.express.len() > 0 {
+            let (level, band, key) = (0, 0, 0);
+            return Some(Urgency { level, band, key });
+        }
         let (idle_only, rank) = self.ready.first(now)?;
         let key = match self.ranker.discipline() {
             Discipline::Srpt | Discipline::SrptAged { .. } => rank.key,

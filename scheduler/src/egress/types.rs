@@ -105,6 +105,8 @@ pub struct EgressStats {
     pub wire_bytes: u64,
     /// Times that the fast path's guard tripped.
     pub guard_trips: u64,
+    /// What wanted to go ahead of all flows and had to wait for its turn.
+    pub fast_path_refusals: u64,
 }
 
 /// What happened so far in a class.

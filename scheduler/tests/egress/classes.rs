@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use sprat_scheduler::{ClassSpec, Discipline, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+use sprat_scheduler::{
+    ClassSpec, Discipline, Egress, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+};
 
 use crate::driver::{Driver, UNIT, egress_of, ms, plain, segments_of};
 
@@ -311,4 +313,46 @@ fn the_backlog_ahead_of_a_class_is_what_goes_before_it() {
     assert_eq!(ahead(0), ms_of(5000 + 3000 + 9000));
     assert_eq!(ahead(2), ms_of(24_000));
     assert_eq!(driver.egress.backlog(ms(0)), ms_of(24_000));
+    // Past the last is the last.
+    assert_eq!(ahead(4), ahead(3));
+    assert_eq!(ahead(usize::MAX), ms_of(5000 + 3000 + 9000));
+}
+
+/// To the byte, at every step of a flow's life.
+#[test]
+fn what_is_unsent_is_neither_sent_nor_granted() {
+    let classes = vec![weight(0, 1)];
+    let mut egress = egress_of(Discipline::Fcfs, Pacer::exact(8_000_000), classes);
+    let spec = |size| FlowSpec {
+        class: 0,
+        size,
+        cost: plain(1000, 0),
+    };
+    let grant = |egress: &mut Egress| {
+        let now = egress.pacer().next_grant_at();
+        assert!(matches!(egress.grant(now), Grant::Send { .. }));
+    };
+    let flow = egress.open(ms(0), spec(Size::Exact(10_000))).unwrap();
+    assert_eq!(egress.unsent_bytes(), 10_000);
+    egress.ready(ms(0), flow, 3_000);
+    assert_eq!(egress.unsent_bytes(), 10_000, "more is to come");
+    grant(&mut egress);
+    assert_eq!(egress.unsent_bytes(), 9_000, "granted");
+    egress.ready(ms(0), flow, 3_000);
+    grant(&mut egress);
+    assert_eq!(egress.unsent_bytes(), 8_000, "sent, and granted");
+    egress.sent(ms(0), flow, 400);
+    assert_eq!(egress.unsent_bytes(), 8_600, "refunded");
+    egress.ready(ms(0), flow, 20_000);
+    assert_eq!(egress.unsent_bytes(), 20_000, "more than was said");
+    let other = egress.open(ms(0), spec(Size::Unknown)).unwrap();
+    assert_eq!(egress.unsent_bytes(), 20_000, "as far as known");
+    egress.ready(ms(0), other, 70);
+    assert_eq!(egress.unsent_bytes(), 20_070);
+    egress.resize(ms(0), other, Size::Exact(500));
+    assert_eq!(egress.unsent_bytes(), 20_500);
+    egress.close(ms(0), flow);
+    assert_eq!(egress.unsent_bytes(), 500);
+    egress.close(ms(0), other);
+    assert_eq!(egress.unsent_bytes(), 0);
 }

@@ -9,10 +9,12 @@ mod classes;
 #[path = "../operations/corpus.rs"]
 mod corpus;
 mod driver;
+mod floods;
 mod flows;
 mod from_bytes;
 mod groups;
 mod link;
+mod newcomers;
 mod orders;
 mod properties;
 mod random_operations;

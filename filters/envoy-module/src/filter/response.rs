@@ -97,7 +97,8 @@ impl Response {
                 self.phase = Phase::Flowing;
                 return Step::Continue;
             }
-            return match self.open(host, now, (class, Size::Exact(head)), head) {
+            let flow = uplink.open_express(now, class, head);
+            return match self.enter(host, flow, head) {
                 Some(()) => self.ask(host, now, head),
                 None => self.pass(now, head),
             };
@@ -191,7 +192,13 @@ impl Response {
         (class, size): (usize, Size),
         head: u64,
     ) -> Option<()> {
-        self.flow = self.uplink.as_ref()?.open(now, class, size);
+        let flow = self.uplink.as_ref()?.open(now, class, size);
+        self.enter(host, flow, head)
+    }
+
+    /// Takes a flow for its own, if there was room for one.
+    fn enter(&mut self, host: &impl Host, flow: Option<FlowId>, head: u64) -> Option<()> {
+        self.flow = flow;
         self.head = head;
         let metric = match self.flow {
             Some(_) => Metric::Scheduled,

@@ -1,0 +1,188 @@
+//! Turns by bytes, for `fair` and within a band: fair queueing by virtual time.
+//!
+//! A round is what the flows of a class and band share. Its virtual time is
+//! how many wire bytes a flow has had that waited all along: a grant among `n`
+//! flows moves it by an `n`-th of the grant (Parekh and Gallager 1993). A
+//! flow's turn is the virtual time at which its next bytes are due, and the
+//! least turn is served. A flow that comes, or comes back, is due now; one that
+//! waits keeps its turn. So the time passes it at last, also where every flow
+//! that comes is new and has but one small response to send, and whoever comes
+//! after that is behind it.
+//!
+//! The clock of start-time fair queueing, the turn served last, would not do:
+//! flows that are new each time never move it, and would for ever go ahead of
+//! all that needs more than one grant. It is the least that this clock shows.
+
+/// Bits of fraction of a round's virtual time: a byte counts among any number
+/// of flows.
+const FRACTION: u32 = 32;
+
+/// The rounds of an uplink, by class and band.
+#[derive(Clone, Debug)]
+pub(super) struct Turns(Vec<Round>);
+
+/// A flow's part in a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The round; past the last of them if it is in none.
+    lane: usize,
+    /// It is one of those that wait.
+    waits: bool,
+    /// Number of its last grant in the round, and how many shared that.
+    grant: u64,
+    among: u64,
+}
+
+impl Part {
+    /// A flow's that has not waited yet.
+    pub(super) const NONE: Self = Self {
+        lane: usize::MAX,
+        waits: false,
+        grant: 0,
+        among: 1,
+    };
+}
+
+#[derive(Clone, Debug, Default)]
+struct Round {
+    /// Virtual time, fixed point.
+    time: u128,
+    /// Flows that wait.
+    waiting: u64,
+    /// Grants made.
+    grants: u64,
+    /// Wire bytes of the last grant, and among how many they count. They are
+    /// in `time` when the next is made: their flow is being served till then.
+    last: (u64, u64),
+    /// The turn served last.
+    served: u64,
+    /// The furthest that any turn has been set to.
+    furthest: u64,
+    /// Wire bytes of the largest grant.
+    largest: u64,
+}
+
+impl Round {
+    fn now(&self) -> u64 {
+        u64::try_from(self.time >> FRACTION).unwrap_or(u64::MAX)
+    }
+
+    /// Moves the time by the last grant, to `turn` at least. As small flows end
+    /// fewer are left to share, and the time would run away from those: it
+    /// stays within a grant of the furthest turn.
+    fn pass(&mut self, turn: u64) {
+        let (wire_bytes, among) = self.last;
+        let furthest = u128::from(self.furthest) + u128::from(self.largest);
+        let time = (self.time + share(wire_bytes, among)).min(furthest << FRACTION);
+        self.time = time.max(u128::from(turn) << FRACTION);
+    }
+}
+
+/// What a grant shared by so many moves the time by.
+fn share(wire_bytes: u64, among: u64) -> u128 {
+    (u128::from(wire_bytes) << FRACTION).div_ceil(u128::from(among.max(1)))
+}
+
+impl Turns {
+    /// So many rounds, none of which has begun.
+    pub(super) fn new(lanes: usize) -> Self {
+        Self(vec![Round::default(); lanes])
+    }
+
+    /// A flow has something to send in the round `lane`; its turn there, if
+    /// `turn` was its last. One that waits already keeps it, and so does one
+    /// that was served last of all.
+    ///
+    /// One that comes is due now, and no later than the flow served last if
+    /// that had had the `wire_bytes` that this one is going to be granted:
+    /// then no two flows are further apart than a grant of each.
+    pub(super) fn join(
+        &mut self,
+        part: &mut Part,
+        (turn, wire_bytes): (u64, u64),
+        lane: usize,
+    ) -> u64 {
+        let stays = part.lane == lane;
+        if part.waits && stays {
+            return self.show(part, turn);
+        }
+        self.leave(part);
+        let Some(round) = self.0.get_mut(lane) else {
+            return turn;
+        };
+        round.waiting += 1;
+        part.waits = true;
+        part.lane = lane;
+        let due = round.now().min(round.served.saturating_add(wire_bytes));
+        match stays {
+            true if part.grant == round.grants => turn,
+            true => turn.max(due),
+            false => due,
+        }
+    }
+
+    /// A flow has nothing to send.
+    pub(super) fn leave(&mut self, part: &mut Part) {
+        if std::mem::take(&mut part.waits) {
+            self.0[part.lane].waiting -= 1;
+        }
+    }
+
+    /// The turn of a flow that has let others of its connection go first: it
+    /// saved nothing up by that.
+    pub(super) fn show(&self, part: &Part, turn: u64) -> u64 {
+        let round = self.0.get(part.lane);
+        round.map_or(turn, |round| turn.max(round.served))
+    }
+
+    /// A flow that waits is granted so much; its turn after that.
+    pub(super) fn grant(&mut self, part: &mut Part, turn: u64, wire_bytes: u64) -> u64 {
+        let Some(round) = self.0.get_mut(part.lane) else {
+            return turn;
+        };
+        // One that waited for a place in its class's pool is behind the round;
+        // it must not take that back to where it left it.
+        let turn = turn.max(round.served);
+        round.pass(turn);
+        round.served = turn;
+        part.among = round.waiting.max(1);
+        round.last = (wire_bytes, part.among);
+        round.grants += 1;
+        part.grant = round.grants;
+        let next = turn.saturating_add(wire_bytes);
+        round.furthest = round.furthest.max(next);
+        round.largest = round.largest.max(wire_bytes);
+        self.leave(part);
+        next
+    }
+
+    /// A flow was given more than it was granted; its turn after that.
+    pub(super) fn extend(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
+        let Some(round) = self.0.get_mut(part.lane) else {
+            return turn;
+        };
+        let next = turn.saturating_add(wire_bytes);
+        round.furthest = round.furthest.max(next);
+        if part.grant == round.grants {
+            round.last.0 = round.last.0.saturating_add(wire_bytes);
+        } else {
+            round.time += share(wire_bytes, part.among);
+        }
+        next
+    }
+
+    /// A flow did not send so much of what it was granted; its turn after that.
+    pub(super) fn refund(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
+        let Some(round) = self.0.get_mut(part.lane) else {
+            return turn;
+        };
+        if part.grant == round.grants {
+            round.last.0 = round.last.0.saturating_sub(wire_bytes);
+        } else {
+            let least = u128::from(round.served) << FRACTION;
+            let time = round.time.saturating_sub(share(wire_bytes, part.among));
+            round.time = time.max(least);
+        }
+        turn.saturating_sub(wire_bytes)
+    }
+}

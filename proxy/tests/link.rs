@@ -160,3 +160,42 @@ fn the_kernel_engine_orders_by_class_on_a_device_that_link_has_set_up() {
     assert!(!done && said.contains("no queueing discipline"), "{said}");
     assert_eq!(lab.fetch(sprat.address, "/200000"), 200_000);
 }
+
+/// The documents and the unit for systemd name the capability that is enough.
+#[test]
+fn the_kernel_engine_needs_cap_net_raw_and_no_more() {
+    if let Err(why) = run("setpriv --bounding-set=-all,+net_raw true") {
+        eprintln!("skipped: it needs root and setpriv ({why})");
+        return;
+    }
+    let origin = Origin::http(|_| ok("hello"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sprat.yaml");
+    let text = format!(
+        "version: 1\nadmin: off\nlisteners: [{{address: '127.0.0.1:0'}}]\n\
+         uplink: {{rate: 10mbit, policy: bands, engine: {{name: kernel, qdisc: htb}}}}\n\
+         clusters: {{farm: {{endpoints: ['{}']}}}}\nroutes: [{{cluster: farm}}]\n",
+        origin.address
+    );
+    std::fs::write(&file, text).unwrap();
+    for (capabilities, is_refused) in [("-all,+net_raw", false), ("-all", true)] {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--bounding-set={capabilities}"));
+        command.arg(format!("--inh-caps={capabilities}"));
+        command.args([env!("CARGO_BIN_EXE_sprat"), "run", "--config"]);
+        let sprat = Running::of(command.arg(&file));
+        assert_eq!(Peer::connect(sprat.address).ask(get("/")).text(), "hello");
+        let complaint = "SO_PRIORITY is refused";
+        if is_refused {
+            sprat.says(complaint);
+        }
+        // The second response is after any complaint of the first.
+        assert_eq!(Peer::connect(sprat.address).ask(get("/")).text(), "hello");
+        assert_eq!(sprat.has_said(complaint), usize::from(is_refused));
+    }
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for document in ["config/systemd/sprat.service", "docs/kernel-engine.md"] {
+        let text = std::fs::read_to_string(root.join(document)).unwrap();
+        assert!(text.contains("CAP_NET_RAW"), "{document}");
+    }
+}

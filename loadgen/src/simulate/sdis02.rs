@@ -125,9 +125,8 @@ fn told(findings: &[Finding]) -> String {
             .to_vec(),
     ];
     for finding in findings {
-        let holds = if finding.holds { "holds" } else { "DIFFERS" };
         table.push(vec![
-            holds.to_owned(),
+            finding.verdict.name().to_owned(),
             finding.source.to_owned(),
             finding.found.clone(),
             finding.claim.to_owned(),

@@ -24,6 +24,10 @@ envoy=$("$ROOT/scripts/setup-envoy.sh")
 grpc=$("$ROOT/scripts/setup-grpc.sh")
 "$grpc" -c 'import grpc' || die "$grpc cannot import grpc"
 
+# The metrics are read by a real Prometheus.
+prometheus=$("$ROOT/scripts/setup-prometheus.sh")
+"$prometheus/promtool" --version >/dev/null || die "$prometheus/promtool does not run here"
+
 # Whether HTTP/2 is spoken as it should be is asked of h2spec.
 if [ ! -x "$ROOT/.tools/bin/h2spec" ]; then
     need go golang-go

@@ -125,6 +125,18 @@ impl Errors {
         shown.join("\n\n")
     }
 
+    /// Each in a line of its own, for a log: `file:line:column: message (help)`.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.diagnostics.iter().map(|diagnostic| {
+            let place = diagnostic.place.as_ref();
+            let place = place.map(|place| format!(":{}:{}", place.line, place.column));
+            let (name, place) = (&self.name, place.unwrap_or_default());
+            let help = diagnostic.help.as_ref().map(|help| format!(" ({help})"));
+            let message = &diagnostic.message;
+            format!("{name}{place}: {message}{}", help.unwrap_or_default())
+        })
+    }
+
     fn render_one(&self, diagnostic: &Diagnostic, renderer: &Renderer) -> String {
         let level = match diagnostic.severity {
             Severity::Error => Level::ERROR,

@@ -27,6 +27,7 @@ mod record;
 mod resolve;
 pub mod resolved;
 mod scalars;
+mod shown;
 pub mod stations;
 mod tree;
 pub mod units;
@@ -38,6 +39,7 @@ use std::path::Path;
 
 pub use diagnostic::{Diagnostic, Errors, Place, Severity};
 pub use resolved::Config;
+pub use shown::Shown;
 
 /// Bytes that are read of a file; the parser refuses one that long.
 const MAX_BYTES_READ: u64 = (1 << 20) + 1;
@@ -105,7 +107,11 @@ fn unreadable(name: &str, error: &io::Error) -> Errors {
 /// # Errors
 /// Everything that is wrong with the text.
 pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
-    read_as::<raw::File, _>(text, name, env, resolve::file)
+    read_as::<raw::File, _>(text, name, env, |raw, root, reporter| {
+        let config = resolve::file(raw, reporter)?;
+        let shown = Shown::of(root);
+        Some(Config { shown, ..config })
+    })
 }
 
 /// Reads an Envoy filter's configuration: JSON, or YAML.
@@ -117,20 +123,22 @@ pub fn parse_filter(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Filter>, Errors> {
-    read_as::<raw::Filter, _>(text, name, env, resolve::filter)
+    read_as::<raw::Filter, _>(text, name, env, |raw, _, reporter| {
+        resolve::filter(raw, reporter)
+    })
 }
 
 fn read_as<R: decode::Decode, T>(
     text: &str,
     name: &str,
     env: Env<'_>,
-    resolve: impl FnOnce(&R, &mut diagnostic::Reporter<'_>) -> Option<T>,
+    resolve: impl FnOnce(&R, &tree::Node, &mut diagnostic::Reporter<'_>) -> Option<T>,
 ) -> Result<Loaded<T>, Errors> {
     let mut reporter = diagnostic::Reporter::new(name, text);
     let config = tree::parse(text, &mut reporter).and_then(|root| {
         let mut cx = decode::Context::new(&mut reporter, env);
         let raw = R::decode(&root, &mut cx)?;
-        resolve(&raw, &mut reporter)
+        resolve(&raw, &root, &mut reporter)
     });
     let warnings = reporter.finish()?;
     let config = config.expect("a part is missing only if its error was reported");

@@ -103,6 +103,10 @@ record! {
     closed struct Admin {
         /// What to bind.
         default("127.0.0.1:9900") address: ListenAddress,
+        /// Names that it may be asked by, without port, beside `localhost` and every
+        /// IP address; `*.example.org` is every name below `example.org`. Any other
+        /// is answered 421: a web page could have its own name lead here.
+        default("[]") hosts: List<Host, 0>,
     }
 
     /// A socket that clients connect to, and the bounds on what they may do.
@@ -272,8 +276,9 @@ record! {
 
     /// Requests that switch to another protocol.
     closed struct Upgrade {
-        /// The protocols that may be switched to. No rule, class or bound
-        /// holds for what is inside.
+        /// The protocols that may be switched to. No rule and no bound on requests
+        /// holds for what is inside; what goes to the client has its turn in the
+        /// class of the request that switched.
         default("[websocket]") protocols: List<Protocol, 1>,
         /// Without a byte in either direction.
         default("5m") idle_timeout: Timeout,

@@ -25,6 +25,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 use crate::scalars::{Bytes, Count, Time};
+use crate::shown::Shown;
 
 type Timeout = raw::Timeout;
 
@@ -63,6 +64,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         access_log: access_log?,
         catalogue: catalogue?,
         overload_manager: overload_manager?,
+        shown: Shown::default(),
     })
 }
 
@@ -83,6 +85,7 @@ fn admin<W>(raw: &Field<Or<W, raw::Admin>>) -> Option<Option<Admin>> {
         None => Some(None),
         Some(admin) => Some(Some(Admin {
             address: admin.address.copied()?.0,
+            hosts: each(&admin.hosts, |host| Some(host.0.clone()))?,
         })),
     }
 }

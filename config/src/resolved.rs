@@ -20,6 +20,8 @@ use std::time::Duration;
 
 use sprat_scheduler::Discipline;
 
+use crate::shown::Shown;
+
 pub use access_log::*;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
@@ -61,6 +63,8 @@ pub struct Config {
     pub catalogue: Catalogue,
     /// What to stop doing as memory runs short; none if switched off.
     pub overload_manager: Option<OverloadManager>,
+    /// What the file says, for who wants to see it.
+    pub shown: Shown,
 }
 
 /// Threads and shutdown.
@@ -79,6 +83,8 @@ pub struct Runtime {
 pub struct Admin {
     /// Loopback unless the operator says otherwise.
     pub address: SocketAddr,
+    /// What a request may call it, beside `localhost` and IP addresses.
+    pub hosts: Vec<HostPattern>,
 }
 
 /// A socket that clients connect to, and the bounds on what they may do.

@@ -97,6 +97,7 @@ fn the_design_file_resolves_to_the_defaults() {
         },
         admin: Some(Admin {
             address: "127.0.0.1:9900".parse().unwrap(),
+            hosts: Vec::new(),
         }),
         listeners: vec![Listener {
             name: "0.0.0.0:8080".to_owned(),
@@ -177,6 +178,7 @@ fn the_design_file_resolves_to_the_defaults() {
             }),
         },
         overload_manager: None,
+        shown: example("design.yaml").shown,
     };
     assert_eq!(example("design.yaml"), expected);
 }

@@ -1,4 +1,5 @@
-//! `/metrics`: sums what the workers have counted, in Prometheus' text format.
+//! `/metrics`: sums what the workers have counted, in the formats that Prometheus
+//! reads.
 //!
 //! Labels are bounded by the configuration and by the code: never a URL, a
 //! host or a client.
@@ -7,6 +8,7 @@ mod classes;
 mod connections;
 mod dns;
 mod endpoints;
+mod exposition;
 mod health;
 
 use std::fmt;
@@ -17,8 +19,11 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use sprat_config::Shown;
 use sprat_config::resolved::Cluster;
 
+pub(crate) use self::exposition::Exposition;
+use self::exposition::PlainText;
 use crate::assembly::Assembly;
 use crate::catalogue::CatalogueView;
 use crate::error::{Fault, Reason};
@@ -46,6 +51,8 @@ struct Present {
     registry: Registry,
     clusters: Arc<[ClusterView]>,
     catalogue: Arc<CatalogueView>,
+    /// The configuration itself.
+    shown: Shown,
 }
 
 impl Metrics {
@@ -69,11 +76,6 @@ impl Metrics {
         self.present.store(Arc::new(present));
     }
 
-    /// How reloads went.
-    pub(crate) fn reloads(&self) -> &Reloads {
-        &self.reloads
-    }
-
     /// The catalogue and its counters.
     pub(crate) fn catalogue(&self) -> Arc<CatalogueView> {
         Arc::clone(&self.present.load().catalogue)
@@ -88,12 +90,22 @@ impl Metrics {
     }
 
     /// The present values.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, format: Exposition) -> String {
         let mut out = String::new();
-        if text::encode(&mut out, &self.present.load().registry).is_err() {
+        let present = self.present.load();
+        let encoded = match format {
+            Exposition::OpenMetrics => text::encode(&mut out, &present.registry),
+            Exposition::Text => text::encode(&mut PlainText::new(&mut out), &present.registry),
+        };
+        if encoded.is_err() {
             tracing::error!("the metrics cannot be encoded");
         }
         out
+    }
+
+    /// The configuration that is served by, and how reloads went, as JSON.
+    pub(crate) fn config(&self) -> String {
+        self.reloads.json(&self.present.load().shown)
     }
 }
 
@@ -137,6 +149,7 @@ impl Present {
             registry,
             clusters,
             catalogue,
+            shown: config.shown.clone(),
         }
     }
 }
@@ -265,7 +278,7 @@ impl View {
             ),
             (
                 "response_slowdown_ratio",
-                "Duration over the ideal on an idle uplink, by size class (only if it has a rate)",
+                "From the response's head to its last byte, over what the uplink alone needs, by size class (only if it has a rate)",
                 &SLOWDOWN_BOUNDS,
                 |worker| &worker.slowdowns,
             ),
@@ -304,7 +317,8 @@ pub(crate) fn histogram<'a>(
     parts: impl Iterator<Item = &'a Histogram>,
 ) -> fmt::Result {
     let mut buckets: Vec<(f64, u64)> = bounds.iter().map(|&bound| (bound, 0)).collect();
-    buckets.push((f64::MAX, 0));
+    // Without one that is named `+Inf`, Prometheus knows no percentile.
+    buckets.push((f64::INFINITY, 0));
     let mut sum = 0;
     for part in parts {
         sum += part.sum_millionths.get();

@@ -11,12 +11,12 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
 use crate::access_log;
-use crate::admin;
+use crate::admin::Desk;
 use crate::assembly::Assembly;
 use crate::catalogue::Keeper;
 use crate::handover::Inherited;
 use crate::listener::{self, Bound, ListenerState, bind};
-use crate::metrics::Metrics;
+use crate::metrics::{Exposition, Metrics};
 use crate::reload::{LentAll, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
 use crate::tls;
@@ -171,9 +171,11 @@ impl Server {
         let admin = admin.transpose()?;
         let admin_thread = match socket {
             Some(socket) => {
-                let (metrics, stage) = (Arc::clone(&metrics), control.stage.subscribe());
+                let hosts = config.admin.as_ref().map(|admin| admin.hosts.clone());
+                let stage = control.stage.subscribe();
+                let desk = Desk::new(&metrics, stage, hosts.unwrap_or_default());
                 let thread = std::thread::Builder::new().name("admin".to_owned());
-                Some(thread.spawn(move || admin::run(socket, &metrics, stage))?)
+                Some(thread.spawn(move || desk.run(socket))?)
             }
             None => None,
         };
@@ -206,7 +208,7 @@ impl Server {
 
     /// The metrics in Prometheus' text format.
     pub fn metrics(&self) -> String {
-        self.metrics.text()
+        self.metrics.text(Exposition::Text)
     }
 
     /// Waits for the end; once draining, for the configured time at most.

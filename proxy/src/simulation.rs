@@ -95,6 +95,6 @@ impl Simulated {
 
     /// The metrics in Prometheus' text format.
     pub fn metrics(&self) -> String {
-        self.parts.metrics.text()
+        self.parts.metrics.text(crate::metrics::Exposition::Text)
     }
 }

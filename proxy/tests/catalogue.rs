@@ -144,8 +144,7 @@ fn snapshots_are_dumped_loaded_and_summed_up() {
 fn the_admin_listener_tells_what_is_known() {
     let origin = chunked();
     let mut config = config(&[origin.address]);
-    let address = "127.0.0.1:0".parse().unwrap();
-    config.admin = Some(Admin { address });
+    config.admin = Some(admin());
     let proxy = Proxy::start(&config);
     for path in ["/5", "/70", "/5"] {
         proxy.connect().ask(get(path));

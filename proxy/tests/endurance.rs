@@ -152,8 +152,8 @@ fn resident_bytes(process: u32) -> u64 {
 }
 
 fn metric_of(admin: SocketAddr, parts: &[&str]) -> f64 {
-    let answer =
-        Peer::connect(admin).ask("GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let answer = Peer::connect(admin)
+        .ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     metric(&answer.text(), parts)
 }
 

@@ -221,7 +221,7 @@ fn the_uplink_changes_under_a_response_in_progress() {
     before.uplink.rate = Rate::Fixed(1_000_000_000);
     reload(&proxy, &before);
     assert_eq!(client.message().body.len(), LARGE);
-    proxy.wait_metric(&["sprat_uplink_rate_bits_per_second"], 1e9);
+    proxy.wait_metric(&["sprat_uplink_rate_bytes_per_second"], 125e6);
     // Another kind of uplink: kept connections end with their next answer.
     before.uplink.rate = Rate::Unlimited;
     reload(&proxy, &before);

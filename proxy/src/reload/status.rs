@@ -8,6 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
+use sprat_config::Shown;
 
 use crate::metrics::{count, gauge};
 
@@ -25,6 +26,14 @@ struct Status {
     last_reload_successful: bool,
     /// What was wrong with it, if it is not.
     last_error: Option<String>,
+}
+
+/// What `/config` tells.
+#[derive(Serialize)]
+struct Page<'a> {
+    #[serde(flatten)]
+    status: Status,
+    configuration: &'a serde_json::Value,
 }
 
 impl Default for Status {
@@ -63,9 +72,13 @@ impl Reloads {
         status.last_error = outcome.err();
     }
 
-    /// As JSON.
-    pub(crate) fn json(&self) -> String {
-        serde_json::to_string_pretty(&*self.lock()).unwrap_or_default() + "\n"
+    /// As JSON, with the configuration that is served by.
+    pub(crate) fn json(&self, shown: &Shown) -> String {
+        let page = Page {
+            status: self.lock().clone(),
+            configuration: shown.json(),
+        };
+        serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
     }
 }
 

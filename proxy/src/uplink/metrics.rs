@@ -54,11 +54,6 @@ impl Collector for UplinkView {
         let stats = status.stats;
         let gauges = [
             (
-                "uplink_rate_bits_per_second",
-                "Rate at which responses are sent, all headers counted",
-                status.rate_bits_per_s,
-            ),
-            (
                 "uplink_open_flows",
                 "Responses in progress on the uplink",
                 status.open_flows as u64,
@@ -69,6 +64,10 @@ impl Collector for UplinkView {
                 status.waiting_flows as u64,
             ),
         ];
+        let help = "Rate at which responses are sent, all headers counted";
+        let name = "uplink_rate_bytes_per_second";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        metric.encode_gauge(&(status.rate_bits_per_s as f64 / 8.0))?;
         for (name, help, value) in gauges {
             gauge(&mut encoder, name, help, value)?;
         }

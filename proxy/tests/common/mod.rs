@@ -342,6 +342,15 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             estimator: None,
         },
         overload_manager: None,
+        shown: sprat_config::Shown::default(),
+    }
+}
+
+/// An admin listener that may be asked as [`get`] does.
+pub(crate) fn admin() -> Admin {
+    Admin {
+        address: "127.0.0.1:0".parse().unwrap(),
+        hosts: vec![HostPattern::Exact("test.example".to_owned())],
     }
 }
 

@@ -563,9 +563,7 @@ fn a_cluster_opens_no_more_connections_than_it_may() {
 fn the_admin_listener_tells_who_is_used() {
     let (bad, good) = pair();
     let mut config = farm([&bad, &good]);
-    config.admin = Some(Admin {
-        address: "127.0.0.1:0".parse().unwrap(),
-    });
+    config.admin = Some(admin());
     with_cluster(&mut config, |cluster| {
         cluster.resilience.health_checks = Some(checks(true));
     });

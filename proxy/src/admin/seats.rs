@@ -1,0 +1,219 @@
+//! The connections to the admin listener: how many, for how long, and which one
+//! gives way to another.
+//!
+//! A new connection is always let in, for it may be a probe that decides whether the
+//! process lives on.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// Connections at once.
+const MAX_CONNECTIONS: usize = 64;
+
+/// How long a request's head may take, and how long a connection is kept for the
+/// next one.
+const SILENT_FOR: Duration = Duration::from_secs(10);
+
+/// How long a client may take an answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a connection is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// -> accepted, or its last answer has been written.
+    Silent,
+    /// -> a request has been read.
+    Answering {
+        /// The number of the rendering that it is written from.
+        rendering: Option<u64>,
+    },
+}
+
+struct Taken {
+    id: u64,
+    state: State,
+    since: Instant,
+    /// None until the connection's task runs.
+    task: Option<AbortHandle>,
+}
+
+#[derive(Default)]
+struct Table {
+    next_id: u64,
+    /// In the order of arrival.
+    taken: Vec<Taken>,
+}
+
+/// The places of all connections.
+#[derive(Default)]
+pub(super) struct Seats(Mutex<Table>);
+
+/// A connection's place; free again when this is dropped.
+pub(super) struct Seat {
+    seats: Arc<Seats>,
+    id: u64,
+}
+
+/// An answer that is being written; dropped when the socket has it.
+pub(super) struct Answering(Arc<Seat>);
+
+impl Seats {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a new connection a place. If there is none left, the one that has been
+    /// silent longest is closed, or else the one that has been answered longest.
+    pub(super) fn take(self: &Arc<Self>, now: Instant) -> Arc<Seat> {
+        let mut table = self.lock();
+        if table.taken.len() >= MAX_CONNECTIONS {
+            let all = table.taken.iter().enumerate();
+            let first = all.min_by_key(|(_, own)| (own.state != State::Silent, own.since));
+            if let Some((index, _)) = first {
+                table.taken.remove(index).close();
+            }
+        }
+        let id = table.next_id;
+        table.next_id += 1;
+        table.taken.push(Taken {
+            id,
+            state: State::Silent,
+            since: now,
+            task: None,
+        });
+        Arc::new(Seat {
+            seats: Arc::clone(self),
+            id,
+        })
+    }
+
+    /// Closes the connections that have been silent, or taking an answer, too long.
+    pub(super) fn close_overdue(&self, now: Instant) {
+        self.close_if(|own| {
+            let bound = match own.state {
+                State::Silent => SILENT_FOR,
+                State::Answering { .. } => ANSWER_WITHIN,
+            };
+            now.duration_since(own.since) > bound
+        });
+    }
+
+    /// Closes the connections that are written from a rendering.
+    pub(super) fn close_readers(&self, rendering: u64) {
+        let rendering = Some(rendering);
+        self.close_if(|own| own.state == State::Answering { rendering });
+    }
+
+    fn close_if(&self, is_to_go: impl Fn(&Taken) -> bool) {
+        let mut table = self.lock();
+        let closed: Vec<_> = table.taken.extract_if(.., |own| is_to_go(own)).collect();
+        drop(table);
+        closed.iter().for_each(Taken::close);
+    }
+}
+
+impl Taken {
+    fn close(&self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl Seat {
+    fn update(&self, change: impl FnOnce(&mut Taken)) {
+        let mut table = self.seats.lock();
+        if let Some(own) = table.taken.iter_mut().find(|own| own.id == self.id) {
+            change(own);
+        }
+    }
+
+    /// Notes the task that serves the connection.
+    pub(super) fn served_by(&self, task: AbortHandle) {
+        self.update(|own| own.task = Some(task));
+    }
+
+    /// Notes that a request has been read.
+    pub(super) fn answer(self: Arc<Self>, now: Instant) -> Answering {
+        self.update(|own| {
+            own.state = State::Answering { rendering: None };
+            own.since = now;
+        });
+        Answering(self)
+    }
+}
+
+impl Answering {
+    /// Notes what the answer is written from.
+    pub(super) fn reads(&self, number: u64) {
+        self.0.update(|own| {
+            own.state = State::Answering {
+                rendering: Some(number),
+            };
+        });
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.update(|own| {
+            own.state = State::Silent;
+            own.since = Instant::now();
+        });
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().taken.retain(|own| own.id != self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(seats: &Seats) -> Vec<u64> {
+        seats.lock().taken.iter().map(|own| own.id).collect()
+    }
+
+    #[test]
+    fn the_longest_silent_gives_way_and_then_the_longest_answered() {
+        let seats = Arc::new(Seats::default());
+        let start = Instant::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        let mut held: Vec<_> = (0..64).map(|n| seats.take(after(n))).collect();
+        // The first two are being answered; the third is the longest silent one.
+        let mut answers: Vec<_> = (0..2)
+            .map(|n| Arc::clone(&held[n]).answer(after(100 + n as u64)))
+            .collect();
+        held.push(seats.take(after(200)));
+        assert!(ids(&seats).starts_with(&[0, 1, 3]));
+        for n in 3..held.len() {
+            answers.push(Arc::clone(&held[n]).answer(after(300 + n as u64)));
+        }
+        held.push(seats.take(after(1000)));
+        assert!(ids(&seats).starts_with(&[1, 3, 4]));
+        assert_eq!(ids(&seats).len(), 64);
+        drop((answers, held));
+        assert!(ids(&seats).is_empty());
+    }
+
+    #[test]
+    fn silence_and_slow_readers_are_bounded() {
+        let seats = Arc::new(Seats::default());
+        let start = Instant::now();
+        let held = [seats.take(start), seats.take(start), seats.take(start)];
+        let answers = [1, 2].map(|n| Arc::clone(&held[n]).answer(start));
+        answers[1].reads(7);
+        seats.close_overdue(start + Duration::from_secs(11));
+        assert_eq!(ids(&seats), [1, 2]);
+        seats.close_readers(7);
+        assert_eq!(ids(&seats), [1]);
+        seats.close_overdue(start + Duration::from_secs(61));
+        assert!(ids(&seats).is_empty());
+    }
+}

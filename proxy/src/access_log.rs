@@ -7,12 +7,13 @@ use anyhow::Context as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::header::{HOST, REFERER, USER_AGENT};
 use http::request::Parts;
@@ -28,6 +29,12 @@ use crate::upstream::Member;
 
 /// Lines that may wait for the writer.
 const QUEUE_LINES: usize = 16_384;
+
+/// At the end, so long a log may take no line before those that wait are given up.
+const STALLED_AFTER: Duration = Duration::from_secs(2);
+
+/// How long the last lines may take at the end.
+const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// One request, as the worker saw it.
 pub(crate) struct Line {
@@ -53,8 +60,8 @@ pub(crate) struct Line {
     pub(crate) wait: Duration,
     /// How long it waited for an endpoint.
     pub(crate) queue_wait: Duration,
-    /// Duration over the ideal time on an idle uplink; none if that has no
-    /// rate.
+    /// From the response's head to its end, over the time that the uplink alone
+    /// needs; none without a body, or without a rate.
     pub(crate) slowdown: Option<f64>,
     /// Its priority class.
     pub(crate) class: Arc<str>,
@@ -255,12 +262,43 @@ fn millis(duration: Duration) -> f64 {
 
 /// A worker's end of the queue.
 #[derive(Clone)]
-pub(crate) struct Sender(SyncSender<Line>);
+pub(crate) struct Sender {
+    lines: SyncSender<Queued>,
+    waiting: Arc<AtomicUsize>,
+}
 
 impl Sender {
     /// Queues a line; false if there was no room.
     pub(crate) fn send(&self, line: Line) -> bool {
-        self.0.try_send(line).is_ok()
+        let waiting = Arc::clone(&self.waiting);
+        self.lines.try_send(Queued::new(line, waiting)).is_ok()
+    }
+}
+
+/// A line that waits for the writer, and counts as waiting until it is dropped.
+struct Queued {
+    line: Line,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Queued {
+    fn new(line: Line, waiting: Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self { line, waiting }
+    }
+}
+
+impl Deref for Queued {
+    type Target = Line;
+
+    fn deref(&self) -> &Line {
+        &self.line
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -293,6 +331,8 @@ pub(crate) fn start(config: &AccessLog) -> anyhow::Result<(Sender, Writer)> {
 pub(crate) struct Writer {
     thread: JoinHandle<()>,
     reopen: Arc<AtomicBool>,
+    /// Lines that wait for it.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Writer {
@@ -305,7 +345,17 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(move || write_all(&lines, out, &target, format, &flag))?;
-        Ok((Sender(sender), Self { thread, reopen }))
+        let waiting = Arc::default();
+        let sender = Sender {
+            lines: sender,
+            waiting: Arc::clone(&waiting),
+        };
+        let writer = Self {
+            thread,
+            reopen,
+            waiting,
+        };
+        Ok((sender, writer))
     }
 
     /// Has the file opened anew before the next line, for it has been rotated
@@ -319,8 +369,22 @@ impl Writer {
         self.thread.is_finished()
     }
 
-    /// Waits until the last line is written.
+    /// Waits until the last line is written, as long as lines are taken: a reader that
+    /// has stalled keeps no process from its end.
     pub(crate) fn join(self) {
+        let begun = Instant::now();
+        let (mut waiting, mut moved) = (self.waiting.load(Ordering::Relaxed), begun);
+        while !self.thread.is_finished() {
+            let (now, present) = (Instant::now(), self.waiting.load(Ordering::Relaxed));
+            if present != waiting {
+                (waiting, moved) = (present, now);
+            }
+            if now - moved > STALLED_AFTER || now - begun > END_WITHIN {
+                let why = "the access log is not read any more: the lines that wait are lost";
+                return tracing::warn!(lines = waiting, "{why}");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         if self.thread.join().is_err() {
             tracing::error!("the access log's writer panicked");
         }
@@ -342,7 +406,7 @@ fn open_file(path: &PathBuf) -> io::Result<File> {
 }
 
 fn write_all(
-    lines: &Receiver<Line>,
+    lines: &Receiver<Queued>,
     mut out: Output,
     target: &LogTarget,
     format: LogFormat,

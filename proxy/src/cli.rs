@@ -1,13 +1,14 @@
 //! The command line: `sprat run`, `check`, `explain`, `link`, `catalogue`,
 //! `schema`.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use sprat_config::{Config, Loaded};
+use sprat_config::{Config, Errors, Loaded};
 use tracing::level_filters::LevelFilter;
 
 use crate::catalogue::command as catalogue;
@@ -130,9 +131,41 @@ pub fn main() -> ExitCode {
 
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
-    let (config, doubts) = look(file, io::stderr().is_terminal(), |_| ())?;
-    complain(&doubts);
+    let colour = io::stderr().is_terminal();
+    let (config, doubts) = look(file, colour, |_| ())?;
+    complain(&doubts.render(colour));
     Ok(config)
+}
+
+/// A configuration with errors; shown as people read them.
+#[derive(Debug)]
+struct Refused {
+    errors: Errors,
+    colour: bool,
+}
+
+impl std::error::Error for Refused {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.errors.render(self.colour))
+    }
+}
+
+/// Errors that a line of the log names.
+const MAX_ERRORS_IN_A_LINE: usize = 20;
+
+/// Says in one line, for the log, why a configuration is refused.
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
+    let Some(refused) = error.downcast_ref::<Refused>() else {
+        return format!("{error:#}").replace('\n', "; ");
+    };
+    let mut lines = refused.errors.lines();
+    let first: Vec<_> = lines.by_ref().take(MAX_ERRORS_IN_A_LINE).collect();
+    match lines.count() {
+        0 => first.join("; "),
+        more => format!("{}; and {more} more: see `sprat check`", first.join("; ")),
+    }
 }
 
 /// Reads a configuration, and looks closer at it with `inspect`; with what is
@@ -141,31 +174,28 @@ fn look(
     file: &Path,
     colour: bool,
     inspect: impl FnOnce(&mut Loaded),
-) -> anyhow::Result<(Config, String)> {
+) -> anyhow::Result<(Config, Errors)> {
     let env = &sprat_config::process_env;
     let loaded = match is_stdin(file) {
         true => sprat_config::load_from(io::stdin().lock(), STDIN, env),
         false => sprat_config::load(file, env),
     };
-    let mut loaded = loaded.map_err(|errors| anyhow::Error::msg(errors.render(colour)))?;
+    let mut loaded = loaded.map_err(|errors| Refused { errors, colour })?;
     inspect(&mut loaded);
     if loaded.warnings.has_errors() {
-        anyhow::bail!(loaded.warnings.render(colour));
+        let errors = loaded.warnings;
+        anyhow::bail!(Refused { errors, colour });
     }
-    let doubts = match loaded.warnings.is_empty() {
-        true => String::new(),
-        false => loaded.warnings.render(colour),
-    };
-    Ok((loaded.config, doubts))
+    Ok((loaded.config, loaded.warnings))
 }
 
 /// Reads a configuration, and looks at the files that it names; with what is
-/// doubtful, to [`complain`] of.
+/// doubtful.
 pub(crate) fn load_with_files(
     file: &Path,
     purpose: Purpose,
     colour: bool,
-) -> anyhow::Result<(Config, String)> {
+) -> anyhow::Result<(Config, Errors)> {
     look(file, colour, |loaded| {
         inspect(&loaded.config, purpose, &mut loaded.warnings);
     })
@@ -177,12 +207,13 @@ pub(crate) fn is_stdin(file: &Path) -> bool {
 }
 
 fn check(file: &Path, pid_file: Option<&Path>) -> anyhow::Result<()> {
-    let loaded = load_with_files(file, Purpose::Check, io::stderr().is_terminal());
+    let colour = io::stderr().is_terminal();
+    let loaded = load_with_files(file, Purpose::Check, colour);
     let numbered = pid_file.map_or(Ok(()), pid_file::inspect);
     let doubts = match (loaded, numbered) {
         (Ok((_, doubts)), Ok(())) => doubts,
         (Ok((_, doubts)), Err(error)) => {
-            complain(&doubts);
+            complain(&doubts.render(colour));
             return Err(error);
         }
         (Err(error), numbered) => {
@@ -190,7 +221,7 @@ fn check(file: &Path, pid_file: Option<&Path>) -> anyhow::Result<()> {
             return Err(error);
         }
     };
-    complain(&doubts);
+    complain(&doubts.render(colour));
     match is_stdin(file) {
         true => print(&format!("{STDIN}: ok")),
         false => print(&format!("{}: ok", file.display())),

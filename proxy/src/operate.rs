@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::Signal;
-use sprat_config::Config;
+use sprat_config::{Config, Errors};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal as Signalled, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
@@ -66,8 +66,9 @@ impl Operator {
         self.pid_file.as_deref().map_or(Ok(()), pid_file::inspect)?;
         let launch = Launch::of_this().context("cannot tell which program this is")?;
         let mut inherited = Inherited::from_environment()?;
-        let (config, doubts) = self.read(io::stderr().is_terminal())?;
-        cli::complain(&doubts);
+        let colour = io::stderr().is_terminal();
+        let (config, doubts) = self.read(colour)?;
+        cli::complain(&doubts.render(colour));
         let runtime = Builder::new_current_thread().enable_all().build()?;
         // Before anything else: no signal may kill a server that is starting.
         let signals = runtime.block_on(async { Signals::install() });
@@ -101,12 +102,13 @@ impl Operator {
     }
 
     /// The configuration as the file has it now, with what is doubtful.
-    fn read(&mut self, colour: bool) -> anyhow::Result<(Config, String)> {
+    fn read(&mut self, colour: bool) -> anyhow::Result<(Config, Errors)> {
         // Before it is read: a change meanwhile is seen the next time.
         self.seen = Stamp::of(&self.file).ok();
         let (mut config, doubts) = cli::load_with_files(&self.file, Purpose::Serve, colour)?;
         if let Some(workers) = self.workers {
             config.runtime.workers = usize::from(workers);
+            config.shown.set("runtime", "workers", workers.into());
         }
         Ok((config, doubts))
     }
@@ -136,19 +138,21 @@ impl Operator {
     /// Serves by the file if it is good, and says how that went, unless it was
     /// refused just so before.
     fn follow(&mut self, control: &Control) -> Option<Config> {
-        let mut doubts = String::new();
+        let mut doubts = None;
         let reloaded = self.read(false).and_then(|(config, doubtful)| {
-            doubts = doubtful;
+            doubts = Some(doubtful);
             Ok((control.try_reload(&config)?, config))
         });
-        let refusal = reloaded.as_ref().err().map(|error| format!("{error:#}"));
+        let refusal = reloaded.as_ref().err().map(cli::in_one_line);
         if refusal.is_some() && refusal == self.refused {
             return None;
         }
         self.refused.clone_from(&refusal);
-        control.note_reload(refusal.map_or(Ok(()), Err));
-        cli::complain(&doubts);
+        control.note_reload(refusal.clone().map_or(Ok(()), Err));
         let file = self.file.display().to_string();
+        for doubt in doubts.iter().flat_map(Errors::lines) {
+            tracing::warn!(file, "{doubt}");
+        }
         match reloaded {
             Ok((waiting, config)) => {
                 tracing::info!(file, "serving by the configuration as it is now");
@@ -157,10 +161,11 @@ impl Operator {
                 }
                 Some(config)
             }
-            Err(error) => {
+            Err(_) => {
+                let why = refusal.unwrap_or_default();
                 tracing::error!(
                     file,
-                    "the configuration is refused; the one before goes on:\n{error:#}"
+                    "the configuration is refused; the one before goes on: {why}"
                 );
                 None
             }

@@ -34,6 +34,8 @@ pub(crate) struct Record {
     unread_line: Option<Box<[u8]>>,
     /// The status sent to the client; none while there is no head.
     status: Option<StatusCode>,
+    /// When there was one: from then on the response is the proxy's to send.
+    answered: Option<Instant>,
     /// Bytes of the body handed to the client's connection.
     pub(crate) bytes: u64,
     /// The size expected when it came, as far as that was asked for.
@@ -101,6 +103,7 @@ impl Record {
             request,
             unread_line: None,
             status: None,
+            answered: None,
             bytes: 0,
             expected: Size::Unknown,
             known: Size::Unknown,
@@ -135,6 +138,7 @@ impl Record {
     /// The head of a response is on its way to the client.
     pub(crate) fn respond(&mut self, status: StatusCode) {
         self.status = Some(status);
+        self.answered.get_or_insert_with(Instant::now);
     }
 
     /// Notes the first thing that went wrong.
@@ -233,7 +237,7 @@ impl Record {
             stats.response_bytes.add(self.bytes);
         }
         let class = self
-            .status
+            .sent_status()
             .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
         counters.responses[class].increment();
         let cluster = self.cluster;
@@ -252,11 +256,12 @@ impl Record {
                 endpoint.stats.errors[reason.index()].increment();
             }
         }
-        let rate = (generation.uplink.rate_bits_per_s()).filter(|_| !self.tunnelled);
-        let slowdown = rate.map(|rate| {
-            let ideal_s = WireCost::ETHERNET_IPV4.bytes(self.bytes) as f64 * 8.0 / rate;
-            duration.as_secs_f64() / ideal_s.max(1e-9)
-        });
+        let slowdown = match (generation.uplink.rate_bits_per_s(), self.answered) {
+            (Some(rate), Some(answered)) if !self.tunnelled => {
+                slowdown(self.bytes, answered.elapsed(), rate)
+            }
+            _ => None,
+        };
         if aborted {
             stats.aborted.increment();
         } else if !self.tunnelled {
@@ -272,6 +277,14 @@ impl Record {
         }
     }
 
+    /// The status that the client got. One that went away before any of the body was
+    /// sent got none.
+    fn sent_status(&self) -> Option<StatusCode> {
+        let has_gone = matches!(self.reason, Some(Reason::ClientClosed));
+        let got_nothing = has_gone && self.bytes == 0 && !self.tunnelled;
+        self.status.filter(|_| !got_nothing)
+    }
+
     fn log(&mut self, duration: Duration, slowdown: Option<f64>, aborted: bool) {
         let generation = Rc::clone(&self.generation);
         let Some(log) = &generation.log else { return };
@@ -281,7 +294,7 @@ impl Record {
             client: self.stream.connection.peer,
             request: self.request.take(),
             unread_line: self.unread_line.take(),
-            status: self.status.or(self.reason.map(|r| r.facts().status)),
+            status: self.sent_status().or(self.reason.map(|r| r.facts().status)),
             bytes: self.bytes,
             known: self.known,
             layer: self.layer,
@@ -314,5 +327,29 @@ impl Drop for Record {
             self.fail(why);
             self.finish(true);
         }
+    }
+}
+
+/// Returns how many times as long a response took as the link alone needs for it, from
+/// when its head was there; none if it has no body. It is 1 at least: what the kernel
+/// holds at the end is still on its way.
+fn slowdown(bytes: u64, took: Duration, rate_bits_per_s: f64) -> Option<f64> {
+    let ideal_s = WireCost::ETHERNET_IPV4.bytes(bytes) as f64 * 8.0 / rate_bits_per_s;
+    (bytes > 0).then(|| (took.as_secs_f64() / ideal_s).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowdown_compares_with_the_link_alone() {
+        let took = Duration::from_secs(1);
+        let bytes = WireCost::ETHERNET_IPV4.bytes(1000);
+        let expected = 1e6 / (bytes as f64 * 8.0);
+        let got = slowdown(1000, took, 1e6).unwrap();
+        assert!((got - expected).abs() < 1e-9);
+        assert_eq!(slowdown(1000, Duration::ZERO, 1e6), Some(1.0));
+        assert_eq!(slowdown(0, took, 1e6), None);
     }
 }

@@ -4,6 +4,7 @@
 //! parts built. Then it is handed to the workers, and requests that begin from
 //! then on are served by it. What fails leaves all as it is.
 
+mod changes;
 mod status;
 
 use std::net::TcpListener;
@@ -237,6 +238,7 @@ impl Present {
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {
             before.join();
         }
+        changes::tell(&self.assembly, &assembly);
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());
         self.logs.extend(writer);
@@ -251,14 +253,17 @@ fn keep_what_stays(config: &mut Config, own: &Config) -> Vec<String> {
     if workers != wanted {
         notes.push(format!("`runtime.workers` stays {workers}, not {wanted}"));
         config.runtime.workers = workers;
+        config.shown.set("runtime", "workers", workers.into());
     }
     if own.admin != config.admin {
         notes.push("`admin` stays as it is".to_owned());
         config.admin.clone_from(&own.admin);
+        config.shown.keep("admin", &own.shown);
     }
     if own.overload_manager != config.overload_manager {
         notes.push("`overload_manager` stays as it is".to_owned());
         config.overload_manager.clone_from(&own.overload_manager);
+        config.shown.keep("overload_manager", &own.shown);
     }
     config.classes.keep_numbers(&own.classes);
     notes

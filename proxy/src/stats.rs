@@ -227,7 +227,7 @@ pub(crate) struct WorkerStats {
     pub(crate) log_lines_dropped: Counter,
     /// Seconds from the end of the head to the last byte, by size class.
     pub(crate) durations: [Histogram; 5],
-    /// Duration over the ideal time on an idle uplink, by size class.
+    /// Time over what the uplink alone needs, by size class.
     pub(crate) slowdowns: [Histogram; 5],
     /// Headers of the PROXY protocol.
     pub(crate) proxy_headers: HeaderStats,

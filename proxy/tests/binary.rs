@@ -133,7 +133,9 @@ fn a_refused_configuration_is_tried_again_when_a_file_that_it_names_comes() {
     let running = Running::start(&put(&a, ""));
     let mut client = Peer::connect(running.address);
     let reloads = |result: &str| {
-        let text = Peer::connect(admin).ask(get("/metrics")).text();
+        let text = Peer::connect(admin)
+            .ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .text();
         metric(&text, &["sprat_config_reloads_total", result])
     };
     let refused = "the configuration is refused";
@@ -228,6 +230,120 @@ fn it_goes_on_when_nobody_takes_what_it_logs() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("cannot write to standard output"), "{said}");
+}
+
+/// The reader of the access log has stopped reading, as a container's log driver may.
+#[test]
+fn it_stops_when_the_access_log_is_not_read() {
+    let origin = Origin::http(|_| ok("hello"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), origin.address, "access_log: {}\n");
+    let mut command = binary::run(&path);
+    let mut running = Running::of(command.stdout(Stdio::piped()));
+    let _unread = running.child.stdout.take();
+    let mut client = Peer::connect(running.address);
+    // More than a pipe and the writer's buffer hold.
+    for _ in 0..200 {
+        assert_eq!(
+            client
+                .ask(get(&format!("/{:4000}", 7).replace(' ', "x")))
+                .status(),
+            200
+        );
+    }
+    drop(client);
+    running.signal("TERM");
+    wait_for("it to stop", || running.child.try_wait().unwrap().is_some());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    running.says("the access log is not read any more");
+}
+
+#[test]
+fn a_reload_tells_what_it_has_changed_in_single_lines() {
+    let named = |name: &'static str| Origin::http(move |_| ok(name));
+    let (a, b) = (named("a"), named("b"));
+    let directory = tempfile::tempdir().unwrap();
+    let running = Running::start(&write(directory.path(), a.address, ""));
+    let other = free_address();
+    let path = write(directory.path(), b.address, "");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace(
+        "listeners: [",
+        &format!("listeners: [{{name: other, address: '{other}'}}, "),
+    );
+    std::fs::write(&path, &text).unwrap();
+    running.signal("HUP");
+    running.says(&format!(
+        "listening, since the reload address={other} listener=\"other\""
+    ));
+    running.says("the reload changes listeners (new: other); clusters (changed: farm)");
+    assert_eq!(Peer::connect(other).ask(get("/")).text(), "b");
+    write(directory.path(), b.address, "");
+    running.signal("HUP");
+    running.says(&format!(
+        "closed by the reload address={other} listener=\"other\""
+    ));
+    running.says("the reload changes listeners (gone: other)");
+    write(directory.path(), b.address, "routs: []\nuplnk: {}\n");
+    running.signal("HUP");
+    running.says("the configuration is refused; the one before goes on");
+    running.says("did you mean `uplink`");
+    let refusal = running.line_with("the configuration is refused");
+    assert!(refusal.contains("sprat.yaml:7:1: ") && refusal.contains("sprat.yaml:8:1: "));
+    assert!(refusal.contains("did you mean `routes`"), "{refusal}");
+    assert!(refusal.contains("did you mean `uplink`"), "{refusal}");
+    let stray = |line: &str| !line.contains(" INFO ") && !line.contains("ERROR");
+    assert!(!running.lines().iter().any(|line| stray(line)));
+}
+
+#[test]
+fn the_admin_listener_shows_the_configuration_without_secrets() {
+    let origin = Origin::http(|_| ok("a"));
+    let directory = tempfile::tempdir().unwrap();
+    let store = free_address();
+    let more = format!(
+        "catalogue: {{shared: {{url: 'redis://user:very@secret@{store}/0', phrase: hushed}}}}\n"
+    );
+    let path = write(directory.path(), origin.address, &more);
+    let running = Running::start(&path);
+    running.says("admin address=");
+    let line = running.line_with("admin address=");
+    let admin = line.split("admin address=").nth(1).unwrap();
+    let shown = || {
+        let request = "GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        Peer::connect(admin.parse().unwrap()).ask(request).text()
+    };
+    let text = shown();
+    assert!(
+        !text.contains("secret") && !text.contains("hushed"),
+        "{text}"
+    );
+    let page: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(page["last_reload_successful"], true);
+    let config = &page["configuration"];
+    assert_eq!(
+        config["clusters"]["farm"]["endpoints"][0],
+        origin.address.to_string()
+    );
+    // As it is served: by the command line's number of workers.
+    assert_eq!(config["runtime"]["workers"], 2);
+    let next = write(
+        directory.path(),
+        origin.address,
+        "classes: {bulk: {level: 2}}\n",
+    );
+    let text = std::fs::read_to_string(&next).unwrap();
+    std::fs::write(
+        &next,
+        text.replace("admin: {address: 127.0.0.1:0}", "admin: off"),
+    )
+    .unwrap();
+    running.signal("HUP");
+    running.says("serving by the configuration as it is now");
+    let page: serde_json::Value = serde_json::from_str(&shown()).unwrap();
+    let config = &page["configuration"];
+    assert_eq!(config["classes"]["bulk"]["level"], 2);
+    assert_eq!(config["admin"]["address"], "127.0.0.1:0");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::*;
 use sprat_config::resolved::*;
+use sprat_scheduler::{Discipline, WireCost};
 
 fn named(name: &'static str) -> Origin {
     Origin::http(move |request| {
@@ -417,9 +418,7 @@ fn a_drain_finishes_what_is_open_and_accepts_no_more() {
         }
     });
     let mut config = config(&[origin.address]);
-    config.admin = Some(Admin {
-        address: "127.0.0.1:0".parse().unwrap(),
-    });
+    config.admin = Some(admin());
     let mut proxy = Proxy::logging(config);
     let admin = proxy.server.as_ref().unwrap().admin_address().unwrap();
     let ready = || Peer::connect(admin).ask(get("/readyz")).status();
@@ -495,13 +494,72 @@ fn several_workers_share_the_port_and_the_counts() {
     proxy.assert_no_leak();
 }
 
+/// What a backend takes is not the link's doing.
+#[test]
+fn slowdown_counts_the_links_time_alone() {
+    let origin = Origin::http(|request| {
+        std::thread::sleep(Duration::from_millis(200));
+        match request.start.contains("/empty") {
+            true => ok(""),
+            false => ok(&"x".repeat(1000)),
+        }
+    });
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(1_000_000);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(get("/empty")).status(), 200);
+    assert_eq!(client.ask(get("/full")).status(), 200);
+    proxy.wait_metric(&["sprat_response_slowdown_ratio_count"], 1.0);
+    let lines = proxy.log_lines(2);
+    assert!(lines[0]["slowdown"].is_null(), "{lines:?}");
+    let [all_ms, slowdown] = ["duration_ms", "slowdown"].map(|key| lines[1][key].as_f64().unwrap());
+    let ideal_ms = WireCost::ETHERNET_IPV4.bytes(1000) as f64 * 8.0 / 1e3;
+    let own_ms = (all_ms - 200.0).max(ideal_ms);
+    assert!(slowdown * ideal_ms < own_ms + 0.1, "{lines:?}");
+}
+
+/// Its response is there, and waits for the link.
+#[test]
+fn a_client_that_has_gone_before_its_response_is_499() {
+    let origin = Origin::http(|_| ok(&"x".repeat(50_000)));
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(200_000);
+    config.uplink.policy = Discipline::Fcfs;
+    let proxy = Proxy::logging(config);
+    let mut first = proxy.connect();
+    first.send(get("/first"));
+    first.stream().peek(&mut [0]).unwrap();
+    let mut second = proxy.connect();
+    second.send(get("/second"));
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 2.0);
+    drop(second);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(
+        (&line["path"], &line["status"]),
+        (&"/second".into(), &499.into())
+    );
+    assert_eq!(
+        (&line["bytes"], &line["reason"]),
+        (&0.into(), &"client_closed".into())
+    );
+    assert_eq!(line["aborted"], true);
+    // No status was sent.
+    proxy.wait_metric(&["sprat_requests_total", "code=\"none\""], 1.0);
+    // This one's head has gone out with a part of its body: it got a 200.
+    drop(first);
+    let lines = proxy.log_lines(2);
+    assert_eq!(
+        (&lines[1]["status"], &lines[1]["aborted"]),
+        (&200.into(), &true.into())
+    );
+}
+
 #[test]
 fn the_admin_listener_answers() {
     let origin = named("a");
     let mut config = config(&[origin.address]);
-    config.admin = Some(Admin {
-        address: "127.0.0.1:0".parse().unwrap(),
-    });
+    config.admin = Some(admin());
     let proxy = Proxy::start(&config);
     assert_eq!(proxy.connect().ask(get("/")).status(), 200);
     let admin = proxy.server.as_ref().unwrap().admin_address().unwrap();
@@ -509,7 +567,7 @@ fn the_admin_listener_answers() {
     assert!(client.ask(get("/")).text().contains("/metrics"));
     wait_for("the request to be counted", || {
         let text = client.ask(get("/metrics")).text();
-        metric(&text, &["sprat_requests_total", "farm", "2xx"]) == 1.0 && text.ends_with("# EOF\n")
+        metric(&text, &["sprat_requests_total", "farm", "2xx"]) == 1.0
     });
     assert_eq!(client.ask(get("/nothing")).status(), 404);
     assert_eq!(

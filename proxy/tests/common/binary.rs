@@ -102,6 +102,22 @@ impl Running {
         });
     }
 
+    /// The lines that it has said.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.said
+            .lock()
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The first of them that has this in it.
+    pub(crate) fn line_with(&self, text: &str) -> String {
+        let found = self.lines().into_iter().find(|line| line.contains(text));
+        found.expect("it has said so")
+    }
+
     /// How often it has said this.
     pub(crate) fn has_said(&self, text: &str) -> usize {
         self.said.lock().unwrap().matches(text).count()

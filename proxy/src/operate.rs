@@ -294,12 +294,13 @@ impl Watch {
         let reload_waits = std::mem::take(&mut self.reload_waits);
         if serves {
             tracing::info!(pid, "the new process serves; draining");
-            self.stage = Stage::Replaced;
-            self.control.replaced();
             if reload_waits {
-                // It may have read the file before it was changed.
+                // It may have read the file before it was changed. It is told first:
+                // without open connections this process ends as soon as it may.
                 upgrade.tell(Signal::HUP);
             }
+            self.stage = Stage::Replaced;
+            self.control.replaced();
         } else {
             let ended = upgrade.end();
             tracing::error!(

@@ -1,33 +1,27 @@
 # Two images from one build: `--target sprat` (the default) and `--target loadgen`.
 # Written for BuildKit and for the older builder alike: no cache mounts.
 
+# What decides which dependencies are built, and nothing else: the manifests, and
+# the files that cargo takes for the roots of targets, each an empty program. While
+# this stage's files are the same, the dependencies below come from the cache.
+FROM debian:bookworm-slim AS manifests
+WORKDIR /src
+COPY . .
+RUN find . -type f ! -name Cargo.toml ! -name Cargo.lock \
+        ! -name build.rs ! -path '*/src/lib.rs' ! -path '*/src/main.rs' ! -path '*/src/bin/*.rs' \
+        ! -path '*/benches/*.rs' ! -path '*/examples/*.rs' ! -path '*/tests/*.rs' -delete \
+    && find . -name '*.rs' -exec sh -c 'for root; do echo "fn main() { }" > "$root"; done' sh {} + \
+    && find . -type d -empty -delete
+
+
 FROM rust:1-bookworm AS builder
 WORKDIR /src
-
-# The dependencies first, against empty crates, so that a change of Sprat's own
-# source does not compile them again. Cargo wants every target that a manifest
-# names, so the benchmarks are there too, empty.
-COPY Cargo.toml Cargo.lock ./
-COPY scheduler/Cargo.toml scheduler/Cargo.toml
-COPY config/Cargo.toml config/Cargo.toml
-COPY proxy/Cargo.toml proxy/Cargo.toml
-COPY loadgen/Cargo.toml loadgen/Cargo.toml
-COPY filters/common/Cargo.toml filters/common/Cargo.toml
-COPY filters/e2e/Cargo.toml filters/e2e/Cargo.toml
-COPY filters/envoy-wasm/Cargo.toml filters/envoy-wasm/Cargo.toml
-COPY filters/envoy-module/Cargo.toml filters/envoy-module/Cargo.toml
-RUN for crate in */Cargo.toml filters/*/Cargo.toml; do \
-        crate=${crate%/*}; mkdir -p "$crate/src" "$crate/benches"; \
-        touch "$crate/src/lib.rs"; echo 'fn main() {}' > "$crate/src/main.rs"; \
-        for bench in $(awk -F '"' '/^\[/ { on = /^\[\[bench/ } on && /^name/ { print $2 }' "$crate/Cargo.toml"); do \
-            echo 'fn main() {}' > "$crate/benches/$bench.rs"; \
-        done; \
-    done \
-    && cargo build --release --locked -p sprat -p sprat-loadgen \
-    && rm -rf ./*/src ./*/benches ./filters/*/src
-
+# An image has no use for the lines of a debugger. Names stay, for backtraces.
+ENV CARGO_PROFILE_RELEASE_DEBUG=none CARGO_PROFILE_RELEASE_STRIP=debuginfo
+COPY --from=manifests /src ./
+RUN cargo build --release --locked -p sprat -p sprat-loadgen
 COPY . .
-# COPY keeps the files' times, which may be older than the empty crates' build.
+# COPY keeps the files' times, which may be older than the empty programs' build.
 RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \
     && cargo build --release --locked -p sprat -p sprat-loadgen
 
@@ -40,12 +34,14 @@ CMD ["--help"]
 
 FROM debian:bookworm-slim AS sprat
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin sprat
+# For endpoints with `tls`. The builder's base has them, and the slim one has not.
+COPY --from=builder /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=builder /src/target/release/sprat /usr/local/bin/
-COPY docker/healthcheck /usr/local/bin/sprat-healthcheck
 USER sprat
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=5s --timeout=2s --start-period=10s --retries=3 CMD ["sprat-healthcheck"]
+# Mount a configuration there (docs/configuration.md), or name another place.
+ENV SPRAT_CONFIG=/etc/sprat/sprat.yaml
+HEALTHCHECK --interval=5s --timeout=5s --start-period=10s --retries=3 CMD ["sprat", "healthcheck"]
 ENTRYPOINT ["sprat"]
-# Mount a configuration there; see docs/configuration.md.
-CMD ["run", "-c", "/etc/sprat/sprat.yaml"]
+CMD ["run"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings docker-compose.yml up for real, checks what it serves and reports, and
-# takes it down. A running Docker daemon is used as it is, and pulls the base
+# Brings docker-compose.yml up for real, checks what it serves and reports, and the
+# image by itself, and takes it all down. A running Docker daemon is used as it is, and pulls the base
 # images; where none runs, one is started with a temporary root of its own, and
 # where that cannot pull either, the base images are stand-ins.
 set -euo pipefail
@@ -9,11 +9,13 @@ set -euo pipefail
 PROJECT=sprat-test
 READY_WITHIN_S=300
 REPLAY_WITHIN_S=600
+# Three health checks, 5 s apart and with 5 s each.
+HEALTH_KNOWN_WITHIN_S=60
 IMAGES=(rust:1-bookworm debian:bookworm-slim nginx:stable)
 
 cd "$ROOT"
 work=$(mktemp -d)
-daemon_pid='' up=false
+daemon_pid='' up=false alone=''
 compose() {
     if docker compose version >/dev/null 2>&1; then
         docker compose -p "$PROJECT" "$@"
@@ -41,6 +43,7 @@ restore_network() {
 finish() {
     local status=$?
     trap - EXIT
+    [ -z "$alone" ] || docker rm -f "$alone" >/dev/null 2>&1 || true
     if $up; then
         [ "$status" = 0 ] || compose logs --tail=60 >&2 || true
         compose down --volumes --timeout 20 >/dev/null 2>&1 || warn "compose down failed"
@@ -108,8 +111,9 @@ wait_until() {
     done
 }
 
-health_of() { docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q "$1")" 2>/dev/null || true; }
-is_healthy() { [ "$(health_of sprat)" = healthy ]; }
+# is_in_health STATE CONTAINER
+is_in_health() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$2" 2>/dev/null)" = "$1" ]; }
+serves() { is_in_health healthy "$(compose ps -q sprat)"; }
 container_of_load() { docker ps -aq --filter "label=com.docker.compose.project=$PROJECT" --filter "label=com.docker.compose.service=load"; }
 has_ended() {
     local container
@@ -125,6 +129,38 @@ check_files() {
         expect "GET $path" "200 $bytes" "$got"
     done < <(sort -t , -k 2,2n "$1" | sed -n '1p;1500p;$p')
     expect "GET of no file" 404 "$(curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/no-such-file)"
+}
+
+# megabytes BYTES
+megabytes() { awk -v bytes="$1" 'BEGIN { printf "%.1f MB", bytes / 1e6 }'; }
+
+# The image by itself: what is in it, and its health check where there is no admin
+# listener to ask.
+check_image() {
+    expect "user of the image" sprat "$(docker image inspect -f '{{.Config.User}}' sprat)"
+    local bytes inside
+    inside='[ -s /etc/ssl/certs/ca-certificates.crt ] && echo there'
+    expect "certificate authorities" there "$(docker run --rm --entrypoint sh sprat -c "$inside")"
+    bytes=$(docker run --rm --entrypoint stat sprat -c %s /usr/local/bin/sprat)
+    say "the image has $(megabytes "$(docker image inspect -f '{{.Size}}' sprat)"), the program in it $(megabytes "$bytes")"
+
+    cat >"$work/alone.yaml" <<YAML
+version: 1
+admin: off
+listeners: [{address: "0.0.0.0:8080"}]
+uplink: {rate: unlimited}
+clusters: {farm: {endpoints: ["127.0.0.1:8081"]}}
+routes: [{cluster: farm}]
+YAML
+    chmod 644 "$work/alone.yaml"
+    alone=$(docker run -d -v "$work/alone.yaml:/etc/sprat/sprat.yaml:ro" sprat)
+    wait_until "$HEALTH_KNOWN_WITHIN_S" "a healthy sprat without an admin listener" is_in_health healthy "$alone"
+    expect "health under admin: off" healthy "$(docker inspect -f '{{.State.Health.Status}}' "$alone")"
+    docker kill -s STOP "$alone" >/dev/null
+    wait_until "$HEALTH_KNOWN_WITHIN_S" "an unhealthy sprat that stands still" is_in_health unhealthy "$alone"
+    expect "health of one that stands still" unhealthy "$(docker inspect -f '{{.State.Health.Status}}' "$alone")"
+    docker rm -f "$alone" >/dev/null
+    alone=''
 }
 
 has docker || need dockerd docker.io
@@ -144,7 +180,7 @@ compose build >"$work/build.log" 2>&1 || {
 }
 up=true
 compose up -d
-wait_until "$READY_WITHIN_S" "a healthy sprat" is_healthy
+wait_until "$READY_WITHIN_S" "a healthy sprat" serves
 expect "user of the proxy" 10001 "$(compose exec -T sprat id -u | tr -d '\r')"
 expect "GET /readyz" 200 "$(curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9900/readyz)"
 expect "sprat's metrics" 200 "$(curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9900/metrics)"
@@ -162,4 +198,5 @@ check_files "$trace"
 for origin in origin-1 origin-2 origin-3; do
     expect "state of $origin" running "$(docker inspect -f '{{.State.Status}}' "$(compose ps -q "$origin")")"
 done
+check_image
 say "docker-compose.yml: $checks checks passed"

@@ -1,5 +1,5 @@
-//! The command line: `sprat run`, `check`, `explain`, `link`, `catalogue`,
-//! `schema`.
+//! The command line: `sprat run`, `healthcheck`, `check`, `explain`, `link`,
+//! `catalogue`, `schema`.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -13,6 +13,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::catalogue::command as catalogue;
 use crate::explain;
+use crate::healthcheck;
 use crate::inspect::{Purpose, inspect};
 use crate::link;
 use crate::operate::{Operator, pid_file};
@@ -39,7 +40,7 @@ enum Command {
     /// program anew and hands over to it.
     Run {
         /// The configuration.
-        #[arg(short, long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
         config: PathBuf,
         /// Worker threads, instead of what the configuration says.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -47,6 +48,13 @@ enum Command {
         /// Write the process's number there.
         #[arg(long, value_name = "FILE")]
         pid_file: Option<PathBuf>,
+    },
+    /// Ask the server that runs by a configuration whether it serves; exit with 1
+    /// if it does not.
+    Healthcheck {
+        /// The configuration.
+        #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
+        config: PathBuf,
     },
     /// Print every error in a configuration and in the files that it names; exit
     /// with 1 if there is one.
@@ -110,6 +118,7 @@ pub fn main() -> ExitCode {
             workers,
             pid_file,
         } => Operator::new(config, workers, pid_file).run(),
+        Command::Healthcheck { config } => check_health(&config),
         Command::Check {
             file,
             config,
@@ -226,6 +235,10 @@ fn check(file: &Path, pid_file: Option<&Path>) -> anyhow::Result<()> {
         true => print(&format!("{STDIN}: ok")),
         false => print(&format!("{}: ok", file.display())),
     }
+}
+
+fn check_health(file: &Path) -> anyhow::Result<()> {
+    print(&healthcheck::run(file)?)
 }
 
 fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {

@@ -27,6 +27,7 @@ mod generation;
 mod handler;
 pub mod handover;
 mod headers;
+mod healthcheck;
 mod inspect;
 mod limits;
 mod link;

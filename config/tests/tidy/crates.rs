@@ -52,11 +52,11 @@ const IMPURE_CRATES: [&str; 9] = [
 pub(crate) struct Package {
     pub(crate) name: String,
     /// Relative to the checkout: `proxy`.
-    directory: String,
+    pub(crate) directory: String,
     /// (name, whether only tests use it)
-    dependencies: Vec<(String, bool)>,
+    pub(crate) dependencies: Vec<(String, bool)>,
     /// Relative to the checkout: `proxy/src/main.rs`.
-    targets: Vec<String>,
+    pub(crate) targets: Vec<String>,
 }
 
 /// The workspace's members, as cargo sees them.
@@ -236,7 +236,7 @@ fn reach(tree: &Tree, path: &str, owns_directory: bool, reached: &mut BTreeSet<S
 }
 
 /// `a/b/../c.rs` -> `a/c.rs`
-fn normal(path: &str) -> String {
+pub(crate) fn normal(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
         match part {
@@ -296,21 +296,6 @@ fn opens_unsafe(line: &str, at: usize, keyword: &str) -> bool {
         .iter()
         .any(|next| after.starts_with(next));
     opens && !before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')
-}
-
-/// The Dockerfile copies each manifest by name before it builds dependencies.
-pub(crate) fn missing_from_image(tree: &Tree, packages: &[Package]) -> Vec<String> {
-    let dockerfile = tree
-        .files
-        .get("Dockerfile")
-        .map(String::as_str)
-        .unwrap_or_default();
-    packages
-        .iter()
-        .map(|package| format!("COPY {}/Cargo.toml ", package.directory))
-        .filter(|copy| !dockerfile.contains(copy))
-        .map(|copy| format!("Dockerfile: a line that begins with `{copy}` is missing"))
-        .collect()
 }
 
 /// Lines that are not wholly a comment, with their numbers from 1.

@@ -8,6 +8,7 @@
 
 mod crates;
 mod documents;
+mod image;
 mod lengths;
 mod text;
 mod tree;
@@ -46,9 +47,9 @@ fn unsafe_code_stays_in_its_modules() {
 }
 
 #[test]
-fn the_image_knows_every_crate() {
+fn the_image_gets_what_it_is_built_from() {
     let tree = Tree::checkout();
-    assert_none(&crates::missing_from_image(&tree, &crates::packages(&tree)));
+    assert_none(&image::complaints(&tree, &crates::packages(&tree)));
 }
 
 #[test]

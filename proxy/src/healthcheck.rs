@@ -1,0 +1,125 @@
+//! `sprat healthcheck`: asks the server that runs by a configuration whether it
+//! serves, as a container's health check does, which has no other program to ask
+//! with.
+//!
+//! The admin listener says so (`/readyz`). Under `admin: off` a listener is
+//! connected to, and the connection ended without a request: a worker that is
+//! alive closes it, too. That is no request, and leaves no line in the access log.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use sprat_config::Config;
+
+/// For each of connecting, writing and reading; below the time-out of the image's
+/// health check.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// More than a status line has.
+const MAX_BYTES_READ: usize = 1024;
+
+/// Asks the server, and says what it found.
+///
+/// A file that is refused says nothing about a server that runs: that one goes on
+/// by the configuration before. It passes, then, for a supervisor would otherwise
+/// put an end to a server which could not start anew.
+///
+/// # Errors
+///
+/// The server does not serve, or the file cannot be read.
+pub(crate) fn run(file: &Path) -> anyhow::Result<String> {
+    std::fs::metadata(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match sprat_config::load(file, &sprat_config::process_env) {
+        Ok(loaded) => ask(&loaded.config),
+        Err(errors) => Ok(format!(
+            "not asked: the configuration is refused, and what runs goes on by the one before\n{}",
+            errors.render(false)
+        )),
+    }
+}
+
+fn ask(config: &Config) -> anyhow::Result<String> {
+    if let Some(admin) = &config.admin {
+        let address = within_reach(admin.address);
+        ready(address).with_context(|| format!("the admin listener {address}"))?;
+        return Ok(format!("ready, says the admin listener {address}"));
+    }
+    let mut silent = Vec::new();
+    for listener in &config.listeners {
+        let address = within_reach(listener.address);
+        match closes(address) {
+            Ok(()) => return Ok(format!("alive: the listener {address} answers")),
+            Err(error) => silent.push(format!("the listener {address}: {error:#}")),
+        }
+    }
+    bail!(silent.join("\n"))
+}
+
+/// Fails unless `/readyz` is answered with 200.
+fn ready(address: SocketAddr) -> anyhow::Result<()> {
+    let mut stream = connect(address)?;
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut piece = [0; MAX_BYTES_READ];
+    while !answer.contains(&b'\n') && answer.len() < MAX_BYTES_READ {
+        let count = stream.read(&mut piece).context("it does not answer")?;
+        ensure!(count > 0, "it closes without an answer");
+        answer.extend_from_slice(&piece[..count]);
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    let status_line = answer.lines().next().unwrap_or_default();
+    ensure!(
+        status_line.split(' ').nth(1) == Some("200"),
+        "it answers {status_line:?}"
+    );
+    Ok(())
+}
+
+/// Fails unless a connection without a request is closed by the other side as well.
+fn closes(address: SocketAddr) -> anyhow::Result<()> {
+    let mut stream = connect(address)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut piece = [0; MAX_BYTES_READ];
+    // Under TLS an alert comes first.
+    while stream.read(&mut piece).context("it does not answer")? > 0 {}
+    Ok(())
+}
+
+fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    ensure!(
+        address.port() != 0,
+        "its port is the kernel's choice, which only the server knows"
+    );
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Where a server on this address is reached from its own machine.
+fn within_reach(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        });
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_every_address_is_asked_on_loopback() {
+        let reach = |address: &str| within_reach(address.parse().expect("an address")).to_string();
+        assert_eq!(reach("0.0.0.0:9900"), "127.0.0.1:9900");
+        assert_eq!(reach("[::]:9900"), "[::1]:9900");
+        assert_eq!(reach("192.0.2.1:9900"), "192.0.2.1:9900");
+    }
+}

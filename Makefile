@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test checks mutants build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -16,6 +16,14 @@ run: ## Build and start Sprat with a demo farm, and say what to try
 test: ## Install what the checks and tests need, and run them all
 	@scripts/setup-test.sh
 	@scripts/test.sh
+
+checks: ## Every check that is not in make test, into results/checks.md (hours; QUICK=1)
+	@scripts/setup-run.sh
+	@scripts/checks.sh
+
+mutants: ## Mutation tests of what changed since BASE (ALL=1: of the core and config)
+	@scripts/setup-run.sh
+	@scripts/mutants.sh
 
 build: ## Build both binaries, optimised, into target/release
 	@scripts/setup-run.sh

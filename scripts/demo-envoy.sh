@@ -4,6 +4,7 @@
 #
 #   CONFIG=head-release   a file of config/envoy/, without its ending: head-release,
 #                         held-bodies, paced-egress, priority, sidecar or size-dispatch
+#   ONCE=1                tries it, and ends; with CONFIG=all each of them in turn
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/envoy.sh"
@@ -14,6 +15,12 @@ ORIGINS=(9101 9102 9103 9104)
 READY_WITHIN_S=20
 
 cd "$ROOT"
+if [ -n "${ONCE:-}" ] && [ "$CONFIG" = all ]; then
+    for each in config/envoy/*.yaml; do
+        CONFIG=$(basename -- "$each" .yaml) "$ROOT/scripts/demo-envoy.sh"
+    done
+    exit
+fi
 file=config/envoy/$CONFIG.yaml
 [ -f "$file" ] || die "there is no $file: CONFIG is one of $(cd config/envoy && echo *.yaml | sed 's/\.yaml//g')"
 need curl curl
@@ -59,6 +66,27 @@ wait_ready "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up ||
 setsid "$envoy" -c "$work/envoy.yaml" --disable-hot-restart --log-level warn &
 envoy_pid=$!
 wait_ready Envoy "$envoy_pid" envoy_ready || die "the demo cannot start; the messages are above"
+
+# try_once: responses that come whole through the filter, which has counted them.
+try_once() {
+    local bytes got counted
+    for bytes in 2000000 1000 0; do
+        got=$(curl -sS --max-time 30 -o /dev/null -w '%{http_code} %{size_download}' "http://127.0.0.1:$port/size/$bytes/try")
+        [ "$got" = "200 $bytes" ] || die "$CONFIG: $bytes bytes were asked for, and the answer is $got"
+    done
+    # Envoy gathers its workers' counters when it is asked; wasm's may be later.
+    for _ in $(seq 50); do
+        counted=$(curl -fsS "http://$ADMIN/stats" | awk '/sprat/ && $NF + 0 > 0 { n++ } END { print n + 0 }')
+        [ "$counted" = 0 ] || break
+        sleep 0.1
+    done
+    [ "$counted" != 0 ] || die "$CONFIG: the filter has counted nothing"
+    say "Tried: $CONFIG, whole responses through the $kind filter, counts $counted"
+}
+if [ -n "${ONCE:-}" ]; then
+    try_once
+    exit
+fi
 
 cat <<TRY
 

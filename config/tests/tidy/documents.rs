@@ -77,7 +77,7 @@ pub(crate) fn unknown_targets(tree: &Tree) -> Vec<String> {
 }
 
 /// `run: deps ## text` -> `run`
-fn target_name(line: &str) -> Option<&str> {
+pub(crate) fn target_name(line: &str) -> Option<&str> {
     let (name, rest) = line.split_once(':')?;
     let plain = name
         .bytes()

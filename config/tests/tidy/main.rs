@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checks;
 mod crates;
 mod documents;
 mod image;
@@ -70,6 +71,11 @@ fn links_in_documents_resolve() {
 #[test]
 fn make_targets_in_documents_exist() {
     assert_none(&documents::unknown_targets(&Tree::checkout()));
+}
+
+#[test]
+fn every_check_is_in_the_table_of_checks() {
+    assert_none(&checks::complaints(&Tree::checkout()));
 }
 
 #[test]

@@ -1,0 +1,210 @@
+#!/usr/bin/env bash
+# Every check that is not part of `make test`, one after the other: what needs root,
+# Docker, a browser, Envoy, nginx, or the machine for itself. What it found stands in
+# results/checks.md. It goes on where it was: a check that has passed at this commit
+# is not run again, a failed one is. The environment changes it:
+#
+#   LIST=1                 the table alone
+#   ONLY="compare soak"    these alone
+#   FRESH=1                from the beginning
+#   QUICK=1                each as small as it still makes sense: whether it runs, for
+#                          its figures say nothing. Bars are not held against it, and
+#                          results/checks.md stays as it is
+#   UNDER="chrt -r 20"     before each command: beside other work
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+. "$ROOT/scripts/check-figures.sh"
+
+# name | minutes | command | smaller, for QUICK | how the figure is read | its bar
+#
+# The figure is words NAME=NUMBER, read by a function of check-figures.sh, and the bar
+# says what they have to be. Most commands hold bars of their own as well, and fail.
+# What is expected is the time on two cores; three times as long is too long.
+table() {
+    cat <<'TABLE'
+check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1
+module | 5 | make module | | bytes_of_module |
+filter-reproducible | 12 | make filter-reproducible | | hash_of_filter |
+simulate | 10 | make simulate | | simulated |
+idle-memory | 8 | make idle-memory | CONNECTIONS=1000 | idle_memory |
+http2-memory | 5 | make http2-memory | CONNECTIONS=200 | http2_memory |
+fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passed>=1
+fuzz-smoke | 10 | make fuzz-smoke | EACH_S=2 | fuzzed |
+failover | 5 | make failover | FAULTS=killed | failover |
+soak-reload | 10 | make soak-reload | | reloads | failed<=0
+demo-envoy | 10 | ONCE=1 CONFIG=all make demo-envoy | | demos |
+check-browser | 8 | make check-browser | PRIORITIES=all | browser |
+test-compose | 30 | make test-compose | | composed | checks>=1
+bench | 10 | make bench | | benches | look_up_ns<=200
+mutants | 45 | make mutants | | mutated | missed<=0
+slow-clients | 40 | make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2
+background | 25 | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8
+compare | 25 | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0
+compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0
+compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0
+compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0
+bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000
+compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99
+compare-envoy-farm | 15 | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0
+bench-envoy | 25 | make bench-envoy | ROUNDS=2 IDLE_S=2 | envoy_cost | module_off>=0.95 wasm_off>=0.85
+soak-envoy | 90 | make soak-envoy | REQUESTS=30000 LIMITS=65536 | soaked_envoy | wrong<=0
+soak | 65 | SECONDS=${SOAK_S:-3600} make soak | SOAK_S=180 | soaked |
+TABLE
+}
+
+# row NAME: its fields, as name, minutes, command, smaller, figure, bar.
+row() {
+    local line
+    line=$(table | grep "^$1 |") || die "there is no check $1: LIST=1 make checks"
+    IFS='|' read -r name minutes command smaller figure bar <<<"$line"
+    for field in name minutes command smaller figure bar; do
+        read -r "${field?}" <<<"${!field}" || true
+    done
+}
+
+names() { table | cut -d ' ' -f 1; }
+
+# What is checked out: the commit, and what was changed since.
+tree_key() {
+    local changed
+    changed=$({
+        git diff --binary HEAD -- . ':!results'
+        git ls-files --others --exclude-standard -z -- . ':!results' | xargs -0r sha256sum
+    } | sha256sum)
+    printf '%s' "$(git rev-parse --short=10 HEAD)"
+    [ -z "$(git status --porcelain -- . ':!results')" ] || printf '%s' "-changed-${changed:0:8}"
+}
+
+# outcome NAME: date, commit, seconds, verdict and figure, separated by tabs; nothing
+# where it has not been run.
+outcome() { cat "$state/$1/outcome" 2>/dev/null || true; }
+verdict_of() { outcome "$1" | cut -f 4; }
+
+# judge FIGURE BAR: prints what is over the bar.
+judge() {
+    local each want got over=''
+    for each in $2; do
+        [[ $each =~ ^([a-z0-9_]+)([<>]=)(.*)$ ]] || die "a bar is NAME<=NUMBER or NAME>=NUMBER, not $each"
+        want=${BASH_REMATCH[3]}
+        got=$(tr ' ' '\n' <<<"$1" | sed -n "s/^${BASH_REMATCH[1]}=//p")
+        awk -v got="$got" -v want="$want" -v how="${BASH_REMATCH[2]}" 'BEGIN {
+            if (got !~ /^-?[0-9.]+$/) exit 1
+            exit !(how == "<=" ? got + 0 <= want + 0 : got + 0 >= want + 0)
+        }' || over+=" $each"
+    done
+    printf '%s' "${over# }"
+}
+
+# run_one NAME: runs it, and writes down how it went.
+running=''
+run_one() {
+    row "$1"
+    local out=$state/$name log=$state/$name/log began=$SECONDS status=0 verdict=passed numbers='' over
+    rm -rf "$out"
+    mkdir -p "$out"
+    local small=()
+    [ -z "$QUICK" ] || read -r -a small <<<"$smaller"
+    # In a group of its own, all of which is told to end when the time is over.
+    # shellcheck disable=SC2086  # it is words
+    env "${small[@]}" RESULTS="$out" \
+        timeout --kill-after=60 $((minutes * 3))m ${UNDER:-} bash -c "$command" >"$log" 2>&1 &
+    running=$!
+    wait "$running" || status=$?
+    running=''
+    numbers=$(figure_"$figure" 2>/dev/null | tr '\n' ' ' | sed 's/ *$//') || true
+    if [ "$status" = 124 ] || [ "$status" = 137 ]; then
+        verdict="stopped after $((minutes * 3)) minutes"
+    elif [ "$status" != 0 ]; then
+        verdict="failed: $(last_words "$log")"
+    elif [ -z "$QUICK" ]; then
+        over=$(judge "$numbers" "$bar")
+        [ -z "$over" ] || verdict="over the bar: $over"
+    fi
+    printf '%s\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$key" $((SECONDS - began)) "$verdict" "$numbers" >"$out/outcome"
+    say "    $verdict, $(duration $((SECONDS - began)))${numbers:+: $numbers}"
+    [ "$verdict" = passed ] || say "    what it said: $log"
+}
+
+# last_words LOG: why it failed, in one line.
+last_words() {
+    local words
+    words=$(grep -a '^error' "$1" | tail -n 1 || true)
+    words=${words:-$(tail -n 1 "$1")}
+    printf '%s' "${words//$ROOT\//}" | tr '\t|`' "  '" | cut -c 1-160
+}
+
+duration() {
+    if [ "$1" -lt 60 ]; then printf '%d s' "$1"; else printf '%d min' $((($1 + 30) / 60)); fi
+}
+
+# report: results/checks.md, from all that was run at this commit.
+report() {
+    local each date commit seconds verdict numbers
+    [ -z "$QUICK" ] || return 0
+    {
+        printf '# Checks\n\n'
+        printf 'What is not part of `make test`, as `make checks` ran it last. The figures of the\n'
+        printf 'same names are explained where the documents quote them.\n\n'
+        printf '| check | command | commit | date | time | figure | bar | verdict |\n'
+        printf '| --- | --- | --- | --- | ---: | --- | --- | --- |\n'
+        for each in $(names); do
+            row "$each"
+            date='' commit='' seconds='' verdict='not run' numbers=''
+            if [ -s "$state/$each/outcome" ]; then
+                # A tab is white space to `read`, which would join empty fields.
+                IFS=$'\037' read -r date commit seconds verdict numbers < <(tr '\t' '\037' <"$state/$each/outcome")
+                seconds=$(duration "$seconds")
+            fi
+            printf '| %s | `%s` | %s | %s | %s | %s | %s | %s |\n' "$each" "$command" \
+                "$commit" "$date" "$seconds" "$numbers" "$bar" "$verdict"
+        done
+    } >results/checks.md
+}
+
+list() {
+    local each
+    printf '%-20s %7s  %s\n' check minutes command
+    for each in $(names); do
+        row "$each"
+        printf '%-20s %7s  %s%s\n' "$each" "$minutes" "$command" "${bar:+  ($bar)}"
+    done
+}
+
+cd "$ROOT"
+if [ -n "${LIST:-}" ]; then
+    list
+    exit
+fi
+QUICK=${QUICK:-}
+key=$(tree_key)
+state=results/work/checks/$key${QUICK:+-quick}
+[ -z "${FRESH:-}" ] || rm -rf "$state"
+mkdir -p "$state"
+trap '[ -z "$running" ] || { kill -TERM "$running"; wait "$running" || true; }; exit 130' INT TERM
+
+selected=() left_minutes=0
+for each in ${ONLY:-$(names)}; do
+    row "$each"
+    if [ "$(verdict_of "$each")" = passed ]; then continue; fi
+    selected+=("$each")
+    left_minutes=$((left_minutes + minutes))
+done
+say "$key: ${#selected[@]} checks to run, about $(duration $((left_minutes * 60)))${QUICK:+ at full length}"
+number=0
+for each in "${selected[@]}"; do
+    row "$each"
+    number=$((number + 1))
+    say "[$number/${#selected[@]}] $(date +%H:%M) $each: about $minutes min of $left_minutes that are left"
+    run_one "$each"
+    left_minutes=$((left_minutes - minutes))
+    report
+done
+report
+
+failed=''
+for each in ${ONLY:-$(names)}; do
+    [ "$(verdict_of "$each")" = passed ] || failed+=" $each"
+done
+[ -n "$QUICK" ] || say "Written: results/checks.md"
+[ -z "$failed" ] || die "not passed:$failed"
+say "All have passed."

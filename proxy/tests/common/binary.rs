@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// `sprat` with these arguments.
 pub(crate) fn sprat(arguments: &[&str]) -> Command {
@@ -97,9 +98,13 @@ impl Running {
 
     /// Waits until it has said this.
     pub(crate) fn says(&self, text: &str) {
-        super::wait_for(&format!("it to say {text:?}"), || {
-            self.said.lock().unwrap().contains(text)
-        });
+        let start = Instant::now();
+        while !self.said.lock().unwrap().contains(text) {
+            let patient = start.elapsed() < super::PATIENCE;
+            let said = || self.said.lock().unwrap().clone();
+            assert!(patient, "waited in vain for {text:?} in:\n{}", said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The lines that it has said.

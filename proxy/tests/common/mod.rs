@@ -231,10 +231,23 @@ pub(crate) fn ok(body: &str) -> String {
     )
 }
 
-/// Where nobody listens.
+/// An address on which no socket is, and none comes by chance: the port is below those
+/// that the kernel chooses from, for a connection may have one of these before a test
+/// listens there.
 pub(crate) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    const LOWEST: u32 = 10_000;
+    const PORTS: u32 = 20_000;
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    // Tests that run at the same time begin far apart.
+    let begin = std::process::id().wrapping_mul(251);
+    loop {
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed) as u32;
+        let port = LOWEST + begin.wrapping_add(asked) % PORTS;
+        let address = SocketAddr::from(([127, 0, 0, 1], port as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// Has an address take no further connection: what is sent there is lost. The

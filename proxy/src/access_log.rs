@@ -25,6 +25,7 @@ use sprat_scheduler::Size;
 use crate::catalogue::Layer;
 use crate::error::Reason;
 use crate::inspect::{self, Problem};
+use crate::screen::Malformed;
 use crate::upstream::Member;
 
 /// Lines that may wait for the writer.
@@ -97,6 +98,20 @@ impl Asked {
             referer: field(REFERER),
             user_agent: field(USER_AGENT),
         }
+    }
+
+    /// What there is to tell of a request of HTTP/2 that was malformed, if that is enough
+    /// for a line.
+    pub(crate) fn of_malformed(request: Malformed) -> Option<Self> {
+        let host = request.authority.as_ref();
+        Some(Self {
+            method: request.method?,
+            host: host.and_then(|host| HeaderValue::try_from(host.as_str()).ok()),
+            target: request.path?.into(),
+            version: Version::HTTP_2,
+            referer: None,
+            user_agent: None,
+        })
     }
 
     fn path(&self) -> String {

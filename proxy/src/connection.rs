@@ -14,6 +14,7 @@ mod frames;
 mod half_close;
 mod http2;
 mod http2_stream;
+mod interim;
 mod multiplexed;
 mod preface;
 mod serve;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use http::HeaderValue;
 use sprat_config::classify::Certificate;
 
@@ -123,6 +125,8 @@ pub(crate) struct Connection {
     /// Responses handed over to hyper whose bytes may not be in the socket
     /// yet.
     finishing: RefCell<Option<Box<Record>>>,
+    /// Interim responses that the socket does not have yet.
+    interim: RefCell<BytesMut>,
     /// What the connection is going to be when HTTP ends on it.
     tunnel: RefCell<Option<Box<Tunnel>>>,
     waker: RefCell<Option<Waker>>,
@@ -163,6 +167,7 @@ impl Connection {
             holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
+            interim: RefCell::default(),
             tunnel: RefCell::new(None),
             waker: RefCell::new(None),
             draining: Cell::new(false),

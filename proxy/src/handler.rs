@@ -6,6 +6,7 @@ mod blame;
 mod check;
 mod exchange;
 mod http2;
+mod interim;
 mod retry;
 mod spare;
 mod upgrade;
@@ -26,7 +27,9 @@ use tokio::time::Instant;
 
 use self::check::{check, content_length, is_last_hop, make_asterisk, requested_host};
 use self::exchange::Exchange;
+use self::interim::Interims;
 use self::upgrade::Offer;
+use crate::begun::Begun;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
 use crate::error::{self, Reason};
@@ -69,12 +72,18 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     };
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);
-    match exchange.fetch(&mut record).await {
+    let fetched = exchange.fetch(&mut record).await;
+    stream.connection.interim_written().await;
+    match fetched {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             // Boxed: other requests do not carry its room.
             Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
         }
-        Ok(mut response) => {
+        Ok(response) => {
+            let mut response = response.map(Begun::new);
+            if let Err(reason) = exchange.begin(response.body_mut(), &mut record).await {
+                return uplink.refuse(&stream, reason, json, record).await;
+            }
             exchange.announce_close(&mut response);
             let known = exchange.plan.known(&response, &mut record).await;
             if let Some(lease) = &record.lease {
@@ -201,7 +210,7 @@ impl<'a> Plan<'a> {
 
     fn exchange(self, parts: Parts, body: Incoming) -> Exchange<'a> {
         let mut request = Request::from_parts(parts, RequestBody::Empty);
-        let mut upload = None;
+        let (mut upload, mut opener) = (None, None);
         if !body.is_end_stream() {
             let config = &self.connection.listener.config;
             let rule = config.limits.min_rates.request_body;
@@ -211,15 +220,8 @@ impl<'a> Plan<'a> {
             *request.body_mut() = body;
             upload = Some(progress);
             // The library passes no 100 of HTTP/2 on: nothing to wait for.
-            if expects
-                && !self.upstream.is_http2()
-                && let Some(opener) = request.body_mut().hold()
-            {
-                hyper::ext::on_informational(&mut request, move |interim| {
-                    if interim.status() == StatusCode::CONTINUE {
-                        opener.open();
-                    }
-                });
+            if expects && !self.upstream.is_http2() {
+                opener = request.body_mut().hold();
             }
         } else {
             request.headers_mut().remove(EXPECT);
@@ -228,7 +230,11 @@ impl<'a> Plan<'a> {
             let chunked = HeaderValue::from_static("chunked");
             request.headers_mut().insert(TRANSFER_ENCODING, chunked);
         }
+        // HTTP/1.0 has none; HTTP/2's library tells of none, and sends none.
+        let passes = !self.is_old && !self.stream.is_http2() && !self.upstream.is_http2();
         Exchange {
+            interims: passes.then(Interims::default),
+            opener,
             plan: self,
             request: Cell::new(Some(request)),
             upload,
@@ -292,7 +298,7 @@ impl<'a> Plan<'a> {
 
     /// What is known of the size of the response's body; has the catalogue
     /// learn what can be learnt.
-    async fn known(&self, response: &Response<Incoming>, record: &mut Record) -> Size {
+    async fn known(&self, response: &Response<Begun<Incoming>>, record: &mut Record) -> Size {
         let catalogue = &self.generation.catalogue;
         let stats = &self.connection.worker.stats.catalogue;
         let asked = self.asked.as_ref();

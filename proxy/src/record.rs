@@ -16,6 +16,7 @@ use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
 use crate::generation::Generation;
 use crate::limits::RequestPlace;
+use crate::screen::Malformed;
 use crate::upload::{Progress, Upload};
 use crate::upstream::{Endpoint, Lease};
 
@@ -90,6 +91,13 @@ impl Record {
         let mut own = Self::new(stream, generation, None);
         own.unread_line = stream.connection.unread_line().filter(|_| is_logged);
         own
+    }
+
+    /// A request of HTTP/2 that was malformed.
+    pub(crate) fn malformed(stream: &Stream, request: Malformed) -> Box<Self> {
+        let generation = stream.connection.worker.generation();
+        let request = Asked::of_malformed(request).map(Box::new);
+        Self::new(stream, generation, request)
     }
 
     fn new(stream: &Stream, generation: Rc<Generation>, request: Option<Box<Asked>>) -> Box<Self> {

@@ -17,7 +17,8 @@ use sprat_scheduler::limits::{MinRate, Patience};
 use tokio::time::Instant;
 
 use self::discard::discard;
-use self::gate::{Gate, GateOpener};
+use self::gate::Gate;
+pub(crate) use self::gate::GateOpener;
 use crate::error::Reason;
 use crate::gather::{Gathered, Unheard};
 use crate::headers::clean_trailers;

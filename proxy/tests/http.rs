@@ -5,6 +5,7 @@
 mod common;
 
 use common::*;
+use sprat_config::resolved::Rate;
 
 #[test]
 fn a_query_goes_on_as_browsers_write_it() {
@@ -408,4 +409,78 @@ fn versions_are_read_as_those_that_are_known() {
     assert_eq!(answer.status(), 505);
     assert!(client.is_closed());
     assert_eq!(proxy.log_lines(11)[10]["reason"], "version_not_supported");
+}
+
+/// RFC 9110 15.2: what the endpoint says before its answer is passed on as it comes.
+#[test]
+fn interim_responses_pass() {
+    let (heard, hears) = std::sync::mpsc::channel();
+    let hears = std::sync::Mutex::new(hears);
+    let origin = Origin::start(move |mut peer| {
+        while let Some(request) = peer.try_message(true) {
+            let is_last = request.start.contains("/last");
+            peer.send(
+                "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\
+                 Connection: X-Private\r\nX-Private: 1\r\n\r\n",
+            );
+            if is_last {
+                // The client has it before there is an answer.
+                hears.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+            }
+            peer.send(&format!(
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n{}",
+                ok("whole")
+            ));
+        }
+    });
+    let mut config = config(&[origin.address]);
+    for rate in [Rate::Unlimited, Rate::Fixed(100_000_000)] {
+        config.uplink.rate = rate;
+        let proxy = Proxy::logging(config.clone());
+        let mut client = proxy.connect();
+        // Pipelined: each response after its own, and after what was before.
+        client.send(["/a", "/b", "/last"].map(get).concat());
+        for path in ["/a", "/b", "/last"] {
+            let hints = client.head().unwrap();
+            assert_eq!(hints.status(), 103);
+            assert_eq!(hints.field("link"), Some("</a.css>; rel=preload"));
+            assert_eq!(hints.field("x-private"), None);
+            assert_eq!(hints.field("connection"), None);
+            if path == "/last" {
+                heard.send(()).unwrap();
+            }
+            // That the body may come is for Sprat to say, which was not asked.
+            assert_eq!(client.head().unwrap().status(), 102);
+            let answer = client.ask("");
+            assert_eq!((answer.status(), answer.text()), (200, "whole".to_owned()));
+        }
+        // HTTP/1.0 has none.
+        let mut old = proxy.connect();
+        let answer = old.ask("GET / HTTP/1.0\r\nHost: a\r\n\r\n");
+        assert_eq!(answer.status(), 200);
+        drop((client, old));
+        proxy.assert_no_leak();
+        let lines = proxy.log_lines(4);
+        assert!(lines.iter().all(|line| line["status"] == 200), "{lines:?}");
+        proxy.stop();
+    }
+}
+
+#[test]
+fn interim_responses_without_end_are_bounded() {
+    let origin = Origin::http(|_| "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(300) + &ok("whole"));
+    let proxy = Proxy::of(&[&origin]);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    let mut interims = 0;
+    let answer = loop {
+        match client.head().unwrap() {
+            head if head.status() == 103 => interims += 1,
+            head => break head,
+        }
+    };
+    assert_eq!((interims, answer.status()), (100, 200));
+    drop(client);
+    proxy.assert_no_leak();
+    proxy.stop();
 }

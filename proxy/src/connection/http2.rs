@@ -31,6 +31,7 @@ use crate::handler;
 use crate::network;
 use crate::precedence;
 use crate::record::Record;
+use crate::screen::{Malformed, Screened, Tell};
 
 /// Bytes of one response that hyper may hold beyond the chunk that it was
 /// given last. By itself it is 400 KB, more than most responses have: nothing
@@ -93,11 +94,13 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
             Box::pin(async move { Ok::<_, Infallible>(answer(stream, request).await) })
         }
     });
+    let list_max = u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX);
+    let io = Screened::client(io, list_max as usize, Rc::clone(&connection));
     let http = http2::Builder::new(Tasks(Rc::clone(&connection)))
         .max_concurrent_streams(config.max_streams)
         .initial_stream_window_size(config.stream_window_bytes)
         .initial_connection_window_size(config.connection_window_bytes)
-        .max_header_list_size(u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(list_max)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         // Its length on the wire would vary with the kernel's time.
         .auto_date_header(!network::is_simulated())
@@ -127,7 +130,7 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
     }
 }
 
-impl<S> Http for http2::Connection<TokioIo<Prefaced>, S, Tasks>
+impl<S> Http for http2::Connection<TokioIo<Screened<Prefaced, Rc<Connection>>>, S, Tasks>
 where
     S: HttpService<Incoming, ResBody = Multiplexed>,
     S::Future: 'static,
@@ -137,6 +140,16 @@ where
 
     fn shut_down(self: Pin<&mut Self>) {
         self.graceful_shutdown();
+    }
+}
+
+impl Tell for Rc<Connection> {
+    fn malformed(&self, request: Malformed) {
+        if let Some(http2) = self.http2.get() {
+            http2.watch.borrow_mut().given_up();
+        }
+        tracing::debug!(fault = request.fault, peer = %self.peer, "a request is malformed");
+        Record::malformed(&Stream::only(self), request).fail(Reason::MalformedHead);
     }
 }
 

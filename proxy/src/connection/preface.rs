@@ -188,6 +188,8 @@ impl AsyncWrite for Prefaced {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        ready!(this.connection.poll_interim(cx, Pin::new(&mut this.io)))?;
         Pin::new(&mut self.io).poll_flush(cx)
     }
 

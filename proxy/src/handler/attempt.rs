@@ -117,7 +117,9 @@ impl Exchange<'_> {
             if let Err(reason) = sender.prepare(&mut request) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));
             }
+            self.listen(&mut request);
             let (silence, answer) = sender.try_send_request(request);
+            let answer = self.relay(answer);
             due.sent.inspect(|sent| sent.note(&silence));
             let error = match self.wait(due, tried_until, began, answer).await {
                 Ok(Ok(response)) => {

@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
@@ -14,17 +15,27 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Plan;
 use super::attempt::Due;
+use super::interim::Interims;
 use super::retry::{Answer, Next};
+use crate::begun::Begun;
 use crate::error::{Advice, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
-use crate::upload::{RequestBody, Upload};
+use crate::upload::{GateOpener, RequestBody, Upload};
+
+/// How long a head waits for the first bytes of a body whose length it tells. Most
+/// have come with it.
+const BODY_WAIT: Duration = Duration::from_millis(2);
 
 /// A request to an upstream, until its answer comes.
 pub(super) struct Exchange<'a> {
     pub(super) plan: Plan<'a>,
     pub(super) request: Cell<Option<Request<RequestBody>>>,
     pub(super) upload: Option<Rc<Upload>>,
+    /// Interim responses, where the client gets them.
+    pub(super) interims: Option<Interims>,
+    /// To be used when the endpoint asks for the request's body.
+    pub(super) opener: Option<GateOpener>,
     /// Whether a kept connection that was dead has been replaced.
     pub(super) replaced: Cell<bool>,
 }
@@ -66,10 +77,32 @@ impl Exchange<'_> {
         }
     }
 
+    /// Waits a moment for what follows the head of a response of HTTP/2, whose endpoint
+    /// may break the rules with it: then there is a head to say so with.
+    pub(super) async fn begin(
+        &self,
+        body: &mut Begun<Incoming>,
+        record: &mut Record,
+    ) -> Result<(), Reason> {
+        let plan = &self.plan;
+        let has_length = body.size_hint().exact().is_some() && !body.is_end_stream();
+        if !has_length || plan.head_only || !plan.upstream.is_http2() {
+            return Ok(());
+        }
+        plan.stream.wait();
+        let begun = body.begin(BODY_WAIT).await;
+        begun.map_err(|error| {
+            if let Some(mut lease) = record.lease.take() {
+                lease.ends_badly();
+            }
+            self.blame(&error)
+        })
+    }
+
     /// Says so if the client's connection ends with the answer, so that no further
     /// request is on its way (RFC 9112 9.6): something of the request's body is still
     /// to come, which nobody will want; or the answer ends with the connection.
-    pub(super) fn announce_close(&self, response: &mut Response<Incoming>) {
+    pub(super) fn announce_close(&self, response: &mut Response<Begun<Incoming>>) {
         let upload = self.upload.as_ref();
         let is_early = upload.is_some_and(|upload| !upload.is_done());
         let body = response.body();

@@ -32,6 +32,7 @@ use sprat_scheduler::Size;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::begun::Begun;
 use crate::connection::Stream;
 use crate::error::Reason;
 use crate::gather::Gathered;
@@ -151,7 +152,7 @@ impl Uplink {
     pub(crate) async fn respond(
         &self,
         stream: &Stream,
-        response: Response<Incoming>,
+        response: Response<Begun<Incoming>>,
         known: Size,
         accepts_json: bool,
         mut record: Box<Record>,
@@ -193,6 +194,16 @@ impl Uplink {
             }
         };
         inner.map(|inner| Body::new(inner, stream, record))
+    }
+
+    /// Sends the head of an interim response, which is small and goes ahead.
+    pub(crate) async fn interim(&self, stream: &Stream, class: usize, head: &[u8]) {
+        match stream.connection.outlet() {
+            Outlet::Plain => {}
+            Outlet::Gauged(gauge) => go_ahead(gauge, class, head.len() as u64).await,
+            Outlet::Marked(mark) => mark.unmark(),
+        }
+        stream.connection.write_interim(head).await;
     }
 
     /// Sends the head of an answer after which the connection is a tunnel.
@@ -276,9 +287,9 @@ pub(crate) struct Body {
 }
 
 enum Inner {
-    Upstream(Gathered<Incoming>),
-    Paced(Box<Paced<Gathered<Incoming>>>),
-    Marked(Box<Marked<Gathered<Incoming>>>),
+    Upstream(Gathered<Begun<Incoming>>),
+    Paced(Box<Paced<Gathered<Begun<Incoming>>>>),
+    Marked(Box<Marked<Gathered<Begun<Incoming>>>>),
     Local(Option<Bytes>),
 }
 

@@ -27,6 +27,7 @@ use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
 use crate::error::Reason;
 use crate::network;
 use crate::proxy_protocol::{self, Ends};
+use crate::screen::Screened;
 use crate::tls::ClusterTls;
 
 /// How often idle connections are asked for.
@@ -232,7 +233,9 @@ async fn connect_one(
     let (wanted, until) = watch::channel(());
     if let Some(http2) = &upstream.config.http2 {
         let http2 = self::http2(Tasks(until.clone()), &upstream.config, http2);
-        let handshake = http2.handshake(TokioIo::new(HearOut::new(stream))).await;
+        let list_max = upstream.config.max_header_bytes;
+        let stream = Screened::endpoint(HearOut::new(stream), list_max);
+        let handshake = http2.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
         spawn_local(drive(slot, connection, until));
         let scheme = match upstream.tls {

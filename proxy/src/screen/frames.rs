@@ -1,0 +1,452 @@
+//! Finds the header blocks among a connection's frames, and puts others in the place
+//! of those that are malformed.
+
+use std::collections::BTreeSet;
+
+use bytes::BytesMut;
+
+use super::message::{Malformed, Message, Part};
+use crate::hpack::{self, Decoder};
+
+/// Octets of a frame's header (RFC 9113 4.1).
+const HEADER_BYTES: usize = 9;
+
+/// Octets of a frame that Sprat takes, for it asks for no more (RFC 9113 6.5.2).
+const FRAME_BYTES: usize = 1 << 14;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const PUSH_PROMISE: u8 = 5;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+
+/// A field that has the library reset its stream, and go on with the connection.
+const REFUSED: (&[u8], &[u8]) = (b"connection", b"malformed");
+
+/// An index that no table has: the library ends the connection.
+const NO_BLOCK: &[u8] = &[0x80];
+
+/// Lists of this many times the size that is allowed end the connection, as the
+/// library has it; up to there, they are only refused.
+const LIST_ABUSE: usize = 4;
+
+/// Streams whose message has begun, remembered at most. Of one that is forgotten,
+/// trailers are not told from anything else.
+const STREAMS_MAX: usize = 4096;
+
+/// Which side of a connection is read.
+#[derive(Debug)]
+pub(super) enum Side {
+    /// A client's: requests. The last stream that it has opened.
+    Client { last: u32 },
+    /// An endpoint's: responses.
+    Endpoint,
+}
+
+/// What to do with the next bytes.
+enum Step {
+    /// So many pass as they are.
+    Pass(usize),
+    /// So many are replaced by what is in `Frames::rewritten`.
+    Replace(usize),
+    /// More must come first.
+    Wait,
+}
+
+/// A frame's header.
+#[derive(Clone, Copy)]
+struct Header {
+    length: usize,
+    kind: u8,
+    flags: u8,
+    stream: u32,
+}
+
+impl Header {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.first_chunk::<HEADER_BYTES>()?;
+        let [high, middle, low, kind, flags, stream @ ..] = *header;
+        Some(Self {
+            length: u32::from_be_bytes([0, high, middle, low]) as usize,
+            kind,
+            flags,
+            stream: u32::from_be_bytes(stream) & 0x7fff_ffff,
+        })
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn write(self, payload: &[u8], frames: &mut Vec<u8>) {
+        let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
+        frames.extend_from_slice(&length);
+        frames.extend_from_slice(&[self.kind, self.flags]);
+        frames.extend_from_slice(&self.stream.to_be_bytes());
+        frames.extend_from_slice(payload);
+    }
+}
+
+/// A header block that has come as a whole.
+struct Block {
+    /// Of its first frame.
+    header: Header,
+    /// All its frames.
+    bytes: usize,
+}
+
+/// How a header block was found.
+enum Verdict {
+    Sound,
+    Malformed,
+    Broken,
+}
+
+/// What has been seen of one direction of a connection.
+#[derive(Debug)]
+pub(super) struct Frames {
+    side: Side,
+    /// Streams whose final head has come, and whose end has not.
+    begun: BTreeSet<u32>,
+    decoder: Decoder,
+    message: Message,
+    /// Octets that a message's fields may have.
+    list_max: usize,
+    /// Of the preface or a payload, still to pass.
+    passing: usize,
+    /// The beginning of a header block, or of a frame's header.
+    held: Vec<u8>,
+    /// What is to be read in the place of what came.
+    ready: BytesMut,
+    /// A block in several frames, as one.
+    block: Vec<u8>,
+    /// Fields that the library gets in another form.
+    literals: Vec<u8>,
+    rewritten: Vec<u8>,
+    /// The library has not seen every block as it came, so that its table is another
+    /// than the sender's: it gets blocks that need none.
+    has_diverged: bool,
+    /// The library will end the connection: nothing is looked at any more.
+    is_over: bool,
+}
+
+impl Frames {
+    /// A direction of which nothing has been read, that begins with so many octets
+    /// of a preface.
+    pub(super) fn new(side: Side, preface_bytes: usize, list_max: usize) -> Self {
+        Self {
+            side,
+            begun: BTreeSet::new(),
+            decoder: Decoder::new(),
+            message: Message::default(),
+            list_max,
+            passing: preface_bytes,
+            held: Vec::new(),
+            ready: BytesMut::new(),
+            block: Vec::new(),
+            literals: Vec::new(),
+            rewritten: Vec::new(),
+            has_diverged: false,
+            is_over: false,
+        }
+    }
+
+    /// What is to be read before anything that comes.
+    pub(super) fn ready(&mut self) -> &mut BytesMut {
+        &mut self.ready
+    }
+
+    /// The sender has ended: what was held back is all there will be.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+        self.ready.extend_from_slice(&self.held);
+        self.held.clear();
+    }
+
+    /// Takes the next bytes; so many of them pass as they are, at once. The others
+    /// are held back, or ready in another form. A request that is malformed is told.
+    pub(super) fn read(&mut self, bytes: &[u8], tell: &mut impl FnMut(Malformed)) -> usize {
+        if self.is_over {
+            return bytes.len();
+        }
+        if self.held.is_empty() {
+            let mut passed = 0;
+            let rest = self.walk(bytes, tell, |own, at, count| {
+                match own.ready.is_empty() && at == passed {
+                    true => passed += count,
+                    false => own.ready.extend_from_slice(&bytes[at..at + count]),
+                }
+            });
+            self.held.extend_from_slice(&bytes[rest..]);
+            return passed;
+        }
+        let mut all = std::mem::take(&mut self.held);
+        all.extend_from_slice(bytes);
+        let rest = self.walk(&all, tell, |own, at, count| {
+            own.ready.extend_from_slice(&all[at..at + count]);
+        });
+        all.drain(..rest);
+        self.held = all;
+        0
+    }
+
+    /// Goes through `bytes`, as far as there is something to decide by; up to where.
+    fn walk(
+        &mut self,
+        bytes: &[u8],
+        tell: &mut impl FnMut(Malformed),
+        mut pass: impl FnMut(&mut Self, usize, usize),
+    ) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.step(&bytes[at..], tell) {
+                Step::Pass(count) => {
+                    pass(self, at, count);
+                    at += count;
+                }
+                Step::Replace(count) => {
+                    self.ready.extend_from_slice(&self.rewritten);
+                    at += count;
+                }
+                Step::Wait => break,
+            }
+        }
+        at
+    }
+
+    fn step(&mut self, rest: &[u8], tell: &mut impl FnMut(Malformed)) -> Step {
+        if self.is_over {
+            return Step::Pass(rest.len());
+        }
+        if self.passing > 0 {
+            let count = self.passing.min(rest.len());
+            self.passing -= count;
+            return Step::Pass(count);
+        }
+        let Some(header) = Header::read(rest) else {
+            return Step::Wait;
+        };
+        match header.kind {
+            HEADERS if header.stream > 0 => self.headers(rest, tell),
+            // What the library takes from none ends the connection.
+            HEADERS | PUSH_PROMISE | CONTINUATION => self.leave(rest),
+            _ => {
+                self.note(&header);
+                self.passing = header.length;
+                Step::Pass(HEADER_BYTES)
+            }
+        }
+    }
+
+    /// Leaves what comes to the library, which will not have it.
+    fn leave(&mut self, rest: &[u8]) -> Step {
+        self.is_over = true;
+        Step::Pass(rest.len())
+    }
+
+    fn note(&mut self, header: &Header) {
+        if header.kind == RST_STREAM || (header.kind == DATA && header.has(END_STREAM)) {
+            self.begun.remove(&header.stream);
+        }
+    }
+
+    /// The frames of a header block, which `rest` begins with.
+    fn headers(&mut self, rest: &[u8], tell: &mut impl FnMut(Malformed)) -> Step {
+        let block = match whole(rest) {
+            Some(Ok(block)) => block,
+            // Bound as the library bounds it: by the frames that a list needs.
+            None if rest.len() <= self.block_max() => return Step::Wait,
+            None | Some(Err(NoBlock)) => return self.leave(rest),
+        };
+        let frames = &rest[..block.bytes];
+        let Some((first, depends)) = stripped(&frames[..HEADER_BYTES + block.header.length]) else {
+            return self.leave(rest);
+        };
+        let mut joined = std::mem::take(&mut self.block);
+        let verdict = if block.bytes == HEADER_BYTES + block.header.length {
+            self.judge(&block.header, first, depends, tell)
+        } else {
+            joined.clear();
+            joined.extend_from_slice(first);
+            let mut at = HEADER_BYTES + block.header.length;
+            while let Some(header) = Header::read(&frames[at..]) {
+                let payload = at + HEADER_BYTES;
+                joined.extend_from_slice(&frames[payload..payload + header.length]);
+                at = payload + header.length;
+            }
+            self.judge(&block.header, &joined, depends, tell)
+        };
+        self.block = joined;
+        match verdict {
+            Verdict::Sound if !self.has_diverged => return Step::Pass(block.bytes),
+            Verdict::Sound => {}
+            Verdict::Malformed => {
+                self.has_diverged = true;
+                self.literals.clear();
+                hpack::encode_literal(REFUSED.0, REFUSED.1, &mut self.literals);
+            }
+            Verdict::Broken => {
+                self.is_over = true;
+                self.literals.clear();
+                self.literals.extend_from_slice(NO_BLOCK);
+            }
+        }
+        self.rewrite(&block.header);
+        Step::Replace(block.bytes)
+    }
+
+    /// Octets that the frames of a header block may have.
+    fn block_max(&self) -> usize {
+        let frames = (self.list_max / FRAME_BYTES).max(1);
+        let frames = (frames + frames / 4).max(5) + 2;
+        frames * (HEADER_BYTES + FRAME_BYTES)
+    }
+
+    /// Reads a block; if its sender's table is not the library's, into `literals`.
+    /// `depends`: its stream depends on itself.
+    fn judge(
+        &mut self,
+        header: &Header,
+        block: &[u8],
+        depends: bool,
+        tell: &mut impl FnMut(Malformed),
+    ) -> Verdict {
+        let part = self.part(header);
+        let list_max = self.list_max;
+        let mut list_bytes = 0;
+        self.literals.clear();
+        self.message.begin();
+        let (message, literals) = (&mut self.message, &mut self.literals);
+        let diverged = self.has_diverged;
+        let decoded = self.decoder.decode(block, |field| {
+            // The library only counts what is over the bound.
+            if diverged && list_bytes <= list_max {
+                hpack::encode_literal(field.name, field.value, literals);
+            }
+            list_bytes += field.bytes();
+            message.field(part, &field)
+        });
+        if decoded.is_err() || list_bytes > list_max.saturating_mul(LIST_ABUSE) {
+            return Verdict::Broken;
+        }
+        let depends = depends.then_some("the stream depends on itself");
+        let fault = self.message.fault(part).or(depends);
+        self.progress(header, part, fault.is_some());
+        let Some(fault) = fault else {
+            return Verdict::Sound;
+        };
+        match part {
+            Part::Request { .. } => tell(self.message.malformed(fault)),
+            _ => tracing::debug!(fault, stream = header.stream, "a message is malformed"),
+        }
+        Verdict::Malformed
+    }
+
+    fn part(&self, header: &Header) -> Part {
+        match &self.side {
+            _ if self.begun.contains(&header.stream) => Part::Trailers,
+            Side::Client { last } if header.stream > *last => Part::Request {
+                is_whole: header.has(END_STREAM),
+            },
+            Side::Client { .. } => Part::Stray,
+            Side::Endpoint => Part::Response,
+        }
+    }
+
+    /// What the next block of the stream will be.
+    fn progress(&mut self, header: &Header, part: Part, is_malformed: bool) {
+        if let Side::Client { last } = &mut self.side {
+            *last = header.stream.max(*last);
+        }
+        let has_begun = match part {
+            Part::Request { .. } => true,
+            Part::Response => self.message.has_status() && !self.message.is_interim(),
+            Part::Trailers | Part::Stray => false,
+        };
+        if header.has(END_STREAM) || is_malformed {
+            self.begun.remove(&header.stream);
+        } else if has_begun {
+            self.begun.insert(header.stream);
+            if self.begun.len() > STREAMS_MAX {
+                self.begun.pop_first();
+            }
+        }
+    }
+
+    /// Writes `literals` in the place of a block that begins with `first`.
+    fn rewrite(&mut self, first: &Header) {
+        self.rewritten.clear();
+        let mut parts = self.literals.chunks(FRAME_BYTES).peekable();
+        let mut header = Header {
+            flags: first.flags & END_STREAM,
+            ..*first
+        };
+        loop {
+            let part = parts.next().unwrap_or_default();
+            let is_last = parts.peek().is_none();
+            if is_last {
+                header.flags |= END_HEADERS;
+            }
+            header.write(part, &mut self.rewritten);
+            if is_last {
+                return;
+            }
+            (header.kind, header.flags) = (CONTINUATION, 0);
+        }
+    }
+}
+
+/// Frames that make no header block.
+struct NoBlock;
+
+/// The header block that these bytes begin with, once it is all there.
+fn whole(bytes: &[u8]) -> Option<Result<Block, NoBlock>> {
+    let first = Header::read(bytes)?;
+    let (mut header, mut at) = (first, 0);
+    loop {
+        if header.length > FRAME_BYTES {
+            return Some(Err(NoBlock));
+        }
+        at += HEADER_BYTES + header.length;
+        if header.has(END_HEADERS) {
+            let block = Block {
+                header: first,
+                bytes: at,
+            };
+            return (at <= bytes.len()).then_some(Ok(block));
+        }
+        header = Header::read(bytes.get(at..)?)?;
+        if header.kind != CONTINUATION || header.stream != first.stream {
+            return Some(Err(NoBlock));
+        }
+    }
+}
+
+/// The part of a HEADERS frame that is of the block, and whether its stream depends
+/// on itself; none if there is no such part (RFC 9113 6.2).
+fn stripped(frame: &[u8]) -> Option<(&[u8], bool)> {
+    let header = Header::read(frame)?;
+    let mut payload = &frame[HEADER_BYTES..];
+    let mut padding = 0;
+    if header.has(PADDED) {
+        let (length, rest) = payload.split_first()?;
+        (padding, payload) = (usize::from(*length), rest);
+    }
+    let mut depends = false;
+    if header.has(PRIORITY) {
+        let (priority, rest) = payload.split_first_chunk::<5>()?;
+        let [a, b, c, d, _] = *priority;
+        depends = u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff == header.stream;
+        payload = rest;
+    }
+    let length = payload.len().checked_sub(padding)?;
+    Some((&payload[..length], depends))
+}
+
+#[cfg(test)]
+mod tests;

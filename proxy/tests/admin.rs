@@ -173,6 +173,7 @@ fn full(origin: &Origin, directory: &Path) -> (Authority, Proxy) {
         cluster: Some("farm".to_owned()),
         max_bytes: 1000,
         reload_interval: PATIENCE,
+        span: Span::default(),
     }];
     config.catalogue.shared = Some(SharedStore {
         url: format!("redis://{}/0", free_address()),
@@ -181,6 +182,7 @@ fn full(origin: &Origin, directory: &Path) -> (Authority, Proxy) {
         budget: Duration::from_millis(1),
         max_queued: 1,
         pause: PATIENCE,
+        span: Span::default(),
     });
     (authority, Proxy::start(&config))
 }

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn what_the_file_says_is_shown() {
-        let shown = shown("uplink: {rate: 10mbit, guard_factor: 2.5}\nruntime: {workers: ${N}}\n");
+        let uplink = "uplink: {rate: 10mbit, guard_factor: 2.5}";
+        let shown = shown(&format!("{uplink}\nruntime:\n  workers: ${{N}}\n"));
         assert_eq!(shown.json()["version"], 1);
         let uplink = json!({"rate": "10mbit", "guard_factor": 2.5});
         assert_eq!(shown.json()["uplink"], uplink);

@@ -217,6 +217,66 @@ fn a_flood_of_empty_responses_starves_no_one() {
     }
 }
 
+/// Bytes on the wire that the uplink has counted.
+fn wire_bytes(proxy: &Proxy) -> f64 {
+    proxy.metric(&["sprat_uplink_wire_bytes_total"])
+}
+
+#[test]
+fn an_upload_is_counted_as_it_goes_and_stops_no_response() {
+    let origin = farm();
+    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(1_000_000), Discipline::Srpt));
+    let mut upload = proxy.connect();
+    let length = 48 << 20;
+    let head = format!("POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+    assert!(upload.send(head));
+    let block = vec![b'x'; 1 << 20];
+    let mut beside = proxy.connect();
+    for mib in 0..48 {
+        assert!(upload.send(&block));
+        if mib % 8 == 0 {
+            assert_eq!(beside.ask(get("/2000")).text(), pattern(2000));
+        }
+    }
+    assert_eq!(upload.message().text(), pattern(1));
+    drop(beside);
+    wait_for("one connection", || {
+        proxy.metric(&["sprat_open_connections"]) == 1.0
+    });
+    // Nothing that is worth a wait is left for the end.
+    let before = wire_bytes(&proxy);
+    drop(upload);
+    proxy.assert_no_leak();
+    let lump = wire_bytes(&proxy) - before;
+    assert!((0.0..5_000.0).contains(&lump), "{lump} of {before}");
+    assert!(before > 48.0 * 66.0, "{before}: acknowledgements count");
+}
+
+#[test]
+fn an_answer_on_a_kept_connection_costs_what_goes_out() {
+    let origin = farm();
+    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(8_000_000), Discipline::Srpt));
+    let mut client = proxy.connect();
+    let head = "HEAD /100 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned();
+    for (request, body) in [(head, 0), (get("/100"), 100), (get("/1300"), 1300)] {
+        let before = wire_bytes(&proxy);
+        let mut sent = 0;
+        for _ in 0..10 {
+            assert!(client.send(&request));
+            let answer = client.head().unwrap();
+            std::io::Read::read_exact(&mut client.reader, &mut vec![0; body]).unwrap();
+            let fields = answer.fields.iter();
+            let fields = fields.map(|(name, value)| name.len() + value.len() + 4);
+            sent += answer.start.len() + 2 + fields.sum::<usize>() + 2 + body + 66;
+        }
+        // The client may have the last byte before the proxy knows that it is
+        // out, and that its head was shorter than it might have been: by 28.
+        let counted = wire_bytes(&proxy) - before;
+        let off = (counted - sent as f64).abs();
+        assert!(off <= 28.0, "{counted} for {sent}: {request}");
+    }
+}
+
 #[test]
 fn the_log_tells_how_long_a_response_waited() {
     let origin = farm();

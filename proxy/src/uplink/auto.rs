@@ -99,6 +99,12 @@ impl AutoRate {
         self.searches.load(Relaxed) % 2 == 1
     }
 
+    /// Whether the search with this number is not over.
+    pub(super) fn goes_on(&self, search: u64) -> bool {
+        // The thread may be here before its number is.
+        self.searches.load(Relaxed) <= search
+    }
+
     /// Starts the thread that asks, if there is none; it ends with the uplink,
     /// or the search. The search begins at the present rate.
     pub(crate) fn start(link: &Arc<PacedLink>, rate_bits_per_s: u64) -> std::io::Result<()> {
@@ -199,12 +205,44 @@ fn run(link: &Weak<PacedLink>, search: u64) {
         let auto = link.auto();
         auto.wait_for_writes();
         let control = auto.poll(link.now(), link.is_backlogged());
-        // Greater: it is over, or another is on.
-        if auto.searches.load(Relaxed) > search {
+        if !link.set_found_rate(search, control.rate_bits_per_s) {
             return;
         }
-        link.set_rate(control.rate_bits_per_s);
         drop(link);
         std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sprat_scheduler::{Discipline, EgressConfig, Pacer};
+
+    use super::*;
+
+    #[test]
+    fn a_search_that_is_over_does_not_change_a_rate_that_is_given() {
+        let link = PacedLink::new(EgressConfig {
+            discipline: Discipline::Srpt,
+            pacer: Pacer::exact(8_000_000),
+            max_flows: 8,
+            guard_factor: 4.0,
+            classes: Vec::new(),
+        });
+        // The thread asks for no rate within a second, for nothing is written.
+        AutoRate::start(&link, 8_000_000).unwrap();
+        let search = link.auto().searches.load(Relaxed);
+        assert!(link.set_found_rate(search, 9_000_000));
+        assert_eq!(link.status().rate_bits_per_s, 9_000_000);
+        link.auto().stop();
+        link.set_rate(20_000_000);
+        // The thread has asked the kernel before, and comes with the answer now.
+        assert!(!link.set_found_rate(search, 5_000_000));
+        assert_eq!(link.status().rate_bits_per_s, 20_000_000);
+        assert_eq!(link.rate_bits_per_s(), 20_000_000);
+        AutoRate::start(&link, 20_000_000).unwrap();
+        assert!(!link.set_found_rate(search, 5_000_000), "another is on");
+        let search = link.auto().searches.load(Relaxed);
+        assert!(link.set_found_rate(search, 21_000_000));
+        assert_eq!(link.rate_bits_per_s(), 21_000_000);
     }
 }

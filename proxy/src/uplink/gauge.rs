@@ -1,6 +1,6 @@
 //! What one client connection has put on the wire.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
@@ -11,11 +11,9 @@ use sprat_scheduler::{GroupId, WireCost};
 use tokio::net::TcpStream;
 
 use super::flush::FlushGate;
+use super::ledger::{Ledger, SYN_ACK_OPTIONS, counted};
 use super::link::WorkerLink;
 use crate::sys;
-
-/// Bytes of a SYN-ACK with Linux's options beyond a segment's overhead.
-const SYN_ACK_OPTIONS: u64 = 8;
 
 /// Segments that end a connection: the FIN and the ACK of the client's.
 const CLOSING_SEGMENTS: u64 = 2;
@@ -31,8 +29,9 @@ pub(crate) struct SocketGauge {
     /// Bytes debited by grants and still to come out of the socket's end,
     /// TLS records' overhead included.
     promised: Cell<u64>,
-    /// Wire bytes debited for this connection so far.
-    debited: Cell<u64>,
+    /// Of these, what was promised last.
+    promised_last: Cell<u64>,
+    ledger: RefCell<Ledger>,
     /// Holds a body back until the socket has taken what it gave before.
     pub(crate) gate: FlushGate,
     /// The socket's number on the uplink.
@@ -59,7 +58,8 @@ impl SocketGauge {
             worker: Rc::clone(worker),
             cost: Cell::new(cost),
             promised: Cell::new(0),
-            debited: Cell::new(0),
+            promised_last: Cell::new(0),
+            ledger: RefCell::new(Ledger::new(worker.link.now())),
             gate: FlushGate::default(),
             socket: worker.next_socket(),
             network: network(stream),
@@ -127,9 +127,16 @@ impl SocketGauge {
             self.worker.refund(cost.bytes(bytes));
             return;
         }
-        self.promised
-            .set(self.promised.get() + cost.stream_bytes(bytes));
-        self.debited.set(self.debited.get() + cost.bytes(bytes));
+        let stream = cost.stream_bytes(bytes);
+        self.promised.set(self.promised.get() + stream);
+        self.promised_last.set(stream);
+        self.ledger.borrow_mut().debit(cost.bytes(bytes));
+    }
+
+    /// The kernel has handed over so many bytes of the client's, which it
+    /// acknowledges.
+    pub(crate) fn read(&self, bytes: usize, socket: BorrowedFd<'_>) {
+        self.moved(bytes as u64, socket);
     }
 
     /// The kernel took so many bytes.
@@ -141,6 +148,7 @@ impl SocketGauge {
         }
         self.promised.set(promised.saturating_sub(written));
         self.written.set(self.written.get() + written);
+        self.moved(written, socket);
         self.worker
             .on_write(self.socket, self.network, self.written.get(), socket);
     }
@@ -168,21 +176,54 @@ impl SocketGauge {
     }
 
     /// With nothing on its way to the socket, what is promised was an
-    /// over-estimate of a head's length.
+    /// over-estimate of a head's length, and is given back.
     fn forgive(&self) {
-        if self.chunks.get() == 0 {
-            self.promised.set(0);
+        if self.chunks.get() > 0 || self.promised.get() == 0 {
+            return;
         }
+        let over = self.promised.take();
+        let last = self.promised_last.get().max(over);
+        let cost = self.cost.get();
+        self.refund(cost.segment_bytes(last) - cost.segment_bytes(last - over));
     }
 
     fn debit(&self, wire_bytes: u64) {
         self.worker.debit(wire_bytes);
-        self.debited.set(self.debited.get() + wire_bytes);
+        self.ledger.borrow_mut().debit(wire_bytes);
+    }
+
+    fn refund(&self, wire_bytes: u64) {
+        self.worker.refund(wire_bytes);
+        self.ledger.borrow_mut().refund(wire_bytes);
+    }
+
+    /// Asks the kernel what has left, if enough has come and gone since it was
+    /// asked.
+    fn moved(&self, bytes: u64, socket: BorrowedFd<'_>) {
+        if !self.ledger.borrow_mut().moved(bytes) {
+            return;
+        }
+        let now = self.worker.link.now();
+        if !self.ledger.borrow().is_due(now) {
+            return;
+        }
+        // Without the kernel's word the model's stands until the end.
+        if let Ok(info) = sys::tcp_info(socket) {
+            let cost = self.cost.get();
+            let promised = cost.segment_bytes(self.promised.get());
+            self.settle(counted(cost, &info) + promised);
+        }
+    }
+
+    fn settle(&self, counted: u64) {
+        let now = self.worker.link.now();
+        let link_bytes = self.worker.horizon_bytes();
+        let settled = self.ledger.borrow_mut().settle(now, counted, link_bytes);
+        self.worker.settle(settled);
     }
 
     /// The connection ends: settles what was debited by the model with what
-    /// the kernel counted, segments, pure acknowledgements and
-    /// retransmissions included.
+    /// the kernel counted.
     pub(crate) fn close(&self, socket: BorrowedFd<'_>) {
         if self.worker.is_auto() {
             // A duplicate of the descriptor may live on for a while: what it
@@ -192,25 +233,17 @@ impl SocketGauge {
         }
         let cost = self.cost.get();
         let overhead = u64::from(cost.segment_overhead);
-        let actual = match sys::tcp_info(socket) {
-            Ok(info) => {
-                let segments = u64::from(info.segs_out) + 1 + CLOSING_SEGMENTS;
-                let unsent = cost.segment_bytes(u64::from(info.notsent_bytes));
-                info.bytes_sent + segments * overhead + SYN_ACK_OPTIONS + unsent
-            }
+        self.refund(cost.segment_bytes(self.promised.take()));
+        self.settle(match sys::tcp_info(socket) {
+            Ok(info) => counted(cost, &info),
             // No word of the kernel's: what the model says of what was written.
             Err(_) => {
-                let bare = OPENING_SEGMENTS + CLOSING_SEGMENTS;
-                cost.segment_bytes(self.written.get()) + bare * overhead + SYN_ACK_OPTIONS
+                let opening = OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS;
+                cost.segment_bytes(self.written.get()) + opening
             }
-        };
+        });
+        self.debit(CLOSING_SEGMENTS * overhead);
         self.closed.set(true);
-        let debited = self.debited.replace(actual);
-        if actual > debited {
-            self.worker.debit(actual - debited);
-        } else {
-            self.worker.refund(debited - actual);
-        }
     }
 }
 
@@ -248,5 +281,109 @@ fn wire_cost(stream: &TcpStream) -> WireCost {
         // An IPv6 header is 20 bytes longer.
         segment_overhead: usual.segment_overhead + if peer.is_ipv6() { 20 } else { 0 },
         ..usual
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use sprat_scheduler::{Discipline, EgressConfig, Pacer};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::uplink::link::PacedLink;
+
+    const SEGMENT: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
+    const OPENING: u64 = OPENING_SEGMENTS * SEGMENT + SYN_ACK_OPTIONS;
+
+    /// A connection on an uplink of its own: its gauge, its socket, its client's.
+    async fn connected() -> (Rc<SocketGauge>, TcpStream, TcpStream) {
+        let link = PacedLink::new(EgressConfig {
+            discipline: Discipline::Srpt,
+            pacer: Pacer::exact(1_000_000),
+            max_flows: 8,
+            guard_factor: 4.0,
+            classes: Vec::new(),
+        });
+        let worker = WorkerLink::new(link).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, accepted) = tokio::join!(client, listener.accept());
+        let socket = accepted.unwrap().0;
+        (SocketGauge::new(&worker, &socket), socket, client.unwrap())
+    }
+
+    fn debited(gauge: &SocketGauge) -> u64 {
+        gauge.worker.link.status().stats.wire_bytes
+    }
+
+    async fn write(gauge: &SocketGauge, socket: &mut TcpStream, bytes: usize) {
+        socket.write_all(&vec![b'x'; bytes]).await.unwrap();
+        gauge.wrote(bytes, socket.as_fd());
+        gauge.flushed();
+    }
+
+    #[tokio::test]
+    async fn a_head_shorter_than_promised_costs_what_it_is() {
+        let (gauge, mut socket, _client) = connected().await;
+        let mut wire_bytes = OPENING;
+        for (promised, written) in [(178, 150), (278, 250), (1460, 1432), (20, 20), (1, 30)] {
+            gauge.worker.debit(gauge.cost().bytes(promised));
+            gauge.promise(promised);
+            write(&gauge, &mut socket, written).await;
+            wire_bytes += written as u64 + SEGMENT;
+            // What was not promised is taken for a segment of its own.
+            wire_bytes += if written as u64 > promised {
+                SEGMENT
+            } else {
+                0
+            };
+            assert_eq!(debited(&gauge), wire_bytes, "{promised} {written}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_uploads_acknowledgements_are_debited_before_its_end() {
+        let (gauge, mut socket, mut client) = connected().await;
+        let upload = tokio::spawn(async move {
+            client.write_all(&vec![b'x'; 32 << 20]).await.unwrap();
+            client
+        });
+        let mut buffer = vec![0; 8 << 10];
+        let mut left = 32 << 20;
+        while left > 0 {
+            let bytes = socket.read(&mut buffer).await.unwrap();
+            gauge.read(bytes, socket.as_fd());
+            left -= bytes;
+        }
+        let before = debited(&gauge);
+        let info = sys::tcp_info(socket.as_fd()).unwrap();
+        let sent = counted(gauge.cost(), &info);
+        gauge.close(socket.as_fd());
+        assert!(info.segs_out > 100, "{info:?}");
+        // At the end a twentieth at most is left to be told.
+        assert!(before > sent - sent / 20, "{before} of {sent}");
+        assert_eq!(debited(&gauge), sent + CLOSING_SEGMENTS * SEGMENT);
+        drop(upload.await);
+    }
+
+    #[tokio::test]
+    async fn what_was_promised_and_not_written_is_given_back_at_the_end() {
+        let (gauge, mut socket, _client) = connected().await;
+        gauge.worker.debit(gauge.cost().bytes(5_000));
+        gauge.promise(5_000);
+        socket.write_all(&[b'x'; 1_000]).await.unwrap();
+        gauge.wrote(1_000, socket.as_fd());
+        let info = sys::tcp_info(socket.as_fd()).unwrap();
+        gauge.close(socket.as_fd());
+        let sent = counted(gauge.cost(), &info);
+        let stats = gauge.worker.link.lock().egress.stats();
+        assert_eq!(stats.wire_bytes, sent + CLOSING_SEGMENTS * SEGMENT);
+        // A stream of HTTP/2 learns of it later.
+        gauge.worker.debit(gauge.cost().bytes(700));
+        gauge.promise(700);
+        assert_eq!(gauge.worker.link.lock().egress.stats(), stats);
     }
 }

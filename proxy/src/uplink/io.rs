@@ -116,10 +116,15 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         match &mut self.reader {
-            Reader::Open(half) => Pin::new(half).poll_read(cx, buffer),
-            Reader::Ended(_) => Poll::Ready(Ok(())),
+            Reader::Open(half) => ready!(Pin::new(half).poll_read(cx, buffer))?,
+            Reader::Ended(_) => {}
         }
+        if let Some(gauge) = self.connection.gauge() {
+            gauge.read(buffer.filled().len() - before, self.stream().as_fd());
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -16,6 +16,8 @@ use sprat_scheduler::{
 use tokio::time::Instant;
 
 use super::auto::AutoRate;
+use super::counters::Counters;
+use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
 
 /// The uplink's scheduler and those who wait for it.
@@ -38,6 +40,8 @@ pub(super) struct State {
     pub(super) waiters: Vec<Waiter>,
     /// When the earliest timer of any worker fires.
     pub(super) timer_at: Option<Time>,
+    /// What is told of the scheduler's counters.
+    counters: Counters,
 }
 
 #[derive(Default)]
@@ -62,7 +66,7 @@ pub(crate) struct LinkStatus {
     pub(crate) waiting_flows: usize,
     /// Bits per second on the wire.
     pub(crate) rate_bits_per_s: u64,
-    /// Counters of the scheduler.
+    /// Counters, none of which ever falls.
     pub(crate) stats: EgressStats,
 }
 
@@ -88,24 +92,28 @@ impl PacedLink {
                 egress: Egress::new(config),
                 waiters: Vec::new(),
                 timer_at: None,
+                counters: Counters::default(),
             }),
         })
     }
 
     /// What goes on now.
     pub(crate) fn status(&self) -> LinkStatus {
-        let state = self.lock();
+        let mut state = self.lock();
+        let stats = state.egress.stats();
         LinkStatus {
             open_flows: state.egress.open_flows(),
             waiting_flows: state.egress.waiting_flows(),
             rate_bits_per_s: state.egress.pacer().rate_bits_per_s(),
-            stats: state.egress.stats(),
+            stats: state.counters.publish(stats),
         }
     }
 
     /// What goes on in each class.
     pub(crate) fn class_status(&self) -> ClassStatus {
-        self.lock().egress.class_stats().to_vec()
+        let mut state = self.lock();
+        let stats = state.egress.class_stats().to_vec();
+        state.counters.publish_classes(stats)
     }
 
     /// The search for the rate, if it is not given.
@@ -128,10 +136,31 @@ impl PacedLink {
 
     /// Changes the link's rate.
     pub(crate) fn set_rate(&self, rate_bits_per_s: u64) {
-        let now = self.now();
-        self.lock().egress.set_rate(now, rate_bits_per_s);
+        self.apply_rate(&mut self.lock(), rate_bits_per_s);
+    }
+
+    /// Changes the link's rate to what the search numbered so has found. A
+    /// search that is over changes nothing, and is told so.
+    pub(super) fn set_found_rate(&self, search: u64, rate_bits_per_s: u64) -> bool {
+        // One who gives a rate ends the search first, and sets the rate under
+        // this lock: whichever of the two is here first, the given rate stays.
+        let mut state = self.lock();
+        let goes_on = self.auto.goes_on(search);
+        if goes_on {
+            self.apply_rate(&mut state, rate_bits_per_s);
+        }
+        goes_on
+    }
+
+    fn apply_rate(&self, state: &mut State, rate_bits_per_s: u64) {
+        state.egress.set_rate(self.now(), rate_bits_per_s);
         self.rate_bits_per_s
             .store(rate_bits_per_s, Ordering::Relaxed);
+    }
+
+    /// Bits per second on the wire.
+    pub(super) fn rate_bits_per_s(&self) -> u64 {
+        self.rate_bits_per_s.load(Ordering::Relaxed)
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -199,7 +228,7 @@ impl WorkerLink {
 
     /// Bits per second on the wire.
     pub(crate) fn rate_bits_per_s(&self) -> u64 {
-        self.link.rate_bits_per_s.load(Ordering::Relaxed)
+        self.link.rate_bits_per_s()
     }
 
     /// Bytes that the kernel may hold unsent for a connection: about 2 ms of
@@ -243,6 +272,26 @@ impl WorkerLink {
     /// Of what was debited, `wire_bytes` never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
         self.link.lock().egress.refund(self.link.now(), wire_bytes);
+    }
+
+    /// Puts right what was debited for a connection. What left long ago is
+    /// counted, and neither holds grants up nor is taken for the link's present
+    /// progress.
+    pub(super) fn settle(&self, settled: Settled) {
+        let mut state = self.link.lock();
+        state.counters.count_past(settled.past);
+        let bytes = settled.present.unsigned_abs();
+        match settled.present {
+            0 => {}
+            1.. => state.egress.debit(self.link.now(), bytes),
+            _ => state.egress.refund(bytes),
+        }
+    }
+
+    /// Bytes that the link carries in the time that a settlement looks back.
+    pub(super) fn horizon_bytes(&self) -> u64 {
+        let bits = u128::from(self.rate_bits_per_s()) * HORIZON.as_millis() / 1000;
+        u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }
 
     /// Whether a class's responses are waited for by those that take what

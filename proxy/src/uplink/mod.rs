@@ -2,12 +2,14 @@
 
 mod auto;
 mod bursts;
+mod counters;
 mod flow;
 mod flush;
 mod gauge;
 mod granting;
 mod io;
 pub(crate) mod kernel;
+mod ledger;
 mod link;
 mod metrics;
 mod paced;

@@ -1,0 +1,101 @@
+//! What `/metrics` is told of the scheduler's counters: that none falls.
+//!
+//! The scheduler takes back what was debited and not sent, so that its sums are
+//! exact at any time. A counter that falls is taken for a restart, though: what
+//! was taken back since it was last told is set against what comes next.
+
+use sprat_scheduler::{EgressClassStats, EgressStats};
+
+/// The highest that was told of each counter.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Bytes on the wire that became known long after they had left; negative
+    /// if too much was debited then.
+    past_bytes: i64,
+    told: EgressStats,
+    /// Bytes granted in each class.
+    told_classes: Vec<u64>,
+}
+
+impl Counters {
+    /// Bytes on the wire left long ago; negative: fewer did than was debited.
+    pub(super) fn count_past(&mut self, wire_bytes: i64) {
+        self.past_bytes = self.past_bytes.saturating_add(wire_bytes);
+    }
+
+    /// The counters as they are to be told.
+    pub(super) fn publish(&mut self, stats: EgressStats) -> EgressStats {
+        let past = self.past_bytes;
+        let told = &self.told;
+        self.told = EgressStats {
+            granted_bytes: stats.granted_bytes.max(told.granted_bytes),
+            overhead_bytes: (stats.overhead_bytes.saturating_add_signed(past))
+                .max(told.overhead_bytes),
+            wire_bytes: (stats.wire_bytes.saturating_add_signed(past)).max(told.wire_bytes),
+            ..stats
+        };
+        self.told
+    }
+
+    /// The classes' counters as they are to be told.
+    pub(super) fn publish_classes(
+        &mut self,
+        mut classes: Vec<EgressClassStats>,
+    ) -> Vec<EgressClassStats> {
+        let known = self.told_classes.len().max(classes.len());
+        self.told_classes.resize(known, 0);
+        for (class, told) in classes.iter_mut().zip(&mut self.told_classes) {
+            *told = class.granted_bytes.max(*told);
+            class.granted_bytes = *told;
+        }
+        classes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(wire_bytes: u64, overhead_bytes: u64, granted_bytes: u64) -> EgressStats {
+        EgressStats {
+            wire_bytes,
+            overhead_bytes,
+            granted_bytes,
+            ..EgressStats::default()
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_is_set_against_what_comes_next() {
+        let mut counters = Counters::default();
+        assert_eq!(counters.publish(stats(900, 200, 700)), stats(900, 200, 700));
+        assert_eq!(counters.publish(stats(500, 150, 350)), stats(900, 200, 700));
+        assert_eq!(counters.publish(stats(950, 190, 760)), stats(950, 200, 760));
+        assert_eq!(counters.publish(stats(990, 230, 760)), stats(990, 230, 760));
+    }
+
+    #[test]
+    fn what_left_long_ago_is_counted() {
+        let mut counters = Counters::default();
+        counters.count_past(60);
+        assert_eq!(counters.publish(stats(900, 200, 700)), stats(960, 260, 700));
+        counters.count_past(-100);
+        assert_eq!(counters.publish(stats(900, 200, 700)), stats(960, 260, 700));
+        assert_eq!(
+            counters.publish(stats(1100, 400, 700)),
+            stats(1060, 360, 700)
+        );
+    }
+
+    #[test]
+    fn a_classs_bytes_do_not_fall_either() {
+        let mut counters = Counters::default();
+        let class = |granted_bytes| EgressClassStats {
+            granted_bytes,
+            ..EgressClassStats::default()
+        };
+        counters.publish_classes(vec![class(5), class(9)]);
+        let told = counters.publish_classes(vec![class(3), class(10), class(1)]);
+        assert_eq!(told, [class(5), class(10), class(1)]);
+    }
+}

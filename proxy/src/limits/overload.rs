@@ -4,6 +4,9 @@
 //! resident memory, with every buffer of ours and of the libraries in it. A
 //! sum of buffers would miss what lies between them, and cost every chunk.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -25,7 +28,17 @@ const SHED_PART: usize = 8;
 pub(crate) struct Overload {
     config: OverloadManager,
     state: AtomicU8,
-    guard: Mutex<(HeapGuard, Option<Instant>)>,
+    watch: Mutex<Watch>,
+}
+
+/// What a look at the memory needs and leaves.
+#[derive(Debug)]
+struct Watch {
+    guard: HeapGuard,
+    looked_at: Option<Instant>,
+    memory: Memory,
+    /// The memory could not be seen the last time.
+    blind: bool,
 }
 
 impl Overload {
@@ -35,7 +48,12 @@ impl Overload {
         Some(Arc::new(Self {
             config: config.clone(),
             state: AtomicU8::new(HeapState::Ample as u8),
-            guard: Mutex::new((HeapGuard::new(config.heap), None)),
+            watch: Mutex::new(Watch {
+                guard: HeapGuard::new(config.heap),
+                looked_at: None,
+                memory: Memory::open(),
+                blind: false,
+            }),
         }))
     }
 
@@ -48,26 +66,26 @@ impl Overload {
     /// Looks anew, if no other worker just has.
     fn look(&self) {
         // Taken: another worker is at it.
-        let Ok(mut guard) = self.guard.try_lock() else {
+        let Ok(mut watch) = self.watch.try_lock() else {
             return;
         };
-        let (guard, seen) = &mut *guard;
         let now = Instant::now();
-        if seen.is_some_and(|seen| now - seen < self.config.refresh_interval / 2) {
+        let least = self.config.refresh_interval / 2;
+        if watch.looked_at.is_some_and(|at| now - at < least) {
             return;
         }
-        *seen = Some(now);
+        watch.looked_at = Some(now);
         let before = self.state();
-        let Some(mut used) = resident_bytes() else {
+        let Some(mut used) = watch.used() else {
             return;
         };
-        let mut trial = *guard;
+        let mut trial = watch.guard;
         if trial.observe(used) > HeapState::Ample {
             // The allocator may hold what is free.
             sys::release_free_memory();
-            used = resident_bytes().unwrap_or(used);
+            used = watch.used().unwrap_or(used);
         }
-        let state = guard.observe(used);
+        let state = watch.guard.observe(used);
         self.state.store(state as u8, Relaxed);
         if state > before {
             tracing::warn!(used_bytes = used, ?state, "memory runs short");
@@ -77,14 +95,47 @@ impl Overload {
     }
 }
 
-/// `VmRSS` of `/proc/self/status` (proc_pid_status(5)).
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib * 1024)
+impl Watch {
+    /// Resident bytes; none, and a word in the log, if they cannot be seen.
+    fn used(&mut self) -> Option<u64> {
+        let used = self.memory.resident_bytes();
+        let was_blind = std::mem::replace(&mut self.blind, used.is_err());
+        if let Err(error) = &used
+            && !was_blind
+        {
+            tracing::error!(%error, "the process's memory cannot be seen: nothing is shed");
+        }
+        used.ok()
+    }
+}
+
+/// `/proc/self/status` (proc_pid_status(5)), kept open: memory may be short when
+/// there are no descriptors left either.
+#[derive(Debug)]
+struct Memory(Option<File>);
+
+impl Memory {
+    /// The file is opened, if that is possible now.
+    fn open() -> Self {
+        Self(File::open("/proc/self/status").ok())
+    }
+
+    /// `VmRSS`.
+    fn resident_bytes(&mut self) -> io::Result<u64> {
+        let file = match &mut self.0 {
+            Some(file) => file,
+            none => none.insert(File::open("/proc/self/status")?),
+        };
+        // Some 1,500 bytes, made anew for each read from the beginning.
+        let mut status = [0; 8 << 10];
+        let bytes = file.read_at(&mut status, 0)?;
+        let status = String::from_utf8_lossy(&status[..bytes]);
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024)
+            .ok_or_else(|| io::Error::other("/proc/self/status has no VmRSS"))
+    }
 }
 
 /// Looks at the memory now and then, and ends a worker's exchanges while there
@@ -128,9 +179,11 @@ mod tests {
 
     #[test]
     fn the_kernel_says_how_much_is_resident() {
-        let before = resident_bytes().unwrap();
+        // One file, opened before: none is opened for a look.
+        let mut memory = Memory::open();
+        let before = memory.resident_bytes().unwrap();
         let touched = vec![1_u8; 64 << 20];
-        let after = resident_bytes().unwrap();
+        let after = memory.resident_bytes().unwrap();
         assert!(after >= before + (48 << 20), "{before} {after}");
         drop(touched);
     }

@@ -4,7 +4,12 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use common::*;
@@ -39,7 +44,7 @@ impl Redis {
 
     /// The first line of what it says.
     fn ask(&self, command: &str) -> Option<String> {
-        let stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let mut peer = Peer::new(stream);
         peer.send(format!("{command}\r\n"));
         let mut line = String::new();
@@ -222,4 +227,118 @@ fn a_store_that_is_full_can_still_be_asked() {
     assert_eq!(writes(&proxy, "written"), 0.0);
     assert_eq!(proxy.metric(&["sprat_catalogue_store_circuit_open"]), 0.0);
     proxy.stop();
+}
+
+/// Passes connections on to a store, some of which fall silent.
+struct Relay {
+    port: u16,
+    opened: Arc<AtomicUsize>,
+    /// As many of the first that were opened have fallen silent.
+    silent: Arc<AtomicUsize>,
+}
+
+impl Relay {
+    fn start(store: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = Self {
+            port: listener.local_addr().unwrap().port(),
+            opened: Arc::default(),
+            silent: Arc::default(),
+        };
+        let (opened, silent) = (Arc::clone(&relay.opened), Arc::clone(&relay.silent));
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let number = opened.fetch_add(1, SeqCst);
+                let far = TcpStream::connect(("127.0.0.1", store)).unwrap();
+                let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
+                for (mut from, mut to) in [(near, far), back] {
+                    let silent = Arc::clone(&silent);
+                    std::thread::spawn(move || {
+                        let mut bytes = [0; 4096];
+                        while let Ok(read @ 1..) = from.read(&mut bytes) {
+                            if number >= silent.load(SeqCst)
+                                && to.write_all(&bytes[..read]).is_err()
+                            {
+                                return;
+                            }
+                        }
+                    });
+                }
+            }
+        });
+        relay
+    }
+
+    /// What is open says nothing any more, and stays open.
+    fn fall_silent(&self) {
+        self.silent.store(self.opened.load(SeqCst), SeqCst);
+    }
+}
+
+#[test]
+fn a_connection_that_has_fallen_silent_is_opened_anew() {
+    let redis = Redis::start(free_address().port(), &[]);
+    let relay = Relay::start(redis.port);
+    let origin = chunked();
+    let proxy = proxy(&origin, relay.port, |shared| {
+        shared.budget = Duration::from_millis(500);
+    });
+    warm_up(&proxy);
+    let opened = relay.opened.load(SeqCst);
+    relay.fall_silent();
+    warm_up(&proxy);
+    assert!(relay.opened.load(SeqCst) > opened);
+    proxy.wait_metric(&["sprat_catalogue_store_circuit_open"], 0.0);
+    proxy.stop();
+}
+
+/// Bytes that a store says without being asked more before the test gives up: far
+/// beyond what the sockets' buffers hold.
+const ENDLESS: usize = 128 << 20;
+
+/// A store that answers the first question for sizes without end, with what
+/// begins so; tells how much of it was taken.
+fn endless(begins: &'static str) -> (u16, mpsc::Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (taken, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
+                if text.contains("MGET") {
+                    let mut sent = 0;
+                    let _ = stream.write_all(begins.as_bytes());
+                    while sent < ENDLESS && stream.write_all(&[b'1'; 1 << 16]).is_ok() {
+                        sent += 1 << 16;
+                    }
+                    let _ = taken.send(sent);
+                    break;
+                }
+                let commands = text.lines().filter(|line| line.starts_with('*')).count();
+                if stream
+                    .write_all("+OK\r\n".repeat(commands).as_bytes())
+                    .is_err()
+                {
+                    break;
+                }
+            }
+        }
+    });
+    (port, told)
+}
+
+#[test]
+fn a_reply_without_end_is_not_read_to_the_end() {
+    let origin = chunked();
+    for begins in ["$999999999999\r\n", "*2147483647\r\n$1\r\n", "+", "*2\r\n:"] {
+        let (port, told) = endless(begins);
+        let proxy = proxy(&origin, port, |_| {});
+        assert_eq!(proxy.connect().ask(get("/5/a")).status(), 200);
+        let taken = told.recv_timeout(PATIENCE).expect("it is asked");
+        assert!(taken < ENDLESS / 2, "{begins:?}: {taken} bytes");
+        assert_eq!(proxy.connect().ask(get("/5/b")).status(), 200);
+        proxy.stop();
+    }
 }

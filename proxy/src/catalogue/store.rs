@@ -5,8 +5,13 @@
 //! dropped where the queue is full. After failures in a row the store is left
 //! alone for a while: a store that is down or slow costs nobody anything.
 //!
+//! Nothing is believed of the store: its replies are bounded, and a connection
+//! on which it has fallen silent is opened anew.
+//!
 //! A resource's key holds `bytes fields`; if variants are told apart, so does
 //! that of the variant.
+
+mod connection;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError};
+use redis::{Client, RedisError};
 use sprat_config::resolved::SharedStore as Config;
 use sprat_scheduler::Time;
 use sprat_scheduler::catalogue::{Circuit, Key, Known, MAX_VARY, Resource};
@@ -24,6 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
 use crate::background::Background;
+use connection::StoreConnection;
 
 /// Failures in a row after which the store is left alone.
 const FAILURES_MAX: u32 = 5;
@@ -33,9 +39,6 @@ const MAX_QUESTIONS: usize = 1024;
 
 /// Questions, or sizes, that are sent in one command at most.
 const BATCH: usize = 128;
-
-/// To open a connection.
-const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
 /// For sizes to be written.
 const WRITE_BOUND: Duration = Duration::from_secs(1);
@@ -240,7 +243,7 @@ struct Speaker {
     ttl_s: u32,
     budget: Duration,
     health: Arc<Health>,
-    connection: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    connection: tokio::sync::Mutex<Option<StoreConnection>>,
 }
 
 impl Speaker {
@@ -252,26 +255,44 @@ impl Speaker {
     async fn connection(&self) -> Result<MultiplexedConnection, RedisError> {
         let mut connection = self.connection.lock().await;
         if let Some(connection) = &*connection {
-            return Ok(connection.clone());
+            return Ok(connection.sender());
         }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_BOUND))
-            // Each use has a bound of its own.
-            .set_response_timeout(None);
-        let opened = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
-        *connection = Some(opened.clone());
+        let opened = StoreConnection::open(&self.client).await?;
+        let sender = opened.sender();
+        *connection = Some(opened);
         self.health.connected.store(true, Relaxed);
-        Ok(opened)
+        Ok(sender)
     }
 
-    async fn lost(&self, error: &RedisError) {
-        if error.is_io_error() || error.is_connection_dropped() {
-            self.health.connected.store(false, Relaxed);
-            *self.connection.lock().await = None;
+    /// The store has answered, be it with an error; whether the connection is
+    /// still there.
+    async fn heard<T>(&self, answer: &Result<T, RedisError>) -> bool {
+        let mut connection = self.connection.lock().await;
+        match answer {
+            Err(error) if error.is_io_error() || error.is_connection_dropped() => {
+                self.give_up(&mut connection);
+                false
+            }
+            _ => {
+                if let Some(connection) = &mut *connection {
+                    connection.answered();
+                }
+                true
+            }
         }
+    }
+
+    /// What was asked at `since` has had no answer in its time.
+    async fn unheard(&self, since: Instant) {
+        let mut connection = self.connection.lock().await;
+        if (connection.as_mut()).is_some_and(|connection| connection.is_silent(since)) {
+            self.give_up(&mut connection);
+        }
+    }
+
+    fn give_up(&self, connection: &mut Option<StoreConnection>) {
+        self.health.connected.store(false, Relaxed);
+        *connection = None;
     }
 
     /// Answers questions, many at a time.
@@ -298,19 +319,21 @@ impl Speaker {
         for key in batch.iter().flat_map(|question| question.keys) {
             get.arg(self.name(key));
         }
-        match timeout(self.budget, get.query_async(&mut connection)).await {
-            Ok(Ok(answers)) => {
+        let asked_at = Instant::now();
+        let Ok(answer) = timeout(self.budget, get.query_async(&mut connection)).await else {
+            self.health
+                .fail(&"it takes longer than the budget to answer");
+            self.unheard(asked_at).await;
+            return Err(());
+        };
+        self.heard(&answer).await;
+        match answer {
+            Ok(answers) => {
                 self.health.succeed();
                 Ok(answers)
             }
-            Ok(Err(error)) => {
+            Err(error) => {
                 self.health.fail(&error);
-                self.lost(&error).await;
-                Err(())
-            }
-            Err(_) => {
-                self.health
-                    .fail(&"it takes longer than the budget to answer");
                 Err(())
             }
         }
@@ -346,17 +369,19 @@ impl Speaker {
         }
         // A store that is full refuses to write, and can still be asked: that
         // is no failure of the store.
+        let asked_at = Instant::now();
         match timeout(WRITE_BOUND, pipeline.query_async::<()>(&mut connection)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => {
-                if error.is_io_error() || error.is_connection_dropped() {
-                    self.health.fail(&error);
-                    self.lost(&error).await;
+            Ok(answer) => {
+                if !self.heard(&answer).await
+                    && let Err(error) = &answer
+                {
+                    self.health.fail(error);
                 }
-                Err(error.into())
+                Ok(answer?)
             }
             Err(late) => {
                 self.health.fail(&"it takes too long to write");
+                self.unheard(asked_at).await;
                 Err(late.into())
             }
         }

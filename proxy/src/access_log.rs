@@ -1,7 +1,7 @@
 //! The access log: one line for each request, written by a thread of its own.
 //!
 //! Workers never wait for the disk: a line that finds the queue full is
-//! dropped and counted.
+//! dropped and counted. So is one that cannot be written.
 
 use anyhow::Context as _;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -36,6 +36,15 @@ const STALLED_AFTER: Duration = Duration::from_secs(2);
 
 /// How long the last lines may take at the end.
 const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Lines that could not be written, of all logs that the process has had: what a
+/// log has lost stays counted when a reload closes it.
+static LINES_LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Lines that could not be written.
+pub(crate) fn lines_lost() -> u64 {
+    LINES_LOST.load(Ordering::Relaxed)
+}
 
 /// One request, as the worker saw it.
 pub(crate) struct Line {
@@ -353,7 +362,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// Opens the log and starts the thread.
     fn start(config: &AccessLog) -> io::Result<(Sender, Self)> {
-        let out = open(&config.target)?;
+        let out = Output::new(open(&config.target)?);
         let (sender, lines) = sync_channel(QUEUE_LINES);
         let reopen = Arc::new(AtomicBool::new(false));
         let (target, format, flag) = (config.target.clone(), config.format, Arc::clone(&reopen));
@@ -406,9 +415,81 @@ impl Writer {
     }
 }
 
-type Output = BufWriter<Box<dyn Write + Send>>;
+type Buffer = BufWriter<Box<dyn Write + Send>>;
 
-fn open(target: &LogTarget) -> io::Result<Output> {
+/// A log that is open, and how it fares.
+struct Output {
+    buffer: Buffer,
+    /// Lines in the buffer that may not be in the file.
+    unwritten: u64,
+    /// Lines lost since the log could last be written; none if it can.
+    failing: Option<u64>,
+}
+
+impl Output {
+    fn new(buffer: Buffer) -> Self {
+        Self {
+            buffer,
+            unwritten: 0,
+            failing: None,
+        }
+    }
+
+    /// Writes a line, or counts it as lost.
+    fn write(&mut self, line: &[u8]) {
+        let room = self.buffer.capacity() - self.buffer.buffer().len();
+        if line.len() > room {
+            self.flush();
+        }
+        // Of what does not fit nothing is written while the buffer cannot be emptied.
+        match self.buffer.write_all(line) {
+            Ok(()) => self.unwritten += 1,
+            Err(error) => {
+                self.complain(&error);
+                self.lose(1);
+            }
+        }
+    }
+
+    /// Empties the buffer; what does not go out is kept, and tried again.
+    fn flush(&mut self) {
+        match self.buffer.flush() {
+            Ok(()) => {
+                self.unwritten = 0;
+                if let Some(lost) = self.failing.take() {
+                    tracing::warn!(lost, "the access log can be written again");
+                }
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    fn complain(&mut self, error: &io::Error) {
+        if self.failing.is_none() {
+            self.failing = Some(0);
+            tracing::error!(%error, "the access log cannot be written; lines are lost");
+        }
+    }
+
+    fn lose(&mut self, lines: u64) {
+        LINES_LOST.fetch_add(lines, Ordering::Relaxed);
+        self.failing = Some(self.failing.unwrap_or(0) + lines);
+    }
+
+    /// Ends the log: what cannot be written by now is lost.
+    fn close(mut self) {
+        self.flush();
+        if self.unwritten > 0 {
+            self.lose(self.unwritten);
+            let lost = self.failing;
+            tracing::error!(lost, "an access log that cannot be written is closed");
+        }
+        // Dropped, the buffer would be tried once more.
+        drop(self.buffer.into_parts());
+    }
+}
+
+fn open(target: &LogTarget) -> io::Result<Buffer> {
     let out: Box<dyn Write + Send> = match target {
         LogTarget::Stdout => Box::new(io::stdout()),
         LogTarget::File(path) => Box::new(open_file(path)?),
@@ -428,33 +509,24 @@ fn write_all(
     reopen: &AtomicBool,
 ) {
     let mut text = Vec::with_capacity(1024);
-    let mut failing = false;
     while let Ok(first) = lines.recv() {
         if reopen.swap(false, Ordering::Relaxed) {
             match open(target) {
-                Ok(fresh) => out = fresh,
+                Ok(fresh) => std::mem::replace(&mut out, Output::new(fresh)).close(),
                 Err(error) => tracing::error!(%error, "the access log cannot be reopened"),
             }
         }
-        let mut result = Ok(());
         // What has queued up meanwhile goes out in one write.
         for line in std::iter::once(first).chain(lines.try_iter().take(QUEUE_LINES)) {
             text.clear();
-            result = line.write(format, &mut text);
-            result = result.and_then(|()| out.write_all(&text));
-            if result.is_err() {
-                break;
+            match line.write(format, &mut text) {
+                Ok(()) => out.write(&text),
+                Err(error) => tracing::error!(%error, "a line of the access log makes no text"),
             }
         }
-        match result.and_then(|()| out.flush()) {
-            Ok(()) => failing = false,
-            Err(error) if !failing => {
-                failing = true;
-                tracing::error!(%error, "the access log cannot be written; lines are lost");
-            }
-            Err(_) => {}
-        }
+        out.flush();
     }
+    out.close();
 }
 
 #[cfg(test)]
@@ -549,5 +621,55 @@ mod tests {
             text(&line, LogFormat::Combined)
                 .ends_with("\"-\" 200 1234 \"-\" \"-\" - 1.500 - gold\n")
         );
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_does_not_take_are_counted() {
+        let before = lines_lost();
+        let config = AccessLog {
+            format: LogFormat::Json,
+            target: LogTarget::File("/dev/full".into()),
+        };
+        let (sender, writer) = Writer::start(&config).unwrap();
+        for _ in 0..1_000 {
+            assert!(sender.send(line()));
+        }
+        drop(sender);
+        writer.join();
+        assert_eq!(lines_lost() - before, 1_000);
+    }
+
+    #[test]
+    fn what_a_disk_does_not_take_for_a_while_is_written_later() {
+        #[derive(Clone, Default)]
+        struct Disk(Arc<std::sync::Mutex<(bool, Vec<u8>)>>);
+        impl Write for Disk {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let mut disk = self.0.lock().unwrap();
+                match disk.0 {
+                    true => Err(io::ErrorKind::StorageFull.into()),
+                    false => disk.1.write(bytes),
+                }
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let disk = Disk::default();
+        let full = |full| disk.0.lock().unwrap().0 = full;
+        let mut out = Output::new(BufWriter::with_capacity(4, Box::new(disk.clone())));
+        full(true);
+        out.write(b"1\n");
+        out.flush();
+        assert_eq!((out.unwritten, out.failing), (1, Some(0)));
+        out.write(b"2\n");
+        out.write(b"3\n");
+        assert_eq!((out.unwritten, out.failing), (2, Some(1)));
+        full(false);
+        out.write(b"4\n");
+        out.flush();
+        assert_eq!((out.unwritten, out.failing), (0, None));
+        assert_eq!(disk.0.lock().unwrap().1, b"1\n2\n4\n");
+        out.close();
     }
 }

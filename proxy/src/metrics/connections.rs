@@ -6,6 +6,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
 use super::{View, count, gauge};
+use crate::access_log;
 use crate::proxy_protocol::HEADER_RESULTS;
 
 impl View {
@@ -37,7 +38,11 @@ impl View {
         let help = "Lines of the access log that found no room";
         self.counter(encoder, "access_log_dropped_lines", help, |w| {
             &w.log_lines_dropped
-        })
+        })?;
+        let help = "Lines of the access log that could not be written";
+        let kind = MetricType::Counter;
+        let mut metric = encoder.encode_descriptor("access_log_lost_lines", help, None, kind)?;
+        count(&mut metric, access_log::lines_lost())
     }
 
     /// How connections told whose they are.

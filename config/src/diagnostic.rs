@@ -28,7 +28,7 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
-    /// Where; none when the file could not be read at all.
+    /// Where; none if it is the whole file, or that could not be read.
     pub place: Option<Place>,
 }
 
@@ -85,14 +85,28 @@ impl Errors {
         message: String,
         help: Option<String>,
     ) {
+        let place = Some(place(&self.text, span));
+        self.push(Diagnostic {
+            severity,
+            message,
+            help,
+            place,
+        });
+    }
+
+    /// Adds what was found out about the file as a whole.
+    pub fn add_of_all(&mut self, severity: Severity, message: String, help: Option<String>) {
+        self.push(Diagnostic {
+            severity,
+            message,
+            help,
+            place: None,
+        });
+    }
+
+    fn push(&mut self, diagnostic: Diagnostic) {
         if self.diagnostics.len() < 2 * MAX_OF_EACH {
-            let place = Some(place(&self.text, span));
-            self.diagnostics.push(Diagnostic {
-                severity,
-                message,
-                help,
-                place,
-            });
+            self.diagnostics.push(diagnostic);
             sort(&mut self.diagnostics);
         }
     }

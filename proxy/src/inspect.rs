@@ -17,6 +17,7 @@ use sprat_config::{Errors, Severity};
 
 use crate::access_log;
 use crate::catalogue;
+use crate::descriptors;
 use crate::tls;
 use crate::upstream;
 
@@ -44,6 +45,7 @@ pub(crate) fn inspect(config: &Config, purpose: Purpose, complaints: &mut Errors
         };
         complaints.add(severity, &problem.span.0, problem.message, problem.help);
     }
+    descriptors::inspect(config, complaints);
 }
 
 /// Looks whether a file can be appended to, or created where there is none.

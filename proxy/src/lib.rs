@@ -19,6 +19,7 @@ mod connection;
 #[cfg(test)]
 #[path = "../../scheduler/tests/operations/corpus.rs"]
 mod corpus;
+mod descriptors;
 mod dns;
 mod error;
 mod explain;

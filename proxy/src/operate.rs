@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use self::pid_file::PidFile;
 use self::upgrade::Upgrade;
 use crate::cli;
+use crate::descriptors;
 use crate::handover::{Inherited, Launch};
 use crate::inspect::Purpose;
 use crate::notify;
@@ -68,6 +69,7 @@ impl Operator {
         let mut inherited = Inherited::from_environment()?;
         let colour = io::stderr().is_terminal();
         let (config, doubts) = self.read(colour)?;
+        descriptors::raise_limit();
         cli::complain(&doubts.render(colour));
         let runtime = Builder::new_current_thread().enable_all().build()?;
         // Before anything else: no signal may kill a server that is starting.

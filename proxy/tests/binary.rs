@@ -5,7 +5,7 @@
 mod common;
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -587,4 +587,46 @@ fn check_reads_the_pages_for_browsers() {
     assert!(check().1.contains("1 MB is the most"));
     std::fs::write(&page, "<h1>Busy</h1>").unwrap();
     assert_eq!(check(), (true, String::new()));
+}
+
+/// `sprat`, under a soft and a hard limit on open files.
+fn with_files(limits: &str, arguments: &[&str]) -> Command {
+    let sprat = sprat(arguments);
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--nofile={limits}"));
+    command.arg(sprat.get_program()).args(sprat.get_args());
+    command.stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn more_connections_than_files_are_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), free_address(), "");
+    let check = ["check", path.to_str().unwrap()];
+    let said = |limits| {
+        let output = with_files(limits, &check).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = said("512:4096");
+    assert!(text.contains("`max_connections` come to 16384"), "{text}");
+    assert!(text.contains("may have 4096 files open"), "{text}");
+    assert_eq!(said("512:20000"), "");
+}
+
+#[test]
+fn the_limit_on_open_files_is_raised() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), free_address(), "");
+    let arguments = ["run", "-c", path.to_str().unwrap(), "--workers", "1"];
+    let running = Running::of(&mut with_files("512:4096", &arguments));
+    running.says("`max_connections` come to 16384");
+    let limits = format!("/proc/{}/limits", running.child.id());
+    let limits = std::fs::read_to_string(limits).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let numbers: Vec<&str> = line.unwrap().split_whitespace().collect();
+    assert_eq!(numbers[3..5], ["4096", "4096"], "{limits}");
 }

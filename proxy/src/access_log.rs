@@ -424,6 +424,8 @@ struct Output {
     unwritten: u64,
     /// Lines lost since the log could last be written; none if it can.
     failing: Option<u64>,
+    /// Where lost lines are counted.
+    lost: &'static AtomicU64,
 }
 
 impl Output {
@@ -432,6 +434,7 @@ impl Output {
             buffer,
             unwritten: 0,
             failing: None,
+            lost: &LINES_LOST,
         }
     }
 
@@ -472,7 +475,7 @@ impl Output {
     }
 
     fn lose(&mut self, lines: u64) {
-        LINES_LOST.fetch_add(lines, Ordering::Relaxed);
+        self.lost.fetch_add(lines, Ordering::Relaxed);
         self.failing = Some(self.failing.unwrap_or(0) + lines);
     }
 
@@ -657,7 +660,9 @@ mod tests {
         }
         let disk = Disk::default();
         let full = |full| disk.0.lock().unwrap().0 = full;
+        static LOST: AtomicU64 = AtomicU64::new(0);
         let mut out = Output::new(BufWriter::with_capacity(4, Box::new(disk.clone())));
+        out.lost = &LOST;
         full(true);
         out.write(b"1\n");
         out.flush();
@@ -670,6 +675,7 @@ mod tests {
         out.flush();
         assert_eq!((out.unwritten, out.failing), (0, None));
         assert_eq!(disk.0.lock().unwrap().1, b"1\n2\n4\n");
+        assert_eq!(LOST.load(Ordering::Relaxed), 1);
         out.close();
     }
 }

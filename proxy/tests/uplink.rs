@@ -257,6 +257,8 @@ fn an_answer_on_a_kept_connection_costs_what_goes_out() {
     let origin = farm();
     let proxy = Proxy::start(&paced(&origin, Rate::Fixed(8_000_000), Discipline::Srpt));
     let mut client = proxy.connect();
+    // The connection's set-up is not part of an answer.
+    client.ask(get("/1"));
     let head = "HEAD /100 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned();
     for (request, body) in [(head, 0), (get("/100"), 100), (get("/1300"), 1300)] {
         let before = wire_bytes(&proxy);

@@ -12,6 +12,9 @@ pub(super) struct Counters {
     /// Bytes on the wire that became known long after they had left; negative
     /// if too much was debited then.
     past_bytes: i64,
+    /// Bytes on the wire outside grants that the scheduler's clock had no room
+    /// for.
+    forgotten_bytes: u64,
     told: EgressStats,
     /// Bytes granted in each class.
     told_classes: Vec<u64>,
@@ -23,15 +26,21 @@ impl Counters {
         self.past_bytes = self.past_bytes.saturating_add(wire_bytes);
     }
 
+    /// Bytes on the wire went out that the scheduler counts as overhead alone.
+    pub(super) fn count_forgotten(&mut self, wire_bytes: u64) {
+        self.forgotten_bytes = self.forgotten_bytes.saturating_add(wire_bytes);
+    }
+
     /// The counters as they are to be told.
     pub(super) fn publish(&mut self, stats: EgressStats) -> EgressStats {
         let past = self.past_bytes;
         let told = &self.told;
+        let wire_bytes = stats.wire_bytes.saturating_add(self.forgotten_bytes);
         self.told = EgressStats {
             granted_bytes: stats.granted_bytes.max(told.granted_bytes),
             overhead_bytes: (stats.overhead_bytes.saturating_add_signed(past))
                 .max(told.overhead_bytes),
-            wire_bytes: (stats.wire_bytes.saturating_add_signed(past)).max(told.wire_bytes),
+            wire_bytes: wire_bytes.saturating_add_signed(past).max(told.wire_bytes),
             ..stats
         };
         self.told
@@ -85,6 +94,13 @@ mod tests {
             counters.publish(stats(1100, 400, 700)),
             stats(1060, 360, 700)
         );
+    }
+
+    #[test]
+    fn what_the_clock_had_no_room_for_is_counted() {
+        let mut counters = Counters::default();
+        counters.count_forgotten(70);
+        assert_eq!(counters.publish(stats(900, 270, 700)), stats(970, 270, 700));
     }
 
     #[test]

@@ -44,6 +44,24 @@ pub(super) struct State {
     counters: Counters,
 }
 
+impl State {
+    /// Debits what no grant covers.
+    fn debit(&mut self, now: Time, wire_bytes: u64) {
+        let before = self.egress.stats();
+        self.egress.debit(now, wire_bytes);
+        self.count_forgotten(before);
+    }
+
+    /// Counts what was debited outside grants since `before` and found no room on
+    /// the scheduler's clock: it has gone out all the same.
+    fn count_forgotten(&mut self, before: EgressStats) {
+        let now = self.egress.stats();
+        let debited = now.overhead_bytes.saturating_sub(before.overhead_bytes);
+        let taken = now.wire_bytes.saturating_sub(before.wire_bytes);
+        self.counters.count_forgotten(debited.saturating_sub(taken));
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Waiter {
     pub(super) waker: Option<Waker>,
@@ -266,7 +284,7 @@ impl WorkerLink {
 
     /// Wire bytes went out that no grant covered.
     pub(crate) fn debit(&self, wire_bytes: u64) {
-        self.link.lock().egress.debit(self.link.now(), wire_bytes);
+        self.link.lock().debit(self.link.now(), wire_bytes);
     }
 
     /// Of what was debited, `wire_bytes` never went out.
@@ -283,8 +301,8 @@ impl WorkerLink {
         let bytes = settled.present.unsigned_abs();
         match settled.present {
             0 => {}
-            1.. => state.egress.debit(self.link.now(), bytes),
-            _ => state.egress.refund(bytes),
+            1.. => state.debit(self.link.now(), bytes),
+            _ => state.egress.refund(self.link.now(), bytes),
         }
     }
 
@@ -356,8 +374,10 @@ impl WorkerLink {
     fn arrive<T>(&self, arrival: impl FnOnce(&mut Egress, Time) -> T) -> T {
         let now = self.link.now();
         let mut state = self.link.lock();
-        let trips = state.egress.stats().guard_trips;
+        let before = state.egress.stats();
+        let trips = before.guard_trips;
         let outcome = arrival(&mut state.egress, now);
+        state.count_forgotten(before);
         let tripped = state.egress.stats().guard_trips > trips;
         drop(state);
         if tripped {

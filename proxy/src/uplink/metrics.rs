@@ -80,12 +80,12 @@ impl Collector for UplinkView {
             ),
             (
                 "uplink_overhead_bytes",
-                "Bytes on the wire outside turns: set-up, heads that went ahead, acknowledgements",
+                "Bytes on the wire outside turns: set-up, heads that went ahead, acknowledgements, retransmissions",
                 stats.overhead_bytes,
             ),
             (
                 "uplink_wire_bytes",
-                "Bytes on the wire as they are counted against the rate, all headers included",
+                "Bytes on the wire, all headers and retransmissions included",
                 stats.wire_bytes,
             ),
             (

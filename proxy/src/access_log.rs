@@ -632,6 +632,7 @@ mod tests {
         let config = AccessLog {
             format: LogFormat::Json,
             target: LogTarget::File("/dev/full".into()),
+            span: sprat_config::resolved::Span::default(),
         };
         let (sender, writer) = Writer::start(&config).unwrap();
         for _ in 0..1_000 {

@@ -76,7 +76,7 @@ impl SocketGauge {
         let overhead = u64::from(cost.segment_overhead);
         let opening = OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS;
         worker.connect(opening);
-        gauge.debited.set(opening);
+        gauge.ledger.borrow_mut().debit(opening);
         gauge
     }
 

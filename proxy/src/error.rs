@@ -17,7 +17,7 @@ pub(crate) use advice::Advice;
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Methods that are passed on; `Allow` of a 405 (RFC 9110 10.2.1).
-const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+pub(crate) const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// Why a request was not served, or not to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -384,15 +384,6 @@ impl Reason {
         }
         response
     }
-}
-
-/// The answer to an OPTIONS that goes no further.
-pub(crate) fn options() -> Response<Bytes> {
-    let mut response = Response::new(Bytes::new());
-    let headers = response.headers_mut();
-    headers.insert(ALLOW, HeaderValue::from_static(ALLOWED_METHODS));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-    response
 }
 
 /// Whether a client with these request headers is a browser that shows pages.

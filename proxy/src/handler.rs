@@ -32,7 +32,7 @@ use self::upgrade::Offer;
 use crate::begun::Begun;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
-use crate::error::{self, Reason};
+use crate::error::Reason;
 use crate::generation::Generation;
 use crate::headers::{self, Client, Head};
 use crate::limits;
@@ -59,8 +59,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
         record.upload = unwanted(&parts, body);
-        let ends = !record.has_all(&stream).await;
-        return uplink.answer(&stream, error::options(), ends, record).await;
+        return uplink.answer_options(&stream, record).await;
     }
     let plan = admitted.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {

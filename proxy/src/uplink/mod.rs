@@ -1,5 +1,6 @@
 //! The way out: responses go to clients in the scheduler's order.
 
+mod answer;
 mod auto;
 mod bursts;
 mod counters;
@@ -25,8 +26,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONNECTION;
-use http::{HeaderValue, Response};
+use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use socket2::SockRef;
@@ -232,52 +232,6 @@ impl Uplink {
             stream: stream.clone(),
             record: None,
         })
-    }
-
-    /// Sends an answer of the proxy itself.
-    pub(crate) async fn refuse(
-        &self,
-        stream: &Stream,
-        reason: Reason,
-        accepts_json: bool,
-        mut record: Box<Record>,
-    ) -> Response<Body> {
-        let ends = reason.ends_connection() || !record.has_all(stream).await;
-        let mut response = reason.response(accepts_json);
-        if let Some(advice) = record.advice.take() {
-            advice.add(&mut response);
-        }
-        record.fail(reason);
-        self.answer(stream, response, ends, record).await
-    }
-
-    /// Answers without a backend; with `ends` the connection ends with the answer.
-    pub(crate) async fn answer(
-        &self,
-        stream: &Stream,
-        mut response: Response<Bytes>,
-        ends: bool,
-        mut record: Box<Record>,
-    ) -> Response<Body> {
-        stream.begin_response(None);
-        if ends && !stream.is_http2() {
-            // Said, so that no further request is on its way (RFC 9112 9.6).
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(CONNECTION, close);
-            stream.close_lingering();
-        }
-        let bytes = response.body().len() as u64;
-        record.known = Size::Exact(bytes);
-        record.respond(response.status());
-        match stream.connection.outlet() {
-            Outlet::Plain => {}
-            Outlet::Gauged(gauge) => {
-                let bytes = head_bytes(stream, &response) + bytes;
-                send_ahead(gauge, record.class, bytes).await;
-            }
-            Outlet::Marked(mark) => mark.unmark(),
-        }
-        response.map(|text| Body::new(Inner::Local(Some(text)), stream, record))
     }
 }
 

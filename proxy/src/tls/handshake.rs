@@ -206,7 +206,7 @@ pub(crate) async fn accept(
     };
     stats.count(outcome);
     drop(place);
-    let Some(socket) = socket else { return None };
+    let socket = socket?;
     // However it ends, it was refused.
     if outcome == Outcome::PlainHttp {
         let told = refuse_plain_http(connection, socket);

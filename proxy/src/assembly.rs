@@ -1,6 +1,7 @@
 //! A configuration made into what requests are served by. All workers share
 //! it; each makes its [`Generation`](crate::generation::Generation) of it.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +16,7 @@ use crate::catalogue::Catalogue;
 use crate::dns::Names;
 use crate::limits::{Overload, RateLimiter};
 use crate::listener::{ListenerShared, ListenerState};
-use crate::routing;
+use crate::routing::{Identity, Routes};
 use crate::stats::NamedStats;
 use crate::tls::ListenerTls;
 use crate::uplink::SharedUplink;
@@ -27,7 +28,7 @@ static NEXT_LISTENER: AtomicU64 = AtomicU64::new(0);
 /// What a configuration has become.
 pub(crate) struct Assembly {
     pub(crate) config: Config,
-    pub(crate) routes: Arc<[routing::Route]>,
+    pub(crate) routes: Arc<Routes>,
     /// In the order of the configuration's clusters.
     pub(crate) clusters: Vec<Arc<SharedCluster>>,
     /// Of endpoints.
@@ -61,7 +62,7 @@ impl Assembly {
         let clusters = config.clusters.iter().map(cluster);
         let workers = 0..config.runtime.workers.max(1);
         Ok(Self {
-            routes: routing::routes(config, &rates(config, None))?.into(),
+            routes: Routes::new(config, &rates(config, None))?.into(),
             clusters: clusters.collect::<Result<_, _>>()?,
             names,
             listeners: listeners(config, &[])?,
@@ -91,9 +92,10 @@ impl Assembly {
             .uplink
             .renewed((&own.uplink, &config.uplink), &config.classes)?;
         let _resolved = self.names.resolve(&config.clusters)?;
+        let named = |own: &'_ Arc<SharedCluster>| (own.config.name.clone(), Arc::clone(own));
+        let known: HashMap<_, _> = self.clusters.iter().map(named).collect();
         let cluster = |cluster: &Arc<Cluster>| {
-            let mut known = self.clusters.iter();
-            let before = known.find(|own| own.config.name == cluster.name);
+            let before = known.get(&cluster.name);
             let before_ref = before.map(|own| &**own);
             let fresh = SharedCluster::new(cluster, &config, &self.names, before_ref)?;
             let same = before.filter(|own| own.is_same(&fresh));
@@ -103,7 +105,7 @@ impl Assembly {
         let stats = self.stats.iter();
         let stats = stats.map(|stats| NamedStats::new(&config, Some((own, stats))));
         Ok(Self {
-            routes: routing::routes(&config, &rates(&config, Some(self)))?.into(),
+            routes: Routes::new(&config, &rates(&config, Some(self)))?.into(),
             clusters: clusters.collect::<Result<_, _>>()?,
             names: Arc::clone(&self.names),
             listeners: listeners(&config, &self.listeners)?,
@@ -129,14 +131,16 @@ impl Assembly {
 
 /// For each route, requests over time; counted on where the same is wanted.
 fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimiter>>> {
+    let mut known = HashMap::new();
+    if let Some(own) = before {
+        for (at, old) in own.config.routes.iter().enumerate() {
+            let wanted = (Identity::of(old), &old.rate_limit);
+            known.entry(wanted).or_insert_with(|| own.routes.rate(at));
+        }
+    }
     let rate = |route: &Route| {
-        let known = before.and_then(|own| {
-            let mut all = own.config.routes.iter();
-            let at = all.position(|old| {
-                routing::kind(old) == routing::kind(route) && old.rate_limit == route.rate_limit
-            });
-            own.routes[at?].rate.clone()
-        });
+        let known = known.get(&(Identity::of(route), &route.rate_limit));
+        let known = known.copied().flatten().map(Arc::clone);
         known.or_else(|| RateLimiter::of_route(route))
     };
     config.routes.iter().map(rate).collect()

@@ -18,7 +18,7 @@ use sprat_scheduler::{Size, Time};
 
 use crate::catalogue::offline;
 use crate::headers::Head;
-use crate::routing;
+use crate::routing::{self, Routes};
 use crate::tls::PeerNames;
 use crate::upstream::{affinity_hash, station_config};
 
@@ -114,8 +114,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     };
     let classified = classifier.classify(&asked);
     let later = classifier.later(&asked, classified);
-    let routes = routing::routes(config, &[])?;
-    let route = routing::position(&routes, host, uri.path());
+    let routes = Routes::new(config, &[])?;
+    let route = routes.find(host, uri.path());
     let (size, source) = match (method == Method::HEAD, request.size) {
         (true, _) => (
             Size::Exact(0),
@@ -130,7 +130,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         ),
         (false, None) => {
             let found = match route.filter(|_| method == Method::GET) {
-                Some(index) => offline::look_up(config, &routes[index], host, uri, &headers)?,
+                Some(route) => offline::look_up(config, route, host, uri, &headers)?,
                 None => None,
             };
             let unknown = "unknown: until the first response, the catalogue holds nothing";
@@ -150,7 +150,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "route": Value::Null,
         "endpoints": Value::Null,
     });
-    if let Some(index) = route {
+    if let Some(index) = route.map(|route| route.index) {
         let route = &config.routes[index];
         let hash = affinity_hash(
             route.cluster.hash_key,

@@ -12,15 +12,15 @@ use tokio::sync::Notify;
 use crate::access_log;
 use crate::assembly::Assembly;
 use crate::catalogue::Catalogue;
-use crate::routing::Route;
+use crate::routing::Routes;
 use crate::stats::ClassCounters;
 use crate::uplink::Uplink;
 use crate::upstream::Upstream;
 
 /// What a worker serves requests by.
 pub(crate) struct Generation {
-    /// In order.
-    pub(crate) routes: Arc<[Route]>,
+    /// From requests to clusters.
+    pub(crate) routes: Arc<Routes>,
     /// From requests to classes.
     pub(crate) classifier: Arc<Classifier>,
     /// In the order of the configuration's clusters.

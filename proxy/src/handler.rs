@@ -152,7 +152,8 @@ impl<'a> Plan<'a> {
             return Err(Reason::InvalidTarget);
         }
         classify(connection, &generation.classifier, parts, host, record);
-        let route = routing::find(&generation.routes, host, path).ok_or(Reason::NoRoute)?;
+        let route = generation.routes.find(host, path);
+        let route = route.ok_or(Reason::NoRoute)?;
         record.cluster = Some(route.cluster);
         if let Some(rate) = &route.rate {
             limits::admit_by_route(connection, rate, &parts.headers, record)?;

@@ -1,5 +1,9 @@
 //! From a request's host and path to its route.
 
+mod identity;
+mod table;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +12,10 @@ use http::{HeaderValue, Uri};
 pub(crate) use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{Config, PathPattern, RetryPolicy, RouteMatch, Upgrade};
 
-use crate::upstream::stable_hash;
-
+use self::table::Table;
 use crate::limits::RateLimiter;
+
+pub(crate) use self::identity::Identity;
 
 /// A route as a worker uses it.
 #[derive(Debug)]
@@ -37,55 +42,62 @@ pub(crate) struct Route {
     pub(crate) upgrade: Option<Upgrade>,
 }
 
-/// The routes of a configuration, in order, with their `rates`.
-pub(crate) fn routes(
-    config: &Config,
-    rates: &[Option<Arc<RateLimiter>>],
-) -> anyhow::Result<Vec<Route>> {
-    let route = |(index, route): (usize, &sprat_config::resolved::Route)| {
-        let cluster = config
-            .clusters
-            .iter()
-            .position(|cluster| cluster.name == route.cluster.name);
-        anyhow::Ok(Route {
-            index,
-            matches: route.matches.clone(),
-            cluster: cluster.ok_or_else(|| {
-                anyhow::anyhow!("a route names the unknown cluster `{}`", route.cluster.name)
-            })?,
-            timeout: route.timeout,
-            response_timeout: route.response_timeout,
-            idle_timeout: route.idle_timeout,
-            retry: route.retry.clone(),
-            rate: rates.get(index).cloned().flatten(),
-            prefix_rewrite: route.prefix_rewrite.clone(),
-            host_rewrite: match &route.host_rewrite {
-                Some(host) => Some(HeaderValue::from_str(host)?),
-                None => None,
-            },
-            upgrade: route.upgrade.clone(),
-        })
-    };
-    config.routes.iter().enumerate().map(route).collect()
+/// The routes of a configuration, in order, and an index of what they match.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    list: Box<[Route]>,
+    table: Table,
 }
 
-/// What a route goes by when another configuration comes: the same for one
-/// with the same requests and cluster, wherever it stands.
-pub(crate) fn kind(route: &sprat_config::resolved::Route) -> usize {
-    let requests = format!("{:?}", route.matches);
-    stable_hash(&[requests.as_bytes(), route.cluster.name.as_bytes()]) as usize
-}
+impl Routes {
+    /// The routes of a configuration, with their `rates`.
+    ///
+    /// # Errors
+    ///
+    /// A cluster that is not there, or a host that no header field can hold.
+    pub(crate) fn new(config: &Config, rates: &[Option<Arc<RateLimiter>>]) -> anyhow::Result<Self> {
+        let names = config.clusters.iter().map(|cluster| &*cluster.name);
+        let clusters: HashMap<&str, usize> = names.zip(0..).collect();
+        let route = |(index, route): (usize, &sprat_config::resolved::Route)| {
+            let name = &*route.cluster.name;
+            let cluster = clusters.get(name).copied();
+            anyhow::Ok(Route {
+                index,
+                matches: route.matches.clone(),
+                cluster: cluster
+                    .ok_or_else(|| anyhow::anyhow!("a route names the unknown cluster `{name}`"))?,
+                timeout: route.timeout,
+                response_timeout: route.response_timeout,
+                idle_timeout: route.idle_timeout,
+                retry: route.retry.clone(),
+                rate: rates.get(index).cloned().flatten(),
+                prefix_rewrite: route.prefix_rewrite.clone(),
+                host_rewrite: match &route.host_rewrite {
+                    Some(host) => Some(HeaderValue::from_str(host)?),
+                    None => None,
+                },
+                upgrade: route.upgrade.clone(),
+            })
+        };
+        let list = config.routes.iter().enumerate().map(route);
+        Ok(Self::of(list.collect::<Result<_, _>>()?))
+    }
 
-/// The first route that matches; `host` is without port, empty if there is
-/// none.
-pub(crate) fn find<'a>(routes: &'a [Route], host: &str, path: &str) -> Option<&'a Route> {
-    position(routes, host, path).map(|index| &routes[index])
-}
+    fn of(list: Box<[Route]>) -> Self {
+        let table = Table::new(list.iter().map(|route| &route.matches));
+        Self { list, table }
+    }
 
-/// Its index.
-pub(crate) fn position(routes: &[Route], host: &str, path: &str) -> Option<usize> {
-    let matches = |route: &Route| route.matches.matches(host, path);
-    routes.iter().position(matches)
+    /// Returns the first route that matches; `host` is without port, empty if there is
+    /// none.
+    pub(crate) fn find(&self, host: &str, path: &str) -> Option<&Route> {
+        self.table.first(host, path).map(|index| &self.list[index])
+    }
+
+    /// Returns the requests over time of the route at this place.
+    pub(crate) fn rate(&self, index: usize) -> Option<&Arc<RateLimiter>> {
+        self.list[index].rate.as_ref()
+    }
 }
 
 impl Route {
@@ -173,7 +185,8 @@ mod tests {
         for (index, route) in routes.iter_mut().enumerate() {
             route.cluster = index;
         }
-        let find = |host, path| find(&routes, host, path).map(|route| route.cluster);
+        let routes = Routes::of(routes.into());
+        let find = |host, path| routes.find(host, path).map(|route| route.cluster);
         assert_eq!(find("WWW.example.org", "/a"), Some(0));
         assert_eq!(find("www.Example.org", "/a/b"), Some(1));
         assert_eq!(find("www.example.org", "/ab"), Some(2));

@@ -4,6 +4,7 @@
 //! share a cache line; whoever reads them ([`crate::metrics`]) sums over the
 //! workers. A [`Counter`] has one writer, its worker.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -176,13 +177,13 @@ pub(crate) struct NamedStats {
 
 impl NamedStats {
     /// Of a configuration; what has the same name in the one before counts on.
-    pub(crate) fn new(config: &Config, before: Option<(&Config, &Self)>) -> Self {
-        let cluster = |cluster: &Arc<Cluster>| {
-            let (config, stats) = before?;
-            let mut all = config.clusters.iter().zip(&stats.clusters);
-            let found = all.find(|(old, _)| old.name == cluster.name);
-            found.map(|(_, stats)| stats.clone())
+    pub(crate) fn new<'a>(config: &Config, before: Option<(&'a Config, &'a Self)>) -> Self {
+        let named = |(config, own): (&'a Config, &'a Self)| {
+            let names = config.clusters.iter().map(|old| &*old.name);
+            names.zip(&own.clusters).collect::<HashMap<&str, _>>()
         };
+        let known = before.map(named).unwrap_or_default();
+        let cluster = |cluster: &Arc<Cluster>| known.get(&*cluster.name).copied().cloned();
         let class = |class: &Class| {
             let (config, stats) = before?;
             let mut names = config.classes.list.iter().map(|class| &class.name);

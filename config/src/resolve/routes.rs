@@ -1,5 +1,6 @@
 //! Routes: the clusters that they name, and what they leave to each other.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,6 +28,9 @@ pub(super) fn resolve(
         .flat_map(|named| &named.0)
         .filter_map(|(name, _)| Some((name.get()?.as_str(), &name.span)))
         .collect();
+    let places: HashMap<&str, usize> = known.iter().map(|(name, _)| *name).zip(0..).collect();
+    let by_name = clusters.into_iter().flatten().flatten();
+    let by_name: HashMap<&str, &Arc<Cluster>> = by_name.map(|own| (&*own.name, own)).collect();
     let mut used = vec![false; known.len()];
     let mut all_named = true;
     let mut out = Some(Vec::new());
@@ -39,7 +43,7 @@ pub(super) fn resolve(
         }
         let name = raw.and_then(|raw| Some((raw.cluster.get()?, &raw.cluster.span)));
         let index = name.and_then(|(name, span)| {
-            let index = known.iter().position(|(other, _)| *other == name.0);
+            let index = places.get(&*name.0).copied();
             // Without any cluster that was read there is nothing to point at.
             if index.is_none() && !known.is_empty() {
                 dangling(&name.0, span, &known, reporter);
@@ -50,13 +54,7 @@ pub(super) fn resolve(
             Some(index) => used[index] = true,
             None => all_named = false,
         }
-        let target = || {
-            let name = known[index?].0;
-            let all = clusters?.iter().flatten();
-            all.into_iter()
-                .find(|cluster| cluster.name == name)
-                .cloned()
-        };
+        let target = || by_name.get(known[index?].0).copied().cloned();
         let resolved = raw.and_then(|raw| route(raw, matches?, target()?, reporter));
         match (resolved, &mut out) {
             (Some(route), Some(list)) => list.push(route),

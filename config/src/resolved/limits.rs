@@ -51,7 +51,7 @@ pub struct MinRates {
 }
 
 /// Requests of each client over time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RateLimit {
     /// Whose requests count together.
     pub key: RateLimitKey,
@@ -62,7 +62,7 @@ pub struct RateLimit {
 }
 
 /// Whose requests count together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RateLimitKey {
     /// Those of an address, cut as [`PerClient`] says.
     Client,

@@ -49,7 +49,7 @@ pub struct Upgrade {
 }
 
 /// What a request must look like to take a route.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteMatch {
     /// Any of these hosts (empty: every host), lower case, without port.
     pub hosts: Vec<HostPattern>,
@@ -58,7 +58,7 @@ pub struct RouteMatch {
 }
 
 /// A host in a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// `www.example.org`
     Exact(String),
@@ -94,7 +94,7 @@ impl RouteMatch {
 }
 
 /// A path in a route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathPattern {
     /// Every path.
     #[default]

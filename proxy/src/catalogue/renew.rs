@@ -12,7 +12,7 @@ use super::probe::RouteProbes;
 use super::store::Store;
 use super::{Catalogue, seconds};
 use crate::background::Background;
-use crate::routing;
+use crate::routing::Identity;
 
 pub(super) type StartedStore = (Arc<Store>, Background);
 
@@ -101,28 +101,32 @@ impl Catalogue {
         config: &config::Config,
         before: Option<(&Self, &config::Config)>,
     ) {
-        let kinds = || config.routes.iter().map(routing::kind);
-        // A route's own part, if it was there before with the same.
-        let old = |kind: usize| before?.0.kinds.iter().position(|&own| own == kind);
-        let root = |(route, kind): (&config::Route, usize)| {
+        let places = before.map(|(_, config)| Identity::places(&config.routes));
+        // The same route as it was before, if it was there.
+        let old = |route: &config::Route| {
+            let at = *places.as_ref()?.get(&Identity::of(route))?;
+            before.map(|(catalogue, config)| (at, catalogue, &config.routes[at]))
+        };
+        let root = |route: &config::Route| {
             let wanted = route.document_root.as_ref()?;
-            let kept = old(kind).zip(before).and_then(|(at, (catalogue, config))| {
-                let same = config.routes[at].document_root.as_ref() == Some(wanted);
+            let kept = old(route).and_then(|(at, catalogue, old)| {
+                let same = old.document_root.as_ref() == Some(wanted);
                 catalogue.document_roots[at].clone().filter(|_| same)
             });
             Some(kept.unwrap_or_else(|| DocumentRoot::new(wanted)))
         };
-        let probes = |(route, kind): (&config::Route, usize)| {
+        let probes = |route: &config::Route| {
             let wanted = route.head_probe.as_ref()?;
-            let kept = old(kind).zip(before).and_then(|(at, (catalogue, config))| {
-                let same = config.routes[at].head_probe.as_ref() == Some(wanted);
+            let kept = old(route).and_then(|(at, catalogue, old)| {
+                let same = old.head_probe.as_ref() == Some(wanted);
                 catalogue.probes[at].clone().filter(|_| same)
             });
             Some(kept.unwrap_or_else(|| RouteProbes::new(wanted)))
         };
-        self.document_roots = config.routes.iter().zip(kinds()).map(root).collect();
-        self.probes = config.routes.iter().zip(kinds()).map(probes).collect();
-        self.kinds = kinds().collect();
+        let number = |route| Identity::of(route).number();
+        self.document_roots = config.routes.iter().map(root).collect();
+        self.probes = config.routes.iter().map(probes).collect();
+        self.kinds = config.routes.iter().map(number).collect();
         self.clusters = config.clusters.iter().map(|c| c.name.clone()).collect();
         for wanted in &config.catalogue.manifests {
             let named = |name: &String| self.clusters.iter().position(|own| own == name);

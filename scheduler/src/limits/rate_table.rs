@@ -8,7 +8,7 @@ use crate::Time;
 const WAYS: usize = 8;
 
 /// How requests of one key are bounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     /// Requests that may come at once; at least 1.
     pub max_tokens: u32,

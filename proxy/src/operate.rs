@@ -2,6 +2,7 @@
 //! configuration's file say.
 
 pub(crate) mod pid_file;
+mod reload_thread;
 mod upgrade;
 
 use std::io::{self, IsTerminal as _};
@@ -10,20 +11,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::Signal;
-use sprat_config::{Config, Errors};
+use sprat_config::Config;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal as Signalled, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use self::pid_file::PidFile;
+use self::reload_thread::{Follower, Job, ReloadThread};
 use self::upgrade::Upgrade;
 use crate::cli;
 use crate::descriptors;
 use crate::handover::{Inherited, Launch};
-use crate::inspect::Purpose;
 use crate::notify;
 use crate::server::{Control, Server};
-use crate::stamp::Stamp;
 use crate::worker::Stage;
 
 /// Longer than anybody waits for what is switched off.
@@ -31,25 +31,16 @@ const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
 
 /// Runs a server, and has it follow its file.
 pub(crate) struct Operator {
-    file: PathBuf,
-    /// Instead of what the configuration says.
-    workers: Option<u16>,
+    follower: Follower,
     pid_file: Option<PathBuf>,
-    /// Of the file that was read last.
-    seen: Option<Stamp>,
-    /// What is wrong with it, if it was refused.
-    refused: Option<String>,
 }
 
 impl Operator {
     /// For this configuration.
     pub(crate) fn new(file: PathBuf, workers: Option<u16>, pid_file: Option<PathBuf>) -> Self {
         Self {
-            file,
-            workers,
+            follower: Follower::new(file, workers),
             pid_file,
-            seen: None,
-            refused: None,
         }
     }
 
@@ -61,14 +52,14 @@ impl Operator {
     /// cannot be had.
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            !cli::is_stdin(&self.file),
+            !cli::is_stdin(self.follower.file()),
             "a server reads its configuration again at a reload: give it a file, not `-`"
         );
         self.pid_file.as_deref().map_or(Ok(()), pid_file::inspect)?;
         let launch = Launch::of_this().context("cannot tell which program this is")?;
         let mut inherited = Inherited::from_environment()?;
         let colour = io::stderr().is_terminal();
-        let (config, doubts) = self.read(colour)?;
+        let (config, doubts) = self.follower.read(colour)?;
         descriptors::raise_limit();
         cli::complain(&doubts.render(colour));
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -85,104 +76,39 @@ impl Operator {
         }
         inherited.settle();
         notify::ready();
+        let reloads = ReloadThread::start(self.follower, server.control());
         let watch = Watch {
             control: server.control(),
+            reloads: reloads.context("cannot start the reload thread")?,
             launch,
             reload_interval: config.runtime.reload_interval,
             upgrade: None,
+            upgrade_waits: false,
             reload_waits: false,
             ending: None,
             stage: Stage::Serving,
         };
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || runtime.block_on(watch.obey(self, signals)))
+            .spawn(move || runtime.block_on(watch.obey(signals)))
             .context("cannot start the signal thread")?;
         server.join()?;
         tracing::info!("stopped");
         Ok(())
-    }
-
-    /// The configuration as the file has it now, with what is doubtful.
-    fn read(&mut self, colour: bool) -> anyhow::Result<(Config, Errors)> {
-        // Before it is read: a change meanwhile is seen the next time.
-        self.seen = Stamp::of(&self.file).ok();
-        let (mut config, doubts) = cli::load_with_files(&self.file, Purpose::Serve, colour)?;
-        if let Some(workers) = self.workers {
-            config.runtime.workers = usize::from(workers);
-            config.shown.set("runtime", "workers", workers.into());
-        }
-        Ok((config, doubts))
-    }
-
-    /// Reads the file, and serves by it if it is good; says so in the log.
-    fn reload(&mut self, control: &Control) -> Option<Config> {
-        notify::reloading();
-        self.refused = None;
-        let config = self.follow(control);
-        notify::reloaded();
-        config
-    }
-
-    /// Looks whether there is another configuration. One that was refused is
-    /// tried again, for a file that it names may have come meanwhile; if it is
-    /// for the same reason as before, nothing is said.
-    fn look(&mut self, control: &Control) -> Option<Config> {
-        if self.seen != Stamp::of(&self.file).ok() {
-            return self.reload(control);
-        }
-        match self.refused {
-            Some(_) => self.follow(control),
-            None => None,
-        }
-    }
-
-    /// Serves by the file if it is good, and says how that went, unless it was
-    /// refused just so before.
-    fn follow(&mut self, control: &Control) -> Option<Config> {
-        let mut doubts = None;
-        let reloaded = self.read(false).and_then(|(config, doubtful)| {
-            doubts = Some(doubtful);
-            Ok((control.try_reload(&config)?, config))
-        });
-        let refusal = reloaded.as_ref().err().map(cli::in_one_line);
-        if refusal.is_some() && refusal == self.refused {
-            return None;
-        }
-        self.refused.clone_from(&refusal);
-        control.note_reload(refusal.clone().map_or(Ok(()), Err));
-        let file = self.file.display().to_string();
-        for doubt in doubts.iter().flat_map(Errors::lines) {
-            tracing::warn!(file, "{doubt}");
-        }
-        match reloaded {
-            Ok((waiting, config)) => {
-                tracing::info!(file, "serving by the configuration as it is now");
-                for note in waiting {
-                    tracing::warn!(file, "until a restart, {note}");
-                }
-                Some(config)
-            }
-            Err(_) => {
-                let why = refusal.unwrap_or_default();
-                tracing::error!(
-                    file,
-                    "the configuration is refused; the one before goes on: {why}"
-                );
-                None
-            }
-        }
     }
 }
 
 /// A server that is watched over.
 struct Watch {
     control: Control,
+    reloads: ReloadThread,
     launch: Launch,
     reload_interval: Option<Duration>,
     /// One under way.
     upgrade: Option<Upgrade>,
-    /// A reload was asked for meanwhile.
+    /// An upgrade was asked for during a reload.
+    upgrade_waits: bool,
+    /// A reload was asked for during an upgrade, or another reload.
     reload_waits: bool,
     /// One that was under way when this process was told to stop.
     ending: Option<Upgrade>,
@@ -191,7 +117,7 @@ struct Watch {
 }
 
 impl Watch {
-    async fn obey(mut self, mut operator: Operator, mut signals: Signals) {
+    async fn obey(mut self, mut signals: Signals) {
         // Twice as often as somebody wants to hear of it.
         let watchdog = notify::watchdog().map(|interval| interval / 2);
         let mut heartbeat = self.control.heartbeat();
@@ -200,24 +126,18 @@ impl Watch {
         loop {
             tokio::select! {
                 _ = signals.reopen.recv() => self.control.reopen_log(),
-                _ = signals.reload.recv() => {
-                    self.reload(&mut operator);
-                    look_at = after(self.reload_interval);
-                }
+                _ = signals.reload.recv() => self.reload(),
                 _ = signals.upgrade.recv() => self.begin_upgrade(),
                 _ = signals.terminate.recv() => self.stop(),
                 _ = signals.interrupt.recv() => self.stop(),
-                serves = Upgrade::outcome(&mut self.upgrade) => {
-                    self.end_upgrade(serves, &mut operator);
-                }
-                () = sleep_until(look_at), if self.may_change() => {
-                    let begun = Instant::now();
-                    let config = operator.look(&self.control);
-                    self.follow(config);
-                    // Signals are not kept waiting most of the time.
+                serves = Upgrade::outcome(&mut self.upgrade) => self.end_upgrade(serves),
+                (begun, config) = self.reloads.outcome() => {
+                    self.end_reload(config);
+                    // A file that takes long to read is not read all the time.
                     let pause = self.reload_interval.map(|own| own.max(begun.elapsed() * 10));
                     look_at = after(pause);
                 }
+                () = sleep_until(look_at), if self.may_change() => self.reloads.begin(Job::Look),
                 () = sleep_until(alive_at) => {
                     // Once it is replaced, the other process is who must be alive.
                     if heartbeat.goes_on() && self.stage != Stage::Replaced {
@@ -231,27 +151,38 @@ impl Watch {
 
     /// Whether another configuration may be served by now. Not where nothing
     /// begins any more; nor while another process is starting, which would not
-    /// have a socket that is bound now.
+    /// have a socket that is bound now; nor while a reload is under way.
     fn may_change(&self) -> bool {
-        self.stage == Stage::Serving && self.upgrade.is_none()
+        self.stage == Stage::Serving && self.upgrade.is_none() && !self.reloads.is_busy()
     }
 
-    fn reload(&mut self, operator: &mut Operator) {
+    fn reload(&mut self) {
         if self.stage != Stage::Serving {
             return tracing::warn!("no reload: the server is stopping");
         }
-        if !self.may_change() {
-            self.reload_waits = true;
-            return tracing::info!("the reload waits until the upgrade has come to an end");
+        if self.may_change() {
+            return self.reloads.begin(Job::Reload);
         }
-        let config = operator.reload(&self.control);
-        self.follow(config);
+        self.reload_waits = true;
+        match self.upgrade {
+            Some(_) => tracing::info!("the reload waits until the upgrade has come to an end"),
+            None => tracing::info!("the reload waits until the one under way has ended"),
+        }
     }
 
-    /// Another configuration, if it is one, is served by.
-    fn follow(&mut self, config: Option<Config>) {
+    /// A reload has ended: what has waited for that is done.
+    fn end_reload(&mut self, config: Option<Config>) {
         if let Some(config) = config {
             self.reload_interval = config.runtime.reload_interval;
+        }
+        if self.stage != Stage::Serving {
+            return;
+        }
+        if std::mem::take(&mut self.upgrade_waits) {
+            self.begin_upgrade();
+        }
+        if self.may_change() && std::mem::take(&mut self.reload_waits) {
+            self.reload();
         }
     }
 
@@ -273,6 +204,10 @@ impl Watch {
     }
 
     fn begin_upgrade(&mut self) {
+        if self.stage == Stage::Serving && self.reloads.is_busy() {
+            self.upgrade_waits = true;
+            return tracing::info!("the upgrade waits until the reload has ended");
+        }
         if !self.may_change() {
             return tracing::warn!("no upgrade: one is under way, or the server is stopping");
         }
@@ -288,7 +223,7 @@ impl Watch {
         }
     }
 
-    fn end_upgrade(&mut self, serves: bool, operator: &mut Operator) {
+    fn end_upgrade(&mut self, serves: bool) {
         let Some(upgrade) = self.upgrade.take() else {
             return;
         };
@@ -310,7 +245,7 @@ impl Watch {
                 "no upgrade; this process goes on: the new one failed: {ended}"
             );
             if reload_waits {
-                self.reload(operator);
+                self.reload();
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::assembly::Assembly;
 use crate::background::Background;
 use crate::catalogue::Keeper;
 use crate::handover::{Inherited, Lent};
-use crate::listener;
+use crate::listener::{self, Bound};
 use crate::metrics::Metrics;
 use crate::tls;
 use crate::upstream::HealthKeeper;
@@ -35,7 +35,15 @@ pub(crate) use status::Reloads;
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a server is made of at present, and how it becomes another.
-pub(crate) struct Reloader(Mutex<Option<Present>>);
+pub(crate) struct Reloader {
+    present: Mutex<Option<Present>>,
+    /// Held by the reload that is under way: what takes long is done under this lock,
+    /// and not under the other, which a server that stops needs.
+    turn: Mutex<()>,
+}
+
+/// Says, if it fails, why nothing is reloaded any more.
+pub(crate) type Serves<'a> = &'a dyn Fn() -> anyhow::Result<()>;
 
 /// Sockets for a process that is to replace this one.
 pub(crate) struct LentAll {
@@ -63,12 +71,15 @@ pub(crate) struct Present {
 impl Reloader {
     /// Of a server that has started.
     pub(crate) fn new(present: Present) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Some(present))))
+        Arc::new(Self {
+            present: Mutex::new(Some(present)),
+            turn: Mutex::new(()),
+        })
     }
 
     /// A panic in a reload leaves what was there before.
     fn lock(&self) -> MutexGuard<'_, Option<Present>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves by another configuration; says what of it has to wait for a
@@ -77,8 +88,12 @@ impl Reloader {
     /// # Errors
     ///
     /// Something that it names cannot be had: all is as before.
-    pub(crate) fn reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
-        let (notes, taken) = self.begin(config)?;
+    pub(crate) fn reload(
+        &self,
+        config: &Config,
+        serves: Serves<'_>,
+    ) -> anyhow::Result<Vec<String>> {
+        let (notes, taken) = self.begin(config, serves)?;
         // The workers are at it; nothing can go wrong any more.
         if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!("a worker has not yet taken the new configuration");
@@ -91,12 +106,27 @@ impl Reloader {
     /// # Errors
     ///
     /// As [`Reloader::reload`].
-    pub(crate) fn begin(&self, config: &Config) -> anyhow::Result<(Vec<String>, Receiver<()>)> {
-        let mut present = self.lock();
-        let present = present.as_mut().context("the server is stopping")?;
+    pub(crate) fn begin(
+        &self,
+        config: &Config,
+        serves: Serves<'_>,
+    ) -> anyhow::Result<(Vec<String>, Receiver<()>)> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        serves()?;
+        let (own, workers) = {
+            let present = self.lock();
+            let present = present.as_ref().context("the server is stopping")?;
+            (Arc::clone(&present.assembly), present.workers.len())
+        };
         let mut config = config.clone();
-        let notes = keep_what_stays(&mut config, &present.assembly.config);
-        Ok((notes, present.follow(config)?))
+        let notes = keep_what_stays(&mut config, &own.config);
+        let next = Next::prepare(&own, config, workers)?;
+        drop(own);
+        let mut present = self.lock();
+        // It may have begun to stop meanwhile.
+        serves()?;
+        let present = present.as_mut().context("the server is stopping")?;
+        Ok((notes, present.follow(next)?))
     }
 
     /// The number that the sockets of a listener go by.
@@ -190,11 +220,20 @@ impl Reloader {
     }
 }
 
-impl Present {
-    /// Hands another configuration to the workers; they have taken it when
-    /// what is returned ends.
-    fn follow(&mut self, config: Config) -> anyhow::Result<Receiver<()>> {
-        let own = &self.assembly;
+/// Another configuration, made ready to be served by.
+struct Next {
+    assembly: Arc<Assembly>,
+    /// Of the access log, if that is another.
+    writer: Option<access_log::Writer>,
+    /// Of new listeners, by worker.
+    sockets: Vec<Vec<Bound>>,
+    tls: Option<Background>,
+}
+
+impl Next {
+    /// Makes a configuration ready for so many workers. Nothing changes for what is
+    /// served by now.
+    fn prepare(own: &Assembly, config: Config, workers: usize) -> anyhow::Result<Self> {
         let (log, writer) = match &config.access_log {
             same if *same == own.config.access_log => (own.log.clone(), None),
             Some(log) => access_log::start(log).map(|(log, writer)| (Some(log), Some(writer)))?,
@@ -208,10 +247,28 @@ impl Present {
             .cloned()
             .collect();
         let mut inherited = Inherited::default();
-        let count = self.workers.len();
-        let sockets = listener::bind_all(&fresh, count, &mut inherited, &own.listeners)?;
+        let sockets = listener::bind_all(&fresh, workers, &mut inherited, &own.listeners)?;
         let tls =
             tls::watch(&assembly.tls(), &assembly.clusters).context("cannot start a thread")?;
+        Ok(Self {
+            assembly,
+            writer,
+            sockets,
+            tls,
+        })
+    }
+}
+
+impl Present {
+    /// Hands another configuration to the workers; they have taken it when
+    /// what is returned ends.
+    fn follow(&mut self, next: Next) -> anyhow::Result<Receiver<()>> {
+        let Next {
+            assembly,
+            writer,
+            sockets,
+            tls,
+        } = next;
         self.health
             .prepare(&assembly.clusters)
             .context("cannot start a thread")?;
@@ -229,8 +286,9 @@ impl Present {
                 sockets,
                 done: done.clone(),
             });
+            // A worker that drains takes no order any more.
             if worker.send(order).is_err() {
-                tracing::error!("a worker is gone");
+                tracing::warn!("a worker has ended, or begun to");
             }
         }
         self.metrics.follow(&assembly);

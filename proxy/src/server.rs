@@ -97,13 +97,12 @@ impl Control {
 
     /// The same, not noted.
     pub(crate) fn try_reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
-        self.is_serving()?;
-        self.reloader.reload(config)
+        self.reloader.reload(config, &|| self.is_serving())
     }
 
     /// What is bound for a server that has begun to stop is not accepted from, and
     /// nobody else can have it.
-    fn is_serving(&self) -> anyhow::Result<()> {
+    pub(crate) fn is_serving(&self) -> anyhow::Result<()> {
         let serves = *self.stage.borrow() == Stage::Serving;
         anyhow::ensure!(serves, "the server is stopping");
         Ok(())
@@ -111,8 +110,8 @@ impl Control {
 
     /// As [`Control::reload`], without waiting for the workers.
     pub(crate) fn begin_reload(&self, config: &Config) -> anyhow::Result<()> {
-        self.is_serving()?;
-        self.reloader.begin(config).map(drop)
+        let begun = self.reloader.begin(config, &|| self.is_serving());
+        begun.map(drop)
     }
 
     /// The number that the sockets of a listener go by.

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -187,6 +188,76 @@ fn a_second_signal_cuts() {
     running.signal("TERM");
     assert!(client.is_closed());
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
+}
+
+/// Makes of a configuration's file a pipe, so that it is read when the test says so; what
+/// was in it.
+fn into_pipe(configuration: &Path) -> String {
+    let text = std::fs::read_to_string(configuration).unwrap();
+    std::fs::remove_file(configuration).unwrap();
+    let made = Command::new("mkfifo").arg(configuration).status().unwrap();
+    assert!(made.success());
+    text
+}
+
+#[test]
+fn a_reload_that_takes_long_keeps_no_signal_waiting() {
+    let origin = Origin::http(|_| ok("fine"));
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let told = directory.path().join("notify");
+    let systemd = UnixDatagram::bind(&told).unwrap();
+    systemd.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hears_of = |state: &str| loop {
+        let mut message = [0; 1000];
+        let count = systemd.recv(&mut message).unwrap();
+        let message = String::from_utf8_lossy(&message[..count]).into_owned();
+        if message.lines().any(|line| line == state) {
+            break;
+        }
+    };
+    let mut command = binary::run(&configuration);
+    command.env("NOTIFY_SOCKET", &told);
+    command.env("WATCHDOG_USEC", "200000");
+    let mut running = Running::of(&mut command);
+    hears_of("READY=1");
+    let _text = into_pipe(&configuration);
+    running.signal("HUP");
+    hears_of("RELOADING=1");
+    for _ in 0..3 {
+        hears_of("WATCHDOG=1");
+    }
+    running.signal("HUP");
+    running.says("the reload waits until the one under way has ended");
+    running.signal("USR2");
+    running.says("the upgrade waits until the reload has ended");
+    running.signal("TERM");
+    hears_of("STOPPING=1");
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_reload_that_is_asked_for_during_another_follows_it() {
+    let origin = Origin::http(|_| ok("fine"));
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = write(directory.path(), origin.address, "");
+    let running = Running::start(&configuration);
+    let text = into_pipe(&configuration);
+    running.signal("HUP");
+    running.signal("HUP");
+    // The two may have been taken for one; then this is the other.
+    let waits = "the reload waits until the one under way has ended";
+    wait_for("a reload to wait", || {
+        running.signal("HUP");
+        running.has_said(waits) > 0
+    });
+    let good = "serving by the configuration as it is now";
+    // Each waits for its reader.
+    for reloads in 1..=2 {
+        std::fs::write(&configuration, &text).unwrap();
+        wait_for("a reload", || running.has_said(good) == reloads);
+    }
+    assert_eq!(Peer::connect(running.address).ask(get("/")).text(), "fine");
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub mod fields;
 mod interpolate;
 mod names;
 mod numbers;
+pub mod paths;
 mod patterns;
 mod raw;
 mod record;

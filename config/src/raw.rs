@@ -22,6 +22,7 @@ use crate::containers::{List, Named, Or, Word};
 use crate::decode::{Context, Decode, Found, Of};
 use crate::names::{Device, FilePath, Name, Protocol, Pseudonym};
 use crate::numbers::Factor;
+use crate::paths::EscapedSlashes;
 use crate::record::{choices, record, variants};
 use crate::resolved::{LogFormat, Qdisc};
 use crate::scalars::{
@@ -156,6 +157,18 @@ record! {
         default("{}") min_rates: Or<Off, MinRates>,
         /// Requests of each client over time, wherever they go.
         default("off") rate_limit: Or<Off, RateLimit>,
+        /// Match rules with paths in the normal form of RFC 3986 6.2.2, and
+        /// pass those on: what needs no encoding is decoded, encodings are in
+        /// capitals, dot segments resolved. A path that leads above the root
+        /// is answered 400.
+        default("true") normalize_path: Flag,
+        /// Take several slashes in a path for one, before dot segments are
+        /// resolved.
+        default("true") merge_slashes: Flag,
+        /// What to do about a slash or a backslash that stands encoded in a
+        /// path (`%2F`, `%5C`), which some backends take for one that
+        /// separates segments.
+        default("reject_request") path_with_escaped_slashes_action: EscapedSlashes,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
         /// Speak HTTP/2 with clients that begin with its preface, or choose it
@@ -350,6 +363,19 @@ choices! {
         "htb" => Self::Htb,
         /// `prio` with 16 bands.
         "prio" => Self::Prio,
+    }
+
+    EscapedSlashes as "EscapedSlashes": "what to do about them" {
+        /// They stay in their segment, as any other encoding. If that has a dot
+        /// segment between them, the request is answered 400.
+        "keep_unchanged" => Self::KeepUnchanged,
+        /// The request is answered 400.
+        "reject_request" => Self::RejectRequest,
+        /// They are taken for slashes, and the client is sent to that path
+        /// (307).
+        "unescape_and_redirect" => Self::UnescapeAndRedirect,
+        /// They are taken for slashes.
+        "unescape_and_forward" => Self::UnescapeAndForward,
     }
 
     LogFormat as "LogFormat": "a format" {

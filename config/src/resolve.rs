@@ -8,6 +8,7 @@ mod dns;
 mod filter;
 mod health;
 mod limits;
+mod paths;
 mod routes;
 mod tls;
 
@@ -43,6 +44,9 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let classes = classes::resolve(&file.classes, &file.class_rules, reporter);
     classes::warn_unasked(file, listeners.as_deref(), reporter);
+    if let Some(listeners) = &listeners {
+        paths::warn_abnormal(file, listeners, reporter);
+    }
     let admission = file.admission.get().and_then(classes::admission);
     if let Some(uplink) = &uplink {
         classes::warn_unpaced(file, uplink, reporter);
@@ -145,6 +149,11 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             forwarded: forwarding.forwarded.copied()?.0,
             trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
+        },
+        paths: PathRules {
+            normalize: raw.normalize_path.copied()?.0,
+            merge_slashes: raw.merge_slashes.copied()?.0,
+            escaped_slashes: raw.path_with_escaped_slashes_action.copied()?,
         },
         tls: tls::listener(&raw.tls, http2.as_ref())?,
         http2,

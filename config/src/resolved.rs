@@ -22,6 +22,7 @@ use sprat_scheduler::Discipline;
 
 use crate::shown::Shown;
 
+pub use crate::paths::{EscapedSlashes, PathRules};
 pub use access_log::*;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
@@ -122,6 +123,8 @@ pub struct Listener {
     pub limits: ListenerLimits,
     /// Forwarding headers.
     pub forwarding: Forwarding,
+    /// What is made of paths before rules are matched.
+    pub paths: PathRules,
     /// None if it is switched off.
     pub http2: Option<Http2>,
     /// None for plain text.

@@ -132,6 +132,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 priorities: Priorities::All,
                 required: false,
             }),
+            paths: PathRules::default(),
             tls: None,
             proxy_protocol: None,
         }],

@@ -89,6 +89,8 @@ pub(crate) struct Line {
 pub(crate) struct Asked {
     method: Method,
     target: Uri,
+    /// The path that rules were matched with, if the target has another.
+    matched: Option<Box<str>>,
     version: Version,
     host: Option<HeaderValue>,
     referer: Option<HeaderValue>,
@@ -102,6 +104,7 @@ impl Asked {
         Self {
             method: head.method.clone(),
             target: head.uri.clone(),
+            matched: None,
             version: head.version,
             host: field(HOST).or_else(|| authority(&head.uri)),
             referer: field(REFERER),
@@ -117,10 +120,16 @@ impl Asked {
             method: request.method?,
             host: host.and_then(|host| HeaderValue::try_from(host.as_str()).ok()),
             target: request.path?.into(),
+            matched: None,
             version: Version::HTTP_2,
             referer: None,
             user_agent: None,
         })
+    }
+
+    /// Rules were matched with this path, which is not the target's.
+    pub(crate) fn matched(&mut self, path: String) {
+        self.matched = Some(path.into());
     }
 
     fn path(&self) -> String {
@@ -154,6 +163,8 @@ struct JsonLine<'a> {
     path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_line: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched_path: Option<&'a str>,
     status: Option<u16>,
     bytes: u64,
     size: Option<u64>,
@@ -198,6 +209,7 @@ impl Line {
             host: host.and_then(|host| host.to_str().ok()),
             path: request.map(Asked::path),
             request_line: self.unread_line.as_deref().map(escaped).transpose()?,
+            matched_path: request.and_then(|request| request.matched.as_deref()),
             status: self.status.map(|status| status.as_u16()),
             bytes: self.bytes,
             size: self.known.bytes(),
@@ -223,7 +235,8 @@ impl Line {
     }
 
     /// `%h - - [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait in
-    /// ms, slowdown and class.
+    /// ms, slowdown and class; and the path that rules were matched with, if it is not
+    /// the client's.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
         write!(out, "{} - - [{time}] \"", self.client().ip())?;
@@ -256,7 +269,14 @@ impl Line {
             Some(slowdown) => write!(out, "{slowdown:.3}")?,
             None => out.push(b'-'),
         }
-        writeln!(out, " {}", self.class)
+        write!(out, " {}", self.class)?;
+        if let Some(matched) = request.and_then(|asked| asked.matched.as_deref()) {
+            out.extend_from_slice(b" \"");
+            escape(matched.as_bytes(), out)?;
+            out.push(b'"');
+        }
+        out.push(b'\n');
+        Ok(())
     }
 }
 
@@ -606,6 +626,23 @@ mod tests {
         let json = text(&line, LogFormat::Json);
         assert!(json.contains("\"client\":\"192.0.2.7:4711\""), "{json}");
         assert!(text(&line, LogFormat::Combined).starts_with("192.0.2.7 - - "));
+    }
+
+    #[test]
+    fn both_paths_are_told_where_they_differ() {
+        let mut line = line();
+        let mut request = asked("/x/../%61?b");
+        request.matched("/a".to_owned());
+        line.request = Some(Box::new(request));
+        let json = text(&line, LogFormat::Json);
+        let both = "\"path\":\"/x/../%61?b\",\"matched_path\":\"/a\",\"status\"";
+        assert!(json.contains(both), "{json}");
+        let combined = text(&line, LogFormat::Combined);
+        assert!(
+            combined.contains("\"GET /x/../%61?b HTTP/2.0\""),
+            "{combined}"
+        );
+        assert!(combined.ends_with(" gold \"/a\"\n"), "{combined}");
     }
 
     #[test]

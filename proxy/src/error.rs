@@ -44,6 +44,12 @@ pub(crate) enum Reason {
     InvalidHost,
     /// A target in a form that is not served.
     InvalidTarget,
+    /// The path's dot segments lead above the root.
+    PathAboveRoot,
+    /// The path has an encoded slash or backslash.
+    EscapedSlash,
+    /// The client is to ask for the path with its encoded slashes decoded.
+    PathRedirect,
     /// `Transfer-Encoding` and `Content-Length` in one request.
     ConflictingFraming,
     /// A line of the head that ends in a bare LF.
@@ -205,6 +211,9 @@ impl Reason {
         Self::BodyTooLarge,
         Self::InvalidHost,
         Self::InvalidTarget,
+        Self::PathAboveRoot,
+        Self::EscapedSlash,
+        Self::PathRedirect,
         Self::ConflictingFraming,
         Self::BareLineFeed,
         Self::MalformedChunk,
@@ -281,6 +290,9 @@ impl Reason {
             Self::BodyTooLarge => facts!("body_too_large", S::PAYLOAD_TOO_LARGE, Client, "http_request_error", "the request's body is too large"),
             Self::InvalidHost => facts!("invalid_host", S::BAD_REQUEST, Client, "http_request_error", "the request needs exactly one valid Host"),
             Self::InvalidTarget => facts!("invalid_target", S::BAD_REQUEST, Client, "http_request_error", "the request's target is not one that is served here"),
+            Self::PathAboveRoot => facts!("path_above_root", S::BAD_REQUEST, Client, "http_request_error", "the request's path leads above the root"),
+            Self::EscapedSlash => facts!("escaped_slash", S::BAD_REQUEST, Client, "http_request_error", "an encoded slash or backslash is not allowed in the request's path"),
+            Self::PathRedirect => facts!("path_redirect", S::TEMPORARY_REDIRECT, Client, "http_request_denied", "the request's path has encoded slashes: ask for it with plain ones"),
             Self::ConflictingFraming => facts!("conflicting_framing", S::BAD_REQUEST, Client, "http_request_error", "Transfer-Encoding and Content-Length contradict each other"),
             Self::BareLineFeed => facts!("bare_line_feed", S::BAD_REQUEST, Client, "http_request_error", "a line of the request's head ends in LF without CR"),
             Self::MalformedChunk => facts!("malformed_chunk", S::BAD_REQUEST, Client, "http_request_error", "a chunk of the request's body does not begin as chunks do"),
@@ -358,7 +370,9 @@ impl Reason {
     /// unknown, or the client is still sending what nobody wants.
     pub(crate) fn ends_connection(self) -> bool {
         match self {
-            Self::MethodRefused | Self::RateLimited | Self::ClientFull => false,
+            Self::MethodRefused | Self::PathRedirect | Self::RateLimited | Self::ClientFull => {
+                false
+            }
             // A connection takes memory.
             Self::HeapFull => true,
             _ => self.facts().fault == Fault::Client,

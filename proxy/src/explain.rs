@@ -12,11 +12,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
-use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, PathPattern, Route};
+use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, Listener, PathPattern, Route};
 use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
 use sprat_scheduler::{Size, Time};
 
 use crate::catalogue::offline;
+use crate::error::Reason;
+use crate::handler::path::refusal;
 use crate::headers::Head;
 use crate::routing::{self, Routes};
 use crate::tls::PeerNames;
@@ -96,6 +98,12 @@ pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> 
 
 fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let RequestLine { method, uri } = &request.request;
+    let normal = match normalize(config, uri)? {
+        Ok(normal) => normal,
+        Err(refused) => return Ok(explain_refusal(request, refused)),
+    };
+    let matched = (normal.path() != uri.path()).then(|| normal.path().to_owned());
+    let uri = &normal;
     let authority = uri.authority().context("a URL has a host")?;
     let host = routing::host_without_port(authority.as_str()).context("a URL has a host")?;
     let headers: HeaderMap = request.headers.iter().cloned().collect();
@@ -141,7 +149,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         }
     };
     let mut explained = json!({
-        "request": format!("{method} {uri}"),
+        "request": format!("{method} {}", request.request.uri),
+        "matched_path": matched,
         "client": request.client.to_string(),
         "class": class(&config.classes.list[classified.class]),
         "rule": rule(config, classified),
@@ -170,6 +179,36 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         explained["endpoints"] = endpoints(config, &route.cluster, &arrival);
     }
     Ok(explained)
+}
+
+/// The request's target in the normal form of the listener that it comes to: the one on
+/// its port, or the first.
+fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<Uri, Reason>> {
+    let has_port = |own: &&Listener| Some(own.address.port()) == uri.port_u16();
+    let listener = config.listeners.iter().find(has_port);
+    let listener = listener.or(config.listeners.first());
+    let rules = listener.context("a configuration has a listener")?.paths;
+    let normal = match rules.normal(uri.path()) {
+        Ok(normal) if normal.redirects => return Ok(Err(Reason::PathRedirect)),
+        Ok(normal) => normal,
+        Err(abnormal) => return Ok(Err(refusal(abnormal))),
+    };
+    let target = routing::with_path(uri, &normal.path);
+    Ok(Ok(target.context("the path is no target")?))
+}
+
+fn explain_refusal(request: &Request, reason: Reason) -> Value {
+    let RequestLine { method, uri } = &request.request;
+    let facts = reason.facts();
+    json!({
+        "request": format!("{method} {uri}"),
+        "client": request.client.to_string(),
+        "refused": {
+            "status": facts.status.as_u16(),
+            "reason": facts.name,
+            "why": facts.detail,
+        },
+    })
 }
 
 fn class(class: &Class) -> Value {
@@ -279,7 +318,17 @@ fn text(explained: &Value) -> String {
         let _ = writeln!(out, "{name:<10}{text}");
     };
     line("request", &word(&explained["request"]));
+    if !explained["matched_path"].is_null() {
+        line("matched", &word(&explained["matched_path"]));
+    }
     line("client", &word(&explained["client"]));
+    let refused = &explained["refused"];
+    if !refused.is_null() {
+        let (status, reason) = (&refused["status"], word(&refused["reason"]));
+        let why = word(&refused["why"]);
+        line("refused", &format!("{status} {reason}: {why}"));
+        return out;
+    }
     let route = &explained["route"];
     if route.is_null() {
         line("route", "none: the request is answered 404");

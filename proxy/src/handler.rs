@@ -7,6 +7,7 @@ mod check;
 mod exchange;
 mod http2;
 mod interim;
+pub(crate) mod path;
 mod retry;
 mod spare;
 mod upgrade;
@@ -151,6 +152,10 @@ impl<'a> Plan<'a> {
         if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
+        if !asterisk {
+            path::normalize(&connection.listener.config.paths, parts, record)?;
+        }
+        let path = parts.uri.path();
         classify(connection, &generation.classifier, parts, host, record);
         let route = generation.routes.find(host, path);
         let route = route.ok_or(Reason::NoRoute)?;

@@ -138,6 +138,13 @@ impl Record {
         &self.generation
     }
 
+    /// Rules were matched with another path than the client sent.
+    pub(crate) fn matched(&mut self, path: String) {
+        if let Some(request) = &mut self.request {
+            request.matched(path);
+        }
+    }
+
     /// When the request's head had been read.
     pub(crate) fn started(&self) -> Instant {
         self.started

@@ -100,6 +100,18 @@ impl Routes {
     }
 }
 
+/// A target with another path in normal form, and its own query. None if that is no
+/// valid target.
+pub(crate) fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
+    let target = match uri.query() {
+        Some(query) => format!("{path}?{query}").try_into().ok()?,
+        None => PathAndQuery::try_from(path).ok()?,
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(target);
+    Uri::from_parts(parts).ok()
+}
+
 impl Route {
     /// The target that the upstream gets: origin-form, the matched prefix
     /// replaced. None if the rewritten path is no valid target.

@@ -542,6 +542,18 @@ endpoints 1. 127.0.0.1:9101
 }
 
 #[test]
+fn explain_puts_a_path_in_normal_form() {
+    let text = explain(&["--request", "GET http://h/x/../%64ownloads/a.iso?q=/../"]);
+    let start =
+        "request   GET http://h/x/../%64ownloads/a.iso?q=/../\nmatched   /downloads/a.iso\n";
+    assert!(text.starts_with(start), "{text}");
+    assert!(text.contains("class     bulk"), "{text}");
+    let text = explain(&["--request", "GET http://h/../etc"]);
+    let refused = "refused   400 path_above_root: the request's path leads above the root\n";
+    assert!(text.ends_with(refused), "{text}");
+}
+
+#[test]
 fn explain_has_json() {
     let text = explain(&[
         "--json",

@@ -330,6 +330,50 @@ routes:
     assert_eq!(loaded.config.routes.len(), 6);
 }
 
+#[test]
+fn a_path_that_no_request_has_is_a_warning() {
+    let file = |listener: &str| {
+        format!(
+            "\
+version: 1
+listeners: [{{address: 0.0.0.0:80{listener}}}]
+clusters: {{a: {{endpoints: [a:1]}}}}
+routes:
+  - {{cluster: a, match: {{path: /%61dmin}}}}
+  - {{cluster: a, match: {{prefix: /b//c/}}}}
+  - {{cluster: a, match: {{prefix: /d%2fe}}}}
+  - {{cluster: a, match: {{prefix: /../f}}}}
+  - {{cluster: a, match: {{path: /g%2Fh}}}}
+class_rules: [{{match: {{prefix: /%7eu}}, class: background}}]
+"
+        )
+    };
+    let warnings = |listener: &str| {
+        let loaded = parse(&file(listener), "sprat.yaml", &|_| None).unwrap();
+        brief(&loaded.warnings)
+    };
+    let message = "warning: no request has this path: they are matched in normal form";
+    let slash =
+        "requests for it are refused: see `path_with_escaped_slashes_action` of the listener";
+    assert_eq!(
+        warnings(""),
+        [
+            format!("5:31 {message} | write /admin"),
+            format!("6:33 {message} | write /b/c/"),
+            format!("7:33 {message} | {slash}"),
+            format!("8:33 {message} | it leads above the root: leave `..` out"),
+            format!("9:31 {message} | {slash}"),
+            format!("10:31 {message} | write /~u"),
+        ]
+    );
+    let kept = warnings(", path_with_escaped_slashes_action: keep_unchanged");
+    assert_eq!(kept.len(), 5, "{kept:?}");
+    assert_eq!(kept[2], format!("7:33 {message} | write /d%2Fe"));
+    let off = ", normalize_path: false, merge_slashes: false, \
+               path_with_escaped_slashes_action: keep_unchanged";
+    assert!(warnings(off).is_empty());
+}
+
 /// What is said of a cluster with two endpoints, given by address, and `keys`.
 fn cluster_errors(keys: &str) -> Vec<String> {
     let clusters = format!("clusters: {{farm: {{endpoints: [10.0.0.1:1, 10.0.0.2:1], {keys}}}}}\n");

@@ -6,6 +6,7 @@
 mod lines;
 mod wrong;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::sync::Mutex;
@@ -13,6 +14,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
+use sprat_config::paths::{EscapedSlashes, PathRules};
 use sprat_config::resolved::{Manifest as Config, ManifestFormat};
 use sprat_scheduler::catalogue::{Key, KeyHasher};
 
@@ -154,7 +156,7 @@ fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<Wrong>> {
 
 /// The later of two lines for one resource counts.
 fn sizes(lines: &[Line], hasher: &KeyHasher) -> Sizes {
-    let key = |line: &Line| key(hasher, &line.host, &line.path);
+    let key = |line: &Line| key(hasher, &line.host, &as_asked(&line.path));
     let mut sizes: Vec<_> = lines
         .iter()
         .rev()
@@ -164,6 +166,20 @@ fn sizes(lines: &[Line], hasher: &KeyHasher) -> Sizes {
     sizes.dedup_by_key(|&mut (key, _)| key);
     sizes.shrink_to_fit();
     Sizes(sizes)
+}
+
+/// A line's target as requests are matched: its path in normal form.
+fn as_asked(target: &str) -> Cow<'_, str> {
+    const RULES: PathRules = PathRules {
+        normalize: true,
+        merge_slashes: true,
+        escaped_slashes: EscapedSlashes::KeepUnchanged,
+    };
+    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+    match RULES.normal(path).map(|normal| normal.path) {
+        Ok(Cow::Owned(path)) => Cow::Owned(path + query),
+        Ok(Cow::Borrowed(_)) | Err(_) => Cow::Borrowed(target),
+    }
 }
 
 /// The key of a line; an empty host is every host.

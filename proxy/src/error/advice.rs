@@ -1,7 +1,7 @@
 //! What a refused client is told beside the reason.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderValue, Response};
 
 use crate::limits::RateStatus;
@@ -10,7 +10,9 @@ use crate::limits::RateStatus;
 #[derive(Clone, Debug)]
 pub(crate) struct Advice {
     /// When to ask again, in seconds.
-    pub(crate) retry_after_s: u64,
+    pub(crate) retry_after_s: Option<u64>,
+    /// What to ask for instead.
+    pub(crate) location: Option<HeaderValue>,
     /// A page for a browser.
     pub(crate) page: Option<Bytes>,
     /// How often it may ask.
@@ -21,7 +23,18 @@ impl Advice {
     /// Nothing but when to ask again, in seconds.
     pub(crate) fn later(retry_after_s: u64) -> Self {
         Self {
-            retry_after_s,
+            retry_after_s: Some(retry_after_s),
+            location: None,
+            page: None,
+            rate: None,
+        }
+    }
+
+    /// Nothing but what to ask for instead.
+    pub(crate) fn elsewhere(location: HeaderValue) -> Self {
+        Self {
+            retry_after_s: None,
+            location: Some(location),
             page: None,
             rate: None,
         }
@@ -30,7 +43,12 @@ impl Advice {
     /// Adds it to an answer.
     pub(crate) fn add(self, response: &mut Response<Bytes>) {
         let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
+        if let Some(retry_after_s) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
+        }
+        if let Some(location) = self.location {
+            headers.insert(LOCATION, location);
+        }
         if let Some(rate) = self.rate {
             rate.add(headers);
         }

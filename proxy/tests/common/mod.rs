@@ -330,6 +330,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 priorities: Priorities::All,
                 required: false,
             }),
+            paths: PathRules::default(),
             tls: None,
             proxy_protocol: None,
         }],

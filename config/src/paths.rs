@@ -1,0 +1,211 @@
+//! The normal form of a request's path (RFC 3986 6.2.2): what rules are matched with,
+//! and what endpoints are asked for.
+//!
+//! A path that two servers could read as two resources passes a rule under one name and
+//! reaches the endpoint under another. So there is one name for each: characters that need
+//! no encoding are decoded, the others encoded in capitals, dot segments resolved,
+//! slashes merged. Nothing is decoded twice.
+
+use std::borrow::Cow;
+
+/// What a listener makes of its requests' paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathRules {
+    /// Decode what needs no encoding, and resolve dot segments.
+    pub normalize: bool,
+    /// Take several slashes for one.
+    pub merge_slashes: bool,
+    /// What to do about `%2F` and `%5C`.
+    pub escaped_slashes: EscapedSlashes,
+}
+
+impl Default for PathRules {
+    fn default() -> Self {
+        Self {
+            normalize: true,
+            merge_slashes: true,
+            escaped_slashes: EscapedSlashes::RejectRequest,
+        }
+    }
+}
+
+/// What to do about a slash or a backslash that is encoded: some servers take it for one
+/// that separates segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EscapedSlashes {
+    /// Leave it in its segment.
+    KeepUnchanged,
+    /// Refuse the request.
+    RejectRequest,
+    /// Take it for a slash, and send the client there.
+    UnescapeAndRedirect,
+    /// Take it for a slash.
+    UnescapeAndForward,
+}
+
+/// A path in normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NormalPath<'a> {
+    /// Borrowed if it was normal before.
+    pub path: Cow<'a, str>,
+    /// Whether the client is to ask for this path instead.
+    pub redirects: bool,
+}
+
+/// Why a path has no normal form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abnormal {
+    /// Its dot segments lead above the root.
+    AboveRoot,
+    /// It has an encoded slash or backslash that may not be there.
+    EscapedSlash,
+    /// A `%` begins no encoding.
+    Malformed,
+}
+
+impl PathRules {
+    /// Returns the normal form of a path that begins with a slash, without its query.
+    ///
+    /// # Errors
+    ///
+    /// It has none, or is to be refused.
+    pub fn normal<'a>(&self, path: &'a str) -> Result<NormalPath<'a>, Abnormal> {
+        if self.is_normal(path.as_bytes()) {
+            let path = Cow::Borrowed(path);
+            return Ok(NormalPath {
+                path,
+                redirects: false,
+            });
+        }
+        let (mut decoded, unescaped) = self.decode(path)?;
+        if self.merge_slashes {
+            let mut before = None;
+            decoded.retain(|next| before.replace(next) != Some('/') || next != '/');
+        }
+        if self.normalize {
+            decoded = without_dots(&decoded)?;
+        }
+        Ok(NormalPath {
+            path: Cow::Owned(decoded),
+            redirects: unescaped && self.escaped_slashes == EscapedSlashes::UnescapeAndRedirect,
+        })
+    }
+
+    /// Whether there is surely nothing to do.
+    fn is_normal(&self, path: &[u8]) -> bool {
+        let mut before = 0;
+        for (at, &byte) in path.iter().enumerate() {
+            let changes = match byte {
+                b'/' => self.merge_slashes && before == b'/',
+                b'.' => self.normalize && before == b'/' && is_dots(&path[at..]),
+                b'%' => self.changes(&path[at..]),
+                _ => false,
+            };
+            if changes {
+                return false;
+            }
+            before = byte;
+        }
+        true
+    }
+
+    /// Whether the encoding that a text begins with may change.
+    fn changes(&self, text: &[u8]) -> bool {
+        let own = encoded(text);
+        match own {
+            Some(b'/' | b'\\') => true,
+            Some(byte) if self.normalize => {
+                is_unreserved(byte) || text[1..3].iter().any(u8::is_ascii_lowercase)
+            }
+            Some(_) => false,
+            None => self.normalize,
+        }
+    }
+
+    /// Decodes, once, what is to be decoded; and whether a slash was.
+    fn decode(&self, path: &str) -> Result<(String, bool), Abnormal> {
+        let (mut out, mut unescaped) = (String::with_capacity(path.len()), false);
+        let mut rest = path;
+        while let Some(at) = rest.find('%') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let Some(byte) = encoded(rest.as_bytes()) else {
+                if self.normalize {
+                    return Err(Abnormal::Malformed);
+                }
+                out.push('%');
+                rest = &rest[1..];
+                continue;
+            };
+            let is_slash = matches!(byte, b'/' | b'\\');
+            match self.escaped_slashes {
+                EscapedSlashes::RejectRequest if is_slash => return Err(Abnormal::EscapedSlash),
+                EscapedSlashes::UnescapeAndRedirect | EscapedSlashes::UnescapeAndForward
+                    if is_slash =>
+                {
+                    out.push('/');
+                    unescaped = true;
+                }
+                _ if self.normalize && is_unreserved(byte) => out.push(char::from(byte)),
+                _ if self.normalize => out.push_str(&rest[..3].to_ascii_uppercase()),
+                _ => out.push_str(&rest[..3]),
+            }
+            rest = &rest[3..];
+        }
+        out.push_str(rest);
+        Ok((out, unescaped))
+    }
+}
+
+/// The byte whose encoding a text begins with.
+fn encoded(text: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+    let (high, low) = (digit(1)?, digit(2)?);
+    u8::try_from(high * 16 + low).ok()
+}
+
+/// RFC 3986 2.3.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// Whether a dot segment is what this begins with.
+fn is_dots(text: &[u8]) -> bool {
+    let segment = text.split(|&byte| byte == b'/').next();
+    matches!(segment, Some(b"." | b".."))
+}
+
+/// Resolves dot segments (RFC 3986 5.2.4). One that shows only once an encoded slash is
+/// decoded is refused, for an endpoint may decode it.
+fn without_dots(path: &str) -> Result<String, Abnormal> {
+    let mut segments: Vec<&str> = Vec::new();
+    let mut ends_in_dots = false;
+    for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
+        ends_in_dots = matches!(segment, "." | "..");
+        match segment {
+            "." => {}
+            ".." if segments.pop().is_none() => return Err(Abnormal::AboveRoot),
+            ".." => {}
+            hides if hides_dots(hides) => return Err(Abnormal::EscapedSlash),
+            plain => segments.push(plain),
+        }
+    }
+    if ends_in_dots {
+        segments.push("");
+    }
+    let mut out = String::with_capacity(path.len());
+    for segment in segments {
+        out.push('/');
+        out.push_str(segment);
+    }
+    Ok(out)
+}
+
+/// Whether one of the parts between encoded slashes is a dot segment.
+fn hides_dots(segment: &str) -> bool {
+    let mut parts = segment.split("%2F").flat_map(|part| part.split("%5C"));
+    segment.contains('%') && parts.any(|part| matches!(part, "." | ".."))
+}
+
+#[cfg(test)]
+mod tests;

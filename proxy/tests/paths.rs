@@ -1,0 +1,225 @@
+//! Rules hold for every spelling of a path, over HTTP/1.1 and HTTP/2.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+#[path = "http2/client.rs"]
+mod client;
+mod common;
+
+use common::*;
+use sprat_config::resolved::{AccessLog, Config, LogFormat, LogTarget};
+
+/// Answers with its name and what it was asked for.
+fn named(name: &'static str) -> Origin {
+    Origin::http(move |request| {
+        let target = request.start.split(' ').nth(1).unwrap();
+        ok(&format!("{name} {target}"))
+    })
+}
+
+const RULES: &str = "
+routes:
+  - {match: {prefix: /admin}, cluster: vault}
+  - {match: {prefix: /api}, prefix_rewrite: /v1/public, cluster: farm}
+  - match: {prefix: /login}
+    cluster: farm
+    rate_limit: {token_bucket: {max_tokens: 1, fill_interval: 1h}}
+  - {cluster: farm}
+classes: {gold: {level: 0}, bulk: {level: 9}}
+class_rules:
+  - {match: {prefix: /gold}, class: gold}
+  - {match: {prefix: /bulk}, class: bulk}
+catalogue: {estimator: off}
+uplink: {rate: unlimited}
+";
+
+struct World {
+    _origins: [Origin; 2],
+    proxy: Proxy,
+}
+
+impl World {
+    /// `keys` are the listener's.
+    fn start(keys: &str) -> Self {
+        let origins = [named("farm"), named("vault")];
+        let text = format!(
+            "version: 1\nadmin: off\nruntime: {{workers: 1}}\n\
+             listeners: [{{address: '127.0.0.1:0'{keys}}}]\n\
+             clusters: {{farm: {{endpoints: ['{}']}}, vault: {{endpoints: ['{}']}}}}\n{RULES}",
+            origins[0].address, origins[1].address,
+        );
+        let loaded = sprat_config::parse(&text, "test", &|_| None);
+        let config: Config = loaded.unwrap_or_else(|errors| panic!("{errors}")).config;
+        Self {
+            proxy: Proxy::logging(config),
+            _origins: origins,
+        }
+    }
+
+    /// Status and text of the answer over HTTP/1.1.
+    fn old(&self, target: &str) -> (u16, String) {
+        let answer = self.proxy.connect().ask(get(target));
+        (answer.status(), answer.text())
+    }
+
+    /// Over HTTP/2.
+    fn new(&self, target: &str) -> (u16, String) {
+        let answer = client::run(async {
+            let sender = client::connect(self.proxy.address).await;
+            client::ask(&sender, client::request(target)).await
+        });
+        (answer.status, answer.text().to_owned())
+    }
+
+    /// Over both.
+    fn assert_gets(&self, target: &str, status: u16, text: &str) {
+        for (version, (got, said)) in [(1, self.old(target)), (2, self.new(target))] {
+            assert_eq!(got, status, "{target} over HTTP/{version}: {said}");
+            if status == 200 {
+                assert_eq!(said, text, "{target} over HTTP/{version}");
+            } else {
+                assert!(said.contains(text), "{target} over HTTP/{version}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rule_holds_for_every_spelling() {
+    let world = World::start("");
+    for (target, text) in [
+        ("/api/key", "farm /v1/public/key"),
+        ("/api/../secret/key", "farm /secret/key"),
+        ("/api/%2e%2e/secret/key", "farm /secret/key"),
+        ("/api/.%2E/secret/key", "farm /secret/key"),
+        ("/api/x/..", "farm /v1/public/"),
+        (
+            "/%61pi/a%2Bb%c3%a9?q=%2f..//",
+            "farm /v1/public/a%2Bb%C3%A9?q=%2f..//",
+        ),
+        ("/admin/", "vault /admin/"),
+        ("/%61dmin/", "vault /admin/"),
+        ("//admin/", "vault /admin/"),
+        ("/x/../admin/", "vault /admin/"),
+        ("/./%2e/admin//x", "vault /admin/x"),
+        ("/%2561dmin/", "farm /%2561dmin/"),
+    ] {
+        world.assert_gets(target, 200, text);
+    }
+}
+
+#[test]
+fn a_path_above_the_root_and_an_encoded_slash_are_refused() {
+    let world = World::start("");
+    for target in ["/../admin", "/api/../../x", "/%2e%2e/x", "/.."] {
+        world.assert_gets(target, 400, "path_above_root");
+    }
+    for target in ["/api%2fkey", "/api/..%2Fsecret", "/x%5c..%5Cadmin/"] {
+        world.assert_gets(target, 400, "escaped_slash");
+    }
+}
+
+#[test]
+fn a_rate_limit_is_not_passed_by_another_spelling() {
+    let world = World::start("");
+    assert_eq!(world.old("/login").0, 200);
+    for target in ["//login", "/./login", "/%6cogin", "/x/../login", "/login"] {
+        world.assert_gets(target, 429, "rate_limited");
+    }
+}
+
+#[test]
+fn class_and_log_go_by_the_path_that_is_forwarded() {
+    let world = World::start("");
+    assert_eq!(world.old("/gold/../bulk").1, "farm /bulk");
+    assert_eq!(world.new("/%67old/x").1, "farm /gold/x");
+    assert_eq!(world.old("/gold/x?a=/../b").1, "farm /gold/x?a=/../b");
+    let lines = world.proxy.log_lines(3);
+    let told = |n: usize| {
+        let line = &lines[n];
+        let text = |key: &str| line[key].as_str().map(str::to_owned);
+        (
+            text("path").unwrap(),
+            text("matched_path"),
+            text("class").unwrap(),
+        )
+    };
+    let (path, matched, class) = told(0);
+    assert_eq!(
+        (&*path, matched.as_deref(), &*class),
+        ("/gold/../bulk", Some("/bulk"), "bulk")
+    );
+    let (path, matched, class) = told(1);
+    assert_eq!(
+        (&*path, matched.as_deref(), &*class),
+        ("/%67old/x", Some("/gold/x"), "gold")
+    );
+    assert_eq!(
+        told(2),
+        ("/gold/x?a=/../b".to_owned(), None, "gold".to_owned())
+    );
+}
+
+#[test]
+fn an_absolute_target_and_an_asterisk_are_treated_alike() {
+    let world = World::start("");
+    let absolute = "GET http://a/x/../%61dmin/ HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(world.proxy.connect().ask(absolute).text(), "vault /admin/");
+    let asterisk = "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(world.proxy.connect().ask(asterisk).text(), "farm *");
+}
+
+#[test]
+fn encoded_slashes_are_kept_or_decoded_if_the_listener_says_so() {
+    let keep = World::start(", path_with_escaped_slashes_action: keep_unchanged");
+    keep.assert_gets(
+        "/api/group%2fproject",
+        200,
+        "farm /v1/public/group%2Fproject",
+    );
+    keep.assert_gets("/api/..%2fsecret", 400, "escaped_slash");
+    let forward = World::start(", path_with_escaped_slashes_action: unescape_and_forward");
+    forward.assert_gets("/x%2f..%5cadmin%2Fy", 200, "vault /admin/y");
+    let redirect = World::start(", path_with_escaped_slashes_action: unescape_and_redirect");
+    let mut client = redirect.proxy.connect();
+    let answer = client.ask(get("/x%2f..%2fadmin/?q=%2f"));
+    assert_eq!(
+        (answer.status(), answer.field("location")),
+        (307, Some("/admin/?q=%2f"))
+    );
+    assert_eq!(answer.field("retry-after"), None);
+    assert_eq!(
+        client.ask(get("/admin/?q=%2f")).text(),
+        "vault /admin/?q=%2f"
+    );
+    assert_eq!(redirect.new("/a%2fb").0, 307);
+}
+
+#[test]
+fn what_is_switched_off_passes_as_it_came() {
+    let off = ", normalize_path: false, merge_slashes: false, \
+               path_with_escaped_slashes_action: keep_unchanged";
+    let world = World::start(off);
+    for target in ["/x/../admin/", "//admin/", "/%61dmin/", "/a%2fb", "/../x"] {
+        world.assert_gets(target, 200, &format!("farm {target}"));
+    }
+    let merging = World::start(", normalize_path: false");
+    merging.assert_gets("//x//../admin", 200, "farm /x/../admin");
+}
+
+#[test]
+fn combined_lines_end_with_what_was_matched() {
+    let origin = named("farm");
+    let mut config = config(&[origin.address]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("access.log");
+    config.access_log = Some(AccessLog {
+        target: LogTarget::File(path.clone()),
+        format: LogFormat::Combined,
+    });
+    let proxy = Proxy::start(&config);
+    assert_eq!(proxy.connect().ask(get("/a/../b")).text(), "farm /b");
+    wait_for("the log's line", || {
+        std::fs::read_to_string(&path).is_ok_and(|log| log.ends_with(" default \"/b\"\n"))
+    });
+}

@@ -24,7 +24,7 @@ use crate::names::{Device, FilePath, Name, Protocol, Pseudonym};
 use crate::numbers::Factor;
 use crate::paths::EscapedSlashes;
 use crate::record::{choices, record, variants};
-use crate::resolved::{LogFormat, Qdisc};
+use crate::resolved::{HeadersWithUnderscores, LogFormat, Qdisc};
 use crate::scalars::{
     Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Paper, Time, TwoClass, Unlimited,
 };
@@ -169,6 +169,13 @@ record! {
         /// path (`%2F`, `%5C`), which some backends take for one that
         /// separates segments.
         default("reject_request") path_with_escaped_slashes_action: EscapedSlashes,
+        /// What to do about header fields with an underscore in their name,
+        /// which backends by CGI's rules (WSGI, Rack, PHP) take for a hyphen.
+        /// Whatever this says, those are dropped that would be taken for
+        /// framing or for the connection's own (`Transfer_Encoding`,
+        /// `Content_Length`, `Keep_Alive`, `Proxy_Connection`), and so is
+        /// `Proxy`.
+        default("allow") headers_with_underscores_action: HeadersWithUnderscores,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
         /// Speak HTTP/2 with clients that begin with its preface, or choose it
@@ -376,6 +383,15 @@ choices! {
         "unescape_and_redirect" => Self::UnescapeAndRedirect,
         /// They are taken for slashes.
         "unescape_and_forward" => Self::UnescapeAndForward,
+    }
+
+    HeadersWithUnderscores as "HeadersWithUnderscores": "what to do about them" {
+        /// They pass.
+        "allow" => Self::Allow,
+        /// The request is answered 400; in trailers they are dropped.
+        "reject_request" => Self::RejectRequest,
+        /// They are dropped, before rules are matched.
+        "drop_header" => Self::DropHeader,
     }
 
     LogFormat as "LogFormat": "a format" {

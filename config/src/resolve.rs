@@ -150,6 +150,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
         },
+        underscores: raw.headers_with_underscores_action.copied()?,
         paths: PathRules {
             normalize: raw.normalize_path.copied()?.0,
             merge_slashes: raw.merge_slashes.copied()?.0,

@@ -125,12 +125,27 @@ pub struct Listener {
     pub forwarding: Forwarding,
     /// What is made of paths before rules are matched.
     pub paths: PathRules,
+    /// What is done about fields with an underscore in their name.
+    pub underscores: HeadersWithUnderscores,
     /// None if it is switched off.
     pub http2: Option<Http2>,
     /// None for plain text.
     pub tls: Option<ListenerTls>,
     /// None if connections are their clients' own.
     pub proxy_protocol: Option<ProxyProtocol>,
+}
+
+/// What is done about fields with an underscore in their name, which some backends take for
+/// a hyphen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadersWithUnderscores {
+    /// They pass.
+    #[default]
+    Allow,
+    /// The request is refused.
+    RejectRequest,
+    /// They are dropped.
+    DropHeader,
 }
 
 /// What is said to the backend about the client (RFC 7239).

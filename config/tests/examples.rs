@@ -133,6 +133,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 required: false,
             }),
             paths: PathRules::default(),
+            underscores: HeadersWithUnderscores::default(),
             tls: None,
             proxy_protocol: None,
         }],

@@ -60,6 +60,8 @@ pub(crate) enum Reason {
     VersionNotSupported,
     /// HTTP in plain text where TLS is spoken.
     PlainHttp,
+    /// A field whose name has an underscore.
+    UnderscoreInName,
     /// An `Expect` other than 100-continue.
     UnknownExpectation,
     /// A transfer coding other than chunked.
@@ -200,7 +202,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 59] = [
+    pub(crate) const ALL: [Self; 63] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -219,6 +221,7 @@ impl Reason {
         Self::MalformedChunk,
         Self::VersionNotSupported,
         Self::PlainHttp,
+        Self::UnderscoreInName,
         Self::UnknownExpectation,
         Self::UnknownTransferCoding,
         Self::MethodRefused,
@@ -298,6 +301,7 @@ impl Reason {
             Self::MalformedChunk => facts!("malformed_chunk", S::BAD_REQUEST, Client, "http_request_error", "a chunk of the request's body does not begin as chunks do"),
             Self::VersionNotSupported => facts!("version_not_supported", S::HTTP_VERSION_NOT_SUPPORTED, Client, "http_request_error", "the versions of HTTP that are spoken here are 1.0, 1.1 and 2"),
             Self::PlainHttp => facts!("plain_http", S::BAD_REQUEST, Client, "http_request_error", "this port speaks TLS: ask for an https URL"),
+            Self::UnderscoreInName => facts!("underscore_in_name", S::BAD_REQUEST, Client, "http_request_error", "a header field has an underscore in its name"),
             Self::UnknownExpectation => facts!("unknown_expectation", S::EXPECTATION_FAILED, Client, "http_request_error", "the only expectation known is 100-continue"),
             Self::UnknownTransferCoding => facts!("unknown_transfer_coding", S::NOT_IMPLEMENTED, Client, "http_request_error", "the only transfer coding known is chunked"),
             Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),

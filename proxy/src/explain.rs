@@ -190,6 +190,7 @@ fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<Uri, Reason>> 
     let rules = listener.context("a configuration has a listener")?.paths;
     let normal = match rules.normal(uri.path()) {
         Ok(normal) if normal.redirects => return Ok(Err(Reason::PathRedirect)),
+        Ok(normal) if *normal.path == *uri.path() => return Ok(Ok(uri.clone())),
         Ok(normal) => normal,
         Err(abnormal) => return Ok(Err(refusal(abnormal))),
     };

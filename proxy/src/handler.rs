@@ -22,6 +22,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use sprat_config::classify::{Asked, Classifier};
 use sprat_config::fields::accepts_json;
+use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 use tokio::time::Instant;
@@ -55,6 +56,8 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
         checked => checked,
     };
+    let underscores = stream.connection.listener.config.underscores;
+    let checked = checked.and_then(|()| headers::names::admit(&mut parts.headers, underscores));
     let admitted =
         checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
     make_asterisk(&mut parts, slips);
@@ -104,7 +107,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
 fn unwanted(parts: &Parts, body: Incoming) -> Option<Rc<Upload>> {
     let expects = parts.headers.contains_key(EXPECT);
     let is_over = body.is_end_stream();
-    (!is_over).then(|| RequestBody::streaming(body, expects, None, None).1)
+    (!is_over).then(|| {
+        let dropped = HeadersWithUnderscores::DropHeader;
+        RequestBody::streaming(body, expects, None, None, dropped).1
+    })
 }
 
 /// Where a request goes, and what has been decided about it.
@@ -221,7 +227,8 @@ impl<'a> Plan<'a> {
             let rule = config.limits.min_rates.request_body;
             let expects = request.headers().contains_key(EXPECT);
             let max_bytes = config.max_body_bytes;
-            let (body, progress) = RequestBody::streaming(body, expects, max_bytes, rule);
+            let (body, progress) =
+                RequestBody::streaming(body, expects, max_bytes, rule, config.underscores);
             *request.body_mut() = body;
             upload = Some(progress);
             // The library passes no 100 of HTTP/2 on: nothing to wait for.

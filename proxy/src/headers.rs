@@ -1,5 +1,7 @@
 //! Header fields that a proxy takes away, and those that it adds.
 
+pub(crate) mod names;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -9,7 +11,7 @@ use http::header::{
 use http::header::{Entry, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use sprat_config::fields::Fields;
-use sprat_config::resolved::Forwarding;
+use sprat_config::resolved::{Forwarding, HeadersWithUnderscores};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -123,9 +125,11 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
 
 /// Takes from trailers what has no place there (RFC 9110 6.5.1, RFC 9113 8.2.2):
 /// fields of the connection, which an HTTP/2 peer does not take, those that frame or
-/// route a message, and what tells of a client, which was said in the head.
-pub(crate) fn clean_trailers(trailers: &mut HeaderMap) {
+/// route a message, what tells of a client, which was said in the head, and names that
+/// backends take for others.
+pub(crate) fn clean_trailers(trailers: &mut HeaderMap, underscores: HeadersWithUnderscores) {
     strip_hop_by_hop(trailers);
+    names::remove_mistaken(trailers, underscores);
     let has_no_place = |name: &HeaderName| {
         *name == CONTENT_LENGTH || *name == HOST || *name == TRAILER || is_of_a_client(name)
     };
@@ -388,11 +392,17 @@ mod tests {
             ("host", "evil"),
             ("trailer", "x-sum"),
             ("x-forwarded-for", "198.51.100.1"),
+            ("transfer_encoding", "chunked"),
+            ("proxy", "http://198.51.100.1"),
+            ("x_tier", "gold"),
             ("grpc-status", "0"),
             ("x-sum", "42"),
         ]);
-        clean_trailers(&mut trailers);
-        assert_eq!(text(&trailers), ["grpc-status: 0", "x-sum: 42"]);
+        clean_trailers(&mut trailers, HeadersWithUnderscores::Allow);
+        let left = ["grpc-status: 0", "x-sum: 42", "x_tier: gold"];
+        assert_eq!(text(&trailers), left);
+        clean_trailers(&mut trailers, HeadersWithUnderscores::DropHeader);
+        assert_eq!(text(&trailers), left[..2]);
     }
 
     fn forwarding(trusted: &str) -> Forwarding {

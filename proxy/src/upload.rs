@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{MinRate, Patience};
 use tokio::time::Instant;
@@ -41,6 +42,8 @@ pub(crate) struct Upload {
     failure: Cell<Option<Reason>>,
     /// How much the client must send, and how long it was waited for.
     rule: Option<MinRate>,
+    /// What is done about such names in trailers.
+    underscores: HeadersWithUnderscores,
     patience: Cell<Patience>,
     epoch: Instant,
     waits_for_end: RefCell<Option<Waker>>,
@@ -207,6 +210,7 @@ impl RequestBody {
         expects: bool,
         max_bytes: Option<u64>,
         rule: Option<MinRate>,
+        underscores: HeadersWithUnderscores,
     ) -> (Self, Rc<Upload>) {
         let now = Instant::now();
         let upload = Rc::new(Upload {
@@ -218,6 +222,7 @@ impl RequestBody {
             progress: Cell::new(Progress::UpstreamOwes { since: now }),
             failure: Cell::new(None),
             rule,
+            underscores,
             patience: Cell::default(),
             epoch: now,
             waits_for_end: RefCell::new(None),
@@ -275,7 +280,7 @@ impl Streaming {
             Poll::Ready(Some(Ok(frame))) => frame,
         };
         if let Some(trailers) = frame.trailers_mut() {
-            clean_trailers(trailers);
+            clean_trailers(trailers, self.upload.underscores);
         }
         self.upload.is_read.set(true);
         if let (Some(budget), Some(data)) = (self.upload.budget.get(), frame.data_ref()) {

@@ -30,6 +30,7 @@ use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use socket2::SockRef;
+use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_scheduler::Size;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -303,7 +304,7 @@ impl HttpBody for Body {
         match frame {
             Some(Ok(mut frame)) => {
                 if let Some(trailers) = frame.trailers_mut() {
-                    clean_trailers(trailers);
+                    clean_trailers(trailers, HeadersWithUnderscores::Allow);
                 }
                 if let (Some(data), Some(record)) = (frame.data_ref(), &mut this.record) {
                     record.bytes += data.len() as u64;

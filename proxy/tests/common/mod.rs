@@ -331,6 +331,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 required: false,
             }),
             paths: PathRules::default(),
+            underscores: HeadersWithUnderscores::default(),
             tls: None,
             proxy_protocol: None,
         }],

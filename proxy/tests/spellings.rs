@@ -1,4 +1,4 @@
-//! Rules hold for every spelling of a path, over HTTP/1.1 and HTTP/2.
+//! Rules hold for every spelling of a path, and of a field's name, over HTTP/1.1 and HTTP/2.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -7,7 +7,7 @@ mod client;
 mod common;
 
 use common::*;
-use sprat_config::resolved::{AccessLog, Config, LogFormat, LogTarget};
+use sprat_config::resolved::{AccessLog, Config, HeadersWithUnderscores, LogFormat, LogTarget};
 
 /// Answers with its name and what it was asked for.
 fn named(name: &'static str) -> Origin {
@@ -222,4 +222,71 @@ fn combined_lines_end_with_what_was_matched() {
     wait_for("the log's line", || {
         std::fs::read_to_string(&path).is_ok_and(|log| log.ends_with(" default \"/b\"\n"))
     });
+}
+
+/// Answers with the names of the fields and trailers that came.
+fn naming() -> Origin {
+    Origin::http(|request| {
+        let fields = request.fields.iter().chain(&request.trailers);
+        let names: Vec<_> = fields.map(|(name, _)| name.as_str()).collect();
+        ok(&names.join(" "))
+    })
+}
+
+const SPELT: [&str; 7] = [
+    "transfer_encoding",
+    "content_length",
+    "keep_alive",
+    "proxy_connection",
+    "proxy",
+    "x_tier",
+    "x-tier",
+];
+
+/// The names that reach the endpoint of the fields above, sent in the head and in trailers:
+/// over HTTP/1.1 and over HTTP/2. None if a request is refused.
+fn reached(action: HeadersWithUnderscores) -> [Option<Vec<String>>; 2] {
+    let origin = naming();
+    let mut config = config(&[origin.address]);
+    config.listeners[0].underscores = action;
+    let proxy = Proxy::start(&config);
+    let fields: String = SPELT.map(|name| format!("{name}: 1\r\n")).concat();
+    // What comes after the body is announced, or the library leaves it out.
+    let announced = SPELT.join(", ");
+    let old = proxy.connect().ask(format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\
+         Trailer: {announced}\r\n{fields}\r\n\
+         1\r\nx\r\n0\r\n{fields}\r\n"
+    ));
+    let map: http::HeaderMap = SPELT
+        .map(|name| (name.parse().unwrap(), http::HeaderValue::from_static("1")))
+        .into_iter()
+        .collect();
+    let new = client::run(async {
+        let sender = client::connect(proxy.address).await;
+        let mut request = http::Request::post("http://test.example/")
+            .header("trailer", &announced)
+            .body(client::pieces(&["x"], map.clone()))
+            .unwrap();
+        request.headers_mut().extend(map);
+        client::ask(&sender, request).await
+    });
+    let own = |status: u16, text: &str| {
+        let names = text.split(' ').filter(|name| SPELT.contains(name));
+        let mut names: Vec<_> = names.map(str::to_owned).collect();
+        names.sort();
+        (status == 200).then_some(names)
+    };
+    [own(old.status(), &old.text()), own(new.status, new.text())]
+}
+
+#[test]
+fn names_that_backends_take_for_others_do_not_reach_them() {
+    for names in reached(HeadersWithUnderscores::Allow) {
+        assert_eq!(names.unwrap(), ["x-tier", "x-tier", "x_tier", "x_tier"]);
+    }
+    for names in reached(HeadersWithUnderscores::DropHeader) {
+        assert_eq!(names.unwrap(), ["x-tier", "x-tier"]);
+    }
+    assert_eq!(reached(HeadersWithUnderscores::RejectRequest), [None, None]);
 }

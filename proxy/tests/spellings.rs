@@ -7,7 +7,9 @@ mod client;
 mod common;
 
 use common::*;
-use sprat_config::resolved::{AccessLog, Config, HeadersWithUnderscores, LogFormat, LogTarget};
+use sprat_config::resolved::{
+    AccessLog, Config, HeadersWithUnderscores, LogFormat, LogTarget, Span,
+};
 
 /// Answers with its name and what it was asked for.
 fn named(name: &'static str) -> Origin {
@@ -216,6 +218,7 @@ fn combined_lines_end_with_what_was_matched() {
     config.access_log = Some(AccessLog {
         target: LogTarget::File(path.clone()),
         format: LogFormat::Combined,
+        span: Span::default(),
     });
     let proxy = Proxy::start(&config);
     assert_eq!(proxy.connect().ask(get("/a/../b")).text(), "farm /b");

@@ -126,6 +126,7 @@ fn errors_say_where_and_what_to_write() {
             "1:22 expected `unlimited` or a rate in bits per second, \
              such as 512kbit, 10mbit or 2.5gbit, found `auto` | ",
             "2:2 unknown key `cluster` | did you mean `clusters`?",
+            "2:13 the mapping is empty | give at least one name and what it stands for",
         ]
     );
     assert_eq!(

@@ -137,15 +137,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
             "estimate: what --size says the catalogue holds".to_owned(),
         ),
         (false, None) => {
-            let found = match route.filter(|_| method == Method::GET) {
-                Some(route) => offline::look_up(config, route, host, uri, &headers)?,
-                None => None,
-            };
-            let unknown = "unknown: until the first response, the catalogue holds nothing";
-            match found {
-                Some(found) => (found.size, format!("estimate: {}", found.layer.name())),
-                None => (Size::Unknown, unknown.to_owned()),
-            }
+            let asked = route.filter(|_| method == Method::GET);
+            look_up(config, asked, host, uri, &headers)?
         }
     };
     let mut explained = json!({
@@ -179,6 +172,27 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         explained["endpoints"] = endpoints(config, &route.cluster, &arrival);
     }
     Ok(explained)
+}
+
+/// The size that `sprat run` would know before the response's head, and from where.
+fn look_up(
+    config: &Config,
+    route: Option<&routing::Route>,
+    host: &str,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> anyhow::Result<(Size, String)> {
+    let found = match route {
+        Some(route) => offline::look_up(config, route, host, uri, headers)?,
+        None => None,
+    };
+    Ok(match found {
+        Some(found) => (found.size, format!("estimate: {}", found.layer.name())),
+        None => {
+            let unknown = "unknown: until the first response, the catalogue holds nothing";
+            (Size::Unknown, unknown.to_owned())
+        }
+    })
 }
 
 /// The request's target in the normal form of the listener that it comes to: the one on

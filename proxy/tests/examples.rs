@@ -134,7 +134,7 @@ fn documents_name_counters_as_they_are_printed() {
     let metrics = Proxy::start(&config).server.as_ref().unwrap().metrics();
     let counters: Vec<&str> = metrics
         .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix("_total counter"))
         .collect();
     assert!(counters.contains(&"sprat_requests"), "{counters:?}");
     let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");

@@ -533,7 +533,7 @@ fn a_client_that_has_gone_before_its_response_is_499() {
     let mut second = proxy.connect();
     second.send(get("/second"));
     proxy.wait_metric(&["sprat_uplink_open_flows"], 2.0);
-    drop(second);
+    reset(second);
     let line = proxy.log_lines(1).remove(0);
     assert_eq!(
         (&line["path"], &line["status"]),

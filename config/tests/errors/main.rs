@@ -145,7 +145,7 @@ fn classes_and_their_rules_are_checked() {
         ),
         (
             "uplink: {engine: {name: kernel, qdisc: prio, device: eth0}, guard_factor: 3}\n",
-            "5:72 warning: `guard_factor` guards nothing on this uplink | `engine: kernel` orders \
+            "5:75 warning: `guard_factor` guards nothing on this uplink | `engine: kernel` orders \
              by size alone: it takes `engine: pace` and a `rate`, or `rate: auto`; \
              `max_connections` and rate limits hold floods back",
         ),
@@ -358,17 +358,17 @@ class_rules: [{{match: {{prefix: /%7eu}}, class: background}}]
     assert_eq!(
         warnings(""),
         [
-            format!("5:31 {message} | write /admin"),
-            format!("6:33 {message} | write /b/c/"),
-            format!("7:33 {message} | {slash}"),
-            format!("8:33 {message} | it leads above the root: leave `..` out"),
-            format!("9:31 {message} | {slash}"),
-            format!("10:31 {message} | write /~u"),
+            format!("5:32 {message} | write /admin"),
+            format!("6:34 {message} | write /b/c/"),
+            format!("7:34 {message} | {slash}"),
+            format!("8:34 {message} | it leads above the root: leave `..` out"),
+            format!("9:32 {message} | {slash}"),
+            format!("10:32 {message} | write /~u"),
         ]
     );
     let kept = warnings(", path_with_escaped_slashes_action: keep_unchanged");
     assert_eq!(kept.len(), 5, "{kept:?}");
-    assert_eq!(kept[2], format!("7:33 {message} | write /d%2Fe"));
+    assert_eq!(kept[2], format!("7:34 {message} | write /d%2Fe"));
     let off = ", normalize_path: false, merge_slashes: false, \
                path_with_escaped_slashes_action: keep_unchanged";
     assert!(warnings(off).is_empty());

@@ -60,7 +60,9 @@ const PARTS: &[(&str, &[&str])] = &[
     ),
     (
         "admin: false",
-        &["3:8 expected `off` or a mapping with `address`, found `false` | did you mean `off`?"],
+        &[
+            "3:8 expected `off` or a mapping with `address` and `hosts`, found `false` | did you mean `off`?",
+        ],
     ),
     (
         "admin: {address: '9900'}",

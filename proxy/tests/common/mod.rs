@@ -155,9 +155,13 @@ impl<S: Read + Write> Peer<S> {
         })
     }
 
-    /// A whole message; `None` if the connection ends before its end.
+    /// A whole message, interim responses before it left out; `None` if the
+    /// connection ends before its end.
     pub(crate) fn try_message(&mut self, has_body: bool) -> Option<Message> {
         let mut message = self.head()?;
+        while message.start.starts_with("HTTP/1.1 10") && !message.start.contains(" 101 ") {
+            message = self.head()?;
+        }
         if !has_body
             || [" 304 ", " 204 "]
                 .iter()
@@ -218,6 +222,7 @@ impl<S: Read + Write> Peer<S> {
 pub(crate) fn reset(peer: Peer) {
     let socket = socket2::SockRef::from(peer.stream());
     socket.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(peer);
 }
 
 pub(crate) fn get(path: &str) -> String {

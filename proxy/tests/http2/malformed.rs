@@ -5,10 +5,13 @@ use super::common::*;
 use super::origin::*;
 use super::{farm, pattern};
 
+/// A field of a header block, valid or not.
+type Field<'a> = (&'a [u8], &'a [u8]);
+
 const PROTOCOL_ERROR: u32 = 1;
 
 /// A request with fields of any octets, which enter the table or do not.
-fn head(path: &[u8], fields: &[(&[u8], &[u8])], is_indexed: bool) -> Vec<u8> {
+fn head(path: &[u8], fields: &[Field<'_>], is_indexed: bool) -> Vec<u8> {
     let own: [(&[u8], &[u8]); 4] = [
         (b":method", b"GET"),
         (b":scheme", b"http"),
@@ -36,7 +39,7 @@ fn a_malformed_request_leaves_its_neighbours_alone() {
         (":authority", "test.example"),
         (":path", "/neighbour"),
     ]);
-    let malformed: [(&[u8], &[(&[u8], &[u8])]); 7] = [
+    let malformed: [(&[u8], &[Field<'_>]); 7] = [
         (b"/control", &[(b"x-a", b"b\x01c")]),
         (b"/nul", &[(b"x-a", b"\0")]),
         (b"/upper", &[(b"X-Upper", b"b")]),

@@ -75,7 +75,8 @@ impl Flood {
             return;
         }
         let flow = self.egress.open_express(self.now, spec(HEAD_BYTES));
-        self.egress.ready(self.now, flow.unwrap(), HEAD_BYTES);
+        let flow = flow.expect("there is room for 64");
+        self.egress.ready(self.now, flow, HEAD_BYTES);
         self.waiting += 1;
     }
 
@@ -110,7 +111,8 @@ impl Flood {
 
     /// What is sent while a response of `bytes` is, and how long it takes.
     fn beside(&mut self, bytes: u64) -> (String, Duration) {
-        let flow = self.egress.open(self.now, spec(bytes)).unwrap();
+        let flow = self.egress.open(self.now, spec(bytes));
+        let flow = flow.expect("there is room for one more");
         self.egress.ready(self.now, flow, bytes);
         self.body = Some((flow, bytes));
         self.order.clear();

@@ -427,7 +427,7 @@ fn interim_responses_pass() {
                 // The client has it before there is an answer.
                 hears.lock().unwrap().recv_timeout(PATIENCE).unwrap();
             }
-            peer.send(&format!(
+            peer.send(format!(
                 "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n{}",
                 ok("whole")
             ));

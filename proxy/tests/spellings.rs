@@ -59,13 +59,13 @@ impl World {
     }
 
     /// Status and text of the answer over HTTP/1.1.
-    fn old(&self, target: &str) -> (u16, String) {
+    fn http1(&self, target: &str) -> (u16, String) {
         let answer = self.proxy.connect().ask(get(target));
         (answer.status(), answer.text())
     }
 
     /// Over HTTP/2.
-    fn new(&self, target: &str) -> (u16, String) {
+    fn http2(&self, target: &str) -> (u16, String) {
         let answer = client::run(async {
             let sender = client::connect(self.proxy.address).await;
             client::ask(&sender, client::request(target)).await
@@ -75,7 +75,7 @@ impl World {
 
     /// Over both.
     fn assert_gets(&self, target: &str, status: u16, text: &str) {
-        for (version, (got, said)) in [(1, self.old(target)), (2, self.new(target))] {
+        for (version, (got, said)) in [(1, self.http1(target)), (2, self.http2(target))] {
             assert_eq!(got, status, "{target} over HTTP/{version}: {said}");
             if status == 200 {
                 assert_eq!(said, text, "{target} over HTTP/{version}");
@@ -124,7 +124,7 @@ fn a_path_above_the_root_and_an_encoded_slash_are_refused() {
 #[test]
 fn a_rate_limit_is_not_passed_by_another_spelling() {
     let world = World::start("");
-    assert_eq!(world.old("/login").0, 200);
+    assert_eq!(world.http1("/login").0, 200);
     for target in ["//login", "/./login", "/%6cogin", "/x/../login", "/login"] {
         world.assert_gets(target, 429, "rate_limited");
     }
@@ -133,9 +133,9 @@ fn a_rate_limit_is_not_passed_by_another_spelling() {
 #[test]
 fn class_and_log_go_by_the_path_that_is_forwarded() {
     let world = World::start("");
-    assert_eq!(world.old("/gold/../bulk").1, "farm /bulk");
-    assert_eq!(world.new("/%67old/x").1, "farm /gold/x");
-    assert_eq!(world.old("/gold/x?a=/../b").1, "farm /gold/x?a=/../b");
+    assert_eq!(world.http1("/gold/../bulk").1, "farm /bulk");
+    assert_eq!(world.http2("/%67old/x").1, "farm /gold/x");
+    assert_eq!(world.http1("/gold/x?a=/../b").1, "farm /gold/x?a=/../b");
     let lines = world.proxy.log_lines(3);
     let told = |n: usize| {
         let line = &lines[n];
@@ -194,7 +194,7 @@ fn encoded_slashes_are_kept_or_decoded_if_the_listener_says_so() {
         client.ask(get("/admin/?q=%2f")).text(),
         "vault /admin/?q=%2f"
     );
-    assert_eq!(redirect.new("/a%2fb").0, 307);
+    assert_eq!(redirect.http2("/a%2fb").0, 307);
 }
 
 #[test]

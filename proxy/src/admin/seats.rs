@@ -192,9 +192,8 @@ mod tests {
             .collect();
         held.push(seats.take(after(200)));
         assert!(ids(&seats).starts_with(&[0, 1, 3]));
-        for n in 3..held.len() {
-            answers.push(Arc::clone(&held[n]).answer(after(300 + n as u64)));
-        }
+        let silent = held.iter().skip(3).zip(303..);
+        answers.extend(silent.map(|(seat, ms)| Arc::clone(seat).answer(after(ms))));
         held.push(seats.take(after(1000)));
         assert!(ids(&seats).starts_with(&[1, 3, 4]));
         assert_eq!(ids(&seats).len(), 64);

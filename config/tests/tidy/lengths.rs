@@ -159,8 +159,8 @@ let call = fn_like(x);
 
 #[test]
 fn tests_do_not_count() {
-    let long = format!("fn a() {{}}\n#[cfg(test)]\n{}", "// a test\n".repeat(500));
-    let longer = "// code\n".repeat(401);
+    let long = format!("fn a() {{}}\n#[cfg(test)]\n{}", "// a test\n".repeat(800));
+    let longer = "// code\n".repeat(FILE_LINES_MAX + 1);
     let body = format!("fn b() {{\n{}}}\n", "    call();\n".repeat(79));
     let tree = Tree::of(&[
         ("a/src/ok.rs", &long),
@@ -169,7 +169,7 @@ fn tests_do_not_count() {
     ]);
     let expected = [
         ("a/src/b.rs b".to_owned(), 81),
-        ("a/src/long.rs".to_owned(), 401),
+        ("a/src/long.rs".to_owned(), FILE_LINES_MAX + 1),
     ];
     assert_eq!(too_long(&tree), BTreeMap::from(expected));
 }

@@ -43,7 +43,7 @@ const LINES: &str = "RFC 9112 2.2, 3: a line that others would read in another w
 const FOLDS: &str = "RFC 9112 5.2: a folded line is a field of its own for some";
 const HOSTS: &str = "RFC 9112 3.2: one valid Host, or who is asked depends on who reads";
 const TARGETS: &str = "RFC 9112 3.2: no form of target";
-const FINE: &str = "harmless: it is passed on as it was understood";
+const FINE: &str = "harmless: what is passed on is as it was understood";
 
 struct Table(Vec<Case>);
 

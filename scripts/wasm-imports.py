@@ -111,6 +111,7 @@ def main():
         if module != "env" or kind != 0 or name not in ALLOWED
     ]
     wrong += [f"it does not export {name}" for name in sorted(NEEDED - exported)]
+    wrong += [f"it exports {name}" for name in sorted(exported) if name.startswith("sprat_")]
     if not exported & {"proxy_on_memory_allocate", "malloc"}:
         wrong.append("it exports no function that allocates for the host")
     if wrong:

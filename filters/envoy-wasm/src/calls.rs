@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use proxy_wasm::hostcalls;
+use proxy_wasm::types::{LogLevel, MapType, MetricType};
 use sprat_filter::metrics::{Counter, Gauge};
 use sprat_filter::{Answer, Host, StreamId};
-
-use crate::abi::{self, Half, Head, Level, Metric};
 
 /// Streams that are let go by one callback.
 const AT_ONCE: usize = 16;
@@ -41,15 +41,15 @@ impl Calls {
     /// refuses is not counted.
     pub(crate) fn new(classes: Vec<String>, worker: u64) -> Self {
         let counters = Counter::all(classes.len()).into_iter();
-        let counters = counters.map(|own| abi::define_metric(Metric::Counter, &own.name(&classes)));
-        let gauges = Gauge::ALL.map(|own| abi::define_metric(Metric::Gauge, own.name()));
+        let counters = counters.map(|own| define(MetricType::Counter, &own.name(&classes)));
+        let gauges = Gauge::ALL.map(|own| define(MetricType::Gauge, own.name()));
         Self {
             counters: counters.collect(),
             gauges: gauges.to_vec(),
             classes,
             current: 0,
             pending: VecDeque::new(),
-            queue: abi::register_queue(&format!("sprat.{worker}")),
+            queue: hostcalls::register_shared_queue(&format!("sprat.{worker}")).ok(),
         }
     }
 
@@ -71,8 +71,8 @@ impl Calls {
                 return;
             };
             self.about(id, || match go {
-                Go::Request => abi::continue_stream(Half::Request),
-                Go::Response => abi::continue_stream(Half::Response),
+                Go::Request => hostcalls::resume_http_request().is_ok(),
+                Go::Response => hostcalls::resume_http_response().is_ok(),
                 Go::Answered(answer) => send(&answer),
             });
         }
@@ -98,7 +98,7 @@ impl Calls {
     /// Has the host call this worker back as soon as it has time; false if it
     /// does not.
     pub(crate) fn recall(&self) -> bool {
-        self.queue.is_some_and(abi::ring)
+        self.queue.is_some_and(ring)
     }
 
     /// Makes calls about a stream; false if it is gone.
@@ -107,16 +107,35 @@ impl Calls {
         if id == self.current {
             return Some(call());
         }
-        if !abi::set_effective_context(id) {
-            return None;
-        }
+        hostcalls::set_effective_context(id).ok()?;
         let done = call();
         // The callback at hand is about its own stream again.
-        if !abi::set_effective_context(self.current) {
+        if hostcalls::set_effective_context(self.current).is_err() {
             warn("the host has lost the context of its callback");
         }
         Some(done)
     }
+}
+
+/// Sets a field in place of all of its name, or takes them off.
+fn set_field(head: MapType, name: &str, value: Option<&str>) -> bool {
+    hostcalls::set_map_value(head, name, value).is_ok()
+}
+
+fn define(kind: MetricType, name: &str) -> Option<u32> {
+    hostcalls::define_metric(kind, name).ok()
+}
+
+/// Has the context that a queue belongs to called as soon as its worker has
+/// time; false if there is no such queue. What is written says nothing, but is
+/// there: an empty message cannot be told from none when the queue is emptied.
+fn ring(queue: u32) -> bool {
+    hostcalls::enqueue_shared_queue(queue, Some(b"!")).is_ok()
+}
+
+/// Empties a queue.
+pub(crate) fn drain(queue: u32) {
+    while let Ok(Some(_)) = hostcalls::dequeue_shared_queue(queue) {}
 }
 
 fn is_response((of, go): &(StreamId, Go), id: StreamId) -> bool {
@@ -129,29 +148,40 @@ pub(crate) fn send(answer: &Answer) -> bool {
     let fields: Vec<_> = fields
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    abi::answer(answer.status, &fields, &answer.body)
+    let body = Some(answer.body.as_bytes());
+    hostcalls::send_http_response(answer.status.into(), fields, body).is_ok()
 }
 
 /// Says what an operator should know.
 pub(crate) fn warn(message: &str) {
-    abi::log(Level::Warn, message);
+    log(LogLevel::Warn, message);
+}
+
+/// Writes to the host's log. A host that takes no log takes no complaint about
+/// it either.
+pub(crate) fn log(level: LogLevel, message: &str) {
+    let _ = hostcalls::log(level, message);
 }
 
 impl Host for Calls {
     fn shared(&mut self, key: &str) -> (Option<Vec<u8>>, u32) {
-        abi::shared(key)
+        let (value, version) = hostcalls::get_shared_data(key).unwrap_or_default();
+        (value, version.unwrap_or(0))
     }
 
     fn set_shared(&mut self, key: &str, value: &[u8], version: u32) -> bool {
-        abi::set_shared(key, value, version)
+        let version = (version != 0).then_some(version);
+        hostcalls::set_shared_data(key, Some(value), version).is_ok()
     }
 
     fn set_request_field(&mut self, id: StreamId, name: &str, value: &str) {
-        self.about(id, || abi::set_field(Head::Request, name, value));
+        self.about(id, || {
+            set_field(MapType::HttpRequestHeaders, name, Some(value))
+        });
     }
 
     fn remove_request_field(&mut self, id: StreamId, name: &str) {
-        self.about(id, || abi::remove_field(Head::Request, name));
+        self.about(id, || set_field(MapType::HttpRequestHeaders, name, None));
     }
 
     fn set_pool_metadata(&mut self, _: StreamId, _: &str, _: &str) {
@@ -159,7 +189,9 @@ impl Host for Calls {
     }
 
     fn set_response_field(&mut self, id: StreamId, name: &str, value: &str) {
-        self.about(id, || abi::set_field(Head::Response, name, value));
+        self.about(id, || {
+            set_field(MapType::HttpResponseHeaders, name, Some(value))
+        });
     }
 
     fn resume_request(&mut self, id: StreamId) {
@@ -180,16 +212,20 @@ impl Host for Calls {
     }
 
     fn request_fields(&mut self, id: StreamId) -> Vec<(String, String)> {
-        let fields = self.about(id, || abi::fields(Head::Request));
-        fields.unwrap_or_default()
+        let fields = self.about(id, || hostcalls::get_map_bytes(MapType::HttpRequestHeaders));
+        let fields = fields.and_then(Result::ok).unwrap_or_default();
+        // Values that are no text are left out.
+        let text = |(name, value)| Some((name, String::from_utf8(value).ok()?));
+        fields.into_iter().filter_map(text).collect()
     }
 
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32> {
-        abi::http_call(cluster, head, timeout)
+        hostcalls::dispatch_http_call(cluster, head.to_vec(), None, Vec::new(), timeout).ok()
     }
 
     fn connection(&mut self, id: StreamId) -> Option<u64> {
-        let bytes = self.about(id, || abi::property(&["connection", "id"]))??;
+        let property = || hostcalls::get_property(vec!["connection", "id"]);
+        let bytes = self.about(id, property)?.ok()??;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
@@ -198,19 +234,21 @@ impl Host for Calls {
     }
 
     fn ring(&mut self, bell: u32) {
-        abi::ring(bell);
+        ring(bell);
     }
 
     fn count(&mut self, counter: Counter, by: u64) {
         let known = self.counters.get(counter.index(self.classes.len()));
         if let Some(Some(metric)) = known {
-            abi::add(*metric, by);
+            let by = i64::try_from(by).unwrap_or(i64::MAX);
+            // Nothing can be done about a metric that the host has lost.
+            let _ = hostcalls::increment_metric(*metric, by);
         }
     }
 
     fn gauge(&mut self, gauge: Gauge, value: u64) {
         if let Some(Some(metric)) = self.gauges.get(gauge as usize) {
-            abi::record(*metric, value);
+            let _ = hostcalls::record_metric(*metric, value);
         }
     }
 }

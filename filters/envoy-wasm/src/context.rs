@@ -1,41 +1,40 @@
 //! The host's callbacks, handed to the filter.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, UNIX_EPOCH};
 
+use proxy_wasm::hostcalls;
+use proxy_wasm::traits::{Context, HttpContext, RootContext};
+use proxy_wasm::types::{Action, ContextType, LogLevel, MapType};
 use sprat_config::resolved;
 use sprat_filter::{Filter, RequestHead, ResponseHead, Step};
 use sprat_scheduler::Time;
 
-use crate::abi::{self, Action, Head, Level};
-use crate::calls::{Calls, send, warn};
+use crate::calls::{Calls, drain, log, send, warn};
 use crate::fields::HostFields;
 
 /// How often the host ticks while something waits; it comes later than that.
 const TICK: Duration = Duration::from_millis(1);
 
-thread_local! {
-    /// The virtual machine, which has one thread.
-    static MACHINE: RefCell<Machine> = RefCell::default();
+/// A plugin's configuration, and its worker once it has one.
+struct Root {
+    id: u32,
+    worker: SharedWorker,
 }
 
-/// All contexts of a virtual machine, by the host's numbers.
-#[derive(Debug, Default)]
-struct Machine {
-    /// Configurations: each plugin's, and while one replaces another, both. None
-    /// until it is configured, and if nothing is switched on.
-    roots: BTreeMap<u32, Option<Worker>>,
-    streams: BTreeMap<u32, Stream>,
-}
-
-#[derive(Clone, Copy, Debug)]
+/// A stream under a configuration.
 struct Stream {
-    root: u32,
+    id: u32,
+    worker: SharedWorker,
     /// The filter knows of it.
     told: bool,
 }
+
+/// A configuration's and its streams'; none until it is configured, and if nothing
+/// is switched on.
+type SharedWorker = Rc<RefCell<Option<Worker>>>;
 
 /// A worker's filter under one configuration, and the calls that it makes.
 #[derive(Debug)]
@@ -60,10 +59,10 @@ const ATTEMPTS: usize = 64;
 /// compared. In Envoy that is the main thread's machine, before all others.
 fn count_worker() -> u64 {
     for _ in 0..ATTEMPTS {
-        let (value, version) = abi::shared(WORKERS);
+        let (value, version) = hostcalls::get_shared_data(WORKERS).unwrap_or_default();
         let before = value.and_then(|value| value.try_into().ok());
         let count = before.map_or(0, u64::from_le_bytes) + 1;
-        if abi::set_shared(WORKERS, &count.to_le_bytes(), version) {
+        if hostcalls::set_shared_data(WORKERS, Some(&count.to_le_bytes()), version).is_ok() {
             return count;
         }
     }
@@ -72,16 +71,17 @@ fn count_worker() -> u64 {
 
 /// Nanoseconds since the epoch, the same on all workers.
 fn now() -> Time {
-    Time::ZERO + abi::now()
+    let now = hostcalls::get_current_time().unwrap_or(UNIX_EPOCH);
+    Time::ZERO + now.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Does something with the machine; the default if the host calls from within
-/// one of our own calls, which none does.
-fn with<T: Default>(act: impl FnOnce(&mut Machine) -> T) -> T {
-    MACHINE.with(|machine| match machine.try_borrow_mut() {
-        Ok(mut machine) => act(&mut machine),
+/// Does something with a worker; the default if there is none, or the host calls
+/// from within one of our own calls, which none does.
+fn with<T: Default>(worker: &SharedWorker, act: impl FnOnce(&mut Worker) -> T) -> T {
+    match worker.try_borrow_mut() {
+        Ok(mut worker) => worker.as_mut().map(act).unwrap_or_default(),
         Err(_) => T::default(),
-    })
+    }
 }
 
 impl Worker {
@@ -120,12 +120,29 @@ impl Worker {
         let waits = owed || self.filter.next_wakeup().is_some();
         if waits != self.ticking {
             let period = if waits { TICK } else { Duration::ZERO };
-            if abi::set_tick_period(period) {
+            if hostcalls::set_tick_period(period).is_ok() {
                 self.ticking = waits;
             } else {
                 warn("the host does not tick: what waits, waits for another stream");
             }
         }
+    }
+
+    /// A request's head has come.
+    fn request(&mut self, context: u32) -> Step {
+        let fields = HostFields(MapType::HttpRequestHeaders);
+        let texts = [":method", ":authority", ":path"].map(|name| fields.text(name));
+        let head = RequestHead {
+            client: self.filter.wants_client().then(client).flatten(),
+            method: &texts[0],
+            authority: &texts[1],
+            target: &texts[2],
+            fields: &fields,
+            random: draw(&mut self.random),
+        };
+        self.tell(context, |filter, now, calls| {
+            filter.request_head(now, context.into(), &head, calls)
+        })
     }
 
     /// A callback of the configuration, which is about no stream: streams that
@@ -169,194 +186,154 @@ fn configure(bytes: Option<Vec<u8>>) -> Result<Option<Worker>, String> {
     Ok((!worker.filter.is_passive()).then_some(worker))
 }
 
-impl Machine {
-    fn worker(&mut self, root: u32) -> Option<&mut Worker> {
-        self.roots.get_mut(&root)?.as_mut()
-    }
-
-    /// The worker of a context, be it a configuration's or a stream's.
-    fn worker_of(&mut self, context: u32) -> Option<&mut Worker> {
-        let stream = self.streams.get(&context);
-        let root = stream.map_or(context, |stream| stream.root);
-        self.worker(root)
-    }
-
-    /// The worker of a stream that its filter has been told of.
-    fn told(&mut self, context: u32) -> Option<&mut Worker> {
-        let stream = self.streams.get(&context).filter(|stream| stream.told)?;
-        let root = stream.root;
-        self.worker(root)
-    }
-}
-
-/// A context begins: a configuration's if it has no root, else a stream's.
-pub(crate) fn created(context: u32, root: u32) {
-    with(|machine| {
-        if root == 0 {
-            machine.roots.insert(context, None);
-        } else if machine.worker(root).is_some() {
-            let stream = Stream { root, told: false };
-            machine.streams.insert(context, stream);
-        }
+/// Has the SDK make our contexts.
+pub(crate) fn install() {
+    proxy_wasm::set_root_context(|id| {
+        let worker = SharedWorker::default();
+        Box::new(Root { id, worker })
     });
 }
 
-/// The host has the configuration of a root. False refuses it.
-pub(crate) fn configured(root: u32) -> bool {
-    match configure(abi::configuration()) {
-        Ok(worker) => {
-            with(|machine| machine.roots.insert(root, worker));
-            true
-        }
-        Err(errors) => {
-            abi::log(Level::Error, &errors);
-            false
+impl Context for Root {}
+
+impl RootContext for Root {
+    /// False refuses the configuration.
+    fn on_configure(&mut self, _bytes: usize) -> bool {
+        match configure(self.get_plugin_configuration()) {
+            Ok(worker) => {
+                self.worker.replace(worker);
+                true
+            }
+            Err(errors) => {
+                log(LogLevel::Error, &errors);
+                false
+            }
         }
     }
-}
 
-/// Some time has passed.
-pub(crate) fn ticked(root: u32) {
-    with(|machine| {
-        if let Some(worker) = machine.worker(root) {
-            worker.tick(root);
-        }
-    });
-}
+    fn get_type(&self) -> Option<ContextType> {
+        Some(ContextType::HttpContext)
+    }
 
-/// Somebody has rung: this worker itself, to be called back, or another one.
-pub(crate) fn rung(root: u32, queue: u32) {
-    // What is in it says nothing; it is emptied, or it would grow.
-    abi::drain(queue);
-    ticked(root);
+    fn create_http_context(&self, id: u32) -> Option<Box<dyn HttpContext>> {
+        Some(Box::new(Stream {
+            id,
+            worker: Rc::clone(&self.worker),
+            told: false,
+        }))
+    }
+
+    fn on_tick(&mut self) {
+        with(&self.worker, |worker| worker.tick(self.id));
+    }
+
+    /// This worker itself has rung, to be called back, or another one has.
+    fn on_queue_ready(&mut self, queue: u32) {
+        // What is in it says nothing; it is emptied, or it would grow.
+        drain(queue);
+        self.on_tick();
+    }
 }
 
 fn client() -> Option<IpAddr> {
-    let text = String::from_utf8(abi::property(&["source", "address"])?).ok()?;
+    let property = hostcalls::get_property(vec!["source", "address"]).ok()??;
+    let text = String::from_utf8(property).ok()?;
     match text.parse::<SocketAddr>() {
         Ok(address) => Some(address.ip()),
         Err(_) => text.parse().ok(),
     }
 }
 
-/// A request's head has come.
-pub(crate) fn request_head(context: u32) -> Action {
-    let step = with(|machine| {
-        let stream = machine.streams.get_mut(&context)?;
-        stream.told = true;
-        let root = stream.root;
-        let worker = machine.worker(root)?;
-        let fields = HostFields(Head::Request);
-        let texts = [":method", ":authority", ":path"].map(|name| fields.text(name));
-        let head = RequestHead {
-            client: worker.filter.wants_client().then(client).flatten(),
-            method: &texts[0],
-            authority: &texts[1],
-            target: &texts[2],
-            fields: &fields,
-            random: draw(&mut worker.random),
-        };
-        Some(worker.tell(context, |filter, now, calls| {
-            filter.request_head(now, context.into(), &head, calls)
-        }))
-    });
-    match step {
-        None | Some(Step::Continue) => Action::Continue,
-        Some(Step::Hold) => Action::Hold,
-        Some(Step::Answer(answer)) if send(&answer) => Action::Hold,
-        Some(Step::Answer(_)) => {
-            warn("the host takes no answer: a refused request goes on");
-            Action::Continue
-        }
-    }
-}
-
-/// Tells the filter of a part of a response, which it may hold.
-fn response(context: u32, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> bool) -> Action {
-    let held = with(|machine| {
-        let worker = machine.told(context)?;
-        let pass_or_hold = |filter: &mut Filter, now, calls: &mut Calls| {
-            let held = tell(filter, now, calls);
-            if !held {
-                calls.has_gone(context.into());
-            }
-            held
-        };
-        Some(worker.tell(context, pass_or_hold))
-    });
-    match held {
-        Some(true) => Action::Hold,
-        Some(false) | None => Action::Continue,
-    }
-}
-
-/// A response's head has come; nothing follows if it is the `end`.
-pub(crate) fn response_head(context: u32, end: bool) -> Action {
-    response(context, |filter, now, calls| {
-        let fields = HostFields(Head::Response);
-        let head = ResponseHead {
-            status: fields.text(":status").parse().unwrap_or(0),
-            fields: &fields,
-            end,
-        };
-        filter.response_head(now, context.into(), &head, calls)
-    })
-}
-
-/// `bytes` more of a response's body are there; nothing follows if they are the
-/// `end`.
-pub(crate) fn response_body(context: u32, bytes: u64, end: bool) -> Action {
-    response(context, |filter, now, calls| {
-        filter.response_body(now, context.into(), bytes, end, calls)
-    })
-}
-
-/// The trailers of a response have come.
-pub(crate) fn response_trailers(context: u32) -> Action {
-    response(context, |filter, now, calls| {
-        filter.response_trailers(now, context.into(), calls)
-    })
-}
-
-/// The answer to a request of the filter's own is there, if it has a head; or
-/// there is none. Envoy says that of the configuration's context, whichever
-/// stream has asked.
-pub(crate) fn call_answered(context: u32, token: u32, has_head: bool) {
-    let head = HostFields(Head::CallResponse);
-    let status: Option<u16> = has_head
-        .then(|| head.text(":status").parse().ok())
-        .flatten();
-    with(|machine| {
-        let Some(worker) = machine.worker_of(context) else {
-            return;
-        };
-        worker.tell(context, |filter, now, calls| {
+impl Context for Stream {
+    /// The answer to a request of the filter's own is there, if it has a head; or
+    /// there is none.
+    fn on_http_call_response(&mut self, token: u32, fields: usize, _: usize, _: usize) {
+        let head = HostFields(MapType::HttpCallResponseHeaders);
+        let status: Option<u16> = (fields > 0)
+            .then(|| head.text(":status").parse().ok())
+            .flatten();
+        self.tell(|filter, now, calls| {
             let answer = status.map(|status| (status, &head as _));
             filter.probed(now, token, answer, calls);
         });
-    });
+    }
+
+    /// The stream is over, however it ended. True: nothing is left to do for it.
+    fn on_done(&mut self) -> bool {
+        let id = self.id.into();
+        self.tell(|filter, now, calls| {
+            filter.done(now, id, calls);
+            calls.forget(id);
+        });
+        self.told = false;
+        true
+    }
 }
 
-/// A stream is over, however it ended.
-pub(crate) fn done(context: u32) {
-    with(|machine| {
-        if let Some(worker) = machine.told(context) {
-            let done = |filter: &mut Filter, now, calls: &mut Calls| {
-                filter.done(now, context.into(), calls);
-                calls.forget(context.into());
+impl HttpContext for Stream {
+    fn on_http_request_headers(&mut self, _fields: usize, _end: bool) -> Action {
+        let step = with(&self.worker, |worker| Some(worker.request(self.id)));
+        self.told = step.is_some();
+        match step {
+            None | Some(Step::Continue) => Action::Continue,
+            Some(Step::Hold) => Action::Pause,
+            Some(Step::Answer(answer)) if send(&answer) => Action::Pause,
+            Some(Step::Answer(_)) => {
+                warn("the host takes no answer: a refused request goes on");
+                Action::Continue
+            }
+        }
+    }
+
+    /// Nothing follows the head if it is the `end`.
+    fn on_http_response_headers(&mut self, _fields: usize, end: bool) -> Action {
+        let id = self.id.into();
+        self.pass_or_pause(|filter, now, calls| {
+            let fields = HostFields(MapType::HttpResponseHeaders);
+            let head = ResponseHead {
+                status: fields.text(":status").parse().unwrap_or(0),
+                fields: &fields,
+                end,
             };
-            worker.tell(context, done);
-        }
-        if let Some(stream) = machine.streams.get_mut(&context) {
-            stream.told = false;
-        }
-    });
+            filter.response_head(now, id, &head, calls)
+        })
+    }
+
+    /// A pause becomes the answer that holds a body (`crate::body`).
+    fn on_http_response_body(&mut self, bytes: usize, end: bool) -> Action {
+        let id = self.id.into();
+        self.pass_or_pause(|filter, now, calls| {
+            filter.response_body(now, id, bytes as u64, end, calls)
+        })
+    }
+
+    fn on_http_response_trailers(&mut self, _fields: usize) -> Action {
+        let id = self.id.into();
+        self.pass_or_pause(|filter, now, calls| filter.response_trailers(now, id, calls))
+    }
 }
 
-/// The host forgets a context.
-pub(crate) fn deleted(context: u32) {
-    with(|machine| {
-        machine.streams.remove(&context);
-        machine.roots.remove(&context);
-    });
+impl Stream {
+    /// Tells the filter of something, if it knows of the stream.
+    fn tell<T: Default>(&self, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> T) -> T {
+        match self.told {
+            true => with(&self.worker, |worker| worker.tell(self.id, tell)),
+            false => T::default(),
+        }
+    }
+
+    /// Tells the filter of a part of a response, which it may hold.
+    fn pass_or_pause(&self, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> bool) -> Action {
+        let held = self.tell(|filter, now, calls| {
+            let held = tell(filter, now, calls);
+            if !held {
+                calls.has_gone(self.id.into());
+            }
+            held
+        });
+        match held {
+            true => Action::Pause,
+            false => Action::Continue,
+        }
+    }
 }

@@ -1,23 +1,30 @@
 //! A message's header fields, asked of the host one by one: most rules look at
 //! few.
 
+use proxy_wasm::hostcalls;
+use proxy_wasm::types::MapType;
 use sprat_config::fields::Fields;
 
-use crate::abi::{Head, field};
-
 /// The fields of the message that the callback is about.
-pub(crate) struct HostFields(pub(crate) Head);
+pub(crate) struct HostFields(pub(crate) MapType);
 
 impl Fields for HostFields {
     /// The host joins the values of fields of one name.
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
-        matches!(field(self.0, name), Some(value) if see(&value))
+        matches!(self.value(name), Some(value) if see(&value))
     }
 }
 
 impl HostFields {
+    /// The value of a field; none if there is no such field, or what there is is
+    /// no text.
+    fn value(&self, name: &str) -> Option<String> {
+        let value = hostcalls::get_map_value_bytes(self.0, name).ok()??;
+        String::from_utf8(value).ok()
+    }
+
     /// The value of a field; empty if there is none.
     pub(crate) fn text(&self, name: &str) -> String {
-        field(self.0, name).unwrap_or_default()
+        self.value(name).unwrap_or_default()
     }
 }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::fake::Fake;
 use super::*;
-use crate::abi::fake::Fake;
 
 /// How long a callback takes: the clock goes on.
 const CALLBACK_NS: u64 = 100_000;
@@ -81,8 +81,8 @@ impl Envoy {
         let length = length.map(|length| length.to_string());
         let mut fields = vec![(":status", "200")];
         fields.extend(length.as_deref().map(|length| ("content-length", length)));
-        about(id, Head::Response, &fields);
-        let status = self.call(id, || proxy_on_response_headers(id, 2, 0));
+        about(id, MapType::HttpResponseHeaders, &fields);
+        let status = self.call(id, || proxy_on_response_headers(id, 2, false));
         let stream = self.stream(id);
         if status == CONTINUE {
             stream.headers_continued = true;
@@ -143,7 +143,7 @@ impl Envoy {
         let returned = callback();
         let next = |host: &mut Fake| (!host.continued.is_empty()).then(|| host.continued.remove(0));
         while let Some((id, half)) = host(next) {
-            assert_eq!(half, Half::Response as u32);
+            assert_eq!(half, HALF_RESPONSE);
             self.common_continue(id);
         }
         returned
@@ -189,8 +189,8 @@ impl Envoy {
             }
             stream.end_stream = end && !stream.has_trailers;
             let (bytes, told_end) = (stream.bytes_of(data), stream.end_stream);
-            let bytes = u32::try_from(bytes).expect("a few bytes");
-            let status = self.call(id, || proxy_on_response_body(id, bytes, told_end.into()));
+            let bytes = usize::try_from(bytes).expect("a few bytes");
+            let status = self.call(id, || proxy_on_response_body(id, bytes, told_end));
             let stream = self.stream(id);
             if status != CONTINUE {
                 stream.iteration = Iteration::StopSingle;
@@ -242,7 +242,7 @@ impl Envoy {
         let was_over = std::mem::replace(&mut self.stream(id).is_over, true);
         assert!(!was_over, "{id}: ended twice");
         self.call(id, || proxy_on_done(id));
-        self.call(id, || proxy_on_delete(id));
+        self.call(id, || delete(id));
     }
 }
 

@@ -1,38 +1,86 @@
-//! The boundary, and the filter behind it, in a host that is made up.
+//! The filter behind the SDK, in a host that is made up.
 
-use super::exports::*;
-use super::fake::host;
-use super::*;
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::cell::RefCell;
+
+use proxy_wasm::types::{LogLevel, MapType, StreamType};
+
+use crate::body::sprat_on_response_body as proxy_on_response_body;
+use crate::context::install;
+use fake::host;
 
 mod envoy;
+mod fake;
 mod parked;
 
 const ROOT: u32 = 1;
 const CONTINUE: u32 = 0;
 const PAUSE: u32 = 1;
 
+const HALF_REQUEST: u32 = StreamType::HttpRequest as u32;
+const HALF_RESPONSE: u32 = StreamType::HttpResponse as u32;
+
+// The SDK's callbacks, as the host calls them.
+unsafe extern "C" {
+    safe fn proxy_on_context_create(context: u32, root: u32);
+    safe fn proxy_on_vm_start(root: u32, bytes: usize) -> bool;
+    safe fn proxy_on_configure(root: u32, bytes: usize) -> bool;
+    safe fn proxy_on_tick(root: u32);
+    safe fn proxy_on_queue_ready(root: u32, queue: u32);
+    safe fn proxy_on_request_headers(context: u32, fields: usize, end: bool) -> u32;
+    safe fn proxy_on_response_headers(context: u32, fields: usize, end: bool) -> u32;
+    safe fn proxy_on_response_trailers(context: u32, fields: usize) -> u32;
+    safe fn proxy_on_http_call_response(
+        context: u32,
+        token: u32,
+        fields: usize,
+        body: usize,
+        trailers: usize,
+    );
+    safe fn proxy_on_done(context: u32) -> bool;
+    safe fn proxy_on_delete(context: u32);
+}
+
+thread_local! {
+    /// Contexts that the SDK knows, on this thread.
+    static CONTEXTS: RefCell<Vec<u32>> = RefCell::default();
+}
+
+fn create(context: u32, root: u32) {
+    proxy_on_context_create(context, root);
+    CONTEXTS.with_borrow_mut(|all| all.push(context));
+}
+
+fn delete(context: u32) {
+    CONTEXTS.with_borrow_mut(|all| all.retain(|own| *own != context));
+    proxy_on_delete(context);
+}
+
 fn configure(text: &str) -> bool {
-    _initialize();
+    // What an earlier test on this thread has left.
+    CONTEXTS.take().into_iter().rev().for_each(|context| proxy_on_delete(context));
+    install();
     host(|host| {
         host.configuration = text.to_owned();
         host.now_ns = 1_000_000_000_000;
         host.effective = ROOT;
     });
-    proxy_on_context_create(ROOT, 0);
-    assert_eq!(proxy_on_vm_start(ROOT, 0), 1);
-    proxy_on_configure(ROOT, text.len() as u32) == 1
+    create(ROOT, 0);
+    assert!(proxy_on_vm_start(ROOT, 0));
+    proxy_on_configure(ROOT, text.len())
 }
 
 /// A stream with a request for this path; what becomes of it.
 fn request(context: u32, path: &str) -> u32 {
-    proxy_on_context_create(context, ROOT);
+    create(context, ROOT);
     let fields = [
         (":method", "GET"),
         (":authority", "a.example"),
         (":path", path),
     ];
-    about(context, Head::Request, &fields);
-    proxy_on_request_headers(context, 3, 1)
+    about(context, MapType::HttpRequestHeaders, &fields);
+    proxy_on_request_headers(context, 3, true)
 }
 
 /// The head of its response; what becomes of it.
@@ -40,14 +88,14 @@ fn response(context: u32, bytes: u64) -> u32 {
     let length = bytes.to_string();
     about(
         context,
-        Head::Response,
+        MapType::HttpResponseHeaders,
         &[(":status", "200"), ("content-length", &length)],
     );
-    proxy_on_response_headers(context, 2, 0)
+    proxy_on_response_headers(context, 2, false)
 }
 
 /// The host's next call is about this context, and its head is this.
-fn about(context: u32, head: Head, fields: &[(&str, &str)]) {
+fn about(context: u32, head: MapType, fields: &[(&str, &str)]) {
     let owned = fields
         .iter()
         .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
@@ -58,42 +106,11 @@ fn about(context: u32, head: Head, fields: &[(&str, &str)]) {
 }
 
 #[test]
-fn fields_go_there_and_back() {
-    for fields in [
-        vec![],
-        vec![("a", "")],
-        vec![(":path", "/x"), ("b", "y, z")],
-    ] {
-        let owned: Vec<_> = fields
-            .iter()
-            .map(|(n, v)| ((*n).into(), (*v).into()))
-            .collect();
-        assert_eq!(pairs(&serialize(&fields)), owned);
-    }
-    let bytes = serialize(&[("name", "value")]);
-    assert_eq!(bytes[..12], [1, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0]);
-    assert_eq!(&bytes[12..], b"name\0value\0");
-}
-
-#[test]
-fn what_is_cut_short_or_no_text_is_left_out() {
-    let mut bytes = serialize(&[("a", "b"), ("c", "d")]);
-    let last = bytes.len() - 2;
-    bytes[last] = 0xff;
-    assert_eq!(pairs(&bytes), [("a".to_owned(), "b".to_owned())]);
-    assert_eq!(pairs(&[]), []);
-    for length in 0..bytes.len() {
-        assert!(pairs(&bytes[..length]).len() <= 1);
-    }
-    assert_eq!(pairs(&[0xff; 64]), []);
-}
-
-#[test]
 fn a_bad_configuration_is_refused_and_logged() {
     assert!(!configure("{\"uplink\": {\"rate\": \"fast\"}}"));
     let log = host(|host| host.log.clone());
     assert!(
-        log[0].0 == Level::Error as u32 && log[0].1.contains("configuration:1:"),
+        log[0].0 == LogLevel::Error as u32 && log[0].1.contains("configuration:1:"),
         "{log:?}"
     );
 }
@@ -109,10 +126,10 @@ fn with_nothing_on_no_stream_is_known() {
     assert!(configure(""));
     assert_eq!(request(2, "/"), CONTINUE);
     assert_eq!(response(2, 1_000_000), CONTINUE);
-    assert_eq!(proxy_on_response_body(2, 1000, 0), CONTINUE);
+    assert_eq!(proxy_on_response_body(2, 1000, false), CONTINUE);
     assert_eq!(proxy_on_response_trailers(2, 1), CONTINUE);
-    assert_eq!(proxy_on_done(2), 1);
-    proxy_on_delete(2);
+    assert!(proxy_on_done(2));
+    delete(2);
     assert_eq!(host(|host| host.metric("sprat.requests.default")), 0);
 }
 
@@ -126,15 +143,12 @@ fn a_head_is_held_and_let_go_by_a_tick() {
     assert_eq!(host(|host| (host.tick_ms, host.continued.len())), (1, 0));
     host(|host| host.effective = 2);
     proxy_on_done(2);
-    proxy_on_delete(2);
+    delete(2);
     // Not from a callback of a stream: the host calls back at once.
     assert_eq!(host(|host| (host.continued.len(), host.queues[0])), (0, 1));
     assert_eq!(host(|host| host.tick_ms), 0, "nobody waits");
     called_back();
-    assert_eq!(
-        host(|host| host.continued.clone()),
-        [(3, Half::Response as u32)]
-    );
+    assert_eq!(host(|host| host.continued.clone()), [(3, HALF_RESPONSE)]);
     assert_eq!(
         host(|host| host.effective),
         ROOT,
@@ -166,7 +180,7 @@ fn many_that_are_due_at_once_go_by_and_by_and_none_that_is_over() {
     assert_eq!(host(|host| host.continued.len()), 16);
     called_back();
     let continued = host(|host| host.continued.clone());
-    let next = (23..=42).map(|context| (context, Half::Request as u32));
+    let next = (23..=42).map(|context| (context, HALF_REQUEST));
     assert_eq!(continued, next.collect::<Vec<_>>());
 }
 
@@ -182,15 +196,12 @@ fn a_refused_request_is_answered_and_a_probe_is_sent() {
     assert_eq!(head[0], (":method".to_owned(), "HEAD".to_owned()));
     about(
         ROOT,
-        Head::CallResponse,
+        MapType::HttpCallResponseHeaders,
         &[(":status", "200"), ("content-length", "7")],
     );
     proxy_on_http_call_response(ROOT, 1, 2, 0, 0);
     called_back();
-    assert_eq!(
-        host(|host| host.continued.clone()),
-        [(2, Half::Request as u32)]
-    );
+    assert_eq!(host(|host| host.continued.clone()), [(2, HALF_REQUEST)]);
     assert_eq!(host(|host| host.metric("sprat.head_probe.told")), 1);
     // Its place is taken, and so is none to wait in.
     let mut contexts = 3..8;
@@ -215,8 +226,8 @@ fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
         assert_eq!(request(large, "/large"), CONTINUE);
     }
     assert_eq!(response(2, 1 << 20), CONTINUE, "the link is free");
-    assert_eq!(proxy_on_response_body(2, 16 << 10, 0), CONTINUE);
-    assert_eq!(proxy_on_response_body(2, 2_000, 0), STOP_AND_WATERMARK);
+    assert_eq!(proxy_on_response_body(2, 16 << 10, false), CONTINUE);
+    assert_eq!(proxy_on_response_body(2, 2_000, false), STOP_AND_WATERMARK);
     assert_eq!(response(3, 1 << 20), PAUSE, "a head, as heads are held");
     assert_eq!(host(|host| host.tick_ms), 1);
     // Both are due, and the host is told so when it calls back.
@@ -226,17 +237,14 @@ fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
     assert_eq!(host(|host| (host.continued.len(), host.queues[0])), (0, 1));
     // In the meantime more comes for one of them: it takes along what is held.
     host(|host| host.effective = 2);
-    assert_eq!(proxy_on_response_body(2, 1_000, 0), CONTINUE);
+    assert_eq!(proxy_on_response_body(2, 1_000, false), CONTINUE);
     assert_eq!(host(|host| host.continued.len()), 0);
     called_back();
     assert_eq!(host(|host| host.queues[0]), 0);
-    assert_eq!(
-        host(|host| host.continued.clone()),
-        [(3, Half::Response as u32)]
-    );
+    assert_eq!(host(|host| host.continued.clone()), [(3, HALF_RESPONSE)]);
     // Trailers wait with what is before them.
     host(|host| host.effective = 2);
-    assert_eq!(proxy_on_response_body(2, 1_000, 0), STOP_AND_WATERMARK);
+    assert_eq!(proxy_on_response_body(2, 1_000, false), STOP_AND_WATERMARK);
     assert_eq!(proxy_on_response_trailers(2, 1), PAUSE);
 }
 
@@ -247,8 +255,8 @@ fn workers_that_begin_at_the_same_time_have_queues_of_their_own() {
     assert!(configure(text));
     for root in 2..10 {
         host(|host| host.effective = root);
-        proxy_on_context_create(root, 0);
-        assert_eq!(proxy_on_configure(root, text.len() as u32), 1);
+        create(root, 0);
+        assert!(proxy_on_configure(root, text.len()));
     }
     assert_eq!(host(|host| host.queues.len()), 9);
 }

@@ -1,5 +1,5 @@
-//! A host that is made up: the functions that a filter calls, and what they
-//! have noted.
+//! A host that is made up: the functions that the SDK calls, and what they have
+//! noted.
 
 // As many as the ABI has.
 #![allow(clippy::too_many_arguments)]
@@ -7,9 +7,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::exports::proxy_on_memory_allocate;
-use super::{OK, pairs};
+unsafe extern "C" {
+    /// The SDK's.
+    safe fn proxy_on_memory_allocate(size: usize) -> *mut u8;
+}
 
+const OK: u32 = 0;
+const CALL_RESPONSE: u32 = 6;
 const NOT_FOUND: u32 = 1;
 const BAD_ARGUMENT: u32 = 2;
 const EMPTY: u32 = 7;
@@ -113,7 +117,8 @@ macro_rules! host_functions {
         $(
             /// # Safety
             /// As the ABI says: what is lent is there during the call.
-            pub(super) unsafe fn $name($($argument: $type),*) -> u32 {
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
                 // SAFETY: the caller vouches for all pointers.
                 #[allow(unused_unsafe)]
                 unsafe { $body }
@@ -148,7 +153,7 @@ host_functions! {
         let fields = host(|host| host.heads.get(&(host.effective, map)).cloned());
         let fields = fields.unwrap_or_default();
         let lent: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        give(Some(super::serialize(&lent)), bytes, length)
+        give(Some(serialize(&lent)), bytes, length)
     }
 
     fn proxy_get_header_map_value(
@@ -156,7 +161,9 @@ host_functions! {
     ) {
         let name = text(name, name_length);
         let found = host(|host| {
-            let fields = host.heads.get(&(host.effective, map))?;
+            // The answer to a call is the configuration's, whichever context asks.
+            let context = if map == CALL_RESPONSE { super::ROOT } else { host.effective };
+            let fields = host.heads.get(&(context, map))?;
             let (_, value) = fields.iter().find(|(own, _)| *own == name)?;
             Some(value.clone().into())
         });
@@ -251,7 +258,7 @@ host_functions! {
             }
         });
         match status {
-            OK => give(Some(Vec::new()), bytes, length),
+            OK => give(Some(b"!".to_vec()), bytes, length),
             status => status,
         }
     }
@@ -325,4 +332,56 @@ host_functions! {
             None => NOT_FOUND,
         })
     }
+}
+
+/// Header fields as the ABI passes them: how many, the lengths of each name and
+/// value, then those, each with a zero after it; numbers of 32 bits, the least
+/// significant byte first.
+fn serialize(fields: &[(&str, &str)]) -> Vec<u8> {
+    let number = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    let mut bytes = number(fields.len()).to_vec();
+    for (name, value) in fields {
+        bytes.extend(number(name.len()));
+        bytes.extend(number(value.len()));
+    }
+    for part in fields.iter().flat_map(|(name, value)| [name, value]) {
+        bytes.extend(part.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// The inverse of [`serialize`].
+fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let count = number(0);
+    let mut at = 4 + count * 8;
+    let mut part = |length: usize| {
+        let part = String::from_utf8(bytes[at..at + length].to_vec()).unwrap();
+        at += length + 1;
+        part
+    };
+    let pair = |index: usize| {
+        let (name, value) = (number(4 + index * 8), number(8 + index * 8));
+        (part(name), part(value))
+    };
+    (0..count).map(pair).collect()
+}
+
+/// Functions that the SDK could call, and the filter does not.
+macro_rules! not_called {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() -> u32 {
+            panic!("the filter does not call {}", stringify!($name))
+        }
+    )*};
+}
+
+not_called! {
+    proxy_get_log_level proxy_set_buffer_bytes proxy_set_header_map_pairs
+    proxy_add_header_map_value proxy_set_property proxy_resolve_shared_queue
+    proxy_close_stream proxy_grpc_call proxy_grpc_stream proxy_grpc_send
+    proxy_grpc_cancel proxy_grpc_close proxy_get_status proxy_call_foreign_function
+    proxy_done proxy_get_metric
 }

@@ -17,9 +17,9 @@ const UNSAFE_MODULES: [&str; 10] = [
     "filters/envoy-module/src/abi/hooks.rs",
     "filters/envoy-module/src/abi/stream.rs",
     "filters/envoy-module/src/abi/tests.rs",
-    "filters/envoy-wasm/src/abi.rs",
-    "filters/envoy-wasm/src/abi/exports.rs",
-    "filters/envoy-wasm/src/abi/fake.rs",
+    "filters/envoy-wasm/src/body.rs",
+    "filters/envoy-wasm/src/tests.rs",
+    "filters/envoy-wasm/src/tests/fake.rs",
     // A test: nothing but an allocator can count allocations.
     "scheduler/tests/allocations.rs",
 ];

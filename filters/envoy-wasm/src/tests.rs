@@ -59,7 +59,11 @@ fn delete(context: u32) {
 
 fn configure(text: &str) -> bool {
     // What an earlier test on this thread has left.
-    CONTEXTS.take().into_iter().rev().for_each(|context| proxy_on_delete(context));
+    CONTEXTS
+        .take()
+        .into_iter()
+        .rev()
+        .for_each(|context| proxy_on_delete(context));
     install();
     host(|host| {
         host.configuration = text.to_owned();

@@ -9,6 +9,7 @@ pub mod generate;
 pub mod hold;
 pub mod ideal;
 pub mod lab;
+pub mod links;
 pub mod origin;
 pub mod recorded;
 pub mod replay;

@@ -1,0 +1,63 @@
+//! A link's rate and delay over time.
+
+use std::time::Duration;
+
+use sprat_scheduler::Time;
+
+/// A change of a link; what is none stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When, since the link's start or that of the repetition.
+    pub at: Duration,
+    /// The rate from then on.
+    pub rate_bits_per_s: Option<u64>,
+    /// The delay from then on, for packets that are sent from then on.
+    pub delay: Option<Duration>,
+}
+
+/// A link's changes over time, in the order of their times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// The changes; their times must not fall.
+    pub changes: Vec<Change>,
+    /// All of them come again after this long; it must be longer than the last one's
+    /// time, and not zero.
+    pub repeat: Option<Duration>,
+}
+
+/// A schedule that is being followed.
+#[derive(Clone, Debug)]
+pub(super) struct Cursor {
+    schedule: Schedule,
+    begun: Time,
+    next: usize,
+}
+
+impl Cursor {
+    pub(super) fn new(schedule: Schedule, now: Time) -> Self {
+        Self {
+            schedule,
+            begun: now,
+            next: 0,
+        }
+    }
+
+    /// When the next change is.
+    pub(super) fn due(&self) -> Option<Time> {
+        let change = self.schedule.changes.get(self.next)?;
+        Some(self.begun + change.at)
+    }
+
+    /// The change that is due next; the one after it follows.
+    pub(super) fn take(&mut self) -> Option<Change> {
+        let change = *self.schedule.changes.get(self.next)?;
+        self.next += 1;
+        if let Some(repeat) = self.schedule.repeat
+            && self.next == self.schedule.changes.len()
+        {
+            self.begun = self.begun + repeat;
+            self.next = 0;
+        }
+        Some(change)
+    }
+}

@@ -231,6 +231,8 @@ pub struct Cluster {
     pub hash_key: HashKey,
     /// Requests in service at each endpoint; `usize::MAX` is without bound.
     pub max_requests: usize,
+    /// How much of responses is read ahead of their clients; `None` is nothing.
+    pub read_ahead: Option<ReadAhead>,
     /// Those that wait for an endpoint.
     pub wait_queue: WaitQueue,
     /// How long an endpoint that has come back takes to get its full share.
@@ -256,6 +258,15 @@ pub struct Cluster {
     pub proxy_protocol: Option<ProxyVersion>,
     /// Speak HTTP/2 with the endpoints.
     pub http2: Option<UpstreamHttp2>,
+}
+
+/// How much of responses is held for clients that take them slowly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAhead {
+    /// Bytes of each response.
+    pub per_response: usize,
+    /// Bytes of all responses of the cluster, over all workers.
+    pub total: usize,
 }
 
 /// One backend.

@@ -67,6 +67,10 @@ fn the_design_file_resolves_to_the_defaults() {
         dispatch: Dispatch::LeastRequest,
         hash_key: HashKey::Url,
         max_requests: usize::MAX,
+        read_ahead: Some(ReadAhead {
+            per_response: 256 << 10,
+            total: 64 << 20,
+        }),
         wait_queue: WaitQueue {
             order: WaitOrder::Size,
             scope: WaitScope::Cluster,
@@ -88,6 +92,10 @@ fn the_design_file_resolves_to_the_defaults() {
     let rate = MinRate {
         bytes_per_s: 240,
         window: Duration::from_secs(20),
+    };
+    let rate_under_load = MinRate {
+        bytes_per_s: 4 << 10,
+        window: Duration::from_secs(5),
     };
     let expected = Config {
         runtime: Runtime {
@@ -116,6 +124,8 @@ fn the_design_file_resolves_to_the_defaults() {
                 min_rates: MinRates {
                     request_body: Some(rate),
                     response: Some(rate),
+                    request_body_under_load: Some(rate_under_load),
+                    response_under_load: Some(rate_under_load),
                 },
                 ..ListenerLimits::default()
             },

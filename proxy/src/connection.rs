@@ -25,7 +25,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -50,6 +50,7 @@ use crate::record::Record;
 use crate::tls::Secured;
 use crate::tunnel::Tunnel;
 use crate::uplink::{Outlet, SocketGauge};
+use crate::upstream::Held;
 use crate::worker::Worker;
 use tokio::time::Instant;
 
@@ -119,6 +120,8 @@ pub(crate) struct Connection {
     write_blocked: Blocked,
     /// How fast the client takes what it asked for, once its socket was full.
     drain: RefCell<Option<Box<Drain>>>,
+    /// The places at endpoints that its requests hold, where these are bounded.
+    held: RefCell<Vec<Weak<Held>>>,
     /// A body waits for the socket to take what is written before it.
     holding_back: Cell<bool>,
     written: Cell<u64>,
@@ -164,6 +167,7 @@ impl Connection {
             has_finished_sending: Cell::new(false),
             write_blocked: Blocked::default(),
             drain: RefCell::new(None),
+            held: RefCell::default(),
             holding_back: Cell::new(false),
             written: Cell::new(0),
             finishing: RefCell::new(None),
@@ -224,6 +228,24 @@ impl Connection {
             Outlet::Gauged(gauge) => Some(gauge),
             Outlet::Plain | Outlet::Marked(_) => None,
         }
+    }
+
+    /// One of its requests holds this place.
+    pub(crate) fn holds(&self, place: &Rc<Held>) {
+        let mut held = self.held.borrow_mut();
+        held.retain(|other| other.strong_count() > 0);
+        held.push(Rc::downgrade(place));
+    }
+
+    /// Whether others need a place that its requests hold: at an endpoint, or among
+    /// those of the listener.
+    pub(crate) fn is_pressed(&self) -> bool {
+        if self.listener.is_short_of_places() {
+            return true;
+        }
+        let held = self.held.borrow();
+        let mut places = held.iter().filter_map(Weak::upgrade);
+        places.any(|place| place.is_wanted())
     }
 
     // What the worker asks for.

@@ -14,6 +14,7 @@ mod upgrade;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -41,7 +42,7 @@ use crate::limits;
 use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Body;
-use crate::upload::{RequestBody, Upload};
+use crate::upload::{LeastRate, RequestBody, Upload};
 use crate::upstream::{Upstream, affinity_hash};
 
 /// Answers a request.
@@ -94,6 +95,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             }
             let bounds = exchange.plan.bounds(&record);
             stream.begin_response(Some(bounds));
+            let response = response.map(|body| record.read_ahead(body));
             uplink.respond(&stream, response, known, json, record).await
         }
         Err(reason) => {
@@ -224,7 +226,15 @@ impl<'a> Plan<'a> {
         let (mut upload, mut opener) = (None, None);
         if !body.is_end_stream() {
             let config = &self.connection.listener.config;
-            let rule = config.limits.min_rates.request_body;
+            let rules = config.limits.min_rates.of_request_body();
+            let rule = rules.map(|rules| LeastRate {
+                rules,
+                is_pressed: {
+                    let listener = Arc::clone(&self.connection.listener);
+                    let upstream = Rc::clone(self.upstream);
+                    Box::new(move || listener.is_short_of_places() || upstream.is_short_of_places())
+                },
+            });
             let expects = request.headers().contains_key(EXPECT);
             let max_bytes = config.max_body_bytes;
             let (body, progress) =

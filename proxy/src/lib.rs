@@ -41,6 +41,7 @@ mod notify;
 mod operate;
 mod precedence;
 mod proxy_protocol;
+mod read_ahead;
 mod record;
 mod reload;
 mod routing;

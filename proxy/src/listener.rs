@@ -71,6 +71,12 @@ impl ListenerShared {
 }
 
 impl ListenerState {
+    /// Whether requests were turned away for want of a place, and all are taken.
+    pub(crate) fn is_short_of_places(&self) -> bool {
+        let limits = self.shared.limits.as_ref();
+        limits.is_some_and(|limits| limits.is_short_of_places())
+    }
+
     /// A listener with these bounds.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod health;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
@@ -122,6 +123,7 @@ impl Present {
                 name: cluster.name.clone(),
                 config: Arc::clone(cluster),
                 breaker: Arc::clone(&shared.breaker),
+                read_ahead: Arc::clone(&shared.read_ahead),
                 station: Arc::clone(&shared.station),
             });
         let clusters: Arc<[ClusterView]> = clusters.collect();
@@ -159,6 +161,7 @@ struct ClusterView {
     name: String,
     config: Arc<Cluster>,
     breaker: Arc<Breaker>,
+    read_ahead: Arc<AtomicUsize>,
     station: Arc<SharedStation>,
 }
 

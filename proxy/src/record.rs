@@ -6,19 +6,22 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
+use hyper::body::Incoming;
 use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
 use tokio::time::{Instant, sleep};
 
 use crate::access_log::{Asked, Line};
+use crate::begun::Begun;
 use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
 use crate::error::{Advice, Fault, Reason};
 use crate::generation::Generation;
 use crate::limits::RequestPlace;
+use crate::read_ahead::ReadAhead;
 use crate::screen::Malformed;
 use crate::upload::{Progress, Upload};
-use crate::upstream::{Endpoint, Lease};
+use crate::upstream::{Endpoint, Held, Lease};
 
 /// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);
@@ -59,6 +62,8 @@ pub(crate) struct Record {
     pub(crate) endpoint: Option<Rc<Endpoint>>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
+    /// The same, once what is read ahead may end it before the client has it all.
+    held: Option<Rc<Held>>,
     /// Its place among those in progress, where they are counted.
     pub(crate) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
@@ -123,6 +128,7 @@ impl Record {
             cluster: None,
             endpoint: None,
             lease: None,
+            held: None,
             place: None,
             upload: None,
             lesson: None,
@@ -186,6 +192,32 @@ impl Record {
         if let Some(lease) = self.lease.take() {
             lease.release(now, self.bytes);
         }
+        if let Some(held) = self.held.take() {
+            held.release(now, self.bytes);
+        }
+    }
+
+    /// Has the response's body read ahead, if its cluster bounds what is served at a
+    /// time; its place is free when the endpoint has sent it all.
+    pub(crate) fn read_ahead(&mut self, body: Begun<Incoming>) -> ReadAhead<Begun<Incoming>> {
+        // An endpoint that has answered may still be sent the request's body.
+        let had_all = (self.upload.as_ref()).is_none_or(|upload| upload.is_done());
+        let (Some(cluster), true) = (self.cluster, had_all) else {
+            return ReadAhead::none(body);
+        };
+        let Some(lease) = self.lease.take() else {
+            return ReadAhead::none(body);
+        };
+        let upstream = Rc::clone(&self.generation.upstreams[cluster]);
+        let (body, held) = upstream.read_ahead(body, lease);
+        match held {
+            Ok(held) => {
+                self.stream.connection.holds(&held);
+                self.held = Some(held);
+            }
+            Err(lease) => self.lease = Some(lease),
+        }
+        body
     }
 
     /// Whether nothing of the request's body is still to come on its connection,
@@ -234,14 +266,23 @@ impl Record {
             _ => return,
         };
         let had_all = self.upload.as_ref().is_none_or(|upload| upload.is_done());
-        if let Some(lease) = self.lease.as_mut().filter(|_| own && had_all) {
+        if !own || !had_all {
+            return;
+        }
+        if let Some(lease) = &mut self.lease {
             lease.ends_badly();
+        }
+        if let Some(held) = &self.held {
+            held.ends_badly();
         }
     }
 
     fn finish(&mut self, aborted: bool) {
         self.done = true;
         self.blame_endpoint();
+        if let Some(held) = self.held.take() {
+            held.cancel();
+        }
         self.end_upload(!aborted);
         let duration = self.started.elapsed();
         let generation = &self.generation;

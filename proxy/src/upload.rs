@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use sprat_config::resolved::HeadersWithUnderscores;
+use sprat_config::resolved::{HeadersWithUnderscores, MinRate, MinRateRules};
 use sprat_scheduler::Time;
-use sprat_scheduler::limits::{MinRate, Patience};
+use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
 
 use self::discard::discard;
@@ -41,7 +41,7 @@ pub(crate) struct Upload {
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
     /// How much the client must send, and how long it was waited for.
-    rule: Option<MinRate>,
+    rule: Option<LeastRate>,
     /// What is done about such names in trailers.
     underscores: HeadersWithUnderscores,
     patience: Cell<Patience>,
@@ -51,6 +51,26 @@ pub(crate) struct Upload {
     sender: RefCell<Option<Waker>>,
     /// The exchange is over: nobody wants the rest.
     over: Cell<bool>,
+}
+
+/// How much a client must send at least.
+pub(crate) struct LeastRate {
+    /// With and without load.
+    pub(crate) rules: MinRateRules,
+    /// Whether others need the place of its request.
+    pub(crate) is_pressed: Box<dyn Fn() -> bool>,
+}
+
+impl LeastRate {
+    fn now(&self) -> &MinRate {
+        self.rules.at((self.is_pressed)())
+    }
+}
+
+impl std::fmt::Debug for LeastRate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.rules.fmt(f)
+    }
 }
 
 /// How far a body has got.
@@ -127,6 +147,7 @@ impl Upload {
     pub(crate) fn judged_at(&self, now: Instant) -> Option<Instant> {
         let rule = self.rule.as_ref()?;
         let mut patience = self.patience.get();
+        let rule = rule.now();
         if patience.is_too_slow(self.time(now), rule) {
             return Some(now);
         }
@@ -147,7 +168,9 @@ impl Upload {
         let mut patience = self.patience.get();
         patience.resume(self.time(now));
         patience.moved(bytes as u64);
-        let slow = patience.is_too_slow(self.time(now), rule);
+        // Before, nothing is judged, and nobody need ask who is in need of places.
+        let is_due = patience.waited(self.time(now)) >= rule.rules.under_load.window;
+        let slow = is_due && patience.is_too_slow(self.time(now), rule.now());
         self.patience.set(patience);
         slow
     }
@@ -209,7 +232,7 @@ impl RequestBody {
         body: Incoming,
         expects: bool,
         max_bytes: Option<u64>,
-        rule: Option<MinRate>,
+        rule: Option<LeastRate>,
         underscores: HeadersWithUnderscores,
     ) -> (Self, Rc<Upload>) {
         let now = Instant::now();

@@ -290,6 +290,150 @@ fn requests_in_progress_on_a_listener_are_bounded() {
     one_place(|limits| limits.max_requests = Some(1), 503, "listener_full");
 }
 
+/// Endpoints have so many places, and nobody waits for one.
+fn with_places(config: &mut Config, places: usize, read_ahead: Option<ReadAhead>) {
+    with_cluster(config, |cluster| {
+        cluster.max_requests = places;
+        cluster.wait_queue.max_requests = 0;
+        cluster.read_ahead = read_ahead;
+    });
+    // Clients' sockets take little of what their clients do not.
+    config.listeners[0].max_unsent_bytes = 4 << 10;
+}
+
+/// A client that reads nothing of what it asks for, and whose own buffer is small.
+fn unreading(proxy: &Proxy, path: &str) -> Peer {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&proxy.address.into()).unwrap();
+    let mut client = Peer::new(socket.into());
+    client.send(get(path));
+    client
+}
+
+#[test]
+fn clients_that_read_nothing_hold_no_place_that_the_endpoint_needs_no_more() {
+    let origin = sized();
+    for (rate, read_ahead, status) in [
+        (Rate::Unlimited, Some((250_000, 10_000_000)), 200),
+        // Our own order is no reason to hold a place either.
+        (Rate::Fixed(1_000_000), Some((250_000, 10_000_000)), 200),
+        (Rate::Unlimited, None, 503),
+        // Not for each of them, or for all together.
+        (Rate::Unlimited, Some((2_000, 10_000_000)), 503),
+        (Rate::Unlimited, Some((250_000, 2_000)), 503),
+    ] {
+        let proxy = changed(origin.address, |config| {
+            config.uplink.rate = rate;
+            let read_ahead = read_ahead.map(|(per_response, total)| ReadAhead {
+                per_response,
+                total,
+            });
+            with_places(config, 2, read_ahead);
+        });
+        let slow: Vec<_> = (0..2).map(|_| unreading(&proxy, "/200000")).collect();
+        proxy.wait_metric(&["sprat_open_requests"], 2.0);
+        let outstanding = || proxy.metric(&["sprat_upstream_outstanding"]);
+        if status == 200 {
+            wait_for("the endpoint to be free", || outstanding() == 0.0);
+            assert!(proxy.metric(&["sprat_read_ahead_bytes"]) > 100_000.0);
+        }
+        let mut other = proxy.connect();
+        assert_eq!(
+            other.ask(get("/4")).status(),
+            status,
+            "{rate:?} {read_ahead:?}"
+        );
+        // They get what they asked for when they want it.
+        for mut client in slow {
+            assert_eq!(client.message().body.len(), 200_000);
+        }
+        proxy.wait_metric(&["sprat_read_ahead_bytes"], 0.0);
+        drop(other);
+        proxy.assert_no_leak();
+    }
+}
+
+#[test]
+fn what_is_read_ahead_is_whole_for_who_takes_it_in_bits() {
+    let origin = sized();
+    let proxy = changed(origin.address, |config| {
+        let little = ReadAhead {
+            per_response: 20_000,
+            total: 50_000,
+        };
+        with_places(config, 100, Some(little));
+    });
+    let readers: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = unreading(&proxy, "/700000");
+            std::thread::spawn(move || client.message().body.len())
+        })
+        .collect();
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), 700_000);
+    }
+    proxy.assert_no_leak();
+}
+
+/// A client that takes a little more than the least rate, with one place for all.
+fn slow_reader_in_the_only_place(change: impl FnOnce(&mut Config), others: bool) -> bool {
+    let origin = sized();
+    let proxy = changed(origin.address, |config| {
+        change(config);
+        let rates = &mut config.listeners[0].limits.min_rates;
+        rates.response = at_least(1, Duration::from_millis(300));
+        // More than a client can take.
+        rates.response_under_load = at_least(1 << 40, Duration::from_millis(300));
+    });
+    let slow = unreading(&proxy, "/50000000");
+    proxy.wait_metric(&["sprat_open_requests"], 1.0);
+    let cut = || proxy.metric(&["sprat_bad_requests_total", "response_too_slow"]) == 1.0;
+    let mut part = vec![0; 64 << 10];
+    for _ in 0..150 {
+        let _ = slow.stream().read(&mut part).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        if others && proxy.connect().ask(get("/4")).status() == 200 {
+            wait_for("the log to say why", cut);
+            return true;
+        }
+    }
+    cut()
+}
+
+#[test]
+fn a_slow_client_is_cut_when_others_need_its_place() {
+    type Change = fn(&mut Config);
+    let changes: [Change; 2] = [
+        |config| with_places(config, 1, None),
+        |config| config.listeners[0].limits.max_requests = Some(1),
+    ];
+    for change in changes {
+        assert!(slow_reader_in_the_only_place(change, true));
+        // And not where nobody does.
+        assert!(!slow_reader_in_the_only_place(change, false));
+    }
+}
+
+#[test]
+fn a_slow_upload_is_cut_when_others_need_its_place() {
+    let origin = Origin::http(|request| ok(&request.text()));
+    let proxy = limited(&origin, |limits| {
+        limits.max_requests = Some(1);
+        limits.min_rates.request_body = at_least(1, Duration::from_secs(600));
+        limits.min_rates.request_body_under_load = at_least(10_000, Duration::from_millis(300));
+    });
+    let mut slow = proxy.connect();
+    slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+    proxy.wait_metric(&["sprat_open_requests"], 1.0);
+    wait_for("the place to be free", || {
+        slow.send("x");
+        std::thread::sleep(Duration::from_millis(10));
+        proxy.connect().ask(get("/")).status() == 200
+    });
+    assert_eq!(slow.message().status(), 408);
+}
+
 fn three_an_hour(key: RateLimitKey) -> Option<RateLimit> {
     Some(RateLimit {
         key,

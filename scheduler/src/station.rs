@@ -186,6 +186,10 @@ pub struct ClassStats {
     pub refused: [u64; RefusalReason::ALL.len()],
 }
 
+/// So long after a request found no place at once, places are needed: clients that
+/// were turned away ask again within seconds.
+const MISSED_FOR: Duration = Duration::from_secs(10);
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Station {
@@ -208,6 +212,8 @@ pub struct Station {
     stats: Vec<ClassStats>,
     max_active: usize,
     repeats: Repeats,
+    /// When a request last found no place at once.
+    missed_at: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -269,6 +275,7 @@ impl Station {
             vacant: Vec::new(),
             next_seq: 0,
             events: VecDeque::new(),
+            missed_at: None,
             sizes: MeanSize::default(),
             drain: DrainRate::default(),
             stats: vec![ClassStats::default(); classes.len()],
@@ -280,6 +287,14 @@ impl Station {
     /// A request has come. Its class's index must be one of the classes'.
     pub fn arrive(&mut self, now: Time, arrival: &Arrival) -> Verdict {
         self.stats[arrival.class].arrived += 1;
+        let verdict = self.take_in(now, arrival);
+        if !matches!(verdict, Verdict::Start { .. }) {
+            self.missed_at = Some(now);
+        }
+        verdict
+    }
+
+    fn take_in(&mut self, now: Time, arrival: &Arrival) -> Verdict {
         if self.active() >= self.max_active {
             return Verdict::Refuse(self.refuse(arrival.class, RefusalReason::MaxRequests));
         }
@@ -378,6 +393,14 @@ impl Station {
     pub fn has_room(&self) -> bool {
         let mut endpoints = self.endpoints.present().iter();
         self.queues.total() == 0 && endpoints.any(|&endpoint| self.endpoints.has_room(endpoint))
+    }
+
+    /// Returns whether requests need the places that others hold: all are taken, and
+    /// one waits, or had to wait or was turned away a short while ago.
+    pub fn is_short_of_places(&self, now: Time) -> bool {
+        let is_full = !self.has_room() || self.active() >= self.max_active;
+        let missed = (self.missed_at).is_some_and(|at| now.since(at) < MISSED_FOR);
+        is_full && (missed || self.queues.total() > 0)
     }
 
     /// Requests in service, waiting, or between two attempts.

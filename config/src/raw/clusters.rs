@@ -29,6 +29,9 @@ record! {
         /// Requests in service at each endpoint; more wait, in the wait
         /// queue's order.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
+        /// Responses are read ahead of clients that take them slowly, so that the
+        /// place at the endpoint is free for others; where places are bounded.
+        default("{}") read_ahead: Or<Off, ReadAhead>,
         /// Requests that wait for an endpoint.
         default("{}") wait_queue: WaitQueue,
         /// Endpoints whose answers are bad get no requests for a while.
@@ -89,6 +92,14 @@ record! {
         default("0B") from: Bytes<0, MAX_SIZE>,
         /// The largest.
         default("unlimited") to: Or<Unlimited, Bytes<0, MAX_SIZE>>,
+    }
+
+    /// How much of responses is held for clients that take them slowly.
+    closed struct ReadAhead {
+        /// Bytes of each response.
+        default("256KB") per_response: SomeBytes,
+        /// Bytes of all of them.
+        default("64MB") total: SomeBytes,
     }
 
     /// Requests that wait for an endpoint.

@@ -25,6 +25,21 @@ record! {
         default("240B") response: Or<Off, SomeBytes>,
         /// The time of waiting over which they are averaged.
         default("20s") window: Timeout,
+        /// What holds in their place while the client keeps a place that others
+        /// need: the listener has its `max_requests`, or the endpoints of the
+        /// request's cluster have theirs.
+        default("{}") under_load: Or<Off, MinRatesUnderLoad>,
+    }
+
+    /// The least that a client must move while others need its place. A rate that
+    /// is off without load is off under it, and one that is higher stays.
+    closed struct MinRatesUnderLoad {
+        /// Bytes a second of a request's body.
+        default("4KB") request_body: SomeBytes,
+        /// Bytes a second of a response that the client acknowledges.
+        default("4KB") response: SomeBytes,
+        /// The time of waiting over which they are averaged.
+        default("5s") window: Timeout,
     }
 
     /// Bounds on each client of a listener.

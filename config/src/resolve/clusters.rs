@@ -58,6 +58,13 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     }
     Some(Cluster {
         name: name.to_owned(),
+        read_ahead: match raw.read_ahead.get()?.value() {
+            None => None,
+            Some(raw) => Some(ReadAhead {
+                per_response: bytes(&raw.per_response)?,
+                total: bytes(&raw.total)?,
+            }),
+        },
         wait_queue: wait_queue(&raw.wait_queue, &dispatch, reporter)?,
         dns,
         endpoints,

@@ -50,10 +50,30 @@ fn min_rates(raw: &raw::MinRates) -> Option<MinRates> {
             window,
         }))
     };
+    let under_load = raw.under_load.get()?.value();
+    let under_load = match under_load {
+        None => None,
+        Some(raw) => Some(rates_under_load(raw)?),
+    };
+    let (body, response) = under_load.unzip();
     Some(MinRates {
         request_body: rate(&raw.request_body)?,
         response: rate(&raw.response)?,
+        request_body_under_load: body,
+        response_under_load: response,
     })
+}
+
+/// Of request bodies, and of responses.
+fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<(MinRate, MinRate)> {
+    let window = time(&raw.window)?;
+    let rate = |raw: &Field<raw::SomeBytes>| {
+        Some(MinRate {
+            bytes_per_s: raw.copied()?.0,
+            window,
+        })
+    };
+    Some((rate(&raw.request_body)?, rate(&raw.response)?))
 }
 
 /// A listener's or a route's.

@@ -48,6 +48,52 @@ pub struct MinRates {
     pub request_body: Option<MinRate>,
     /// Of what is sent to it; `None` if anything will do.
     pub response: Option<MinRate>,
+    /// Of a request's body, while others need its client's place.
+    pub request_body_under_load: Option<MinRate>,
+    /// Of what is sent to it, while others need its place.
+    pub response_under_load: Option<MinRate>,
+}
+
+/// What a client must move at least, with and without load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MinRateRules {
+    /// While others do not need its place.
+    pub idle: MinRate,
+    /// While they do.
+    pub under_load: MinRate,
+}
+
+impl MinRateRules {
+    /// The rule that holds; `pressed` if others need the client's place.
+    pub fn at(&self, pressed: bool) -> &MinRate {
+        match pressed {
+            true => &self.under_load,
+            false => &self.idle,
+        }
+    }
+}
+
+impl MinRates {
+    /// The rules for request bodies; `None` if anything will do.
+    pub fn of_request_body(&self) -> Option<MinRateRules> {
+        rules(self.request_body, self.request_body_under_load)
+    }
+
+    /// The rules for responses; `None` if anything will do.
+    pub fn of_response(&self) -> Option<MinRateRules> {
+        rules(self.response, self.response_under_load)
+    }
+}
+
+fn rules(idle: Option<MinRate>, under_load: Option<MinRate>) -> Option<MinRateRules> {
+    let idle = idle?;
+    Some(MinRateRules {
+        idle,
+        under_load: under_load.map_or(idle, |own| MinRate {
+            bytes_per_s: own.bytes_per_s.max(idle.bytes_per_s),
+            window: own.window.min(idle.window),
+        }),
+    })
 }
 
 /// Requests of each client over time.

@@ -35,10 +35,17 @@ impl Connection {
         let deadlines = [
             next.filter(|_| !self.is_finishing()),
             blocked.map(|since| since + listener.stream_idle_timeout),
-            self.drain.borrow().as_ref().and_then(|drain| drain.due()),
+            self.drained_at(),
             self.http2.get().and_then(|http2| http2.next_deadline(self)),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// When the client will have been waited for long enough to be judged.
+    fn drained_at(&self) -> Option<Instant> {
+        // Nobody waits for it otherwise, and nobody need ask who is in need of places.
+        self.write_blocked.since()?;
+        self.drain.borrow().as_ref()?.due(self.is_pressed())
     }
 
     /// Whether the socket has still to take the end of a response. Until then
@@ -86,8 +93,10 @@ impl Connection {
     /// What has taken too long, if anything has.
     pub(super) fn expired(&self, now: Instant) -> Option<End> {
         let listener = &self.listener.config;
-        if let Some(drain) = &mut *self.drain.borrow_mut() {
-            drain.ask(now);
+        if self.write_blocked.since().is_some()
+            && let Some(drain) = &mut *self.drain.borrow_mut()
+        {
+            drain.ask(now, self.is_pressed());
         }
         if let Some(since) = self.write_blocked.since()
             && past(now, since, listener.stream_idle_timeout)

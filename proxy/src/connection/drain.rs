@@ -8,15 +8,16 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use sprat_config::resolved::MinRateRules;
 use sprat_scheduler::Time;
-use sprat_scheduler::limits::{MinRate, Patience};
+use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
 
 use crate::sys;
 
 /// A connection whose socket has been full at least once.
 pub(super) struct Drain {
-    rule: MinRate,
+    rules: MinRateRules,
     epoch: Instant,
     patience: Patience,
     /// What the client had acknowledged when the window began, in bytes.
@@ -40,13 +41,13 @@ pub(super) enum Look {
 
 impl Drain {
     /// The socket is full for the first time.
-    pub(super) fn new(rule: MinRate, now: Instant, socket: BorrowedFd<'_>) -> Self {
+    pub(super) fn new(rules: MinRateRules, now: Instant, socket: BorrowedFd<'_>) -> Self {
         // An error: the connection is gone, as the next write will find.
         let info = sys::tcp_info(socket).unwrap_or_default();
         let mut patience = Patience::default();
         patience.wait(Time::ZERO);
         Self {
-            rule,
+            rules,
             epoch: now,
             patience,
             acked: info.bytes_acked,
@@ -69,15 +70,16 @@ impl Drain {
         self.patience.resume(self.time(now));
     }
 
-    /// When the client will have been waited for long enough.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let due = self.patience.due(&self.rule)?;
+    /// When the client will have been waited for long enough; `pressed` if others
+    /// need its place.
+    pub(super) fn due(&self, pressed: bool) -> Option<Instant> {
+        let due = self.patience.due(self.rules.at(pressed))?;
         Some(self.epoch + due.since(Time::ZERO))
     }
 
     /// A window is full by now: has the next refused write look at the socket.
-    pub(super) fn ask(&mut self, now: Instant) {
-        if self.due().is_some_and(|due| due <= now) {
+    pub(super) fn ask(&mut self, now: Instant, pressed: bool) {
+        if self.due(pressed).is_some_and(|due| due <= now) {
             if self.look {
                 // Nobody wrote: that is not the client's fault.
                 self.patience = Patience::default();
@@ -89,7 +91,13 @@ impl Drain {
     /// Judges the client, if that is due. With `queued_here` the kernel has a
     /// queue of ours before the wire: then only a client counts as slow whose
     /// receive window was closed for half of the time.
-    pub(super) fn look(&mut self, now: Instant, socket: BorrowedFd<'_>, queued_here: bool) -> Look {
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        socket: BorrowedFd<'_>,
+        queued_here: bool,
+        pressed: bool,
+    ) -> Look {
         if !std::mem::take(&mut self.look) {
             return Look::NotDue;
         }
@@ -103,7 +111,7 @@ impl Drain {
             self.patience
                 .moved(info.bytes_acked.saturating_sub(self.acked));
         }
-        if self.patience.is_too_slow(now, &self.rule) {
+        if self.patience.is_too_slow(now, self.rules.at(pressed)) {
             return Look::TooSlow;
         }
         (self.acked, self.limited) = (info.bytes_acked, limited);

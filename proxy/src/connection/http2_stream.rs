@@ -89,8 +89,11 @@ impl Http2Stream {
         let listener = &connection.listener.config;
         let bound = listener.stream_idle_timeout;
         let stalled = self.awaits_client().then(|| self.moved_at.get() + bound);
-        let rule = listener.limits.min_rates.response;
-        let due = rule.and_then(|rule| self.patience.get().due(&rule));
+        let rules = listener.limits.min_rates.of_response();
+        let due = rules.and_then(|rules| {
+            let rule = rules.at(connection.is_pressed());
+            self.patience.get().due(rule)
+        });
         // At the soonest: the socket may be full meanwhile.
         let judged = due.map(|due| now + due.since(connection.open_time(now)));
         let deadlines = [self.state.next_deadline(listener), stalled, judged];
@@ -103,9 +106,10 @@ impl Http2Stream {
         if self.awaits_client() && past(now, self.moved_at.get(), bound) {
             return Some(Reason::ClientStalled);
         }
-        if let Some(rule) = listener.limits.min_rates.response {
+        if let Some(rules) = listener.limits.min_rates.of_response() {
             let mut patience = self.patience.get();
-            let is_too_slow = patience.is_too_slow(connection.open_time(now), &rule);
+            let rule = rules.at(connection.is_pressed());
+            let is_too_slow = patience.is_too_slow(connection.open_time(now), rule);
             self.patience.set(patience);
             if is_too_slow {
                 return Some(Reason::ResponseTooSlow);

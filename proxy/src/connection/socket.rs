@@ -108,8 +108,8 @@ impl Connection {
             Some(drain) if !began => self.judge(drain, socket),
             Some(drain) => drain.wait(Instant::now()),
             None => {
-                let rule = self.listener.config.limits.min_rates.response;
-                *drain = rule.map(|rule| Box::new(Drain::new(rule, Instant::now(), socket)));
+                let rules = self.listener.config.limits.min_rates.of_response();
+                *drain = rules.map(|rules| Box::new(Drain::new(rules, Instant::now(), socket)));
             }
         }
         if began {
@@ -124,7 +124,7 @@ impl Connection {
     fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
         let now = Instant::now();
         let queued_here = matches!(self.outlet, Outlet::Marked(_));
-        match drain.look(now, socket, queued_here) {
+        match drain.look(now, socket, queued_here, self.is_pressed()) {
             Look::NotDue => {}
             // The socket's buffer hides it, but there is progress.
             Look::Enough => self.write_blocked.begin(now),

@@ -115,6 +115,13 @@ impl View {
                 metric.encode_gauge(&u64::from(is_open))?;
             }
         }
+        let help = "Bytes of responses that have been read ahead of their clients";
+        let mut metric = encoder.encode_descriptor("read_ahead_bytes", help, None, kind)?;
+        for cluster in self.clusters.iter() {
+            let labels = [("cluster", cluster.name.as_str())];
+            let value = cluster.read_ahead.load(Relaxed) as u64;
+            metric.encode_family(&labels)?.encode_gauge(&value)?;
+        }
         let help = "Requests that are being repeated";
         let mut metric = encoder.encode_descriptor("repeated_requests", help, None, kind)?;
         for (cluster, condition) in self.clusters.iter().zip(conditions) {

@@ -40,6 +40,7 @@ use crate::connection::Stream;
 use crate::error::Reason;
 use crate::gather::Gathered;
 use crate::headers::{Head, clean_trailers};
+use crate::read_ahead::ReadAhead;
 use crate::record::Record;
 use crate::tunnel::Tunnel;
 
@@ -155,7 +156,7 @@ impl Uplink {
     pub(crate) async fn respond(
         &self,
         stream: &Stream,
-        response: Response<Begun<Incoming>>,
+        response: Response<ReadAhead<Begun<Incoming>>>,
         known: Size,
         accepts_json: bool,
         mut record: Box<Record>,
@@ -244,9 +245,9 @@ pub(crate) struct Body {
 }
 
 enum Inner {
-    Upstream(Gathered<Begun<Incoming>>),
-    Paced(Box<Paced<Gathered<Begun<Incoming>>>>),
-    Marked(Box<Marked<Gathered<Begun<Incoming>>>>),
+    Upstream(Gathered<ReadAhead<Begun<Incoming>>>),
+    Paced(Box<Paced<Gathered<ReadAhead<Begun<Incoming>>>>>),
+    Marked(Box<Marked<Gathered<ReadAhead<Begun<Incoming>>>>>),
     Local(Option<Bytes>),
 }
 

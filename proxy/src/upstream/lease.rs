@@ -180,6 +180,11 @@ impl Lease {
         Some((self.ticket?, self.class))
     }
 
+    /// Whether others need its place.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.ticket.is_some() && self.upstream.station.is_short_of_places()
+    }
+
     /// The response's size is known now.
     pub(crate) fn resize(&self, size: Size) {
         if let Some(ticket) = self.ticket

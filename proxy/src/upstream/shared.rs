@@ -1,6 +1,7 @@
 //! What all workers know of a cluster.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -25,6 +26,8 @@ pub(crate) struct SharedCluster {
     decides: StationConfig,
     /// How many connections there are to all endpoints.
     pub(crate) breaker: Arc<Breaker>,
+    /// Bytes that are read ahead of clients.
+    pub(crate) read_ahead: Arc<AtomicUsize>,
     pub(super) overload_page: Option<Bytes>,
     /// None for plain text.
     pub(crate) tls: Option<Arc<ClusterTls>>,
@@ -72,6 +75,7 @@ impl SharedCluster {
             station,
             decides,
             breaker: before.map_or_else(Arc::default, |before| Arc::clone(&before.breaker)),
+            read_ahead: before.map_or_else(Arc::default, |before| Arc::clone(&before.read_ahead)),
             overload_page,
             tls,
         })

@@ -260,6 +260,11 @@ impl SharedStation {
         self.lock().station.resize(ticket, size);
     }
 
+    /// Whether others need the places that are taken.
+    pub(super) fn is_short_of_places(&self) -> bool {
+        self.decide(|station, now| station.is_short_of_places(now))
+    }
+
     pub(super) fn has_room(&self) -> bool {
         self.lock().station.has_room()
     }

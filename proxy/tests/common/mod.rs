@@ -283,6 +283,10 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         dispatch: Dispatch::RoundRobin,
         hash_key: HashKey::Url,
         max_requests: usize::MAX,
+        read_ahead: Some(ReadAhead {
+            per_response: 256 << 10,
+            total: 64 << 20,
+        }),
         wait_queue: WaitQueue {
             order: WaitOrder::Size,
             scope: WaitScope::Cluster,

@@ -38,6 +38,35 @@ fn full_queues_refuse_or_displace() {
 }
 
 #[test]
+fn places_are_short_while_all_are_taken_and_one_was_missed() {
+    let mut station = Station::new(StationConfig {
+        max_waiting: 1,
+        max_active: 3,
+        ..config(2)
+    });
+    let (first, _) = started(station.arrive(at(0), &of_class(0)));
+    let (second, _) = started(station.arrive(at(0), &of_class(0)));
+    // All are taken, and no request needed one.
+    assert!(!station.is_short_of_places(at(1)));
+    let waiting = waits(station.arrive(at(1), &of_class(0)));
+    assert!(station.is_short_of_places(at(100_000)));
+    station.cancel(at(100_000), waiting);
+    assert!(!station.is_short_of_places(at(100_000)));
+    // One that was turned away asks again soon, but not for ever.
+    waits(station.arrive(at(200_000), &of_class(0)));
+    refused(station.arrive(at(200_000), &of_class(0)));
+    station.finish(at(200_000), first, 10);
+    assert!(station.is_short_of_places(at(209_999)));
+    assert!(!station.is_short_of_places(at(210_000)));
+    // Nor is one short of places where there is room.
+    let waiting = waits(station.arrive(at(300_000), &of_class(0)));
+    station.cancel(at(300_000), waiting);
+    assert!(station.is_short_of_places(at(300_001)));
+    station.cancel(at(300_002), second);
+    assert!(!station.is_short_of_places(at(300_002)));
+}
+
+#[test]
 fn time_is_up_for_those_who_wait_too_long() {
     let patient = ClassSpec {
         timeout: Some(ms(500)),

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Every check that is not part of `make test`, one after the other: what needs root,
 # Docker, a browser, Envoy, nginx, or the machine for itself. What it found stands in
-# results/checks.md. It goes on where it was: a check that has passed at this commit
-# is not run again, a failed one is. The environment changes it:
+# results/checks.md. It goes on where it was, on another machine as well: a check that
+# has passed is run again once something has changed of what it exercises, one that has
+# failed, always. The environment changes it:
 #
 #   LIST=1                 the table alone
 #   ONLY="compare soak"    these alone
@@ -15,49 +16,52 @@ set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/check-figures.sh"
 
-# name | minutes | command | smaller, for QUICK | how the figure is read | its bar
+# name | minutes | command | smaller, for QUICK | how the figure is read | its bar | of
+#
+# What it is a check of is directories and files beside its own script; `proxy` stands
+# for all that a Sprat is made of and measured with, `filters` for a filter.
 #
 # The figure is words NAME=NUMBER, read by a function of check-figures.sh, and the bar
 # says what they have to be. Most commands hold bars of their own as well, and fail.
 # What is expected is the time on two cores; three times as long is too long.
 table() {
     cat <<'TABLE'
-check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1
-module | 5 | make module | | bytes_of_module |
-filter-reproducible | 12 | make filter-reproducible | | hash_of_filter |
-simulate | 10 | make simulate | | simulated |
-idle-memory | 8 | make idle-memory | CONNECTIONS=1000 | idle_memory |
-http2-memory | 5 | make http2-memory | CONNECTIONS=200 | http2_memory |
-fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passed>=1
-fuzz-smoke | 10 | make fuzz-smoke | EACH_S=2 | fuzzed |
-failover | 5 | make failover | FAULTS=killed | failover |
-soak-reload | 10 | make soak-reload | | reloads | failed<=0
-demo-envoy | 10 | ONCE=1 CONFIG=all make demo-envoy | | demos |
-check-browser | 8 | make check-browser | PRIORITIES=all | browser |
-test-compose | 30 | make test-compose | | composed | checks>=1
-bench | 10 | make bench | | benches | look_up_ns<=200
-mutants | 45 | make mutants | | mutated | missed<=0
-slow-clients | 40 | make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2
-background | 25 | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8
-compare | 25 | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0
-compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0
-compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0
-compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0
-bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000
-compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99
-compare-envoy-farm | 15 | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0
-bench-envoy | 25 | make bench-envoy | ROUNDS=2 IDLE_S=2 | envoy_cost | module_off>=0.95 wasm_off>=0.85
-soak-envoy | 90 | make soak-envoy | REQUESTS=30000 LIMITS=65536 | soaked_envoy | wrong<=0
-soak | 65 | SECONDS=${SOAK_S:-3600} make soak | SOAK_S=180 | soaked |
+check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1 | config/kubernetes
+module | 5 | make module | | bytes_of_module | | filters
+filter-reproducible | 12 | make filter-reproducible | | hash_of_filter | | filters
+simulate | 10 | make simulate | | simulated | | scheduler loadgen
+idle-memory | 8 | make idle-memory | CONNECTIONS=1000 | idle_memory | | proxy
+http2-memory | 5 | make http2-memory | CONNECTIONS=200 | http2_memory | | proxy
+fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passed>=1 | proxy
+fuzz-smoke | 10 | make fuzz-smoke | EACH_S=2 | fuzzed | | proxy filters fuzz
+failover | 5 | make failover | FAULTS=killed | failover | | proxy
+soak-reload | 10 | make soak-reload | | reloads | failed<=0 | proxy
+demo-envoy | 10 | ONCE=1 CONFIG=all make demo-envoy | | demos | | filters config/envoy
+check-browser | 8 | make check-browser | PRIORITIES=all | browser | | proxy scripts/browser
+test-compose | 30 | make test-compose | | composed | checks>=1 | proxy Dockerfile docker docker-compose.yml
+bench | 10 | make bench | | benches | look_up_ns<=200 | scheduler
+mutants | 45 | make mutants | | mutated | missed<=0 | scheduler config
+slow-clients | 40 | make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
+background | 25 | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
+compare | 25 | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
+compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
+compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
+compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
+bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000 | proxy
+compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters
+compare-envoy-farm | 15 | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0 | proxy filters
+bench-envoy | 25 | make bench-envoy | ROUNDS=2 IDLE_S=2 | envoy_cost | module_off>=0.95 wasm_off>=0.85 | proxy filters
+soak-envoy | 90 | make soak-envoy | REQUESTS=30000 LIMITS=65536 | soaked_envoy | wrong<=0 | filters
+soak | 65 | SECONDS=${SOAK_S:-3600} make soak | SOAK_S=180 | soaked | | proxy
 TABLE
 }
 
-# row NAME: its fields, as name, minutes, command, smaller, figure, bar.
+# row NAME: its fields, as name, minutes, command, smaller, figure, bar, of.
 row() {
     local line
     line=$(table | grep "^$1 |") || die "there is no check $1: LIST=1 make checks"
-    IFS='|' read -r name minutes command smaller figure bar <<<"$line"
-    for field in name minutes command smaller figure bar; do
+    IFS='|' read -r name minutes command smaller figure bar of <<<"$line"
+    for field in name minutes command smaller figure bar of; do
         read -r "${field?}" <<<"${!field}" || true
     done
 }
@@ -75,10 +79,37 @@ tree_key() {
     [ -z "$(git status --porcelain -- . ':!results')" ] || printf '%s' "-changed-${changed:0:8}"
 }
 
-# outcome NAME: date, commit, seconds, verdict and figure, separated by tabs; nothing
-# where it has not been run.
-outcome() { cat "$state/$1/outcome" 2>/dev/null || true; }
+# outcome NAME: date, commit, time, verdict and figure, separated by tabs; nothing
+# where it has not been run. What was seen on another machine stands in the report.
+outcome() {
+    local line
+    if [ -s "$state/$1/outcome" ]; then
+        cat "$state/$1/outcome"
+    elif [ -z "$QUICK" ] && line=$(grep "^| $1 | " results/checks.md 2>/dev/null); then
+        # name, command, commit, date, time, figure, bar, verdict
+        awk -F ' *[|] *' -v OFS='\t' '$4 != "" { print $5, $4, $6, $9, $7 }' <<<"$line"
+    fi
+}
 verdict_of() { outcome "$1" | cut -f 4; }
+
+# stands NAME: whether it has passed, and nothing has changed since of what it is of.
+stands() {
+    local commit paths=() each
+    row "$1"
+    [ "$(verdict_of "$1")" = passed ] || return 1
+    commit=$(outcome "$1" | cut -f 2)
+    case $commit in *changed*) return 1 ;; esac
+    git merge-base --is-ancestor "$commit" HEAD 2>/dev/null || return 1
+    for each in $of "scripts/${command##*make }.sh"; do
+        case $each in
+            proxy) paths+=(scheduler config/src proxy loadgen Cargo.lock scripts/lab.sh scripts/measure.sh) ;;
+            filters) paths+=(scheduler config/src filters Cargo.lock) ;;
+            *) paths+=("$each") ;;
+        esac
+    done
+    git diff --quiet "$commit" -- "${paths[@]}" &&
+        [ -z "$(git ls-files --others --exclude-standard -- "${paths[@]}")" ]
+}
 
 # judge FIGURE BAR: prints what is over the bar.
 judge() {
@@ -120,8 +151,10 @@ run_one() {
         over=$(judge "$numbers" "$bar")
         [ -z "$over" ] || verdict="over the bar: $over"
     fi
-    printf '%s\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$key" $((SECONDS - began)) "$verdict" "$numbers" >"$out/outcome"
-    say "    $verdict, $(duration $((SECONDS - began)))${numbers:+: $numbers}"
+    local took
+    took=$(duration $((SECONDS - began)))
+    printf '%s\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$key" "$took" "$verdict" "$numbers" >"$out/outcome"
+    say "    $verdict, $took${numbers:+: $numbers}"
     [ "$verdict" = passed ] || say "    what it said: $log"
 }
 
@@ -137,28 +170,28 @@ duration() {
     if [ "$1" -lt 60 ]; then printf '%d s' "$1"; else printf '%d min' $((($1 + 30) / 60)); fi
 }
 
-# report: results/checks.md, from all that was run at this commit.
+# report: results/checks.md, from all that was ever run.
 report() {
-    local each date commit seconds verdict numbers
+    local each date commit took verdict numbers written
     [ -z "$QUICK" ] || return 0
+    written=$(mktemp)
     {
         printf '# Checks\n\n'
-        printf 'What is not part of `make test`, as `make checks` ran it last. The figures of the\n'
-        printf 'same names are explained where the documents quote them.\n\n'
+        printf 'What is not part of `make test`, as `make checks` ran each last, and at\n'
+        printf 'which commit. The figures are explained where the documents quote them.\n\n'
         printf '| check | command | commit | date | time | figure | bar | verdict |\n'
         printf '| --- | --- | --- | --- | ---: | --- | --- | --- |\n'
         for each in $(names); do
             row "$each"
-            date='' commit='' seconds='' verdict='not run' numbers=''
-            if [ -s "$state/$each/outcome" ]; then
-                # A tab is white space to `read`, which would join empty fields.
-                IFS=$'\037' read -r date commit seconds verdict numbers < <(tr '\t' '\037' <"$state/$each/outcome")
-                seconds=$(duration "$seconds")
-            fi
+            date='' commit='' took='' verdict='' numbers=''
+            # A tab is white space to `read`, which would join empty fields.
+            IFS=$'\037' read -r date commit took verdict numbers < <(outcome "$each" | tr '\t' '\037') || true
             printf '| %s | `%s` | %s | %s | %s | %s | %s | %s |\n' "$each" "$command" \
-                "$commit" "$date" "$seconds" "$numbers" "$bar" "$verdict"
+                "$commit" "$date" "$took" "$numbers" "$bar" "${verdict:-not run}"
         done
-    } >results/checks.md
+    } >"$written"
+    mv "$written" results/checks.md
+    chmod 644 results/checks.md
 }
 
 list() {
@@ -177,15 +210,14 @@ if [ -n "${LIST:-}" ]; then
 fi
 QUICK=${QUICK:-}
 key=$(tree_key)
-state=results/work/checks/$key${QUICK:+-quick}
-[ -z "${FRESH:-}" ] || rm -rf "$state"
+state=results/work/checks${QUICK:+-quick}
 mkdir -p "$state"
 trap '[ -z "$running" ] || { kill -TERM "$running"; wait "$running" || true; }; exit 130' INT TERM
 
 selected=() left_minutes=0
 for each in ${ONLY:-$(names)}; do
     row "$each"
-    if [ "$(verdict_of "$each")" = passed ]; then continue; fi
+    if [ -z "${FRESH:-}" ] && stands "$each"; then continue; fi
     selected+=("$each")
     left_minutes=$((left_minutes + minutes))
 done

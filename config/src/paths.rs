@@ -24,7 +24,7 @@ impl Default for PathRules {
         Self {
             normalize: true,
             merge_slashes: true,
-            escaped_slashes: EscapedSlashes::RejectRequest,
+            escaped_slashes: EscapedSlashes::KeepUnchanged,
         }
     }
 }
@@ -33,7 +33,7 @@ impl Default for PathRules {
 /// that separates segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapedSlashes {
-    /// Leave it in its segment.
+    /// Leave it in its segment, where rules hold for both readings.
     KeepUnchanged,
     /// Refuse the request.
     RejectRequest,
@@ -50,6 +50,9 @@ pub struct NormalPath<'a> {
     pub path: Cow<'a, str>,
     /// Whether the client is to ask for this path instead.
     pub redirects: bool,
+    /// The path as an endpoint reads it that takes encoded slashes for slashes, where
+    /// some were kept: a rule for it must not be passed by.
+    pub other_reading: Option<String>,
 }
 
 /// Why a path has no normal form.
@@ -75,6 +78,7 @@ impl PathRules {
             return Ok(NormalPath {
                 path,
                 redirects: false,
+                other_reading: None,
             });
         }
         let (mut decoded, unescaped) = self.decode(path)?;
@@ -88,7 +92,23 @@ impl PathRules {
         Ok(NormalPath {
             path: Cow::Owned(decoded),
             redirects: unescaped && self.escaped_slashes == EscapedSlashes::UnescapeAndRedirect,
+            other_reading: self.other_reading(path)?,
         })
+    }
+
+    /// Reads a path as one with slashes where it has encoded ones that are kept.
+    fn other_reading(&self, path: &str) -> Result<Option<String>, Abnormal> {
+        let keeps = self.normalize && self.escaped_slashes == EscapedSlashes::KeepUnchanged;
+        let has_some = |code: &str| path.contains(code);
+        if !keeps || !["%2f", "%2F", "%5c", "%5C"].into_iter().any(has_some) {
+            return Ok(None);
+        }
+        let reader = Self {
+            escaped_slashes: EscapedSlashes::UnescapeAndForward,
+            ..*self
+        };
+        let read = reader.normal(path).map_err(|_| Abnormal::EscapedSlash)?;
+        Ok(Some(read.path.into_owned()))
     }
 
     /// Whether there is surely nothing to do.

@@ -168,7 +168,7 @@ record! {
         /// What to do about a slash or a backslash that stands encoded in a
         /// path (`%2F`, `%5C`), which some backends take for one that
         /// separates segments.
-        default("reject_request") path_with_escaped_slashes_action: EscapedSlashes,
+        default("keep_unchanged") path_with_escaped_slashes_action: EscapedSlashes,
         /// What to do about header fields with an underscore in their name,
         /// which backends by CGI's rules (WSGI, Rack, PHP) take for a hyphen.
         /// Whatever this says, those are dropped that would be taken for
@@ -373,8 +373,9 @@ choices! {
     }
 
     EscapedSlashes as "EscapedSlashes": "what to do about them" {
-        /// They stay in their segment, as any other encoding. If that has a dot
-        /// segment between them, the request is answered 400.
+        /// They stay in their segment, as any other encoding. Where another
+        /// route or class is for the path with slashes in their place, or
+        /// that has a dot segment between them, the request is answered 400.
         "keep_unchanged" => Self::KeepUnchanged,
         /// The request is answered 400.
         "reject_request" => Self::RejectRequest,
@@ -383,6 +384,12 @@ choices! {
         "unescape_and_redirect" => Self::UnescapeAndRedirect,
         /// They are taken for slashes.
         "unescape_and_forward" => Self::UnescapeAndForward,
+        /// `keep_unchanged`.
+        "keep" => Self::KeepUnchanged,
+        /// `reject_request`.
+        "reject" => Self::RejectRequest,
+        /// `unescape_and_forward`.
+        "unescape" => Self::UnescapeAndForward,
     }
 
     HeadersWithUnderscores as "HeadersWithUnderscores": "what to do about them" {

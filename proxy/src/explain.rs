@@ -18,7 +18,7 @@ use sprat_scheduler::{Size, Time};
 
 use crate::catalogue::offline;
 use crate::error::Reason;
-use crate::handler::path::refusal;
+use crate::handler::path::{has_same_rules, refusal};
 use crate::headers::Head;
 use crate::routing::{self, Routes};
 use crate::tls::PeerNames;
@@ -98,7 +98,7 @@ pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> 
 
 fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let RequestLine { method, uri } = &request.request;
-    let normal = match normalize(config, uri)? {
+    let (normal, other_reading) = match normalize(config, uri)? {
         Ok(normal) => normal,
         Err(refused) => return Ok(explain_refusal(request, refused)),
     };
@@ -123,6 +123,9 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let classified = classifier.classify(&asked);
     let later = classifier.later(&asked, classified);
     let routes = Routes::new(config, &[])?;
+    if other_reading.is_some_and(|other| !has_same_rules(&routes, &classifier, &asked, &other)) {
+        return Ok(explain_refusal(request, Reason::EscapedSlash));
+    }
     let route = routes.find(host, uri.path());
     let (size, source) = match (method == Method::HEAD, request.size) {
         (true, _) => (
@@ -196,20 +199,23 @@ fn look_up(
 }
 
 /// The request's target in the normal form of the listener that it comes to: the one on
-/// its port, or the first.
-fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<Uri, Reason>> {
+/// its port, or the first; and the path's other reading, if rules may be for that.
+fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<(Uri, Option<String>), Reason>> {
     let has_port = |own: &&Listener| Some(own.address.port()) == uri.port_u16();
     let listener = config.listeners.iter().find(has_port);
     let listener = listener.or(config.listeners.first());
     let rules = listener.context("a configuration has a listener")?.paths;
     let normal = match rules.normal(uri.path()) {
         Ok(normal) if normal.redirects => return Ok(Err(Reason::PathRedirect)),
-        Ok(normal) if *normal.path == *uri.path() => return Ok(Ok(uri.clone())),
+        Ok(normal) if *normal.path == *uri.path() => {
+            return Ok(Ok((uri.clone(), normal.other_reading)));
+        }
         Ok(normal) => normal,
         Err(abnormal) => return Ok(Err(refusal(abnormal))),
     };
     let target = routing::with_path(uri, &normal.path);
-    Ok(Ok(target.context("the path is no target")?))
+    let target = target.context("the path is no target")?;
+    Ok(Ok((target, normal.other_reading)))
 }
 
 fn explain_refusal(request: &Request, reason: Reason) -> Value {

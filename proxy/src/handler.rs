@@ -21,7 +21,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use sprat_config::classify::{Asked, Classifier};
+use sprat_config::classify::Asked;
 use sprat_config::fields::accepts_json;
 use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_scheduler::Size;
@@ -160,13 +160,11 @@ impl<'a> Plan<'a> {
         if !asterisk && !path.starts_with('/') {
             return Err(Reason::InvalidTarget);
         }
-        if !asterisk {
-            path::normalize(&connection.listener.config.paths, parts, record)?;
-        }
-        let path = parts.uri.path();
-        classify(connection, &generation.classifier, parts, host, record);
-        let route = generation.routes.find(host, path);
-        let route = route.ok_or(Reason::NoRoute)?;
+        let other_reading = match asterisk {
+            true => None,
+            false => path::normalize(&connection.listener.config.paths, parts, record)?,
+        };
+        let route = find_route(connection, generation, parts, host, other_reading, record)?;
         record.cluster = Some(route.cluster);
         if let Some(rate) = &route.rate {
             limits::admit_by_route(connection, rate, &parts.headers, record)?;
@@ -359,14 +357,16 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Gives the request its class, which the uplink is told to expect.
-fn classify(
+/// Gives the request its class, which the uplink is told to expect, and its route.
+fn find_route<'a>(
     connection: &Connection,
-    classifier: &Classifier,
+    generation: &'a Generation,
     parts: &Parts,
     host: &str,
+    other_reading: Option<String>,
     record: &mut Record,
-) {
+) -> Result<&'a Route, Reason> {
+    let classifier = &generation.classifier;
     let asked = Asked {
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,
@@ -379,9 +379,15 @@ fn classify(
     let classified = classifier.classify(&asked);
     record.class = classified.class;
     record.later = classifier.later(&asked, classified);
+    let routes = &generation.routes;
+    if other_reading.is_some_and(|other| !path::has_same_rules(routes, classifier, &asked, &other))
+    {
+        return Err(Reason::EscapedSlash);
+    }
     if let Some(gauge) = connection.gauge() {
         gauge.expect(classified.class);
     }
+    routes.find(host, asked.path).ok_or(Reason::NoRoute)
 }
 
 /// Makes the client's header fields those of the upstream request; true if the

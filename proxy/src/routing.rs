@@ -113,6 +113,14 @@ pub(crate) fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
 }
 
 impl Route {
+    /// Whether it is for a path with an encoded slash or backslash.
+    pub(crate) fn names_escaped_slash(&self) -> bool {
+        let (PathPattern::Exact(path) | PathPattern::Prefix(path)) = &self.matches.path else {
+            return false;
+        };
+        path.contains("%2F") || path.contains("%5C")
+    }
+
     /// The target that the upstream gets: origin-form, the matched prefix
     /// replaced. None if the rewritten path is no valid target.
     pub(crate) fn target(&self, uri: &Uri) -> Option<Uri> {

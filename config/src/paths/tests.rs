@@ -97,8 +97,12 @@ fn an_encoded_slash_is_refused_kept_or_decoded() {
             Err(Abnormal::AboveRoot),
         ),
     ] {
-        let refused = normal(PathRules::default(), path);
+        let refused = normal(rules(EscapedSlashes::RejectRequest), path);
         assert_eq!(refused, Err(Abnormal::EscapedSlash), "{path}");
+        // How an endpoint reads it that decodes them, where some were kept.
+        if let Ok(own) = KEEP.normal(path) {
+            assert_eq!(own.other_reading.as_deref(), decoded.as_deref().ok());
+        }
         assert_eq!(normal(KEEP, path).as_deref(), kept.as_deref(), "{path}");
         assert_eq!(
             normal(FORWARD, path).as_deref(),
@@ -109,6 +113,9 @@ fn an_encoded_slash_is_refused_kept_or_decoded() {
         assert_eq!(redirected.is_ok_and(|own| own.redirects), decoded.is_ok());
     }
     assert!(!redirect.normal("/a//%62").unwrap().redirects);
+    for path in ["/a//%62", "/a%25", "/a"] {
+        assert_eq!(KEEP.normal(path).unwrap().other_reading, None, "{path}");
+    }
 }
 
 #[test]

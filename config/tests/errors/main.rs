@@ -360,15 +360,15 @@ class_rules: [{{match: {{prefix: /%7eu}}, class: background}}]
         [
             format!("5:32 {message} | write /admin"),
             format!("6:34 {message} | write /b/c/"),
-            format!("7:34 {message} | {slash}"),
+            format!("7:34 {message} | write /d%2Fe"),
             format!("8:34 {message} | it leads above the root: leave `..` out"),
-            format!("9:32 {message} | {slash}"),
             format!("10:32 {message} | write /~u"),
         ]
     );
-    let kept = warnings(", path_with_escaped_slashes_action: keep_unchanged");
-    assert_eq!(kept.len(), 5, "{kept:?}");
-    assert_eq!(kept[2], format!("7:34 {message} | write /d%2Fe"));
+    let refused = warnings(", path_with_escaped_slashes_action: reject_request");
+    assert_eq!(refused.len(), 6, "{refused:?}");
+    assert_eq!(refused[2], format!("7:34 {message} | {slash}"));
+    assert_eq!(refused[4], format!("9:32 {message} | {slash}"));
     let off = ", normalize_path: false, merge_slashes: false, \
                path_with_escaped_slashes_action: keep_unchanged";
     assert!(warnings(off).is_empty());

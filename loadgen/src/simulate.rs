@@ -11,6 +11,7 @@ mod dispatch;
 mod farm;
 mod link;
 mod measure;
+mod network;
 mod output;
 mod sdis02;
 pub mod sizes;
@@ -38,6 +39,10 @@ Examples:
   # four endpoints: which one
   sprat-loadgen simulate dispatch
 
+  # TCP over networks with names, and over 200 random ones
+  sprat-loadgen simulate network -o results/networks
+  sprat-loadgen simulate network --seeds 0..200 --requests 1000
+
   # the paper's server, its figures 2 to 13
   sprat-loadgen simulate sdis02 -o results/sdis02")]
 pub struct SimulateArgs {
@@ -49,6 +54,7 @@ pub struct SimulateArgs {
 #[derive(Clone, Debug, clap::Subcommand)]
 enum System {
     Link(link::LinkArgs),
+    Network(network::NetworkArgs),
     Waiting(waiting::WaitingArgs),
     Dispatch(dispatch::DispatchArgs),
     Sdis02(sdis02::Sdis02Args),
@@ -75,6 +81,7 @@ struct Common {
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     match &args.system {
         System::Link(args) => link::run(args),
+        System::Network(args) => network::run(args),
         System::Waiting(args) => waiting::run(args),
         System::Dispatch(args) => dispatch::run(args),
         System::Sdis02(args) => sdis02::run(args),

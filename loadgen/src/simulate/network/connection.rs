@@ -1,0 +1,175 @@
+//! A client, and a connection between it and the server.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sprat_scheduler::{FlowId, Time};
+
+use super::congestion::Algorithm;
+use super::events::Alarm;
+use super::receiver::{Ack, Receiver};
+use super::sender::Sender;
+use crate::links::{Link, LinkSettings, Packet};
+
+/// What a packet towards a client carries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Content {
+    pub(super) connection: u32,
+    pub(super) kind: Kind,
+}
+
+/// A packet's kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// The second packet of a handshake.
+    SynAck,
+    /// The bytes `from..to` of the stream.
+    Data { from: u64, to: u64, sent_at: Time },
+    /// The acknowledgement of a request or of a FIN.
+    Bare,
+    /// The server's end.
+    Fin,
+}
+
+impl Kind {
+    /// Whether it is a segment with payload.
+    pub(super) fn is_data(self) -> bool {
+        matches!(self, Self::Data { .. })
+    }
+}
+
+/// What a client sends. Nothing of it is lost, and all of it takes half of a round
+/// trip: the links towards the server are never full.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Upward {
+    Syn,
+    /// With what ends the handshake, if the connection is new.
+    Request,
+    Ack(Ack),
+    /// The client's end.
+    Fin,
+}
+
+/// A client: an address with a link of its own.
+pub(super) struct Client {
+    /// Towards the client.
+    pub(super) down: Link<Content>,
+    pub(super) down_alarm: Alarm,
+    /// On the way to the server: when there, from which connection.
+    pub(super) up: VecDeque<(Time, u32, Upward)>,
+    pub(super) up_alarm: Alarm,
+    pub(super) up_delay: Duration,
+    pub(super) quick_acks: u32,
+    /// Whether it keeps its connections.
+    pub(super) keeps: bool,
+    /// Connections that it has kept.
+    pub(super) idle: Vec<u32>,
+}
+
+impl Client {
+    /// A client behind `link`, whose delay is half of the round trip.
+    pub(super) fn new(link: &LinkSettings, seed: u64, quick_acks: u32, keeps: bool) -> Self {
+        Self {
+            down: Link::new(link.clone(), seed, Time::ZERO),
+            down_alarm: Alarm::default(),
+            up: VecDeque::new(),
+            up_alarm: Alarm::default(),
+            up_delay: link.delay,
+            quick_acks,
+            keeps,
+            idle: Vec::new(),
+        }
+    }
+
+    /// Gives a packet to its link.
+    pub(super) fn offer(&mut self, now: Time, packet: Packet<Content>) {
+        // The link counts what it refuses.
+        let _ = self.down.offer(now, packet);
+    }
+}
+
+/// A connection, both of its ends.
+pub(super) struct Connection {
+    pub(super) client: u32,
+    pub(super) sender: Sender,
+    pub(super) sender_alarm: Alarm,
+    pub(super) receiver: Receiver,
+    pub(super) ack_alarm: Alarm,
+    pub(super) handshake: Handshake,
+    /// The request that it serves, or served last.
+    pub(super) request: u32,
+    /// Where the response ends in the stream.
+    pub(super) ends_at: u64,
+    /// The client has all of it.
+    pub(super) complete: bool,
+    /// The client has had an answer to its SYN.
+    pub(super) answered: bool,
+    /// It serves one request only.
+    pub(super) closes: bool,
+    /// The server ends it with the last byte.
+    pub(super) fin_due: bool,
+    pub(super) outlet: Outlet,
+    /// Its segments in the server's own queue.
+    pub(super) queued: u32,
+    /// It is told when that queue has room.
+    pub(super) waits: bool,
+}
+
+/// How far a handshake has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Handshake {
+    /// The SYN is on its way.
+    Begun,
+    /// The SYN-ACK was sent, so many times; the next is due.
+    Answered { at: Time, times: u32, due: Time },
+    /// Both ends know of each other.
+    Over,
+}
+
+/// What a paced server knows of a connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outlet {
+    pub(super) flow: Option<FlowId>,
+    /// Bytes of the response that were not granted yet.
+    pub(super) left: u64,
+    /// Granted, and not in the socket yet.
+    pub(super) pending: u64,
+    /// `TCP_NOTSENT_LOWAT`.
+    pub(super) unsent_max: u64,
+    /// Wire bytes that the uplink was debited for it.
+    pub(super) debited: u64,
+    /// Bytes written since the kernel was last asked what it sent.
+    pub(super) moved: u64,
+    pub(super) settled_at: Time,
+}
+
+impl Connection {
+    /// A connection that a client has begun to set up.
+    pub(super) fn new(client: u32, algorithm: Algorithm, quick_acks: u32, closes: bool) -> Self {
+        Self {
+            client,
+            sender: Sender::new(algorithm),
+            sender_alarm: Alarm::default(),
+            receiver: Receiver::new(quick_acks),
+            ack_alarm: Alarm::default(),
+            handshake: Handshake::Begun,
+            request: 0,
+            ends_at: 0,
+            complete: true,
+            answered: false,
+            closes,
+            fin_due: false,
+            outlet: Outlet::default(),
+            queued: 0,
+            waits: false,
+        }
+    }
+
+    /// When the server's timer is due.
+    pub(super) fn timer_at(&self) -> Option<Time> {
+        match self.handshake {
+            Handshake::Answered { due, .. } => Some(due),
+            _ => self.sender.timer_at(),
+        }
+    }
+}

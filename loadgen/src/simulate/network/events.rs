@@ -1,0 +1,80 @@
+//! What happens next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sprat_scheduler::Time;
+
+/// Something that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// The shared link has something for its far end, or for itself.
+    Shared,
+    /// A client's own link has.
+    Down(u32),
+    /// Something from a client reaches the server.
+    Up(u32),
+    /// A connection's timer at the server.
+    Sender(u32),
+    /// A connection's delayed acknowledgement.
+    DelayedAck(u32),
+    /// The pacer's timer.
+    Wake,
+    /// The kernel is asked about the connections.
+    Poll,
+}
+
+/// Events in the order of their times, and of their coming at one time.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    heap: BinaryHeap<Reverse<(Time, u32, Event)>>,
+    next: u32,
+    /// How many there were.
+    pub(super) count: u64,
+}
+
+impl Events {
+    /// Has an event come.
+    pub(super) fn at(&mut self, at: Time, event: Event) {
+        // Numbers come round after 4 billion events; at one time there are few.
+        self.next = self.next.wrapping_add(1);
+        self.heap.push(Reverse((at, self.next, event)));
+    }
+
+    /// When the next event is due.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.heap.peek().map(|event| event.0.0)
+    }
+
+    /// Takes the next event.
+    pub(super) fn take(&mut self) -> Option<(Time, Event)> {
+        let Reverse((at, _, event)) = self.heap.pop()?;
+        self.count += 1;
+        Some((at, event))
+    }
+}
+
+/// A timer of which one event at most is on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Alarm(Option<Time>);
+
+impl Alarm {
+    /// Sees to it that `event` comes by `due`.
+    pub(super) fn set(&mut self, events: &mut Events, due: Option<Time>, event: Event) {
+        let Some(due) = due else { return };
+        if self.0.is_none_or(|at| due < at) {
+            self.0 = Some(due);
+            events.at(due, event);
+        }
+    }
+
+    /// An event has come at `now`: whether it is the one last asked for, and not
+    /// one that an earlier one replaced.
+    pub(super) fn rings(&mut self, now: Time) -> bool {
+        let rings = self.0 == Some(now);
+        if rings {
+            self.0 = None;
+        }
+        rings
+    }
+}

@@ -1,0 +1,59 @@
+//! What a search for the rate must not do.
+
+use super::system::System;
+use super::{Measured, Outcome};
+
+/// Goodput over that of `unlimited`, at least.
+const GOODPUT_LEAST: f64 = 0.99;
+
+/// Mean response time over the better of `fair` and `unlimited`, at most.
+const MEAN_MOST: f64 = 1.05;
+
+/// Mean response time of the largest 1% over that of `unlimited`, at most.
+const LARGEST_MOST: f64 = 1.3;
+
+/// A system compared with doing nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Verdict {
+    /// Over that of `unlimited`.
+    pub(super) goodput: f64,
+    /// Over the better of `fair` and `unlimited`.
+    pub(super) mean: f64,
+    /// Over that of `unlimited`.
+    pub(super) largest: f64,
+}
+
+impl Verdict {
+    /// A system's, where `unlimited` was measured.
+    pub(super) fn of(measured: &Measured, outcome: &Outcome) -> Option<Self> {
+        let of = |wanted: System| {
+            let found = measured
+                .outcomes
+                .iter()
+                .find(|(system, _)| *system == wanted);
+            found.map(|(_, outcome)| outcome)
+        };
+        let unlimited = of(System::Unlimited)?;
+        let best_ms = of(System::Fair).map_or(f64::INFINITY, |fair| fair.mean_ms);
+        Some(Self {
+            goodput: outcome.goodput_mbit_per_s / unlimited.goodput_mbit_per_s,
+            mean: outcome.mean_ms / best_ms.min(unlimited.mean_ms),
+            largest: outcome.largest1_ms / unlimited.largest1_ms,
+        })
+    }
+
+    /// The bounds that it breaks, in words.
+    pub(super) fn breaches(&self) -> Vec<&'static str> {
+        let mut breaches = Vec::new();
+        if self.goodput < GOODPUT_LEAST {
+            breaches.push("goodput");
+        }
+        if self.mean > MEAN_MOST {
+            breaches.push("mean");
+        }
+        if self.largest > LARGEST_MOST {
+            breaches.push("largest 1%");
+        }
+        breaches
+    }
+}

@@ -1,0 +1,120 @@
+//! Networks: links, clients behind them, and what these ask for.
+
+mod named;
+mod random;
+
+use std::time::Duration;
+
+pub(super) use named::named;
+pub(super) use random::random;
+
+use super::congestion::Algorithm;
+use super::plan::{ClientPlan, Plan, Traffic, requests};
+use crate::links::{Bound, Change, LinkSettings, QueueSettings, Schedule};
+use crate::workload::Dice;
+
+/// Wire bytes of a full segment.
+const SEGMENT: u64 = 1514;
+
+const MBIT: f64 = 1e6;
+
+/// A network, before a seed decides who asks when.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Network {
+    pub(super) name: String,
+    pub(super) shared: LinkSettings,
+    pub(super) groups: Vec<Group>,
+    pub(super) traffic: Traffic,
+    pub(super) algorithm: Algorithm,
+    /// Whether the shared link is what a rate to name describes.
+    pub(super) is_shared: bool,
+    /// The shared link's queue is the server's own, of so many packets.
+    pub(super) local_packets: Option<u64>,
+}
+
+/// Clients of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Group {
+    pub(super) clients: usize,
+    /// Of the requests, for all of them together.
+    pub(super) weight: f64,
+    /// Each has a round trip of its own, between these, evenly on a logarithmic scale.
+    pub(super) rtt_ms: (f64, f64),
+    /// The link of each, without its delay.
+    pub(super) own: LinkSettings,
+    pub(super) quick_acks: u32,
+    pub(super) keeps: bool,
+}
+
+impl Network {
+    /// The network with its requests, from a seed.
+    pub(super) fn plan(&self, seed: u64) -> Plan {
+        let mut dice = Dice::new(seed ^ 0xc11e);
+        let mut clients = Vec::new();
+        let mut weights = Vec::new();
+        for group in &self.groups {
+            for _ in 0..group.clients {
+                let rtt_ms = log_uniform(&mut dice, group.rtt_ms);
+                clients.push(ClientPlan {
+                    link: LinkSettings {
+                        delay: Duration::from_nanos((rtt_ms * 0.5e6) as u64),
+                        ..group.own.clone()
+                    },
+                    quick_acks: group.quick_acks,
+                    keeps: group.keeps,
+                });
+                weights.push(group.weight / group.clients as f64);
+            }
+        }
+        let requests = requests(seed, &self.traffic, &clients, &weights);
+        Plan {
+            seed,
+            shared: Some(self.shared.clone()),
+            clients,
+            requests,
+            algorithm: self.algorithm,
+            named_bits_per_s: self.shared.rate_bits_per_s.filter(|_| self.is_shared),
+            local_packets: self.local_packets,
+        }
+    }
+}
+
+fn log_uniform(dice: &mut Dice, (from, to): (f64, f64)) -> f64 {
+    from * (to / from).powf(dice.uniform())
+}
+
+/// A FIFO of so many bytes.
+fn queue_bytes(bytes: u64) -> QueueSettings {
+    QueueSettings::Droptail {
+        bound: Bound::bytes(bytes),
+    }
+}
+
+/// A FIFO of so many packets.
+fn queue_packets(packets: u64) -> QueueSettings {
+    QueueSettings::Droptail {
+        bound: Bound::packets(packets),
+    }
+}
+
+/// A link of so many Mbit/s.
+fn link(mbit: f64, queue: QueueSettings) -> LinkSettings {
+    LinkSettings {
+        rate_bits_per_s: Some((mbit * MBIT) as u64),
+        queue,
+        ..LinkSettings::default()
+    }
+}
+
+/// A schedule of rates: from how many seconds on, how many Mbit/s.
+fn rates(changes: &[(f64, f64)], repeat_s: Option<f64>) -> Schedule {
+    let change = |&(at_s, mbit): &(f64, f64)| Change {
+        at: Duration::from_secs_f64(at_s),
+        rate_bits_per_s: Some((mbit * MBIT) as u64),
+        delay: None,
+    };
+    Schedule {
+        changes: changes.iter().map(change).collect(),
+        repeat: repeat_s.map(Duration::from_secs_f64),
+    }
+}

@@ -1,0 +1,140 @@
+//! Networks that a seed makes.
+
+use std::time::Duration;
+
+use super::{
+    Algorithm, Group, LinkSettings, MBIT, Network, SEGMENT, Traffic, link, log_uniform,
+    queue_bytes, rates,
+};
+use crate::links::{Bound, QueueSettings, RedSettings};
+use crate::workload::Dice;
+
+/// Where queues form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bottleneck {
+    Shared,
+    Own,
+    Both,
+    Nowhere,
+}
+
+/// A network for `count` requests that follows from `seed`.
+pub(in super::super) fn random(seed: u64, count: usize) -> Network {
+    let mut dice = Dice::new(seed ^ 0x0e17_0000);
+    let bottleneck = match dice.uniform() {
+        u if u < 0.55 => Bottleneck::Shared,
+        u if u < 0.75 => Bottleneck::Own,
+        u if u < 0.90 => Bottleneck::Both,
+        _ => Bottleneck::Nowhere,
+    };
+    let mbit = log_uniform(&mut dice, (1.0, 300.0));
+    let load = match dice.uniform() {
+        u if u < 0.1 => 1.2,
+        u => 0.4 + 0.6 * u,
+    };
+    let groups = 1 + dice.below(3);
+    let groups: Vec<Group> = (0..groups)
+        .map(|_| group(&mut dice, bottleneck, mbit))
+        .collect();
+    let idle = matches!(bottleneck, Bottleneck::Own | Bottleneck::Nowhere);
+    let mut shared = match idle {
+        true => link(20.0 * mbit + 1000.0, queue_bytes(1000 * SEGMENT)),
+        false => link(mbit, queue(&mut dice, mbit)),
+    };
+    let offered = match bottleneck {
+        Bottleneck::Own => {
+            let own: f64 = groups.iter().map(capacity_mbit).fold(f64::MAX, f64::min);
+            own * load.min(0.95)
+        }
+        Bottleneck::Both => {
+            let own: f64 = groups.iter().map(capacity_mbit).fold(f64::MAX, f64::min);
+            own.min(mbit) * load
+        }
+        Bottleneck::Shared | Bottleneck::Nowhere => mbit * load,
+    };
+    if !idle && dice.uniform() < 0.1 {
+        // Half as much, or twice, a third of the way through.
+        let factor = if dice.uniform() < 0.5 { 0.5 } else { 2.0 };
+        let length_s = count as f64 * 6200.0 * 8.0 / (offered * MBIT);
+        shared.schedule = rates(
+            &[
+                (length_s / 3.0, mbit * factor),
+                (length_s * 2.0 / 3.0, mbit),
+            ],
+            None,
+        );
+    }
+    let on_off = (dice.uniform() < 0.15).then(|| {
+        let on_s = log_uniform(&mut dice, (0.2, 5.0));
+        let off_s = log_uniform(&mut dice, (0.2, 5.0));
+        (
+            Duration::from_secs_f64(on_s),
+            Duration::from_secs_f64(off_s),
+        )
+    });
+    let algorithm = match dice.uniform() {
+        u if u < 0.8 => Algorithm::Cubic,
+        _ => Algorithm::Reno,
+    };
+    Network {
+        name: format!("seed {seed}"),
+        shared,
+        groups,
+        traffic: Traffic {
+            offered_bits_per_s: offered * MBIT,
+            on_off,
+            requests: count,
+            largest_bytes: u64::MAX,
+        },
+        algorithm,
+        is_shared: !idle,
+        local_packets: None,
+    }
+}
+
+/// What the clients of a group can be sent, given their share of the requests.
+fn capacity_mbit(group: &Group) -> f64 {
+    let each = group.own.rate_bits_per_s.map_or(f64::MAX, |r| r as f64);
+    each / MBIT * group.clients as f64 / group.weight
+}
+
+fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> Group {
+    let clients = log_uniform(dice, (1.0, 300.0)) as usize;
+    let least_ms = log_uniform(dice, (0.2, 200.0));
+    let most_ms = (least_ms * log_uniform(dice, (1.0, 10.0))).min(400.0);
+    let mut own = match bottleneck {
+        Bottleneck::Shared | Bottleneck::Nowhere => LinkSettings::default(),
+        Bottleneck::Own | Bottleneck::Both => {
+            // Each has less than the shared link, and all of them may have more.
+            let each = mbit * log_uniform(dice, (0.05, 0.7));
+            link(each, queue(dice, each))
+        }
+    };
+    if dice.uniform() < 0.4 {
+        own.jitter = Duration::from_secs_f64(log_uniform(dice, (0.2e-3, 8e-3)));
+    }
+    if dice.uniform() < 0.3 {
+        own.loss = log_uniform(dice, (0.0005, 0.02));
+    }
+    Group {
+        clients,
+        weight: 0.2 + dice.uniform(),
+        rtt_ms: (least_ms, most_ms),
+        own,
+        quick_acks: if dice.uniform() < 0.8 { 16 } else { 0 },
+        keeps: dice.uniform() < 0.4,
+    }
+}
+
+/// A queue of 5 to 400 ms, 10 segments at least; one in eight with RED.
+fn queue(dice: &mut Dice, mbit: f64) -> QueueSettings {
+    let bytes = mbit * MBIT / 8.0 * log_uniform(dice, (0.005, 0.4));
+    let bytes = (bytes as u64).max(10 * SEGMENT);
+    if dice.uniform() < 0.125 {
+        return QueueSettings::Red {
+            bound: Bound::bytes(bytes),
+            red: RedSettings::SFD_OUT,
+        };
+    }
+    queue_bytes(bytes)
+}

@@ -1,0 +1,192 @@
+//! What a run came to, and what must hold of it.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use sprat_scheduler::Time;
+
+use super::connection::{Client, Connection, Content};
+use super::plan::Plan;
+use super::server::Paced;
+use crate::links::Link;
+use crate::simulate::statistics::percentile;
+use crate::wire::RESPONSE_HEAD_BYTES;
+
+/// What is counted while a run goes on.
+#[derive(Debug)]
+pub(super) struct Counted {
+    /// By request; zero until it is complete.
+    response: Vec<Duration>,
+    pub(super) completed: usize,
+    /// Payload bytes that clients have received, heads included.
+    pub(super) received: u64,
+    /// The same when the last request came.
+    pub(super) received_by_last: u64,
+    pub(super) sent_packets: u64,
+    pub(super) events: u64,
+}
+
+impl Counted {
+    pub(super) fn new(requests: usize) -> Self {
+        Self {
+            response: vec![Duration::ZERO; requests],
+            completed: 0,
+            received: 0,
+            received_by_last: 0,
+            sent_packets: 0,
+            events: 0,
+        }
+    }
+
+    /// A response is complete.
+    pub(super) fn done(&mut self, request: usize, took: Duration) {
+        self.response[request] = took;
+        self.completed += 1;
+    }
+}
+
+/// What there is at the end of a run.
+pub(super) struct Ends<'a> {
+    pub(super) shared: Option<&'a Link<Content>>,
+    pub(super) clients: &'a [Client],
+    pub(super) connections: &'a [Connection],
+    pub(super) paced: Option<&'a Paced>,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// Mean response time.
+    pub(super) mean_ms: f64,
+    /// Half of the responses take longer.
+    pub(super) median_ms: f64,
+    pub(super) p99_ms: f64,
+    /// Mean response time of the smallest 80%, and of the largest 1%, by size.
+    pub(super) smallest80_ms: f64,
+    pub(super) largest1_ms: f64,
+    /// Payload received until the last request came.
+    pub(super) goodput_mbit_per_s: f64,
+    /// Packets dropped by queues and lost on links, of those sent.
+    pub(super) dropped: u64,
+    pub(super) sent: u64,
+    /// Segments sent again.
+    pub(super) again: u64,
+    /// The pacer's rate at the end.
+    pub(super) rate_mbit_per_s: Option<f64>,
+    pub(super) events: u64,
+}
+
+impl Outcome {
+    /// Checks a run and sums it up.
+    ///
+    /// # Errors
+    /// When bytes are missing, or a response is.
+    pub(super) fn of(
+        plan: &Plan,
+        now: Time,
+        counted: &Counted,
+        ends: &Ends<'_>,
+    ) -> anyhow::Result<Self> {
+        let dropped = check_links(counted, ends)?;
+        check_bytes(plan, now, counted, ends)?;
+        let times_ms: Vec<f64> = counted
+            .response
+            .iter()
+            .map(|took| took.as_secs_f64() * 1e3)
+            .collect();
+        let count = times_ms.len();
+        let mut by_size: Vec<usize> = (0..count).collect();
+        by_size.sort_by_key(|&index| (plan.requests[index].bytes, index));
+        let mean = |indices: &[usize]| {
+            let sum: f64 = indices.iter().map(|&index| times_ms[index]).sum();
+            sum / indices.len() as f64
+        };
+        let last = plan.requests.last().map_or(Time::ZERO, |r| r.at);
+        let bits = counted.received_by_last as f64 * 8.0;
+        let again = ends.connections.iter().map(|c| c.sender.counters().again);
+        Ok(Self {
+            mean_ms: mean(&by_size),
+            median_ms: percentile(times_ms.clone(), 0.5),
+            p99_ms: percentile(times_ms.clone(), 0.99),
+            smallest80_ms: mean(&by_size[..(count * 4 / 5).max(1)]),
+            largest1_ms: mean(&by_size[count - count.div_ceil(100)..]),
+            goodput_mbit_per_s: bits / last.since(Time::ZERO).as_secs_f64() / 1e6,
+            dropped,
+            sent: counted.sent_packets,
+            again: again.sum(),
+            rate_mbit_per_s: ends.paced.map(|p| p.rate_bits_per_s() as f64 / 1e6),
+            events: counted.events,
+        })
+    }
+}
+
+/// Every packet sent was delivered, dropped, lost, or is on a link: how many were
+/// dropped or lost.
+fn check_links(counted: &Counted, ends: &Ends<'_>) -> anyhow::Result<u64> {
+    let mut dropped = 0;
+    let mut check = |link: &Link<Content>, offered: u64| {
+        let counters = link.counters();
+        let arrived: u64 = counters.marks.iter().map(|m| m.arrived.packets).sum();
+        let refused: u64 = counters.marks.iter().map(|m| m.dropped().packets).sum();
+        let gone = refused + counters.lost.packets + counters.crowded.packets;
+        let there = counters.length.now().packets + link.under_way() as u64;
+        dropped += gone;
+        ensure!(
+            arrived == counters.delivered.packets + gone + there && arrived <= offered,
+            "a link was given {arrived} packets of {offered}, delivered {}, dropped {gone} and \
+             holds {there}",
+            counters.delivered.packets
+        );
+        Ok(counters.delivered.packets)
+    };
+    let offered = match ends.shared {
+        Some(shared) => check(shared, counted.sent_packets)?,
+        None => counted.sent_packets,
+    };
+    for client in ends.clients {
+        check(&client.down, offered)?;
+    }
+    Ok(dropped)
+}
+
+/// Every response is complete, and made of the bytes that were asked for.
+fn check_bytes(plan: &Plan, now: Time, counted: &Counted, ends: &Ends<'_>) -> anyhow::Result<()> {
+    ensure!(
+        counted.completed == plan.requests.len(),
+        "{} of {} responses were complete after {:.0} s",
+        counted.completed,
+        plan.requests.len(),
+        now.since(Time::ZERO).as_secs_f64()
+    );
+    let asked: u64 = plan
+        .requests
+        .iter()
+        .map(|request| request.bytes + RESPONSE_HEAD_BYTES)
+        .sum();
+    let mut received = 0;
+    for connection in ends.connections {
+        let sender = &connection.sender;
+        let counters = sender.counters();
+        received += connection.receiver.received();
+        ensure!(
+            connection.receiver.received() == connection.ends_at
+                && sender.written() == connection.ends_at
+                && sender.acked() <= connection.ends_at
+                && counters.bytes_sent - counters.bytes_again == connection.ends_at,
+            "of {} bytes {} were written, {} sent and {} received",
+            connection.ends_at,
+            sender.written(),
+            counters.bytes_sent - counters.bytes_again,
+            connection.receiver.received()
+        );
+    }
+    ensure!(
+        received == asked && counted.received == asked,
+        "of {asked} bytes {received} were received"
+    );
+    if let Some(paced) = ends.paced {
+        let granted = paced.egress.stats().granted_bytes;
+        ensure!(granted == asked, "of {asked} bytes {granted} were granted");
+    }
+    Ok(())
+}

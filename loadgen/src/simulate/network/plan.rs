@@ -1,0 +1,126 @@
+//! A network with all its requests: what a run needs, and the same for all systems.
+
+use std::time::Duration;
+
+use sprat_scheduler::{Time, WireCost};
+
+use super::congestion::Algorithm;
+use super::world::{BARE_BYTES, SYN_ACK_BYTES};
+use crate::links::LinkSettings;
+use crate::wire::RESPONSE_HEAD_BYTES;
+use crate::workload::{self, Dice};
+
+/// A request of a client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) at: Time,
+    pub(super) client: u32,
+    /// Of the body.
+    pub(super) bytes: u64,
+}
+
+/// A client, and the link to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ClientPlan {
+    /// Its delay is half of the round trip.
+    pub(super) link: LinkSettings,
+    /// Segments acknowledged at once before acknowledgements are delayed.
+    pub(super) quick_acks: u32,
+    /// Whether it keeps its connections.
+    pub(super) keeps: bool,
+}
+
+/// Everything that a run needs beside the system.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    /// The link that all responses share.
+    pub(super) shared: Option<LinkSettings>,
+    pub(super) clients: Vec<ClientPlan>,
+    /// In the order of their times.
+    pub(super) requests: Vec<Request>,
+    pub(super) algorithm: Algorithm,
+    /// The rate to name, if one describes the network.
+    pub(super) named_bits_per_s: Option<u64>,
+    /// The shared link's queue is the server's own, of so many packets.
+    pub(super) local_packets: Option<u64>,
+}
+
+/// Who asks, how much, and when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Traffic {
+    /// Wire bytes offered, in bits per second.
+    pub(super) offered_bits_per_s: f64,
+    /// In turns for so long at that rate, and for so long nothing; the mean is less.
+    pub(super) on_off: Option<(Duration, Duration)>,
+    pub(super) requests: usize,
+    /// Bodies are not larger.
+    pub(super) largest_bytes: u64,
+}
+
+/// Wire bytes of a response on a connection of its own, or of one that is kept.
+pub(super) fn wire_bytes(bytes: u64, keeps: bool) -> u64 {
+    let response = WireCost::ETHERNET_IPV4.bytes(bytes + RESPONSE_HEAD_BYTES);
+    let connection = SYN_ACK_BYTES + 3 * BARE_BYTES;
+    response + if keeps { BARE_BYTES } else { connection }
+}
+
+/// Poisson arrivals from clients chosen by their weights. Sizes lie on the quantiles
+/// of the workload, in random order, and the load is exact for these very sizes, so
+/// that seeds differ in the order alone.
+pub(super) fn requests(
+    seed: u64,
+    traffic: &Traffic,
+    clients: &[ClientPlan],
+    weights: &[f64],
+) -> Vec<Request> {
+    let mut dice = Dice::new(seed);
+    let count = traffic.requests;
+    let size = |index: usize| {
+        let bytes = workload::quantile_bytes((index as f64 + 0.5) / count as f64);
+        bytes.min(traffic.largest_bytes)
+    };
+    let mut sizes: Vec<u64> = (0..count).map(size).collect();
+    for last in (1..count).rev() {
+        sizes.swap(last, dice.below(last + 1));
+    }
+    let total: f64 = weights.iter().sum();
+    let mut chosen: Vec<u32> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut left = dice.uniform() * total;
+        let place = weights.iter().position(|weight| {
+            left -= weight;
+            left < 0.0
+        });
+        chosen.push(place.unwrap_or(weights.len() - 1) as u32);
+    }
+    let wire: u64 = sizes
+        .iter()
+        .zip(&chosen)
+        .map(|(&bytes, &client)| wire_bytes(bytes, clients[client as usize].keeps))
+        .sum();
+    let gap_s = wire as f64 * 8.0 / traffic.offered_bits_per_s / count as f64;
+    let mut gaps: Vec<f64> = (0..count).map(|_| dice.exponential()).collect();
+    let scale = count as f64 / gaps.iter().sum::<f64>();
+    gaps.iter_mut().for_each(|gap| *gap *= scale * gap_s);
+    let mut at_s = 0.0;
+    let times = gaps.into_iter().map(|gap| {
+        at_s += gap;
+        match traffic.on_off {
+            None => at_s,
+            Some((on, off)) => {
+                let rounds = (at_s / on.as_secs_f64()).floor();
+                at_s + rounds * off.as_secs_f64()
+            }
+        }
+    });
+    times
+        .zip(sizes)
+        .zip(chosen)
+        .map(|((at_s, bytes), client)| Request {
+            at: Time::from_nanos((at_s * 1e9) as u64),
+            client,
+            bytes,
+        })
+        .collect()
+}

@@ -1,0 +1,191 @@
+//! A client's side of a connection: what has come, and when that is said.
+
+use std::time::Duration;
+
+use sprat_scheduler::Time;
+
+use super::sender::MSS;
+
+/// An acknowledgement waits so long for a second segment (Linux's least).
+pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
+
+/// Bytes beyond a hole that are kept in pieces, at most; more are dropped, and
+/// sent again.
+const PIECES_MAX: usize = 1024;
+
+/// What a client says of what has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ack {
+    /// All bytes before this one have come.
+    pub(super) upto: u64,
+    /// The segment beyond a hole that has just come; empty if there is none.
+    pub(super) selected: (u64, u64),
+    /// When the earliest segment that it acknowledges was sent (RFC 7323 4.3).
+    pub(super) echo: Time,
+}
+
+/// A client's side of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    received: u64,
+    /// What has come beyond a hole, in order and apart.
+    pieces: Vec<(u64, u64)>,
+    segments: u32,
+    /// Segments acknowledged at once before acknowledgements are delayed.
+    quick_acks: u32,
+    unacked_bytes: u64,
+    echo: Option<Time>,
+    due_at: Option<Time>,
+}
+
+impl Receiver {
+    /// A connection that nothing has come on.
+    pub(super) fn new(quick_acks: u32) -> Self {
+        Self {
+            received: 0,
+            pieces: Vec::new(),
+            segments: 0,
+            quick_acks,
+            unacked_bytes: 0,
+            echo: None,
+            due_at: None,
+        }
+    }
+
+    /// Bytes that have come without a hole.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// When an acknowledgement is due that waits for a second segment.
+    pub(super) fn due_at(&self) -> Option<Time> {
+        self.due_at
+    }
+
+    /// The bytes `from..to`, sent at `sent_at`, have come; answers with the
+    /// acknowledgement if that goes out at once.
+    pub(super) fn receive(&mut self, now: Time, from: u64, to: u64, sent_at: Time) -> Option<Ack> {
+        self.segments = self.segments.saturating_add(1);
+        let in_order = from == self.received && self.pieces.is_empty();
+        if to <= self.received {
+            // Sent twice: said again.
+            return Some(self.ack((0, 0)));
+        }
+        if from > self.received {
+            let kept = self.keep(from, to);
+            return Some(self.ack(if kept { (from, to) } else { (0, 0) }));
+        }
+        self.unacked_bytes += to - self.received;
+        self.received = to;
+        self.join();
+        self.echo.get_or_insert(sent_at);
+        let enough = self.unacked_bytes > MSS;
+        if !in_order || self.segments <= self.quick_acks || enough {
+            return Some(self.ack((0, 0)));
+        }
+        self.due_at.get_or_insert(now + DELAYED_ACK);
+        None
+    }
+
+    /// The acknowledgement that is due, if it is.
+    pub(super) fn on_timer(&mut self, now: Time) -> Option<Ack> {
+        self.due_at
+            .is_some_and(|at| at <= now)
+            .then(|| self.ack((0, 0)))
+    }
+
+    /// Acknowledges the end of the stream, and all before it.
+    pub(super) fn on_end(&mut self) -> Ack {
+        self.ack((0, 0))
+    }
+
+    fn ack(&mut self, selected: (u64, u64)) -> Ack {
+        self.unacked_bytes = 0;
+        self.due_at = None;
+        Ack {
+            upto: self.received,
+            selected,
+            echo: self.echo.take().unwrap_or(Time::ZERO),
+        }
+    }
+
+    /// False if there is no room.
+    fn keep(&mut self, from: u64, to: u64) -> bool {
+        let place = self.pieces.partition_point(|piece| piece.1 < from);
+        let touched = self.pieces[place..]
+            .iter()
+            .take_while(|piece| piece.0 <= to)
+            .count();
+        if touched == 0 {
+            let room = self.pieces.len() < PIECES_MAX;
+            if room {
+                self.pieces.insert(place, (from, to));
+            }
+            return room;
+        }
+        let last = self.pieces[place + touched - 1];
+        self.pieces[place] = (self.pieces[place].0.min(from), last.1.max(to));
+        self.pieces.drain(place + 1..place + touched);
+        true
+    }
+
+    fn join(&mut self) {
+        let joined = self
+            .pieces
+            .iter()
+            .take_while(|piece| piece.0 <= self.received)
+            .count();
+        for (_, to) in self.pieces.drain(..joined) {
+            self.received = self.received.max(to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn upto(ack: Option<Ack>) -> Option<u64> {
+        ack.map(|ack| ack.upto)
+    }
+
+    #[test]
+    fn every_second_segment_or_after_40_ms() {
+        let mut client = Receiver::new(0);
+        assert_eq!(client.receive(at(1), 0, MSS, at(0)), None);
+        assert_eq!(client.due_at(), Some(at(41)));
+        let ack = client.receive(at(2), MSS, 2 * MSS, at(1)).unwrap();
+        assert_eq!((ack.upto, ack.echo), (2 * MSS, at(0)));
+        assert_eq!(client.due_at(), None);
+        assert_eq!(client.receive(at(3), 2 * MSS, 2 * MSS + 9, at(2)), None);
+        assert_eq!(client.on_timer(at(42)), None);
+        assert_eq!(upto(client.on_timer(at(43))), Some(2 * MSS + 9));
+        assert_eq!(client.on_timer(at(44)), None);
+    }
+
+    #[test]
+    fn the_first_segments_are_acknowledged_at_once() {
+        let mut client = Receiver::new(2);
+        assert_eq!(upto(client.receive(at(1), 0, 10, at(0))), Some(10));
+        assert_eq!(upto(client.receive(at(1), 10, 20, at(0))), Some(20));
+        assert_eq!(upto(client.receive(at(1), 20, 30, at(0))), None);
+    }
+
+    #[test]
+    fn what_comes_beyond_a_hole_is_said_at_once_and_kept() {
+        let mut client = Receiver::new(0);
+        for (from, to) in [(10, 20), (40, 50), (20, 30)] {
+            let ack = client.receive(at(1), from, to, at(0)).unwrap();
+            assert_eq!((ack.upto, ack.selected), (0, (from, to)));
+        }
+        assert_eq!(client.pieces, [(10, 30), (40, 50)]);
+        assert_eq!(upto(client.receive(at(2), 0, 10, at(1))), Some(30));
+        assert_eq!(upto(client.receive(at(2), 0, 10, at(1))), Some(30), "twice");
+        assert_eq!(upto(client.receive(at(2), 30, 40, at(1))), Some(50));
+        assert!(client.pieces.is_empty());
+    }
+}

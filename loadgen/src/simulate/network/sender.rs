@@ -1,0 +1,666 @@
+//! The server's side of a connection: TCP as Linux sends it, without a clock.
+//!
+//! Segments that are lost are found by the time at which they were sent (RACK,
+//! RFC 8985), the end of a burst by a probe (TLP), all else by a timeout with
+//! back-off (RFC 6298); a recovery sends at the rate at which segments arrive
+//! (RFC 6937). A timeout that was too early is taken back (RFC 3522).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sprat_scheduler::{Time, WireCost};
+
+use super::congestion::{Algorithm, Congestion};
+use super::receiver::Ack;
+
+/// Payload bytes of a full segment.
+pub(super) const MSS: u64 = WireCost::ETHERNET_IPV4.mss as u64;
+
+/// The least timeout beyond a round trip (Linux).
+const RTO_LEAST: Duration = Duration::from_millis(200);
+
+/// The timeout before a round trip was measured (RFC 6298 2.1), also of a
+/// SYN-ACK.
+pub(super) const RTO_INITIAL: Duration = Duration::from_secs(1);
+
+const RTO_MOST: Duration = Duration::from_secs(120);
+
+/// Segments beyond a hole that prove a loss (RFC 5681's three duplicates).
+const DUPLICATES: u32 = 3;
+
+/// A segment to put on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Its first byte in the connection's stream.
+    pub(super) from: u64,
+    /// The byte after its last.
+    pub(super) to: u64,
+}
+
+/// Where a segment that is not acknowledged has got to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// On its way.
+    Out,
+    /// Arrived, beyond a hole.
+    Arrived,
+    /// Lost, and to be sent again.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    from: u64,
+    to: u64,
+    at: Time,
+    fate: Fate,
+    again: bool,
+}
+
+/// What a sender does about losses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Nothing is known to be lost.
+    Open,
+    /// Something was: until all sent before has arrived, the window follows what
+    /// arrives.
+    Recovery {
+        until: u64,
+        window_before: u32,
+        arrived: u32,
+        sent: u32,
+    },
+    /// A timeout: everything is sent again, unless it proves to be too early.
+    Timeout {
+        until: u64,
+        fired_at: Time,
+        window_before: u32,
+        threshold_before: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    Retransmission,
+    /// The end of a burst may be lost without a sign of it.
+    Probe,
+    /// What is beyond a hole may prove it lost by now.
+    Reordering,
+}
+
+/// The server's side of a connection.
+#[derive(Debug)]
+pub(super) struct Sender {
+    congestion: Congestion,
+    /// Sent and not acknowledged, in order.
+    segments: VecDeque<Sent>,
+    written: u64,
+    sent: u64,
+    acked: u64,
+    /// Of the segments: those on their way, those lost.
+    out: u32,
+    lost: u32,
+    phase: Phase,
+    /// The newest segment known to have arrived: when sent, where it ended.
+    newest: (Time, u64),
+    newest_rtt: Duration,
+    srtt: Option<Duration>,
+    rtt_variance: Duration,
+    min_rtt: Duration,
+    timeouts: u32,
+    timer: Option<(Time, Timer)>,
+    probed: bool,
+    sent_at: Time,
+    limited: WindowLimited,
+    counters: Counters,
+    /// The segment that a probe sends, whatever the window says.
+    probe_due: bool,
+}
+
+/// Whether the window was what held a sender back, in the last window of data.
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowLimited {
+    is: bool,
+    until: u64,
+    most_out: u32,
+}
+
+/// What a sender has done so far, as `TCP_INFO` counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Payload bytes put on the wire, repetitions included.
+    pub(super) bytes_sent: u64,
+    /// Payload bytes put on the wire again.
+    pub(super) bytes_again: u64,
+    /// Segments with payload.
+    pub(super) segments: u64,
+    /// Segments sent again.
+    pub(super) again: u64,
+}
+
+/// The most that a client lets a sender have on the way, in bytes: Linux's first
+/// window, which grows by twice what has come.
+const RECEIVE_FIRST: u64 = 64 << 10;
+
+/// Where it stops growing: half of Linux's largest buffer.
+const RECEIVE_MOST: u64 = 3 << 20;
+
+impl Sender {
+    /// A connection on which nothing was sent.
+    pub(super) fn new(algorithm: Algorithm) -> Self {
+        Self {
+            congestion: Congestion::new(algorithm),
+            segments: VecDeque::new(),
+            written: 0,
+            sent: 0,
+            acked: 0,
+            out: 0,
+            lost: 0,
+            phase: Phase::Open,
+            newest: (Time::ZERO, 0),
+            newest_rtt: Duration::ZERO,
+            srtt: None,
+            rtt_variance: Duration::ZERO,
+            min_rtt: Duration::MAX,
+            timeouts: 0,
+            timer: None,
+            probed: false,
+            sent_at: Time::ZERO,
+            limited: WindowLimited::default(),
+            counters: Counters::default(),
+            probe_due: false,
+        }
+    }
+
+    /// The handshake took so long.
+    pub(super) fn on_handshake(&mut self, rtt: Duration) {
+        self.sample_rtt(rtt);
+    }
+
+    /// The application has written `bytes` more into the socket.
+    pub(super) fn write(&mut self, now: Time, bytes: u64) {
+        let idle = now.since(self.sent_at);
+        if self.segments.is_empty() && self.sent > 0 && idle > self.timeout() {
+            self.congestion.on_idle(idle, self.timeout());
+        }
+        self.written += bytes;
+    }
+
+    /// Bytes that the socket has taken.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes that the client has acknowledged.
+    pub(super) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// Bytes in the socket that were never sent (`tcpi_notsent_bytes`).
+    pub(super) fn unsent(&self) -> u64 {
+        self.written - self.sent
+    }
+
+    /// The least round trip seen; [`Duration::MAX`] before the first.
+    pub(super) fn min_rtt(&self) -> Duration {
+        self.min_rtt
+    }
+
+    /// What it has done.
+    pub(super) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The congestion window, in segments.
+    #[cfg(test)]
+    pub(super) fn window(&self) -> u32 {
+        self.congestion.window()
+    }
+
+    /// When [`Sender::on_timer`] is due.
+    pub(super) fn timer_at(&self) -> Option<Time> {
+        self.timer.map(|(at, _)| at)
+    }
+
+    /// Nothing more will be sent or acknowledged: gives the table's memory back.
+    pub(super) fn finish(&mut self) {
+        self.segments = VecDeque::new();
+    }
+
+    /// The next segment to put on the wire, if one may go. Ask until none may.
+    pub(super) fn next_segment(&mut self, now: Time) -> Option<Segment> {
+        if self.probe_due {
+            self.probe_due = false;
+            return self.new_segment(now).or_else(|| self.last_again(now));
+        }
+        if self.out >= self.congestion.window() {
+            if self.lost > 0 || self.unsent() > 0 {
+                self.limited = WindowLimited {
+                    is: true,
+                    until: self.sent,
+                    most_out: self.segments.len() as u32,
+                };
+            }
+            return None;
+        }
+        let segment = if self.lost > 0 {
+            self.lost_again(now)
+        } else {
+            self.new_segment(now)
+        };
+        if segment.is_some()
+            && let Phase::Recovery { sent, .. } = &mut self.phase
+        {
+            *sent += 1;
+        }
+        segment
+    }
+
+    fn new_segment(&mut self, now: Time) -> Option<Segment> {
+        let window = (RECEIVE_FIRST + 2 * self.acked).min(RECEIVE_MOST);
+        let room = (self.acked + window).saturating_sub(self.sent);
+        let bytes = self.unsent().min(MSS);
+        if bytes == 0 || room < bytes {
+            return None;
+        }
+        let segment = Segment {
+            from: self.sent,
+            to: self.sent + bytes,
+        };
+        self.sent = segment.to;
+        self.segments.push_back(Sent {
+            from: segment.from,
+            to: segment.to,
+            at: now,
+            fate: Fate::Out,
+            again: false,
+        });
+        self.out += 1;
+        let in_flight = self.segments.len() as u32;
+        let limited = self.limited;
+        if self.acked >= limited.until || (!limited.is && in_flight > limited.most_out) {
+            self.limited = WindowLimited {
+                is: false,
+                until: self.sent,
+                most_out: in_flight,
+            };
+        }
+        self.transmitted(now, bytes);
+        Some(segment)
+    }
+
+    fn lost_again(&mut self, now: Time) -> Option<Segment> {
+        let place = self.segments.iter().position(|s| s.fate == Fate::Lost)?;
+        self.lost -= 1;
+        self.out += 1;
+        Some(self.again(now, place))
+    }
+
+    /// The last segment, to have its end acknowledged.
+    fn last_again(&mut self, now: Time) -> Option<Segment> {
+        let last = self.segments.len().checked_sub(1)?;
+        match self.segments[last].fate {
+            Fate::Out => {}
+            Fate::Arrived => return None,
+            Fate::Lost => {
+                self.lost -= 1;
+                self.out += 1;
+            }
+        }
+        Some(self.again(now, last))
+    }
+
+    fn again(&mut self, now: Time, place: usize) -> Segment {
+        let sent = &mut self.segments[place];
+        sent.fate = Fate::Out;
+        sent.again = true;
+        sent.at = now;
+        let segment = Segment {
+            from: sent.from,
+            to: sent.to,
+        };
+        self.counters.again += 1;
+        self.counters.bytes_again += segment.to - segment.from;
+        self.transmitted(now, segment.to - segment.from);
+        segment
+    }
+
+    fn transmitted(&mut self, now: Time, bytes: u64) {
+        self.sent_at = now;
+        self.counters.bytes_sent += bytes;
+        self.counters.segments += 1;
+        match self.timer {
+            None | Some((_, Timer::Probe)) => self.arm(now),
+            Some((at, Timer::Retransmission)) if self.probes() => {
+                let probe_at = now + self.probe_time();
+                if probe_at < at {
+                    self.timer = Some((probe_at, Timer::Probe));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// An acknowledgement has come. Segments may go now.
+    pub(super) fn on_ack(&mut self, now: Time, ack: Ack) {
+        let advanced = ack.upto > self.acked;
+        let mut arrived = 0;
+        let mut rtt = None;
+        while let Some(first) = self.segments.front()
+            && first.to <= ack.upto
+        {
+            let first = *first;
+            self.segments.pop_front();
+            match first.fate {
+                Fate::Out => self.out -= 1,
+                Fate::Lost => self.lost -= 1,
+                Fate::Arrived => continue,
+            }
+            arrived += 1;
+            rtt = self.arrived(now, &first, ack.echo).or(rtt);
+        }
+        self.acked = self.acked.max(ack.upto);
+        if ack.selected.1 > self.acked {
+            let (selected, newest) = self.select(now, ack.selected);
+            arrived += selected;
+            rtt = newest.or(rtt);
+        }
+        if let Some(rtt) = rtt {
+            self.sample_rtt(rtt);
+            self.congestion.on_rtt(now, rtt, self.acked, self.sent);
+        } else if advanced && ack.echo > Time::ZERO {
+            self.sample_rtt(now.since(ack.echo));
+        }
+        if arrived == 0 && !advanced {
+            return;
+        }
+        self.timeouts = if advanced { 0 } else { self.timeouts };
+        self.probed &= !advanced;
+        let newly_lost = self.find_losses(now);
+        let grows = if advanced { arrived } else { 0 };
+        self.move_on(now, ack, (arrived, grows), newly_lost);
+        self.arm(now);
+    }
+
+    /// A segment has arrived: its round trip, where that is beyond doubt.
+    fn arrived(&mut self, now: Time, sent: &Sent, echo: Time) -> Option<Duration> {
+        let original = !sent.again || echo >= sent.at;
+        if original && (sent.at, sent.to) > self.newest {
+            self.newest = (sent.at, sent.to);
+            self.newest_rtt = now.since(sent.at);
+        }
+        (!sent.again).then(|| now.since(sent.at))
+    }
+
+    /// Marks what has arrived beyond a hole: how many segments, a round trip.
+    fn select(&mut self, now: Time, (from, to): (u64, u64)) -> (u32, Option<Duration>) {
+        let (mut arrived, mut rtt) = (0, None);
+        let mut place = self.segments.partition_point(|s| s.from < from);
+        while let Some(sent) = self.segments.get_mut(place)
+            && sent.to <= to
+        {
+            let was = std::mem::replace(&mut sent.fate, Fate::Arrived);
+            let sent = *sent;
+            place += 1;
+            match was {
+                Fate::Out => self.out -= 1,
+                Fate::Lost => self.lost -= 1,
+                Fate::Arrived => continue,
+            }
+            arrived += 1;
+            rtt = self.arrived(now, &sent, sent.at).or(rtt);
+        }
+        (arrived, rtt)
+    }
+
+    /// Marks what was sent before something that has arrived, and has not: how
+    /// many segments. Arms the timer for those of which it is too early to tell.
+    fn find_losses(&mut self, now: Time) -> u32 {
+        if self
+            .timer
+            .is_some_and(|(_, kind)| kind == Timer::Reordering)
+        {
+            self.timer = None;
+        }
+        let beyond = self.segments.len() as u32 - self.out - self.lost;
+        let Some(first) = self.segments.front() else {
+            return 0;
+        };
+        if self.phase == Phase::Open && beyond == 0 && (first.at, first.to) > self.newest {
+            return 0;
+        }
+        let patience = if beyond >= DUPLICATES || self.phase != Phase::Open {
+            Duration::ZERO
+        } else {
+            self.min_rtt.min(self.newest_rtt) / 4
+        };
+        let (mut lost, mut due) = (0, None::<Time>);
+        for sent in &mut self.segments {
+            if sent.fate != Fate::Out || (sent.at, sent.to) >= self.newest {
+                continue;
+            }
+            let at = sent.at + self.newest_rtt + patience;
+            if at <= now {
+                sent.fate = Fate::Lost;
+                lost += 1;
+            } else {
+                due = Some(due.map_or(at, |due| due.min(at)));
+            }
+        }
+        self.out -= lost;
+        self.lost += lost;
+        if let Some(at) = due {
+            self.timer = Some((at, Timer::Reordering));
+        }
+        lost
+    }
+
+    /// Moves between the phases, and the window with them: of segments that have
+    /// arrived, those in order let it grow.
+    fn move_on(&mut self, now: Time, ack: Ack, (arrived, grows): (u32, u32), newly_lost: u32) {
+        match self.phase {
+            Phase::Recovery { until, .. } if self.acked >= until => {
+                self.phase = Phase::Open;
+                self.congestion.set_window(self.congestion.threshold());
+            }
+            Phase::Timeout {
+                until,
+                fired_at,
+                window_before,
+                threshold_before,
+            } => {
+                if ack.echo > Time::ZERO && ack.echo < fired_at && ack.upto > 0 {
+                    // What was sent before the timeout has arrived after all.
+                    self.take_back();
+                    self.congestion.undo(window_before, threshold_before);
+                    self.phase = Phase::Open;
+                } else if self.acked >= until {
+                    self.phase = Phase::Open;
+                }
+            }
+            _ => {}
+        }
+        if self.phase == Phase::Open && newly_lost > 0 {
+            let window_before = self.congestion.window();
+            self.congestion.on_loss();
+            self.phase = Phase::Recovery {
+                until: self.sent,
+                window_before,
+                arrived: 0,
+                sent: 0,
+            };
+        }
+        match self.phase {
+            Phase::Recovery { .. } => self.recover(arrived),
+            _ if grows > 0 && self.is_window_limited() => {
+                self.congestion.on_acked(now, grows);
+            }
+            _ => {}
+        }
+    }
+
+    /// Proportional rate reduction (RFC 6937).
+    fn recover(&mut self, newly: u32) {
+        let threshold = self.congestion.threshold();
+        let Phase::Recovery {
+            window_before,
+            arrived,
+            sent,
+            ..
+        } = &mut self.phase
+        else {
+            return;
+        };
+        *arrived += newly;
+        let may_send = if self.out > threshold {
+            let due = u64::from(threshold) * u64::from(*arrived);
+            let due = due.div_ceil(u64::from((*window_before).max(1))) as u32;
+            due.saturating_sub(*sent)
+        } else {
+            let bound = arrived.saturating_sub(*sent).max(newly) + 1;
+            (threshold - self.out).min(bound)
+        };
+        // The first one is sent again in any case.
+        let may_send = may_send.max(u32::from(*sent == 0));
+        self.congestion.set_window(self.out + may_send);
+    }
+
+    /// Losses of a timeout were none.
+    fn take_back(&mut self) {
+        for sent in &mut self.segments {
+            if sent.fate == Fate::Lost {
+                sent.fate = Fate::Out;
+                self.lost -= 1;
+                self.out += 1;
+            }
+        }
+    }
+
+    fn is_window_limited(&self) -> bool {
+        if self.limited.is {
+            return true;
+        }
+        self.congestion.is_slow_start()
+            && self.congestion.window() < self.limited.most_out.saturating_mul(2)
+    }
+
+    /// The timer fired. Segments may go now.
+    pub(super) fn on_timer(&mut self, now: Time) {
+        let Some((at, kind)) = self.timer else { return };
+        if now < at {
+            return;
+        }
+        self.timer = None;
+        match kind {
+            Timer::Reordering => {
+                let lost = self.find_losses(now);
+                let ack = Ack {
+                    upto: self.acked,
+                    selected: (0, 0),
+                    echo: Time::ZERO,
+                };
+                self.move_on(now, ack, (0, 0), lost);
+                self.arm(now);
+            }
+            Timer::Probe => {
+                self.probed = true;
+                self.probe_due = true;
+                self.arm(now);
+            }
+            Timer::Retransmission => self.timed_out(now),
+        }
+    }
+
+    fn timed_out(&mut self, now: Time) {
+        if self.segments.is_empty() {
+            return;
+        }
+        if !matches!(self.phase, Phase::Timeout { .. }) || self.timeouts == 0 {
+            self.phase = Phase::Timeout {
+                until: self.sent,
+                fired_at: now,
+                window_before: self.congestion.window(),
+                threshold_before: self.congestion.threshold(),
+            };
+            self.congestion.on_timeout();
+        } else {
+            self.congestion.set_window(1);
+        }
+        for sent in &mut self.segments {
+            if sent.fate == Fate::Out {
+                sent.fate = Fate::Lost;
+            }
+        }
+        self.lost += self.out;
+        self.out = 0;
+        self.timeouts += 1;
+        self.arm(now);
+    }
+
+    /// Sets the timer to what is due next.
+    fn arm(&mut self, now: Time) {
+        if self.segments.is_empty() {
+            self.timer = None;
+            return;
+        }
+        if self
+            .timer
+            .is_some_and(|(_, kind)| kind == Timer::Reordering)
+        {
+            return;
+        }
+        let timeout = now + self.timeout();
+        let probe_at = now + self.probe_time();
+        self.timer = Some(if self.probes() && probe_at < timeout {
+            (probe_at, Timer::Probe)
+        } else {
+            (timeout, Timer::Retransmission)
+        });
+    }
+
+    /// Whether the end of what is out may be probed.
+    fn probes(&self) -> bool {
+        let all_out = self.out as usize == self.segments.len();
+        self.phase == Phase::Open && all_out && !self.probed
+    }
+
+    /// RFC 8985 7.2.
+    fn probe_time(&self) -> Duration {
+        let Some(srtt) = self.srtt else {
+            return RTO_INITIAL;
+        };
+        let slack = if self.segments.len() == 1 {
+            RTO_LEAST
+        } else {
+            Duration::from_millis(2)
+        };
+        2 * srtt + slack
+    }
+
+    fn timeout(&self) -> Duration {
+        let timeout = match self.srtt {
+            Some(srtt) => srtt + (4 * self.rtt_variance).max(RTO_LEAST),
+            None => RTO_INITIAL,
+        };
+        (timeout * (1 << self.timeouts.min(7))).min(RTO_MOST)
+    }
+
+    fn sample_rtt(&mut self, rtt: Duration) {
+        self.min_rtt = self.min_rtt.min(rtt);
+        match &mut self.srtt {
+            Some(srtt) => {
+                let off = rtt.abs_diff(*srtt);
+                self.rtt_variance = (3 * self.rtt_variance + off) / 4;
+                *srtt = (7 * *srtt + rtt) / 8;
+            }
+            None => {
+                self.srtt = Some(rtt);
+                self.rtt_variance = rtt / 2;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sender/tests.rs"]
+mod tests;

@@ -1,0 +1,180 @@
+//! A proxy that asks the core whose turn it is: how `proxy/src/uplink/` drives
+//! the egress, the pacer and the search for the rate.
+
+use std::time::Duration;
+
+use sprat_scheduler::{
+    Discipline, Egress, EgressConfig, FlowSpec, Pacer, RateControlConfig, Size, Time, WireCost,
+};
+
+use super::auto::AutoRate;
+use super::connection::Connection;
+use super::events::{Alarm, Event, Events};
+use super::plan::Plan;
+use super::system::System;
+use super::world::{BARE_BYTES, SYN_ACK_BYTES};
+use crate::workload::Dice;
+
+/// A rate beyond all links.
+const UNLIMITED_BITS_PER_S: u64 = 10_000_000_000;
+
+/// What a timer of the event loop is late, in microseconds.
+const LATE_US: (f64, f64) = (20.0, 80.0);
+
+/// Connections send this before and after their response: the SYN-ACK and the ACK
+/// of the request, the FIN and the ACK of the client's.
+const OPENING: u64 = SYN_ACK_BYTES + BARE_BYTES;
+const CLOSING: u64 = 2 * BARE_BYTES;
+
+/// A connection's account is settled after so many bytes, or so few once it is
+/// this old.
+const MOVED_MAX: u64 = 64 << 10;
+const MOVED_LEAST: u64 = 16 << 10;
+const HORIZON: Duration = Duration::from_millis(250);
+
+/// A proxy.
+pub(super) struct Paced {
+    pub(super) egress: Egress,
+    /// By flow: its connection.
+    pub(super) flows: Vec<u32>,
+    pub(super) wake: Alarm,
+    pub(super) poll_alarm: Alarm,
+    auto: Option<AutoRate>,
+    dice: Dice,
+}
+
+impl Paced {
+    /// The proxy of a system; none for one that paces nothing.
+    pub(super) fn of(system: System, plan: &Plan) -> Option<Self> {
+        let initial = RateControlConfig::default().initial_rate_bits_per_s;
+        let (rate, auto) = match system {
+            System::Fair => return None,
+            System::Unlimited => (UNLIMITED_BITS_PER_S, None),
+            System::Named => (plan.named_bits_per_s.unwrap_or(UNLIMITED_BITS_PER_S), None),
+            System::Rate(rate) => (rate, None),
+            System::Auto => (initial, Some(AutoRate::new(plan.seed))),
+        };
+        Some(Self {
+            egress: Egress::new(EgressConfig {
+                discipline: Discipline::Srpt,
+                pacer: Pacer::new(rate),
+                max_flows: plan.requests.len().max(1),
+                guard_factor: 4.0,
+                classes: Vec::new(),
+            }),
+            flows: Vec::new(),
+            wake: Alarm::default(),
+            poll_alarm: Alarm::default(),
+            auto,
+            dice: Dice::new(plan.seed ^ 0x5eed),
+        })
+    }
+
+    /// The pacer's rate.
+    pub(super) fn rate_bits_per_s(&self) -> u64 {
+        self.egress.pacer().rate_bits_per_s()
+    }
+
+    /// Whether [`Paced::poll`] is to be called.
+    pub(super) fn polls(&self) -> bool {
+        self.auto.is_some()
+    }
+
+    /// What the next timer will be late.
+    pub(super) fn lateness(&mut self) -> Duration {
+        let (from, to) = LATE_US;
+        Duration::from_nanos(((from + (to - from) * self.dice.uniform()) * 1e3) as u64)
+    }
+
+    /// A connection has been set up.
+    pub(super) fn accept(&mut self, now: Time, connection: &mut Connection) {
+        const LEAST: u64 = 2 * 1514;
+        const MOST: u64 = 128 << 10;
+        let outlet = &mut connection.outlet;
+        outlet.unsent_max = (self.rate_bits_per_s() / 8 / 500).clamp(LEAST, MOST);
+        outlet.settled_at = now;
+        outlet.debited = OPENING;
+        self.egress.connect(now, OPENING);
+    }
+
+    /// A response of `bytes` has begun.
+    pub(super) fn open(&mut self, now: Time, c: u32, connection: &mut Connection, bytes: u64) {
+        let spec = FlowSpec {
+            class: 0,
+            size: Size::Exact(bytes),
+            cost: WireCost::ETHERNET_IPV4,
+        };
+        let opened = self.egress.open(now, spec);
+        let flow = opened.expect("there are no more flows than requests");
+        if self.flows.len() <= flow.index() {
+            self.flows.resize(flow.index() + 1, 0);
+        }
+        self.flows[flow.index()] = c;
+        connection.outlet.flow = Some(flow);
+        connection.outlet.left = bytes;
+    }
+
+    /// Bytes were written to a connection's socket.
+    pub(super) fn wrote(
+        &mut self,
+        now: Time,
+        c: u32,
+        connection: &mut Connection,
+        events: &mut Events,
+    ) {
+        let outlet = &connection.outlet;
+        let is_old = now.since(outlet.settled_at) >= HORIZON;
+        if outlet.moved >= MOVED_MAX || (outlet.moved >= MOVED_LEAST && is_old) {
+            self.settle(now, connection);
+        }
+        if let Some(auto) = &mut self.auto {
+            let position = self.egress.stats().wire_bytes;
+            if let Some(at) = auto.wrote(now, c, connection, position) {
+                self.poll_alarm.set(events, Some(at), Event::Poll);
+            }
+        }
+    }
+
+    /// The response is in the socket.
+    pub(super) fn close(&mut self, now: Time, connection: &mut Connection) {
+        if let Some(flow) = connection.outlet.flow.take() {
+            self.egress.sent(now, flow, u64::MAX);
+            self.egress.close(now, flow);
+        }
+        if connection.closes {
+            self.settle(now, connection);
+            self.egress.debit(now, CLOSING);
+        }
+    }
+
+    /// Sets what was debited for a connection to what the kernel has counted, as
+    /// the proxy's ledger does.
+    fn settle(&mut self, now: Time, connection: &mut Connection) {
+        let counters = connection.sender.counters();
+        let cost = WireCost::ETHERNET_IPV4;
+        let unsent = cost.segment_bytes(connection.sender.unsent() + connection.outlet.pending);
+        let counted = OPENING + counters.bytes_sent + counters.segments * BARE_BYTES + unsent;
+        let outlet = &mut connection.outlet;
+        let since = now.since(outlet.settled_at).as_secs_f64();
+        let share = (HORIZON.as_secs_f64() / since.max(HORIZON.as_secs_f64())).min(1.0);
+        let link_bytes = (self.egress.pacer().rate_bits_per_s() / 8) as f64 * HORIZON.as_secs_f64();
+        let present = |all: u64| (all as f64 * share).min(link_bytes) as u64;
+        if counted > outlet.debited {
+            self.egress.debit(now, present(counted - outlet.debited));
+        } else if counted < outlet.debited {
+            self.egress.refund(now, present(outlet.debited - counted));
+        }
+        outlet.debited = counted;
+        outlet.moved = 0;
+        outlet.settled_at = now;
+    }
+
+    /// Asks the kernel; when to do so again.
+    pub(super) fn poll(&mut self, now: Time, connections: &[Connection]) -> Option<Time> {
+        let auto = self.auto.as_mut()?;
+        let backlogged = self.egress.waiting_flows() > 0;
+        let (rate, next) = auto.poll(now, connections, backlogged);
+        self.egress.set_rate(now, rate);
+        Some(next)
+    }
+}

@@ -1,0 +1,183 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use sprat_scheduler::Time;
+
+use super::congestion::Algorithm;
+use super::judge::Verdict;
+use super::plan::{ClientPlan, Plan, Request};
+use super::sender::MSS;
+use super::*;
+use crate::links::{Bound, LinkSettings, QueueSettings};
+use crate::wire::RESPONSE_HEAD_BYTES;
+
+/// One client 50 ms away, behind a link on which a byte takes a microsecond.
+fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
+    let client = ClientPlan {
+        link: LinkSettings {
+            rate_bits_per_s: Some(8_000_000),
+            delay: Duration::from_millis(50),
+            queue: QueueSettings::Droptail {
+                bound: Bound::packets(1000),
+            },
+            ..LinkSettings::default()
+        },
+        quick_acks,
+        keeps: false,
+    };
+    let request = |(index, &segments): (usize, &u64)| Request {
+        at: Time::from_nanos(index as u64 * 10_000_000_000),
+        client: 0,
+        bytes: segments * MSS - RESPONSE_HEAD_BYTES,
+    };
+    Plan {
+        seed: 1,
+        shared: None,
+        clients: vec![client],
+        requests: segments.iter().enumerate().map(request).collect(),
+        algorithm: Algorithm::Cubic,
+        named_bits_per_s: Some(8_000_000),
+        local_packets: None,
+    }
+}
+
+/// Response time of the only request, in microseconds.
+fn only_us(plan: &Plan, system: System) -> f64 {
+    let outcome = world::run(plan, system).unwrap();
+    (outcome.mean_ms * 1e3 * 1e3).round() / 1e3
+}
+
+/// Until the request is with the server, and the ACK of it on the link: three times
+/// 50 ms, a SYN-ACK of 74 bytes, and 66 bytes.
+const ASKED_US: f64 = 150_074.0 + 66.0;
+
+#[test]
+fn a_first_window_takes_two_round_trips() {
+    let expected = ASKED_US + 10.0 * 1514.0 + 50_000.0;
+    for system in [System::Fair, System::Unlimited] {
+        assert_eq!(only_us(&one_client(16, &[10]), system), expected);
+    }
+}
+
+#[test]
+fn slow_start_waits_for_a_round_trip_and_no_more() {
+    // The first of ten is acknowledged, and from then on two go for each that is.
+    let second = ASKED_US + 1514.0 + 100_000.0;
+    let expected = second + 20.0 * 1514.0 + 50_000.0;
+    assert_eq!(only_us(&one_client(1000, &[30]), System::Fair), expected);
+}
+
+#[test]
+fn a_delayed_acknowledgement_waits_for_the_second_segment() {
+    let second = ASKED_US + 2.0 * 1514.0 + 100_000.0;
+    let expected = second + 2.0 * 1514.0 + 50_000.0;
+    assert_eq!(only_us(&one_client(0, &[12]), System::Fair), expected);
+}
+
+#[test]
+fn a_named_rate_paces_the_first_window() {
+    // The pacer owes the set-up when the response begins, and makes up for 100 us.
+    let paced = only_us(&one_client(16, &[10]), System::Rate(4_000_000));
+    let unpaced = only_us(&one_client(16, &[10]), System::Fair);
+    let late = paced - unpaced - 9.0 * 1514.0;
+    assert!((-500.0..1000.0).contains(&late), "{late}");
+}
+
+#[test]
+fn a_full_queue_drops_and_all_of_it_arrives() {
+    let mut plan = one_client(16, &[400, 400]);
+    plan.clients[0].link.queue = QueueSettings::Droptail {
+        bound: Bound::packets(20),
+    };
+    let outcome = world::run(&plan, System::Fair).unwrap();
+    assert!(outcome.dropped > 0 && outcome.again >= outcome.dropped - 2);
+    // 3.2 Mbit at 8 Mbit/s take 0.6 s; the losses cost less than twice that.
+    assert!((600.0..2000.0).contains(&outcome.mean_ms), "{outcome:?}");
+}
+
+#[test]
+fn connections_that_are_kept_save_the_handshake() {
+    let mut plan = one_client(16, &[1, 1]);
+    let fresh = world::run(&plan, System::Fair).unwrap();
+    plan.clients[0].keeps = true;
+    let kept = world::run(&plan, System::Fair).unwrap();
+    let handshake_ms = 100.0 + 0.074;
+    assert!((fresh.mean_ms - kept.mean_ms - handshake_ms / 2.0).abs() < 1e-6);
+}
+
+#[test]
+fn the_right_rate_is_near_the_bound_and_auto_breaks_what_it_is_known_to_break() {
+    let all = networks::named(1500);
+    let of = |name: &str| {
+        let network = all.iter().find(|network| network.name == name).unwrap();
+        network.plan(0)
+    };
+    let near = of("10M near");
+    let bound = bound::srpt_ms(&near).unwrap();
+    let named = world::run(&near, System::Named).unwrap();
+    let fair = world::run(&near, System::Fair).unwrap();
+    assert!(bound <= named.mean_ms && named.mean_ms < 1.3 * bound);
+    assert!(fair.mean_ms > 4.0 * named.mean_ms);
+    // Clients behind slow links of their own: their queues are taken for ours.
+    let own = of("8 x own 2M, idle link");
+    let outcomes =
+        [System::Unlimited, System::Auto].map(|system| (system, world::run(&own, system).unwrap()));
+    let measured = Measured {
+        name: String::new(),
+        seed: 0,
+        bound_ms: None,
+        outcomes: outcomes.to_vec(),
+    };
+    let verdict = Verdict::of(&measured, &measured.outcomes[1].1).unwrap();
+    assert!(verdict.breaches().contains(&"goodput"), "{verdict:?}");
+}
+
+#[test]
+fn every_named_network_serves_everybody() {
+    for network in networks::named(120) {
+        let plan = network.plan(3);
+        for system in System::USUAL {
+            let outcome = world::run(&plan, system);
+            let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", network.name));
+            assert!(outcome.mean_ms > 0.0, "{}: {outcome:?}", network.name);
+        }
+    }
+}
+
+#[test]
+fn names_of_networks_are_unique_and_parts_of_them_found() {
+    let mut names: Vec<String> = networks::named(10).into_iter().map(|n| n.name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), networks::named(10).len());
+    let chosen = |name: &str| chosen(&[name.to_owned()], networks::named(10));
+    assert_eq!(chosen("10M near").unwrap().len(), 1, "a whole name");
+    assert_eq!(chosen("lab").unwrap().len(), 5);
+    assert!(chosen("none such").is_err());
+}
+
+#[test]
+fn ranges_of_seeds_are_read() {
+    assert_eq!(seeds("3..7"), Ok(3..7));
+    for text in ["", "3", "7..3", "3..3", "a..b"] {
+        assert!(seeds(text).is_err(), "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Each run checks that no byte is lost and every response complete.
+    #[test]
+    fn any_network_serves_everybody_and_twice_the_same(
+        seed in any::<u64>(),
+        requests in 10usize..80,
+        system in 0usize..4,
+    ) {
+        let plan = networks::random(seed, requests).plan(seed);
+        let system = System::USUAL[system];
+        let first = world::run(&plan, system);
+        prop_assert!(first.is_ok(), "{:?}", first);
+        prop_assert_eq!(first.unwrap(), world::run(&plan, system).unwrap());
+    }
+}

@@ -1,0 +1,575 @@
+//! Clients, links and a server in virtual time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sprat_scheduler::{Grant, Time, WireCost};
+
+use super::congestion::Algorithm;
+use super::connection::{Client, Connection, Content, Handshake, Kind, Upward};
+use super::events::{Alarm, Event, Events};
+use super::outcome::{Counted, Ends, Outcome};
+use super::plan::{Plan, Request};
+use super::receiver::Ack;
+use super::sender::{MSS, RTO_INITIAL};
+use super::server::Paced;
+use super::system::System;
+use crate::links::{Link, Mark, Packet};
+use crate::wire::RESPONSE_HEAD_BYTES;
+
+/// What the wire carries of a SYN-ACK.
+pub(super) const SYN_ACK_BYTES: u64 = 74;
+
+/// What it carries of a packet without payload.
+pub(super) const BARE_BYTES: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
+
+/// A SYN-ACK is sent again so many times at most.
+const SYN_ACKS_MAX: u32 = 8;
+
+/// After the last request a run goes on for so long at most.
+const DRAIN: Duration = Duration::from_secs(1200);
+
+/// Segments of a connection that wait in the server's own queue at most: Linux's TCP
+/// small queues.
+const SMALL_QUEUE: u32 = 3;
+
+/// Bytes of a response that a proxy has at hand to offer at a time.
+const HELD_MAX: u64 = 64 << 10;
+
+/// Everything in a run.
+pub(super) struct World<'a> {
+    now: Time,
+    plan: &'a Plan,
+    events: Events,
+    shared: Option<Link<Content>>,
+    shared_alarm: Alarm,
+    clients: Vec<Client>,
+    connections: Vec<Connection>,
+    algorithm: Algorithm,
+    paced: Option<Paced>,
+    /// Where the server's own queue is the shared link's.
+    local: Option<Local>,
+    counted: Counted,
+}
+
+/// The server's own queue: it tells a connection when a segment has left, and has a
+/// sender wait where another host's queue would drop.
+#[derive(Debug, Default)]
+struct Local {
+    packets: u64,
+    most: u64,
+    /// Connections that found it full, in order.
+    waiting: VecDeque<u32>,
+}
+
+/// Serves all requests of a plan by a system.
+///
+/// # Errors
+/// When bytes got lost, or the core broke one of its promises.
+pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
+    let mut world = World::new(plan, system);
+    world.run();
+    world.counted.events = world.events.count;
+    let World {
+        plan,
+        shared,
+        clients,
+        connections,
+        paced,
+        counted,
+        now,
+        ..
+    } = &world;
+    let ends = Ends {
+        shared: shared.as_ref(),
+        clients,
+        connections,
+        paced: paced.as_ref(),
+    };
+    Outcome::of(plan, *now, counted, &ends)
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan, system: System) -> Self {
+        let clients = plan.clients.iter().enumerate().map(|(index, client)| {
+            Client::new(
+                &client.link,
+                plan.seed ^ (index as u64 + 1),
+                client.quick_acks,
+                client.keeps,
+            )
+        });
+        let shared = plan.shared.as_ref();
+        Self {
+            now: Time::ZERO,
+            events: Events::default(),
+            shared: shared.map(|settings| Link::new(settings.clone(), plan.seed, Time::ZERO)),
+            shared_alarm: Alarm::default(),
+            clients: clients.collect(),
+            connections: Vec::new(),
+            algorithm: plan.algorithm,
+            paced: Paced::of(system, plan),
+            local: plan.local_packets.map(|most| Local {
+                most,
+                ..Local::default()
+            }),
+            counted: Counted::new(plan.requests.len()),
+            plan,
+        }
+    }
+
+    fn run(&mut self) {
+        if let Some(paced) = self.paced.as_mut().filter(|paced| paced.polls()) {
+            let first = Some(Time::ZERO);
+            paced.poll_alarm.set(&mut self.events, first, Event::Poll);
+        }
+        let last = self.plan.requests.last().map_or(Time::ZERO, |r| r.at);
+        let end = last + DRAIN;
+        let mut arrivals = self.plan.requests.iter().enumerate().peekable();
+        while self.counted.completed < self.plan.requests.len() {
+            let arrival = arrivals.peek().map(|(_, request)| request.at);
+            match (self.events.due(), arrival) {
+                (due, Some(at)) if due.is_none_or(|due| at <= due) => {
+                    self.now = at;
+                    if let Some((index, request)) = arrivals.next() {
+                        self.ask(index as u32, request);
+                    }
+                    self.counted.received_by_last = self.counted.received;
+                }
+                (Some(due), _) if due <= end => {
+                    if let Some((at, event)) = self.events.take() {
+                        self.now = at;
+                        self.happen(event);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Shared => {
+                if self.shared_alarm.rings(self.now) {
+                    self.pass_shared();
+                }
+            }
+            Event::Down(client) => {
+                if self.clients[client as usize].down_alarm.rings(self.now) {
+                    self.pass_down(client);
+                }
+            }
+            Event::Up(client) => {
+                if self.clients[client as usize].up_alarm.rings(self.now) {
+                    self.pass_up(client);
+                }
+            }
+            Event::Sender(c) => {
+                let connection = &mut self.connections[c as usize];
+                if connection.sender_alarm.rings(self.now) {
+                    self.sender_timer(c);
+                }
+            }
+            Event::DelayedAck(c) => {
+                let connection = &mut self.connections[c as usize];
+                if connection.ack_alarm.rings(self.now) {
+                    let ack = connection.receiver.on_timer(self.now);
+                    self.acknowledge(c, ack);
+                }
+            }
+            Event::Wake => {
+                if self.paced.as_mut().is_some_and(|p| p.wake.rings(self.now)) {
+                    self.grant();
+                }
+            }
+            Event::Poll => self.poll(),
+        }
+    }
+
+    // The client.
+
+    /// A client asks for a response, on a connection that it has kept or a new one.
+    fn ask(&mut self, index: u32, request: &Request) {
+        let client = &mut self.clients[request.client as usize];
+        if let Some(c) = client.idle.pop() {
+            self.begin(c, index);
+            self.send_up(c, Upward::Request);
+            return;
+        }
+        let c = self.connections.len() as u32;
+        self.connections.push(Connection::new(
+            request.client,
+            self.algorithm,
+            client.quick_acks,
+            !client.keeps,
+        ));
+        self.begin(c, index);
+        self.send_up(c, Upward::Syn);
+    }
+
+    fn begin(&mut self, c: u32, index: u32) {
+        let bytes = self.plan.requests[index as usize].bytes + RESPONSE_HEAD_BYTES;
+        let connection = &mut self.connections[c as usize];
+        connection.request = index;
+        connection.ends_at += bytes;
+        connection.complete = false;
+    }
+
+    fn send_up(&mut self, c: u32, what: Upward) {
+        let client_index = self.connections[c as usize].client;
+        let client = &mut self.clients[client_index as usize];
+        let at = self.now + client.up_delay;
+        client.up.push_back((at, c, what));
+        let due = client.up.front().map(|first| first.0);
+        client
+            .up_alarm
+            .set(&mut self.events, due, Event::Up(client_index));
+    }
+
+    fn acknowledge(&mut self, c: u32, ack: Option<Ack>) {
+        if let Some(ack) = ack {
+            self.send_up(c, Upward::Ack(ack));
+        }
+        let connection = &mut self.connections[c as usize];
+        let due = connection.receiver.due_at();
+        connection
+            .ack_alarm
+            .set(&mut self.events, due, Event::DelayedAck(c));
+    }
+
+    /// A packet has reached its client.
+    fn arrive(&mut self, content: Content) {
+        let c = content.connection;
+        match content.kind {
+            Kind::Bare => {}
+            Kind::Fin => {
+                // Acknowledged at once; the client's own goes with it.
+                let connection = &mut self.connections[c as usize];
+                if connection.complete {
+                    let ack = connection.receiver.on_end();
+                    self.acknowledge(c, Some(ack));
+                    self.send_up(c, Upward::Fin);
+                }
+            }
+            Kind::SynAck => {
+                let connection = &mut self.connections[c as usize];
+                if !std::mem::replace(&mut connection.answered, true) {
+                    self.send_up(c, Upward::Request);
+                }
+            }
+            Kind::Data { from, to, sent_at } => {
+                let connection = &mut self.connections[c as usize];
+                let before = connection.receiver.received();
+                let ack = connection.receiver.receive(self.now, from, to, sent_at);
+                self.counted.received += connection.receiver.received() - before;
+                self.acknowledge(c, ack);
+                self.complete(c);
+            }
+        }
+    }
+
+    /// Notes a response that is complete.
+    fn complete(&mut self, c: u32) {
+        let connection = &mut self.connections[c as usize];
+        if connection.complete || connection.receiver.received() < connection.ends_at {
+            return;
+        }
+        connection.complete = true;
+        let index = connection.request as usize;
+        let asked_at = self.plan.requests[index].at;
+        self.counted.done(index, self.now.since(asked_at));
+        if !connection.closes {
+            self.clients[connection.client as usize].idle.push(c);
+        }
+    }
+
+    // The links.
+
+    fn send(&mut self, c: u32, wire_bytes: u64, kind: Kind) {
+        let packet = Packet {
+            bytes: wire_bytes as u32,
+            mark: Mark::In,
+            content: Content {
+                connection: c,
+                kind,
+            },
+        };
+        self.counted.sent_packets += 1;
+        match &mut self.shared {
+            Some(shared) => {
+                // The link counts what it refuses.
+                let taken = shared.offer(self.now, packet).is_ok();
+                if let Some(local) = self.local.as_mut().filter(|_| taken) {
+                    local.packets += 1;
+                    self.connections[c as usize].queued += u32::from(kind.is_data());
+                }
+                let due = shared.next_event();
+                self.shared_alarm.set(&mut self.events, due, Event::Shared);
+            }
+            None => self.offer_down(self.now, packet),
+        }
+    }
+
+    fn offer_down(&mut self, at: Time, packet: Packet<Content>) {
+        let index = self.connections[packet.content.connection as usize].client;
+        let client = &mut self.clients[index as usize];
+        client.offer(at, packet);
+        let due = client.down.next_event();
+        client
+            .down_alarm
+            .set(&mut self.events, due, Event::Down(index));
+    }
+
+    fn pass_shared(&mut self) {
+        while let Some((due, packet)) = self.shared.as_mut().and_then(|s| s.take_due(self.now)) {
+            self.offer_down(due, packet);
+            self.left_server(packet.content);
+        }
+        let due = self.shared.as_ref().and_then(Link::next_event);
+        self.shared_alarm.set(&mut self.events, due, Event::Shared);
+    }
+
+    /// A packet has left the server's own queue: others may enter it.
+    fn left_server(&mut self, content: Content) {
+        let Some(local) = &mut self.local else { return };
+        local.packets -= 1;
+        let next = local.waiting.pop_front();
+        let connection = &mut self.connections[content.connection as usize];
+        if content.kind.is_data() {
+            connection.queued -= 1;
+            self.transmit(content.connection);
+        }
+        if let Some(c) = next {
+            self.connections[c as usize].waits = false;
+            self.transmit(c);
+        }
+    }
+
+    /// Whether the server's own queue takes a segment of a connection; one that finds
+    /// it full is told when it is not.
+    fn has_room(&mut self, c: u32) -> bool {
+        let Some(local) = &mut self.local else {
+            return true;
+        };
+        let connection = &mut self.connections[c as usize];
+        let full = local.packets >= local.most;
+        if full && !std::mem::replace(&mut connection.waits, true) {
+            local.waiting.push_back(c);
+        }
+        !full && connection.queued < SMALL_QUEUE
+    }
+
+    fn pass_down(&mut self, index: u32) {
+        while let Some((_, packet)) = self.clients[index as usize].down.take_due(self.now) {
+            self.arrive(packet.content);
+        }
+        let client = &mut self.clients[index as usize];
+        let due = client.down.next_event();
+        client
+            .down_alarm
+            .set(&mut self.events, due, Event::Down(index));
+    }
+
+    fn pass_up(&mut self, index: u32) {
+        while let Some(&(at, c, what)) = self.clients[index as usize].up.front()
+            && at <= self.now
+        {
+            self.clients[index as usize].up.pop_front();
+            match what {
+                Upward::Syn => self.answer_syn(c, 0),
+                Upward::Request => self.on_request(c),
+                Upward::Ack(ack) => self.on_ack(c, ack),
+                Upward::Fin => self.send(c, BARE_BYTES, Kind::Bare),
+            }
+        }
+        let client = &mut self.clients[index as usize];
+        let due = client.up.front().map(|first| first.0);
+        client.up_alarm.set(&mut self.events, due, Event::Up(index));
+    }
+
+    // The server.
+
+    fn answer_syn(&mut self, c: u32, times: u32) {
+        self.connections[c as usize].handshake = Handshake::Answered {
+            at: self.now,
+            times: times + 1,
+            due: self.now + RTO_INITIAL * (1 << times),
+        };
+        self.send(c, SYN_ACK_BYTES, Kind::SynAck);
+        self.set_timer(c);
+    }
+
+    fn on_request(&mut self, c: u32) {
+        let connection = &mut self.connections[c as usize];
+        let is_new = connection.handshake != Handshake::Over;
+        if let Handshake::Answered { at, times, .. } = connection.handshake
+            && times == 1
+        {
+            connection.sender.on_handshake(self.now.since(at));
+        }
+        connection.handshake = Handshake::Over;
+        let index = connection.request as usize;
+        let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
+        self.send(c, BARE_BYTES, Kind::Bare);
+        let Some(paced) = &mut self.paced else {
+            self.connections[c as usize].sender.write(self.now, bytes);
+            self.transmit(c);
+            self.close_if_over(c);
+            return;
+        };
+        let connection = &mut self.connections[c as usize];
+        if is_new {
+            paced.accept(self.now, connection);
+        }
+        paced.open(self.now, c, connection, bytes);
+        self.offer_flow(c);
+        self.grant();
+    }
+
+    /// Says what a flow could write now.
+    fn offer_flow(&mut self, c: u32) {
+        let Some(paced) = &mut self.paced else { return };
+        let outlet = &mut self.connections[c as usize].outlet;
+        if let Some(flow) = outlet.flow {
+            let held = outlet.left.min(HELD_MAX);
+            paced.egress.ready(self.now, flow, held);
+        }
+    }
+
+    /// Makes the grants that are due.
+    fn grant(&mut self) {
+        while let Some(paced) = &mut self.paced {
+            match paced.egress.grant(self.now) {
+                Grant::Idle => return,
+                Grant::Wait { until } => {
+                    let late = paced.lateness();
+                    paced
+                        .wake
+                        .set(&mut self.events, Some(until + late), Event::Wake);
+                    return;
+                }
+                Grant::Send { flow, bytes } => {
+                    let c = paced.flows[flow.index()];
+                    let connection = &mut self.connections[c as usize];
+                    let cost = WireCost::ETHERNET_IPV4.bytes(bytes);
+                    connection.outlet.debited += cost;
+                    connection.outlet.left -= bytes;
+                    connection.outlet.pending = bytes;
+                    self.push(c);
+                }
+            }
+        }
+    }
+
+    /// Writes what was granted, as far as the socket takes it.
+    fn push(&mut self, c: u32) {
+        let mut written = 0;
+        loop {
+            let connection = &mut self.connections[c as usize];
+            let outlet = &mut connection.outlet;
+            if outlet.pending == 0 || connection.sender.unsent() >= outlet.unsent_max {
+                break;
+            }
+            let bytes = outlet.pending.min(MSS);
+            outlet.pending -= bytes;
+            outlet.moved += bytes;
+            written += bytes;
+            connection.sender.write(self.now, bytes);
+            self.transmit(c);
+        }
+        let Some(paced) = &mut self.paced else { return };
+        let connection = &mut self.connections[c as usize];
+        if written > 0 {
+            paced.wrote(self.now, c, connection, &mut self.events);
+        }
+        if connection.outlet.pending > 0 {
+            return;
+        }
+        if connection.outlet.left > 0 {
+            self.offer_flow(c);
+        } else if connection.outlet.flow.is_some() {
+            paced.close(self.now, connection);
+            self.close_if_over(c);
+        }
+    }
+
+    /// The server has written all that it will; the last packet says so.
+    fn close_if_over(&mut self, c: u32) {
+        let connection = &mut self.connections[c as usize];
+        connection.fin_due = connection.closes;
+        self.send_fin(c);
+    }
+
+    fn send_fin(&mut self, c: u32) {
+        let connection = &mut self.connections[c as usize];
+        if connection.fin_due && connection.sender.unsent() == 0 {
+            connection.fin_due = false;
+            self.send(c, BARE_BYTES, Kind::Fin);
+        }
+    }
+
+    /// Sends what TCP lets go.
+    fn transmit(&mut self, c: u32) {
+        while self.has_room(c)
+            && let Some(segment) = self.connections[c as usize].sender.next_segment(self.now)
+        {
+            let kind = Kind::Data {
+                from: segment.from,
+                to: segment.to,
+                sent_at: self.now,
+            };
+            self.send(c, segment.to - segment.from + BARE_BYTES, kind);
+        }
+        self.send_fin(c);
+        self.set_timer(c);
+    }
+
+    fn set_timer(&mut self, c: u32) {
+        let connection = &mut self.connections[c as usize];
+        let due = connection.timer_at();
+        connection
+            .sender_alarm
+            .set(&mut self.events, due, Event::Sender(c));
+    }
+
+    fn sender_timer(&mut self, c: u32) {
+        let connection = &mut self.connections[c as usize];
+        if let Handshake::Answered { times, due, .. } = connection.handshake {
+            if due > self.now {
+                self.set_timer(c);
+            } else if times < SYN_ACKS_MAX {
+                self.answer_syn(c, times);
+            }
+            return;
+        }
+        connection.sender.on_timer(self.now);
+        self.transmit(c);
+    }
+
+    fn on_ack(&mut self, c: u32, ack: Ack) {
+        let connection = &mut self.connections[c as usize];
+        connection.sender.on_ack(self.now, ack);
+        self.transmit(c);
+        let connection = &mut self.connections[c as usize];
+        if connection.closes && connection.sender.acked() >= connection.ends_at {
+            connection.sender.finish();
+        }
+        // The kernel wakes a writer once half of the bound is free.
+        let outlet = &connection.outlet;
+        if outlet.pending > 0 && 2 * connection.sender.unsent() < outlet.unsent_max {
+            self.push(c);
+            self.grant();
+        }
+    }
+
+    // The controller.
+
+    fn poll(&mut self) {
+        if let Some(paced) = &mut self.paced
+            && paced.poll_alarm.rings(self.now)
+        {
+            let next = paced.poll(self.now, &self.connections);
+            paced.poll_alarm.set(&mut self.events, next, Event::Poll);
+        }
+    }
+}

@@ -80,6 +80,11 @@ impl Ranker {
         matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))
     }
 
+    /// Whether a flow may wait without an end while others come.
+    pub(crate) fn may_starve(&self) -> bool {
+        !matches!(self.discipline, Discipline::Fcfs | Discipline::Fair)
+    }
+
     pub(crate) fn band(&self, flow: &FlowView) -> u8 {
         self.classes
             .as_ref()

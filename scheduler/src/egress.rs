@@ -10,6 +10,7 @@ mod allowance;
 mod change;
 mod coarse;
 mod express;
+mod floor;
 mod groups;
 mod order;
 mod peers;
@@ -25,6 +26,8 @@ use crate::pacer::Pacer;
 use crate::{Size, Time, WireCost};
 use allowance::Allowance;
 use express::Express;
+use floor::Floor;
+pub use floor::MAX_FLOOR_PERCENT;
 pub use groups::{GroupId, Precedence};
 use groups::{Groups, Member};
 pub use peers::Urgency;
@@ -66,6 +69,9 @@ pub struct Egress {
     /// See [`Egress::announce`].
     announced: usize,
     turns: Turns,
+    floor: Floor,
+    /// See [`Egress::set_floor`].
+    floor_percent: u8,
     stats: EgressStats,
 }
 
@@ -90,6 +96,12 @@ struct Flow {
     ready_bytes: u64,
     /// Granted and not yet said to be sent.
     granted_bytes: u64,
+    /// Its last grant was the floor's.
+    by_floor: bool,
+    /// When it was granted something last.
+    served_at: Option<Time>,
+    /// Since when it has had something to write.
+    ready_since: Time,
 }
 
 impl Egress {
@@ -116,6 +128,8 @@ impl Egress {
             vacant: Vec::new(),
             next_seq: 0,
             announced: 0,
+            floor: Floor::default(),
+            floor_percent: 0,
             stats: EgressStats::default(),
         }
     }
@@ -160,6 +174,9 @@ impl Egress {
             part: Part::NONE,
             ready_bytes: 0,
             granted_bytes: 0,
+            by_floor: false,
+            served_at: None,
+            ready_since: now,
         };
         self.next_seq += 1;
         let slot = match self.vacant.pop() {
@@ -187,6 +204,9 @@ impl Egress {
         let Some(flow) = flow_mut(&mut self.slots, id) else {
             return;
         };
+        if flow.ready_bytes == 0 {
+            flow.ready_since = now;
+        }
         flow.ready_bytes = bytes;
         self.recount(id.slot);
         if bytes == 0 {
@@ -200,7 +220,8 @@ impl Egress {
     /// [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
         let slot = match self.next(now) {
-            Next::Slot(slot) => slot,
+            Next::Slot(slot) if self.slots[slot as usize].is_express => slot,
+            Next::Slot(first) => self.or_longest_waiting(now, first),
             Next::At(until) => return Grant::Wait { until },
             Next::Nobody => return Grant::Idle,
         };
@@ -212,6 +233,7 @@ impl Egress {
         flow.granted_bytes = bytes;
         flow.ready_bytes = 0;
         flow.begun = true;
+        flow.served_at = Some(now);
         self.pacer.debit(now, wire_bytes);
         if flow.is_express {
             self.express.served(wire_bytes);
@@ -220,7 +242,9 @@ impl Egress {
             self.ready.debit(now, flow.class, wire_bytes, &self.pacer);
             let turn = flow.view.turn;
             flow.view.turn = self.turns.grant(&mut flow.part, turn, wire_bytes);
+            self.count_for_floor(now, slot, wire_bytes, false);
         }
+        let flow = &self.slots[slot as usize];
         self.class_stats[flow.class].granted_bytes += bytes;
         let generation = flow.generation;
         self.recount(slot);
@@ -261,11 +285,13 @@ impl Egress {
         if sent < granted {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
             self.pacer.refund(now, unused);
-            if !flow.is_express {
-                self.ready.refund(now, flow.class, unused);
-            }
+            let is_express = flow.is_express;
             self.class_stats[flow.class].granted_bytes -= granted - sent;
             flow.view.turn = self.turns.refund(&flow.part, flow.view.turn, unused);
+            if !is_express {
+                self.ready.refund(now, flow.class, unused);
+                self.count_for_floor(now, id.slot, unused, true);
+            }
             self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
             self.stats.granted_bytes -= granted - sent;
             self.recount(id.slot);

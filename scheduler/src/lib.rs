@@ -32,7 +32,7 @@ pub use cutoffs::{Cutoffs, SizeClasses};
 pub use discipline::Discipline;
 pub use egress::{
     AtCapacity, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId,
-    FlowSpec, Grant, GroupId, Precedence, Urgency,
+    FlowSpec, Grant, GroupId, MAX_FLOOR_PERCENT, Precedence, Urgency,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

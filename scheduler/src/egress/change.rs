@@ -61,5 +61,6 @@ impl Egress {
                 self.enqueue(now, slot);
             }
         }
+        self.renew_floor(now);
     }
 }

@@ -21,6 +21,7 @@ impl Egress {
         self.pacer.debit(now, wire_bytes);
         if !flow.is_express {
             self.ready.debit(now, class, wire_bytes, &self.pacer);
+            self.count_for_floor(now, id.slot, wire_bytes, false);
         }
         self.class_stats[class].granted_bytes += bytes;
         self.stats.granted_bytes += bytes;

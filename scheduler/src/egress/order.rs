@@ -57,7 +57,7 @@ impl Egress {
             .member
             .and_then(|member| (self.groups).insert(member, class, slot, (rank, attained)));
         match change {
-            None => self.ready.insert(now, class, slot, rank),
+            None => self.stand(now, slot),
             Some(change) => self.change(now, change),
         }
     }
@@ -70,8 +70,22 @@ impl Egress {
             self.express.leave(slot);
             return;
         }
-        self.ready.remove(flow.class, slot);
+        self.step_out(slot);
         self.leave_group(now, slot);
+    }
+
+    /// Puts a flow in the queue by its present rank.
+    pub(super) fn stand(&mut self, now: Time, slot: u32) {
+        let flow = &self.slots[slot as usize];
+        let rank = self.ranker.rank(&flow.view);
+        self.ready.insert(now, flow.class, slot, rank);
+        self.join_floor(slot);
+    }
+
+    /// Takes a flow out of the queue, but not out of its group.
+    pub(super) fn step_out(&mut self, slot: u32) {
+        self.ready.remove(self.slots[slot as usize].class, slot);
+        self.leave_floor(slot);
     }
 
     /// The flow is not in the queue: another of its group may take its place.
@@ -87,13 +101,12 @@ impl Egress {
     /// Another flow of a group stands in the queue for it.
     fn change(&mut self, now: Time, change: Change) {
         if let Some(out) = change.out {
-            self.ready.remove(self.slots[out as usize].class, out);
+            self.step_out(out);
         }
         if let Some(slot) = change.into {
             let flow = &mut self.slots[slot as usize];
             flow.view.turn = self.turns.show(&flow.part, flow.view.turn);
-            let rank = self.ranker.rank(&flow.view);
-            self.ready.insert(now, flow.class, slot, rank);
+            self.stand(now, slot);
         }
     }
 }

@@ -124,6 +124,11 @@ impl Ready {
         }
     }
 
+    /// Whether classes take turns.
+    pub(super) fn is_arbited(&self) -> bool {
+        matches!(self, Self::Arbited(_))
+    }
+
     /// Whether a class bounds how many of its flows are served at a time.
     pub(super) fn is_limited(&self, class: usize) -> bool {
         match self {

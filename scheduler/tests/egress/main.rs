@@ -10,6 +10,7 @@ mod classes;
 mod corpus;
 mod driver;
 mod floods;
+mod floor;
 mod flows;
 mod from_bytes;
 mod groups;

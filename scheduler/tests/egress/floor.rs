@@ -1,0 +1,217 @@
+//! What has waited longest gets a part of the link.
+
+use std::time::Duration;
+
+use crate::driver::{Driver, Link, UNIT, levels, ms, plain, segments_of};
+use proptest::prelude::*;
+use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Precedence};
+
+const MANY: u64 = 1 << 40;
+
+fn floored(discipline: Discipline, link: Link, classes: Vec<ClassSpec>, percent: u8) -> Driver {
+    let mut driver = Driver::with_classes(discipline, link, classes);
+    driver.egress.set_floor(driver.now, percent);
+    driver
+}
+
+fn srpt(percent: u8) -> Driver {
+    floored(Discipline::Srpt, UNIT, levels(16), percent)
+}
+
+/// Bytes of a flow from a time on.
+fn bytes_since(driver: &Driver, flow: usize, from: u64) -> u64 {
+    let services = driver.services.iter();
+    let own = services.filter(|service| service.flow == flow && service.at >= ms(from));
+    own.map(|service| service.bytes).sum()
+}
+
+#[test]
+fn of_two_equal_downloads_the_second_gets_the_floor() {
+    let mut driver = srpt(10);
+    driver.arrive(MANY);
+    driver.arrive(MANY);
+    assert_eq!(driver.serve(1000), "A".repeat(1000));
+    assert_eq!(driver.serve(21), "ABAAAAAAAAABAAAAAAAAA");
+    driver.run_until(ms(11_000));
+    assert_eq!(bytes_since(&driver, 1, 1_000), 1_000);
+}
+
+#[test]
+fn what_is_over_within_a_second_keeps_its_order() {
+    let mut with = srpt(50);
+    let mut without = srpt(0);
+    for driver in [&mut with, &mut without] {
+        for bytes in [300, 200, 100, 50] {
+            driver.arrive(bytes);
+        }
+    }
+    assert_eq!(with.serve_all(), without.serve_all());
+}
+
+#[test]
+fn several_share_it() {
+    let mut driver = srpt(20);
+    for more in 0..5 {
+        driver.arrive(MANY + more);
+    }
+    driver.run_until(ms(101_000));
+    assert_eq!(bytes_since(&driver, 0, 1_000), 80_000);
+    for flow in 1..5 {
+        assert_eq!(bytes_since(&driver, flow, 1_000), 5_000, "{flow}");
+    }
+}
+
+#[test]
+fn a_download_moves_under_lasting_overload() {
+    for discipline in [
+        Discipline::Srpt,
+        Discipline::SrptAged {
+            ageing_bytes_per_s: 1,
+        },
+        Discipline::Bands(Cutoffs::Fixed(vec![100])),
+    ] {
+        let mut driver = floored(discipline, segments_of(100), levels(1), 5);
+        let download = driver.arrive(MANY);
+        // 99 bytes a millisecond on a link of 100.
+        for at in 0..10_000 {
+            driver.run_until(ms(at));
+            driver.arrive(99);
+        }
+        let got = bytes_since(&driver, download, 1_000);
+        assert!((44_500..=45_500).contains(&got), "{got}");
+    }
+}
+
+#[test]
+fn a_floor_that_was_not_needed_is_not_saved_up() {
+    let mut driver = srpt(10);
+    driver.arrive(MANY);
+    driver.run_until(ms(60_000));
+    driver.arrive(MANY + 1);
+    assert_eq!(driver.serve(1_000), "A".repeat(1_000));
+    assert_eq!(driver.serve(12), "ABAAAAAAAAAB");
+}
+
+#[test]
+fn levels_have_it_too_and_classes_with_a_rate_among_themselves() {
+    let mut driver = srpt(10);
+    driver.arrive_as(0, sprat_scheduler::Size::Exact(MANY), MANY);
+    let low = driver.arrive_as(3, sprat_scheduler::Size::Exact(5_000), 5_000);
+    driver.run_until(ms(11_000));
+    assert_eq!(bytes_since(&driver, low, 0), 1_000);
+
+    // A class of a tenth of the link, with two downloads.
+    let capped = ClassSpec {
+        rate_bits_per_s: Some(UNIT.rate_bits_per_s / 10),
+        ..ClassSpec::default()
+    };
+    let classes = vec![ClassSpec::default(), capped];
+    let mut driver = floored(Discipline::Srpt, UNIT, classes, 10);
+    driver.arrive(MANY);
+    for more in 0..2 {
+        let bytes = MANY + more;
+        driver.arrive_as(1, sprat_scheduler::Size::Exact(bytes), bytes);
+    }
+    driver.run_until(ms(101_000));
+    let got = |flow| bytes_since(&driver, flow, 1_000);
+    assert_eq!(got(0) + got(1) + got(2), 100_000);
+    assert!((8_990..=9_010).contains(&got(1)), "{}", got(1));
+    assert!((990..=1_010).contains(&got(2)), "{}", got(2));
+}
+
+#[test]
+fn a_flow_stands_for_its_connection() {
+    let mut driver = srpt(10);
+    driver.arrive(MANY);
+    let group = driver.egress.open_group();
+    let first = Precedence::default();
+    driver.arrive_in(group, first, 0, MANY + 1);
+    driver.arrive_in(group, first, 0, MANY + 2);
+    driver.run_until(ms(11_000));
+    let of_group = bytes_since(&driver, 1, 1_000) + bytes_since(&driver, 2, 1_000);
+    assert_eq!(of_group, 1_000);
+}
+
+#[test]
+fn it_can_be_changed_while_flows_wait() {
+    let mut driver = srpt(0);
+    driver.arrive(MANY);
+    driver.arrive(MANY);
+    driver.run_until(ms(5_000));
+    driver.egress.set_floor(driver.now, 10);
+    driver.run_until(ms(15_000));
+    assert_eq!(bytes_since(&driver, 1, 0), 1_000);
+    driver.egress.set_floor(driver.now, 0);
+    driver.run_until(ms(25_000));
+    assert_eq!(bytes_since(&driver, 1, 0), 1_000);
+    // More than half is no floor.
+    driver.egress.set_floor(driver.now, 99);
+    driver.run_until(ms(35_000));
+    assert_eq!(bytes_since(&driver, 1, 0), 6_000);
+}
+
+#[test]
+fn the_longest_wait_is_told_by_class() {
+    let mut driver = srpt(0);
+    driver.arrive(MANY);
+    driver.run_until(ms(100));
+    driver.arrive_as(2, sprat_scheduler::Size::Exact(10), 10);
+    driver.arrive_as(2, sprat_scheduler::Size::Exact(20), 20);
+    driver.run_until(ms(400));
+    let waits = driver.egress.longest_waits(driver.now);
+    assert_eq!(waits[2], Duration::from_millis(300));
+    assert!(waits[0] <= Duration::from_millis(1));
+    driver.pause(1);
+    driver.pause(2);
+    assert_eq!(driver.egress.longest_waits(driver.now)[2], Duration::ZERO);
+}
+
+proptest! {
+    /// Whoever else comes, what has waited for a second has its part of the floor: of
+    /// any thousand grants, as many as the floor has among those that wait, less two.
+    #[test]
+    fn nothing_starves(
+        sizes in prop::collection::vec(1u64..400, 200..400),
+        gap_ms in 1u64..40,
+        large in 1usize..5,
+        percent in 1u8..=50,
+    ) {
+        let mut driver = floored(Discipline::Srpt, segments_of(10), levels(1), percent);
+        let downloads: Vec<_> = (0..large).map(|_| driver.arrive(MANY)).collect();
+        for (at, bytes) in (0..).zip(&sizes) {
+            driver.run_until(ms(at * gap_ms));
+            driver.arrive(*bytes * 10);
+        }
+        driver.run_until(ms(1_000 + sizes.len() as u64 * gap_ms));
+        let grants: Vec<_> = driver.services.iter().filter(|own| own.at >= ms(1_000)).collect();
+        for window in grants.chunks_exact(1_000) {
+            for download in &downloads {
+                let own = window.iter().filter(|service| service.flow == *download).count();
+                // Small ones may wait for longer than a second as well.
+                let waiting = driver.clients.iter().filter(|client| {
+                    client.finished_at.is_none_or(|at| at.since(client.arrived_at) > Duration::from_secs(1))
+                }).count();
+                let due = 10 * usize::from(percent) / waiting;
+                prop_assert!(own + 2 >= due, "{own} of {due}, {waiting} wait");
+            }
+        }
+    }
+
+    /// All bytes arrive, whatever the floor: it changes the order alone.
+    #[test]
+    fn it_moves_no_work(sizes in prop::collection::vec(1u64..3_000, 1..40), percent in 0u8..=50) {
+        let mut driver = floored(Discipline::Srpt, Link {
+            rate_bits_per_s: 8_000,
+            cost: plain(10, 3),
+        }, levels(4), percent);
+        for (class, bytes) in (0..).zip(&sizes) {
+            driver.arrive_as(class % 4, sprat_scheduler::Size::Exact(*bytes), *bytes);
+        }
+        driver.serve_the_rest();
+        let sent: u64 = driver.services.iter().map(|service| service.bytes).sum();
+        prop_assert_eq!(sent, sizes.iter().sum::<u64>());
+        let wire: u64 = driver.services.iter().map(|service| driver.wire_bytes(service)).sum();
+        prop_assert_eq!(driver.egress.stats().wire_bytes, wire);
+        prop_assert_eq!(driver.egress.waiting_flows(), 0);
+    }
+}

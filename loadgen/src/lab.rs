@@ -6,7 +6,7 @@
 //! end of the pair is limited by a token bucket with a queue of 100 packets
 //! before it, as TOCS03 describes its router.
 
-mod tools;
+pub(crate) mod tools;
 
 use std::fmt::Write as _;
 
@@ -114,7 +114,7 @@ pub fn run(args: &LabArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn lab_name(text: &str) -> Result<String, String> {
+pub(crate) fn lab_name(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if !text.is_empty() && text.len() <= 32 && text.bytes().all(plain) && !text.starts_with('-') {
         Ok(text.to_owned())
@@ -323,7 +323,7 @@ impl Lab {
 }
 
 /// TCP of both hosts, under /proc/sys/net/ipv4.
-const HOST_SETTINGS: [(&str, &str); 3] = [
+pub(crate) const HOST_SETTINGS: [(&str, &str); 3] = [
     // What one run learns about the path must not help or hurt the next.
     ("tcp_no_metrics_save", "1"),
     // 2,000 connections a second use up the ports within half a minute unless
@@ -337,7 +337,7 @@ const CONGESTION_CONTROL: &str = "cubic";
 
 /// Sets one of /proc/sys/net/ipv4. Key and value are constants of this file,
 /// so that the shell has nothing to misread.
-fn set_ipv4(namespace: &str, key: &str, value: &str) -> anyhow::Result<()> {
+pub(crate) fn set_ipv4(namespace: &str, key: &str, value: &str) -> anyhow::Result<()> {
     let write = format!("echo {value} > /proc/sys/net/ipv4/{key}");
     inside(namespace, &["sh", "-c", &write]).with_context(|| format!("cannot set {key} to {value}"))
 }
@@ -369,17 +369,17 @@ fn set_congestion_control(namespace: &str, device: &str) -> anyhow::Result<()> {
 
 /// What tc says of the token bucket.
 #[derive(Debug, PartialEq)]
-struct Counters {
-    settings: String,
-    sent_bytes: u64,
-    sent_packets: u64,
-    dropped: u64,
+pub(crate) struct Counters {
+    pub(crate) settings: String,
+    pub(crate) sent_bytes: u64,
+    pub(crate) sent_packets: u64,
+    pub(crate) dropped: u64,
 }
 
 impl Counters {
     /// Reads `tc -s qdisc show`. Its JSON leaves out the bucket's settings in
     /// releases still in use, so that this reads the text.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut lines = text
             .lines()
             .skip_while(|line| !line.starts_with("qdisc tbf "));

@@ -10,6 +10,7 @@ pub mod hold;
 pub mod ideal;
 pub mod lab;
 pub mod links;
+pub mod network;
 pub mod origin;
 pub mod recorded;
 pub mod replay;

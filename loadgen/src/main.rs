@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::{generate, hold, ideal, lab, origin, replay, report, simulate, soak};
+use sprat_loadgen::{generate, hold, ideal, lab, network, origin, replay, report, simulate, soak};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ enum Command {
     /// Compare results: a table, figures, and a page that holds them.
     Report(report::Args),
     Lab(lab::LabArgs),
+    Network(network::NetworkArgs),
     Simulate(simulate::SimulateArgs),
     Soak(soak::SoakArgs),
     Hold(hold::HoldArgs),
@@ -39,6 +40,10 @@ fn main() -> ExitCode {
         Command::Ideal(args) => ideal::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Network(args) => match network::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Simulate(args) => simulate::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Hold(args) => hold::run(&args),

@@ -1,6 +1,7 @@
 //! `sprat-loadgen replay`: asks a server for what a trace says, when it says.
 
 mod client;
+mod groups;
 mod http2;
 mod received;
 mod response;
@@ -17,6 +18,7 @@ use crate::results::{self, ClientInfo, Mode, Outcome, RunInfo};
 use crate::tls::Tls;
 use crate::trace::Trace;
 use crate::wire::{self, Connection};
+use groups::Groups;
 
 pub(crate) use http2::Connections;
 pub(crate) use received::Received;
@@ -54,6 +56,10 @@ pub struct ReplayArgs {
     /// N clients back to back; the trace's arrival times are ignored
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     closed: Option<u32>,
+    /// Ask from all clients of a running network (the environment of a command of
+    /// `network` names the file); the seed says which client asks for what
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["closed", "http2"])]
+    network: Option<PathBuf>,
     /// A new connection for each request, or kept ones; over https a new one
     /// is `new-tls`
     #[arg(long, value_enum, default_value_t)]
@@ -172,12 +178,26 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
         },
     };
     let begun = std::time::Instant::now();
-    let mut outcomes = replay(&trace, &plan, &progress(trace.requests.len()))?;
+    let bar = progress(trace.requests.len());
+    let mut parts = None;
+    let mut outcomes = match &args.network {
+        None => replay(&trace, &plan, &bar)?,
+        Some(file) => {
+            let groups = Groups::read(file, &trace, args.seed.unwrap_or(0))?;
+            let outcomes = groups.replay(&trace, &plan, &bar)?;
+            parts.insert(groups).skip(warmup);
+            outcomes
+        }
+    };
     outcomes.drain(..warmup);
-    let info = describe(args, &trace, &plan, begun.elapsed(), &outcomes);
+    let mut info = describe(args, &trace, &plan, begun.elapsed(), &outcomes);
+    info.network = parts.as_ref().map(|groups| groups.network().to_owned());
     results::write(&outcomes, &args.output)?;
     info.write_beside(&args.output)?;
     println!("{}", summary(&info, &outcomes, plan.connection));
+    if let Some(groups) = parts {
+        println!("{}", groups.summary(&outcomes));
+    }
     Ok(())
 }
 

@@ -40,6 +40,9 @@ pub struct Args {
     /// first].
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
+    /// Write summary.csv alone, without figures and page.
+    #[arg(long)]
+    pub summary: bool,
     /// Title of the page.
     #[arg(long, default_value = "Response times by scheduling")]
     pub title: String,
@@ -71,6 +74,11 @@ fn write_report(args: &Args) -> anyhow::Result<String> {
     let mut csv = Vec::new();
     summary::write_csv(&loads, &mut csv)?;
     save(&args.output, "summary.csv", &csv)?;
+    let mut text = Vec::new();
+    summary::write_text(&comparison, &loads, &mut text)?;
+    if args.summary {
+        return Ok(String::from_utf8(text)?);
+    }
     let figures = figures::draw(&comparison, &loads)?;
     let renderer = png::Renderer::new();
     for figure in &figures {
@@ -82,8 +90,6 @@ fn write_report(args: &Args) -> anyhow::Result<String> {
     let page = page::html(&args.title, &comparison, &loads, &figures);
     save(&args.output, "index.html", page.as_bytes())?;
 
-    let mut text = Vec::new();
-    summary::write_text(&comparison, &loads, &mut text)?;
     writeln!(
         text,
         "written: {}",

@@ -193,6 +193,9 @@ pub struct RunInfo {
     /// How the client asked; absent for a computed bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientInfo>,
+    /// The network that the clients were in, if it was one of `network`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
     /// Seconds that the run took.
     pub wall_s: f64,
     /// Requests counted.

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, bail, ensure};
 
 /// Says what is missing before anything is changed.
-pub(super) fn check_means() -> anyhow::Result<()> {
+pub(crate) fn check_means() -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
         "a lab needs root: network namespaces and queues are made. Run this with sudo"
@@ -25,7 +25,7 @@ pub(super) fn check_means() -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn namespaces() -> anyhow::Result<Vec<String>> {
+pub(crate) fn namespaces() -> anyhow::Result<Vec<String>> {
     let text = tool("ip", &["netns", "list"])?;
     let first_words = text
         .lines()
@@ -33,17 +33,17 @@ pub(super) fn namespaces() -> anyhow::Result<Vec<String>> {
     Ok(first_words.map(str::to_owned).collect())
 }
 
-pub(super) fn ip(args: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn ip(args: &[&str]) -> anyhow::Result<()> {
     tool("ip", args).map(drop)
 }
 
-pub(super) fn inside(namespace: &str, command: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn inside(namespace: &str, command: &[&str]) -> anyhow::Result<()> {
     let args = [&["netns", "exec", namespace], command].concat();
     tool("ip", &args).map(drop)
 }
 
 /// Runs a program and returns what it printed.
-pub(super) fn tool(program: &str, args: &[&str]) -> anyhow::Result<String> {
+pub(crate) fn tool(program: &str, args: &[&str]) -> anyhow::Result<String> {
     let told = || format!("`{program} {}`", args.join(" "));
     let output: Output = match Command::new(program).args(args).output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

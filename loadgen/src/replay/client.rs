@@ -1,14 +1,16 @@
 //! One request over one connection, as cheaply as it can be done.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead as _, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 
 use super::http2::Http2;
@@ -28,6 +30,9 @@ enum Link {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// The address that a request comes from; none: the kernel picks it.
+pub(super) type Source = Option<Ipv4Addr>;
+
 /// Asks for responses and times them.
 pub(super) struct Client {
     target: Target,
@@ -36,7 +41,8 @@ pub(super) struct Client {
     timeout: Duration,
     begun: Instant,
     http2: Option<Http2>,
-    idle: RefCell<Vec<Link>>,
+    /// By the address that they come from.
+    idle: RefCell<HashMap<Source, Vec<Link>>>,
     buffer: RefCell<Box<[u8]>>,
 }
 
@@ -58,7 +64,7 @@ impl Client {
     }
 
     /// Asks for the response and checks it.
-    pub(super) async fn fetch(&self, request: &Request) -> Outcome {
+    pub(super) async fn fetch(&self, request: &Request, from: Source) -> Outcome {
         let start = Instant::now();
         let (result, received, status) = match &self.http2 {
             Some(http2) => {
@@ -70,7 +76,9 @@ impl Client {
             }
             None => {
                 let mut reader = ResponseReader::new(&request.path, request.bytes);
-                let result = self.bounded(self.attempt(&request.path, &mut reader)).await;
+                let result = self
+                    .bounded(self.attempt(&request.path, from, &mut reader))
+                    .await;
                 (result, reader.received(), reader.status())
             }
         };
@@ -124,20 +132,23 @@ impl Client {
         }
     }
 
-    async fn attempt(&self, path: &str, reader: &mut ResponseReader) -> Result<(), Failure> {
+    async fn attempt(
+        &self,
+        path: &str,
+        from: Source,
+        reader: &mut ResponseReader,
+    ) -> Result<(), Failure> {
         let head = self.head(path);
         // The server may close an idle connection just as it is used again:
         // that is no failure of the request, which goes on a new one.
-        let idle = self.idle.borrow_mut().pop();
+        let idle = self.idle.borrow_mut().get_mut(&from).and_then(Vec::pop);
         if let Some(link) = idle {
-            match self.exchange(link, &head, reader).await {
+            match self.exchange(link, from, &head, reader).await {
                 Err(Failure::Reset) if !reader.has_begun() => {}
                 result => return result,
             }
         }
-        let stream = TcpStream::connect(self.target.address)
-            .await
-            .map_err(|_| Failure::Connect)?;
+        let stream = self.connect(from).await.map_err(|_| Failure::Connect)?;
         // Without it a request in two writes would wait for an ACK; ours is
         // one write, so that a failure here is harmless.
         let _ = stream.set_nodelay(true);
@@ -148,7 +159,16 @@ impl Client {
                 Link::Tls(Box::new(secured.map_err(|_| Failure::Connect)?))
             }
         };
-        self.exchange(link, &head, reader).await
+        self.exchange(link, from, &head, reader).await
+    }
+
+    async fn connect(&self, from: Source) -> io::Result<TcpStream> {
+        let Some(from) = from else {
+            return TcpStream::connect(self.target.address).await;
+        };
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from((from, 0)))?;
+        socket.connect(self.target.address).await
     }
 
     fn head(&self, path: &str) -> Vec<u8> {
@@ -166,6 +186,7 @@ impl Client {
     async fn exchange(
         &self,
         mut link: Link,
+        from: Source,
         head: &[u8],
         reader: &mut ResponseReader,
     ) -> Result<(), Failure> {
@@ -191,7 +212,7 @@ impl Client {
         };
         if end.keep && self.connection == Connection::Keep {
             // No more than were ever open at once, which is bounded.
-            self.idle.borrow_mut().push(link);
+            self.idle.borrow_mut().entry(from).or_default().push(link);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ const ARRIVALS_WAITING_MAX: usize = 4096;
 
 /// From the start of the clock to time 0 of the trace, for the client to be
 /// ready.
-const LEAD: Duration = Duration::from_millis(50);
+pub(super) const LEAD: Duration = Duration::from_millis(50);
 
 /// How to replay a trace.
 #[derive(Clone, Debug)]
@@ -60,20 +61,32 @@ pub fn replay(
     plan: &Replay,
     progress: &ProgressBar,
 ) -> anyhow::Result<Vec<Outcome>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the client")?;
     // A closed loop begins at once: what it asked for before time 0 would be
     // taken for having begun at it.
     let lead = match plan.pace {
         Pace::Trace => LEAD,
         Pace::Closed(_) => Duration::ZERO,
     };
-    let begun = Instant::now() + lead;
+    replay_from(trace, &[], plan, Instant::now() + lead, progress)
+}
+
+/// As [`replay`], with time 0 of the trace at `begun`, and the address that each request
+/// comes from; where there is none for a request, the kernel picks one.
+pub(super) fn replay_from(
+    trace: &Trace,
+    sources: &[Ipv4Addr],
+    plan: &Replay,
+    begun: Instant,
+    progress: &ProgressBar,
+) -> anyhow::Result<Vec<Outcome>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the client")?;
     let run = Rc::new(Run {
         client: Client::new(plan, begun),
         trace: trace.clone(),
+        sources: sources.to_vec(),
         outcomes: RefCell::new(vec![None; trace.requests.len()]),
         open: Cell::new(0),
         open_max: plan.open_max,
@@ -103,7 +116,7 @@ pub fn replay(
 
 /// Requests that follow each other: a user's, or each one by itself. In the
 /// order of their first arrival.
-fn sessions(trace: &Trace) -> Vec<Vec<usize>> {
+pub(super) fn sessions(trace: &Trace) -> Vec<Vec<usize>> {
     let mut sessions: Vec<Vec<usize>> = Vec::new();
     let mut of_user: HashMap<u32, usize> = HashMap::new();
     for (index, request) in trace.requests.iter().enumerate() {
@@ -141,6 +154,7 @@ fn tell_arrivals(begun: Instant, starts_s: Vec<f64>, arrivals: &mpsc::Sender<usi
 struct Run {
     client: Client,
     trace: Trace,
+    sources: Vec<Ipv4Addr>,
     outcomes: RefCell<Vec<Option<Outcome>>>,
     open: Cell<u32>,
     open_max: u32,
@@ -151,10 +165,17 @@ impl Run {
     /// Makes the requests one after the other.
     async fn session(&self, indices: Vec<usize>) {
         for index in indices {
-            let outcome = self.client.fetch(&self.trace.requests[index]).await;
-            self.record(index, outcome);
+            self.ask(index).await;
         }
         self.open.set(self.open.get() - 1);
+    }
+
+    async fn ask(&self, index: usize) {
+        let source = self.sources.get(index).copied();
+        let outcome = (self.client)
+            .fetch(&self.trace.requests[index], source)
+            .await;
+        self.record(index, outcome);
     }
 
     fn record(&self, index: usize, outcome: Outcome) {
@@ -188,10 +209,8 @@ async fn closed_loop(run: Rc<Run>, clients: u32) {
     for _ in 0..clients.min(run.open_max) {
         let (run, next) = (run.clone(), next.clone());
         tasks.spawn_local(async move {
-            while let Some(request) = run.trace.requests.get(next.get()) {
-                let index = next.replace(next.get() + 1);
-                let outcome = run.client.fetch(request).await;
-                run.record(index, outcome);
+            while next.get() < run.trace.requests.len() {
+                run.ask(next.replace(next.get() + 1)).await;
             }
         });
     }

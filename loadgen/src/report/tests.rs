@@ -286,6 +286,7 @@ fn report_on(runs: &[Run], title: &str) -> TempDir {
         results: files,
         output: dir.path().join("out"),
         baseline: None,
+        summary: false,
         title: title.to_owned(),
     })
     .unwrap();

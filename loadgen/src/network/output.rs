@@ -1,0 +1,220 @@
+//! What the links did, as CSV or JSON.
+
+use std::path::Path;
+
+use serde::Serialize;
+use sprat_scheduler::Time;
+
+use super::engine::Lateness;
+use super::fabric::{Fabric, Strays, Way};
+use super::plan::Plan;
+use crate::links::{Amount, LinkCounters, Mark};
+use crate::table::{self, TableError};
+
+/// All counters at a moment.
+#[derive(Debug, Serialize)]
+pub(super) struct Counters {
+    /// Seconds since the links began.
+    time_s: f64,
+    links: Vec<Row>,
+    strays: Strays,
+    lateness: Lateness,
+    /// Packets that the kernel dropped because they were not read in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unread: Option<u64>,
+    /// The kernel's token bucket of the farm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tbf: Option<Tbf>,
+}
+
+/// What tc tells of the farm's bucket.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Tbf {
+    pub(super) sent_packets: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) dropped_packets: u64,
+}
+
+/// One mark of one direction of a link. `lost`, `crowded` and `delivered` do not tell
+/// marks apart, and stand with IN.
+#[derive(Debug, Serialize)]
+struct Row {
+    link: String,
+    direction: Way,
+    mark: &'static str,
+    in_packets: u64,
+    in_bytes: u64,
+    out_packets: u64,
+    out_bytes: u64,
+    early_packets: u64,
+    early_bytes: u64,
+    forced_packets: u64,
+    forced_bytes: u64,
+    overflow_packets: u64,
+    overflow_bytes: u64,
+    queued_packets: u64,
+    queued_bytes: u64,
+    mean_packets: f64,
+    mean_bytes: f64,
+    max_packets: u64,
+    max_bytes: u64,
+    lost_packets: u64,
+    lost_bytes: u64,
+    crowded_packets: u64,
+    delivered_packets: u64,
+    delivered_bytes: u64,
+}
+
+impl Row {
+    fn new(link: &str, direction: Way, mark: Mark, counters: &LinkCounters, now: Time) -> Self {
+        let own = counters.mark(mark);
+        let once = |amount: Amount| {
+            if mark == Mark::In {
+                amount
+            } else {
+                Amount::default()
+            }
+        };
+        let [lost, crowded, delivered] = [
+            once(counters.lost),
+            once(counters.crowded),
+            once(counters.delivered),
+        ];
+        let (mean_packets, mean_bytes) = own.length.mean(now);
+        let (queued, max) = (own.length.now(), own.length.max());
+        Self {
+            link: link.to_owned(),
+            direction,
+            mark: mark.name(),
+            in_packets: own.arrived.packets,
+            in_bytes: own.arrived.bytes,
+            out_packets: own.departed.packets,
+            out_bytes: own.departed.bytes,
+            early_packets: own.early.packets,
+            early_bytes: own.early.bytes,
+            forced_packets: own.forced.packets,
+            forced_bytes: own.forced.bytes,
+            overflow_packets: own.overflow.packets,
+            overflow_bytes: own.overflow.bytes,
+            queued_packets: queued.packets,
+            queued_bytes: queued.bytes,
+            mean_packets,
+            mean_bytes,
+            max_packets: max.packets,
+            max_bytes: max.bytes,
+            lost_packets: lost.packets,
+            lost_bytes: lost.bytes,
+            crowded_packets: crowded.packets,
+            delivered_packets: delivered.packets,
+            delivered_bytes: delivered.bytes,
+        }
+    }
+}
+
+impl Counters {
+    /// The counters of every link of `plan`, whose names `links` are.
+    pub(super) fn new(links: &[String], fabric: &Fabric, lateness: Lateness, now: Time) -> Self {
+        let ways = [Way::Down, Way::Up];
+        let rows = links.iter().enumerate().flat_map(|(index, name)| {
+            ways.into_iter().flat_map(move |way| {
+                let counters = fabric.counters(index, way);
+                Mark::ALL.map(|mark| Row::new(name, way, mark, &counters, now))
+            })
+        });
+        Self {
+            time_s: now.since(Time::ZERO).as_secs_f64(),
+            links: rows.collect(),
+            strays: fabric.strays(),
+            lateness,
+            unread: None,
+            tbf: None,
+        }
+    }
+
+    /// Writes them: JSON where the name ends in `.json`, else the links as CSV.
+    pub(super) fn write(&self, file: &Path) -> Result<(), TableError> {
+        table::create(file, |out| {
+            if file
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
+                serde_json::to_writer_pretty(&mut *out, self)?;
+                return writeln!(out);
+            }
+            let mut csv = csv::Writer::from_writer(out);
+            for row in &self.links {
+                csv.serialize(row).map_err(std::io::Error::other)?;
+            }
+            csv.flush()
+        })
+    }
+
+    /// One line: whether this process kept up.
+    pub(super) fn summary(&self) -> String {
+        let Lateness {
+            packets,
+            mean_us,
+            max_us,
+            over_1_ms,
+            refused,
+        } = self.lateness;
+        format!(
+            "{packets} packets in {:.1} s, late by {mean_us:.0} us in the mean, {max_us} us at \
+             most ({over_1_ms} by more than 1 ms); {} unread, {refused} refused",
+            self.time_s,
+            self.unread.unwrap_or(0),
+        )
+    }
+}
+
+/// What a command and a replay are told of a running network.
+#[derive(Debug, Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// What the namespaces begin with.
+    pub(crate) name: String,
+    /// The host that sends.
+    pub(crate) farm: HostDescription,
+    /// Groups of clients.
+    pub(crate) groups: Vec<HostDescription>,
+}
+
+/// One namespace and its addresses.
+#[derive(Clone, Debug, Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HostDescription {
+    /// The group's name, or `farm`.
+    pub(crate) name: String,
+    /// Its network namespace.
+    pub(crate) namespace: String,
+    /// Its addresses, one for each server or client.
+    pub(crate) addresses: Vec<std::net::Ipv4Addr>,
+    /// Its part of the requests, relative to those of the other groups.
+    pub(crate) share: f64,
+}
+
+impl Description {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let addresses =
+            |hosts: &[super::plan::HostPlan]| hosts.iter().map(|host| host.address).collect();
+        Self {
+            name: plan.name.clone(),
+            farm: HostDescription {
+                name: "farm".to_owned(),
+                namespace: plan.farm.namespace.clone(),
+                addresses: addresses(&plan.farm.servers),
+                share: 0.0,
+            },
+            groups: plan
+                .groups
+                .iter()
+                .map(|group| HostDescription {
+                    name: group.name.clone(),
+                    namespace: group.namespace.clone(),
+                    addresses: addresses(&group.clients),
+                    share: group.share,
+                })
+                .collect(),
+        }
+    }
+}

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test checks mutants build fmt lint bench compare compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test checks mutants build fmt lint bench compare compare-networks compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,10 @@ compare-farm: ## What order and dispatch are worth where the backends are the bo
 compare: ## Replay one trace through nginx and Sprat in the lab, and report (root)
 	@scripts/setup-run.sh
 	@scripts/compare.sh
+
+compare-networks: ## nginx and Sprat in many networks, with and without a named rate (root; ONLY=)
+	@scripts/setup-run.sh
+	@scripts/compare-networks.sh
 
 compare-http2: ## The same over a few HTTP/2 connections that carry all (root)
 	@scripts/setup-run.sh

@@ -136,6 +136,17 @@ figure_compared() {
     echo "failed=$(sum summary.csv failed)"
 }
 
+figure_networks() {
+    # The worst of all networks.
+    awk -F , '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        { failed += $column["failed"] }
+        $column["system"] == "auto" {
+            if ($column["of_better"] > better) better = $column["of_better"]
+            if ($column["of_named"] > named) named = $column["of_named"] }
+        END { printf "auto_of_better=%.2f\nauto_of_named=%.2f\nfailed=%d\n", better, named, failed }' "$out/summary.csv"
+}
+
 figure_compared_envoy() {
     local each
     of_ideal envoy envoy

@@ -44,6 +44,7 @@ mutants | 45 | make mutants | | mutated | missed<=0 | scheduler config
 slow-clients | 40 | make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
 background | 25 | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
 compare | 25 | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
+compare-networks | 150 | make compare-networks | ONLY=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy
 compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy

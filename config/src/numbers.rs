@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use sprat_scheduler::MAX_FLOOR_PERCENT;
+
 use crate::decode::Class;
 use crate::scalars::{Fault, Leaf};
 
@@ -34,6 +36,40 @@ impl Leaf for Factor {
 /// A share, from 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share(pub(crate) f64);
+
+/// A part of the link, in percent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FloorPercent(pub(crate) u8);
+
+impl Leaf for FloorPercent {
+    const NUMBER: bool = false;
+    const TEXT: bool = true;
+
+    fn expected() -> Cow<'static, str> {
+        format!("a part of the link, from 0% to {MAX_FLOOR_PERCENT}%").into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^([0-9]|[1-4][0-9]|50)%$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let number = text.strip_suffix('%').unwrap_or(text);
+        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let percent = number
+            .parse()
+            .ok()
+            .filter(|_| digits && !number.starts_with("00"));
+        match percent.filter(|percent| *percent <= MAX_FLOOR_PERCENT) {
+            Some(percent) if text.ends_with('%') => Ok(Self(percent)),
+            Some(percent) => Err(Fault::new(
+                format!("`{text}` is no part of the link"),
+                format!("write {percent}%"),
+            )),
+            None => Err(Fault::PLAIN),
+        }
+    }
+}
 
 impl Leaf for Share {
     const NUMBER: bool = true;

@@ -21,7 +21,7 @@ use crate::addresses::{Cidr, Host, HostHeader, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or, Word};
 use crate::decode::{Context, Decode, Found, Of};
 use crate::names::{Device, FilePath, Name, Protocol, Pseudonym};
-use crate::numbers::Factor;
+use crate::numbers::{Factor, FloorPercent};
 use crate::paths::EscapedSlashes;
 use crate::record::{choices, record, variants};
 use crate::resolved::{HeadersWithUnderscores, LogFormat, Qdisc};
@@ -222,6 +222,12 @@ record! {
         /// rest, so that a flood of them starves no one (TOCS03 2.2.3).
         /// Without effect under `engine: kernel` and `rate: unlimited`.
         default("4") guard_factor: Factor,
+        /// Of the link, for the response that has gone longest without being
+        /// served, once it is a second old: so that everything moves while
+        /// the link is offered more than it carries. From 0% to 50%.
+        /// Without effect under `policy: fair` and `fcfs`, `engine: kernel`
+        /// and `rate: unlimited`.
+        default("5%") floor: FloorPercent,
     }
 
     /// A policy without parameters.

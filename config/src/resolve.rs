@@ -211,6 +211,7 @@ fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
         engine,
         max_flows: count(&raw.max_flows)?,
         guard_factor: raw.guard_factor.copied()?.0,
+        floor_percent: raw.floor.copied()?.0,
     })
 }
 

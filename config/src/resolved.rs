@@ -176,6 +176,8 @@ pub struct Uplink {
     /// Arrivals on the fast path above this multiple of their moving average
     /// drop to the ordinary order (TOCS03 2.2.3).
     pub guard_factor: f64,
+    /// Of the link, for what has gone longest without being served.
+    pub floor_percent: u8,
 }
 
 /// How fast to send, counted on the wire with all headers.

@@ -139,7 +139,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 max_streams: 100,
                 stream_window_bytes: 64 << 10,
                 connection_window_bytes: 1 << 20,
-                priorities: Priorities::All,
+                priorities: Priorities::Urgency,
                 required: false,
             }),
             paths: PathRules::default(),
@@ -153,6 +153,7 @@ fn the_design_file_resolves_to_the_defaults() {
             engine: Engine::Pace,
             max_flows: 65_536,
             guard_factor: 4.0,
+            floor_percent: 5,
         },
         clusters: vec![Arc::clone(&cluster)],
         routes: vec![Route {

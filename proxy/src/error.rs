@@ -116,6 +116,8 @@ pub(crate) enum Reason {
     // This proxy.
     /// As many responses as the uplink takes are in progress.
     UplinkFull,
+    /// The response has not had a turn on the uplink for as long as its class waits.
+    UplinkTimeout,
     /// The wait queue of the cluster is long: its lower classes are discarded.
     EarlyDiscard,
     /// The wait queue of the cluster is full.
@@ -202,7 +204,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 63] = [
+    pub(crate) const ALL: [Self; 64] = [
         Self::MalformedHead,
         Self::TruncatedHead,
         Self::TruncatedBody,
@@ -247,6 +249,7 @@ impl Reason {
         Self::RouteTimeout,
         Self::ResponseIncomplete,
         Self::UplinkFull,
+        Self::UplinkTimeout,
         Self::EarlyDiscard,
         Self::QueueFull,
         Self::Displaced,
@@ -326,6 +329,7 @@ impl Reason {
             Self::UpstreamIdleTimeout => facts!("upstream_idle_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_read_timeout", "the endpoint stopped in the middle of its answer"),
             Self::RouteTimeout => facts!("route_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the exchange took longer than the route allows"),
             Self::ResponseIncomplete => facts!("response_incomplete", S::BAD_GATEWAY, Upstream, "http_response_incomplete", "the endpoint ended its answer too early"),
+            Self::UplinkTimeout => facts!("uplink_timeout", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the link was not free in time"),
             Self::UplinkFull => facts!("uplink_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many responses are in progress"),
             Self::EarlyDiscard => facts!("early_discard", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "many requests wait, and this one is of a low class"),
             Self::QueueFull => facts!("queue_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "as many requests wait as may"),

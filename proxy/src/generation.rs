@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sprat_config::classify::Classifier;
+use sprat_config::resolved::Config;
 use tokio::sync::Notify;
 
 use crate::access_log;
@@ -14,7 +15,7 @@ use crate::assembly::Assembly;
 use crate::catalogue::Catalogue;
 use crate::routing::Routes;
 use crate::stats::ClassCounters;
-use crate::uplink::Uplink;
+use crate::uplink::{FirstTurn, Uplink};
 use crate::upstream::Upstream;
 
 /// What a worker serves requests by.
@@ -33,6 +34,8 @@ pub(crate) struct Generation {
     pub(crate) log: Option<access_log::Sender>,
     /// This worker's counters, in the order of the configuration's classes.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
+    /// In the same order.
+    first_turns: Vec<FirstTurn>,
 }
 
 impl Generation {
@@ -70,7 +73,13 @@ impl Generation {
             catalogue: Arc::clone(&assembly.catalogue),
             log: assembly.log.clone(),
             classes: stats.classes.clone(),
+            first_turns: first_turns(&assembly.config),
         }
+    }
+
+    /// What a class says of its responses' first turn on the uplink.
+    pub(crate) fn first_turn(&self, class: usize) -> FirstTurn {
+        self.first_turns[class]
     }
 
     /// Another has come: what that one has not taken over keeps no connection
@@ -82,4 +91,15 @@ impl Generation {
             }
         }
     }
+}
+
+fn first_turns(config: &Config) -> Vec<FirstTurn> {
+    let classes = config.classes.list.iter().enumerate();
+    let turns = classes.map(|(class, own)| FirstTurn {
+        class,
+        // A cluster's own is for its endpoints.
+        timeout: own.queue_timeout.or(None),
+        idle_only: own.spec.idle_only,
+    });
+    turns.collect()
 }

@@ -337,3 +337,127 @@ fn without_a_rate_the_uplink_finds_one() {
     std::thread::sleep(Duration::from_millis(50));
     proxy.stop();
 }
+
+/// A download that takes more than the time of a test, with its client.
+fn endless(proxy: &Proxy) -> Peer {
+    let mut client = proxy.connect();
+    client.send(get("/20000000"));
+    client.stream().peek(&mut [0]).unwrap();
+    client
+}
+
+/// A link of 1 Mbit/s with an endless download on it.
+fn busy_link(change: impl FnOnce(&mut Config)) -> (Origin, Proxy, Peer) {
+    let origin = farm();
+    let mut config = paced(&origin, Rate::Fixed(1_000_000), Discipline::Srpt);
+    config.uplink.floor_percent = 0;
+    change(&mut config);
+    let proxy = Proxy::logging(config);
+    let client = endless(&proxy);
+    (origin, proxy, client)
+}
+
+#[test]
+fn a_head_goes_at_once_though_its_body_waits() {
+    let (_origin, proxy, _download) = busy_link(|_| {});
+    let mut client = proxy.connect();
+    client.send(get("/30000000"));
+    let head = client.head().unwrap();
+    assert_eq!(head.status(), 200);
+    assert_eq!(head.field("content-length"), Some("30000000"));
+    let waits = ["sprat_uplink_longest_wait_seconds", "default"];
+    wait_for("the body to wait", || proxy.metric(&waits) > 0.2);
+    // It is the first of it that waits.
+    let stream = client.stream();
+    let soon = Some(Duration::from_millis(200));
+    stream.set_read_timeout(soon).unwrap();
+    assert!(client.reader.buffer().is_empty());
+    assert!(stream.peek(&mut [0]).is_err());
+    // What is smaller goes ahead of both.
+    assert_eq!(proxy.connect().ask(get("/3000")).text(), pattern(3000));
+}
+
+#[test]
+fn everything_moves_while_the_link_is_busy() {
+    let (_origin, proxy, mut download) = busy_link(|config| config.uplink.floor_percent = 50);
+    let mut client = proxy.connect();
+    client.send(get("/30000000"));
+    let mut read = client.head().unwrap().body.len();
+    let mut part = vec![0; 10_000];
+    while read < 60_000 {
+        let bytes = std::io::Read::read(&mut client.reader, &mut part).unwrap();
+        assert!(bytes > 0);
+        read += bytes;
+    }
+    assert!(std::io::Read::read(&mut download.reader, &mut part).unwrap() > 0);
+}
+
+#[test]
+fn a_class_may_bound_the_wait_for_the_link() {
+    let (_origin, proxy, _download) = busy_link(|config| {
+        let own = QueueTimeout::Own(Some(Duration::from_millis(200)));
+        config.classes.list[0].queue_timeout = own;
+    });
+    let mut client = proxy.connect();
+    let refused = client.ask(get("/30000000"));
+    assert_eq!(refused.status(), 503);
+    assert!(refused.text().contains("uplink_timeout"), "{refused:?}");
+    assert_eq!(client.ask(get("/3000")).text(), pattern(3000));
+    let lines = proxy.log_lines_at_least(2);
+    assert_eq!(lines[0]["reason"], "uplink_timeout");
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
+}
+
+#[test]
+fn an_event_goes_ahead_of_downloads_whatever_its_stream_has_had() {
+    let (go, goes) = mpsc::channel::<()>();
+    let goes = std::sync::Arc::new(std::sync::Mutex::new(goes));
+    let origin = Origin::start(move |mut peer| {
+        let path = peer.message().start;
+        let bytes: usize = match path.split(' ').nth(1).unwrap() {
+            "/events" => 300_000,
+            path => {
+                peer.send(ok(&pattern(path[1..].parse().unwrap())));
+                return;
+            }
+        };
+        let body = pattern(bytes);
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+             Transfer-Encoding: chunked\r\n\r\n{bytes:x}\r\n{body}\r\n"
+        ));
+        let goes = goes.lock().unwrap();
+        while goes.recv_timeout(PATIENCE).is_ok() {
+            peer.send("5\r\nevent\r\n");
+        }
+        peer.send("0\r\n\r\n");
+    });
+    let mut config = paced(&origin, Rate::Fixed(4_000_000), Discipline::Srpt);
+    config.uplink.floor_percent = 0;
+    let proxy = Proxy::start(&config);
+    let mut events = proxy.connect();
+    events.send(get("/events"));
+    let mut had = events.head().unwrap().body.len();
+    let mut part = vec![0; 64 << 10];
+    // Framing is a little more.
+    while had < 300_000 {
+        had += std::io::Read::read(&mut events.reader, &mut part).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    // Less is left of it than the stream has had.
+    let mut download = proxy.connect();
+    download.send(get("/250000"));
+    download.stream().peek(&mut [0]).unwrap();
+    let before = proxy.metric(&["sprat_uplink_open_flows"]);
+    assert_eq!(before, 2.0);
+    go.send(()).unwrap();
+    let mut text = String::new();
+    while !text.contains("event") {
+        let bytes = std::io::Read::read(&mut events.reader, &mut part).unwrap();
+        text.push_str(std::str::from_utf8(&part[..bytes]).unwrap());
+    }
+    // The download is still under way.
+    assert_eq!(proxy.metric(&["sprat_uplink_open_flows"]), 2.0);
+    assert_eq!(download.message().body.len(), 250_000);
+    drop(go);
+}

@@ -13,6 +13,7 @@ mod express;
 mod floor;
 mod groups;
 mod order;
+mod pauses;
 mod peers;
 mod ready;
 mod turns;
@@ -102,6 +103,8 @@ struct Flow {
     served_at: Option<Time>,
     /// Since when it has had something to write.
     ready_since: Time,
+    /// Since when its source has had nothing, if the driver has said so.
+    paused_at: Option<Time>,
 }
 
 impl Egress {
@@ -177,6 +180,7 @@ impl Egress {
             by_floor: false,
             served_at: None,
             ready_since: now,
+            paused_at: None,
         };
         self.next_seq += 1;
         let slot = match self.vacant.pop() {
@@ -213,6 +217,7 @@ impl Egress {
             self.dequeue(now, id.slot);
             return;
         }
+        self.end_pause(now, id.slot);
         self.enqueue(now, id.slot);
     }
 

@@ -18,7 +18,7 @@ record! {
         /// connection may have in memory.
         default("1MB") initial_connection_window_size: Window,
         /// What counts of what clients say of their responses' priorities.
-        default("all") priorities: Priorities,
+        default("urgency") priorities: Priorities,
         /// Speak nothing else: what does not begin with the preface is not
         /// taken for HTTP/1.1, and TLS offers `h2` alone.
         default("false") required: Flag,

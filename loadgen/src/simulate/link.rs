@@ -2,7 +2,8 @@
 
 use anyhow::ensure;
 use sprat_scheduler::{
-    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, MAX_FLOOR_PERCENT, Pacer,
+    Size, Time, WireCost,
 };
 
 use super::arrivals::{Arrivals, Request};
@@ -49,6 +50,9 @@ pub(super) struct LinkArgs {
     /// waited [default: 1% of what the link carries in a second]
     #[arg(long, value_name = "BYTES")]
     ageing: Option<u64>,
+    /// Percent of the link for what has waited longest
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_FLOOR_PERCENT)))]
+    floor: u8,
 }
 
 /// A discipline, by the name that the configuration has for it.
@@ -141,6 +145,7 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
                 uplink_bits_per_s: args.uplink,
                 quantum_bytes: quantum.max(1),
                 whole_grants: args.whole_grants || !policy.interrupts(),
+                floor_percent: args.floor,
             };
             let served = simulate(&plan)?;
             let expected = policy.theory(&grid, load);
@@ -184,6 +189,8 @@ pub(super) struct Plan {
     pub(super) quantum_bytes: u32,
     /// An arrival does not interrupt what was granted.
     pub(super) whole_grants: bool,
+    /// Of the link, for what has waited longest.
+    pub(super) floor_percent: u8,
 }
 
 /// Serves all requests of a plan, in the order of their arrival.
@@ -235,14 +242,16 @@ struct Open {
 
 impl Link {
     fn new(plan: &Plan) -> Self {
+        let mut egress = Egress::new(EgressConfig {
+            discipline: plan.discipline.clone(),
+            pacer: Pacer::exact(plan.uplink_bits_per_s),
+            max_flows: plan.requests,
+            guard_factor: 3.0,
+            classes: Vec::new(),
+        });
+        egress.set_floor(Time::ZERO, plan.floor_percent);
         Self {
-            egress: Egress::new(EgressConfig {
-                discipline: plan.discipline.clone(),
-                pacer: Pacer::exact(plan.uplink_bits_per_s),
-                max_flows: plan.requests,
-                guard_factor: 3.0,
-                classes: Vec::new(),
-            }),
+            egress,
             now: Time::ZERO,
             free_at: Time::ZERO,
             sending: None,

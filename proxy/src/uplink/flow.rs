@@ -102,6 +102,12 @@ impl Flow {
         Poll::Ready(granted)
     }
 
+    /// The backend has nothing more for now.
+    pub(crate) fn pause(&mut self) {
+        let now = self.worker.link.now();
+        self.worker.link.lock().egress.pause(now, self.id);
+    }
+
     /// How long its bytes have waited for the uplink.
     pub(crate) fn waited(&self) -> Duration {
         self.waited

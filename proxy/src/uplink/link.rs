@@ -147,6 +147,19 @@ impl PacedLink {
         self.lock().egress.reconfigure(now, change);
     }
 
+    /// Gives another part of the link to what has waited longest.
+    pub(crate) fn set_floor(&self, percent: u8) {
+        let now = self.now();
+        self.lock().egress.set_floor(now, percent);
+    }
+
+    /// How long the response of each class that has gone longest without a turn has
+    /// waited for one.
+    pub(crate) fn longest_waits(&self) -> Vec<Duration> {
+        let now = self.now();
+        self.lock().egress.longest_waits(now)
+    }
+
     /// Whether flows wait for their turn.
     pub(crate) fn is_backlogged(&self) -> bool {
         self.lock().egress.waiting_flows() > 0

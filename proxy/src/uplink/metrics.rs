@@ -37,6 +37,15 @@ impl UplinkView {
             let mut metric = metric.encode_family(&labels)?;
             metric.encode_gauge(&(stats.open_flows as u64))?;
         }
+        let help = "How long the response has waited that has gone longest without a turn, by priority class";
+        let name = "uplink_longest_wait_seconds";
+        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+        for (class, wait) in self.classes.iter().zip(self.link.longest_waits()) {
+            let labels = [("class", class.as_str())];
+            metric
+                .encode_family(&labels)?
+                .encode_gauge(&wait.as_secs_f64())?;
+        }
         let help = "Bytes of responses that were given a turn, by priority class";
         let kind = MetricType::Counter;
         let mut metric = encoder.encode_descriptor("uplink_class_bytes", help, None, kind)?;

@@ -52,6 +52,7 @@ pub(crate) use io::{Io, Socket};
 use kernel::{KernelLink, Marked, SocketMark, UNSENT_BYTES};
 use link::WorkerLink;
 pub(crate) use metrics::UplinkView;
+pub(crate) use paced::FirstTurn;
 pub(crate) use paced::go_ahead;
 use paced::{Paced, head_bytes, pace, send_ahead};
 pub(crate) use shared::SharedUplink;
@@ -188,12 +189,10 @@ impl Uplink {
                 response.map(Inner::Upstream)
             }
             Outlet::Gauged(gauge) => {
-                match pace(stream, gauge, known, record.class, response).await {
+                let turn = record.generation().first_turn(record.class);
+                match pace(stream, gauge, known, turn, response).await {
                     Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
-                    Err(_) => {
-                        let full = Reason::UplinkFull;
-                        return self.refuse(stream, full, accepts_json, record).await;
-                    }
+                    Err(reason) => return self.refuse(stream, reason, accepts_json, record).await,
                 }
             }
         };

@@ -1,7 +1,7 @@
 //! A response body that goes out when the uplink's scheduler says so.
 
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,10 +17,16 @@ use super::flow::Flow;
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
 use crate::connection::Stream;
+use crate::error::Reason;
 
 /// How long a head waits for the first bytes of its body, so that both go out
 /// in one segment. A backend that writes them separately does so within this.
 const HEAD_WAIT: Duration = Duration::from_millis(2);
+
+/// How long a head waits for the first turn of its response: what is over sooner costs
+/// no segment more, and a client that hears nothing for longer may think that nobody
+/// is there.
+const HEAD_TURN_WAIT: Duration = Duration::from_millis(100);
 
 /// Framing of one chunk in chunked coding: the size in hex, two line ends.
 const CHUNK_FRAMING: u64 = 12;
@@ -46,8 +52,14 @@ pub(crate) struct Paced<B: Body> {
     failed: Option<B::Error>,
     /// Bytes that may be given to the HTTP layer now.
     credit: u64,
+    /// Bytes that were granted for the head and what went with it.
+    head_granted: u64,
     /// Bytes that the HTTP layer adds to each frame.
     framing: u64,
+    /// Whether the uplink is told of pauses: its size is not known exactly.
+    may_pause: bool,
+    /// The uplink has been told of the present one.
+    has_paused: bool,
 }
 
 impl<B: Body> Paced<B> {
@@ -57,17 +69,33 @@ impl<B: Body> Paced<B> {
     }
 }
 
+/// What a response's class says of its first turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FirstTurn {
+    /// The class's index.
+    pub(crate) class: usize,
+    /// The response is refused after so long.
+    pub(crate) timeout: Option<Duration>,
+    /// The class takes what others leave, and its heads do, too.
+    pub(crate) idle_only: bool,
+}
+
 /// Puts a response under the uplink's scheduler: ready when its head, and the
 /// first bytes of its body if they are there, may go.
 ///
-/// `size` is what is known of the body's, `class` the response's.
+/// `size` is what is known of the body's.
+///
+/// # Errors
+///
+/// As many flows are open as may be, or the response has waited for its first turn for as
+/// long as its class lets it.
 pub(crate) async fn pace<B>(
     stream: &Stream,
     gauge: &Rc<SocketGauge>,
     size: Size,
-    class: usize,
+    turn: FirstTurn,
     response: Response<B>,
-) -> Result<Response<Paced<B>>, (AtCapacity, Response<B>)>
+) -> Result<Response<Paced<B>>, Reason>
 where
     B: Body<Data = Bytes, Error: Unpin> + Unpin,
 {
@@ -94,10 +122,8 @@ where
     let place = stream
         .precedence(response.headers())
         .map(|precedence| (gauge.group(), precedence));
-    let flow = match Flow::open(gauge.worker(), class, whole, gauge.cost(), place) {
-        Ok(flow) => flow,
-        Err(full) => return Err((full, response)),
-    };
+    let flow = Flow::open(gauge.worker(), turn.class, whole, gauge.cost(), place);
+    let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
     gauge.retract();
     let (parts, inner) = response.into_parts();
     let mut paced = Paced {
@@ -110,15 +136,18 @@ where
         ended: false,
         failed: None,
         credit: 0,
+        head_granted: 0,
         framing,
+        may_pause: !matches!(size, Size::Exact(_)),
+        has_paused: false,
     };
     match paced.first().await {
-        Ok(Ok(())) => paced.grant_head(head).await,
+        Ok(Ok(())) => paced.send_head(head, turn).await?,
         // Told when the body is polled.
         Ok(Err(error)) => paced.failed = Some(error),
         // The size alone says nothing of when the body comes: the head goes
         // ahead, as what is small and needed for the client to go on.
-        Err(_) => send_ahead(gauge, class, head).await,
+        Err(_) => send_ahead(gauge, turn.class, head).await,
     }
     Ok(Response::from_parts(parts, paced))
 }
@@ -164,17 +193,46 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Paced<B> {
         }
     }
 
+    /// Sends the head with the first bytes of the body, or ahead of them where these
+    /// have long to wait.
+    async fn send_head(&mut self, head: u64, turn: FirstTurn) -> Result<(), Reason> {
+        let bound = match turn.timeout {
+            Some(bound) => bound,
+            None if turn.idle_only => {
+                self.grant_head(head).await;
+                return Ok(());
+            }
+            None => HEAD_TURN_WAIT,
+        };
+        if self.is_granted_within(head, bound).await {
+            return Ok(());
+        }
+        if turn.timeout.is_some() {
+            return Err(Reason::UplinkTimeout);
+        }
+        let left = head.saturating_sub(self.head_granted);
+        go_ahead(&self.gauge, turn.class, left).await;
+        Ok(())
+    }
+
+    /// Waits for the head's turn, but no longer than `bound`.
+    async fn is_granted_within(&mut self, head: u64, bound: Duration) -> bool {
+        let mut granting = pin!(self.grant_head(head));
+        // The common case: it is its turn, and needs no timer.
+        let is_granted = poll_fn(|cx| Poll::Ready(granting.as_mut().poll(cx).is_ready())).await;
+        is_granted || timeout(bound, granting).await.is_ok()
+    }
+
     /// Waits for grants that cover the head; what is over is for the body.
     async fn grant_head(&mut self, head: u64) {
-        let mut granted = 0;
-        while granted < head {
-            let wanted = head - granted + self.framing + self.held();
+        while self.head_granted < head {
+            let wanted = head - self.head_granted + self.framing + self.held();
             let more = poll_fn(|cx| self.flow.poll_grant(cx, wanted)).await;
             // Each by itself: the client may be gone before the next.
             self.gauge.promise(more);
-            granted += more;
+            self.head_granted += more;
         }
-        self.credit = (granted - head).saturating_sub(self.framing);
+        self.credit = (self.head_granted - head).saturating_sub(self.framing);
     }
 
     fn gate(&self) -> &FlushGate {
@@ -202,8 +260,13 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Paced<B> {
                     break;
                 }
                 self.stream.upstream_silent();
+                if self.may_pause && !self.has_paused {
+                    self.has_paused = true;
+                    self.flow.pause();
+                }
                 return Poll::Pending;
             };
+            self.has_paused = false;
             self.stream.upstream_sent();
             match frame {
                 Some(Ok(frame)) => self.take(frame),

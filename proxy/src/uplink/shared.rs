@@ -51,6 +51,7 @@ impl SharedUplink {
             guard_factor: change.guard_factor,
             classes: change.classes,
         });
+        link.set_floor(uplink.floor_percent);
         if uplink.rate == Rate::Auto {
             AutoRate::start(&link, rate_bits_per_s)?;
         }
@@ -78,6 +79,7 @@ impl SharedUplink {
     pub(crate) fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
         let Self::Paced(link) = self else { return };
         link.change(egress_change(uplink, classes));
+        link.set_floor(uplink.floor_percent);
         match uplink.rate {
             Rate::Fixed(bits_per_s) => {
                 link.auto().stop();

@@ -350,6 +350,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             engine: Engine::Pace,
             max_flows: 100_000,
             guard_factor: 10.0,
+            floor_percent: 5,
         },
         routes: vec![route(&cluster)],
         clusters: vec![cluster],

@@ -17,6 +17,7 @@ mod groups;
 mod link;
 mod newcomers;
 mod orders;
+mod pauses;
 mod properties;
 mod random_operations;
 mod shares;

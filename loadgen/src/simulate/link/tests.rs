@@ -16,6 +16,7 @@ fn plan(discipline: Discipline, sizes: Sizes, load: f64, requests: usize) -> Pla
         uplink_bits_per_s: 1_000_000,
         quantum_bytes: (mean_bytes / 32.0) as u32,
         whole_grants: false,
+        floor_percent: 0,
     }
 }
 

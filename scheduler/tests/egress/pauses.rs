@@ -1,0 +1,76 @@
+//! What comes after a pause of its source is a flow of its own.
+
+use crate::driver::{Driver, UNIT, ms};
+use sprat_scheduler::{Discipline, Size};
+
+/// A stream that has sent 50 bytes, and a download.
+fn stream_and_download(size: Size) -> (Driver, usize) {
+    let mut driver = Driver::new(Discipline::Srpt, UNIT);
+    let stream = driver.arrive_as(0, size, 100);
+    while driver.clients[stream].left > 50 {
+        driver.serve_one();
+    }
+    driver.pause(stream);
+    driver.arrive(30);
+    (driver, stream)
+}
+
+#[test]
+fn an_event_goes_ahead_of_what_is_smaller_than_its_stream() {
+    let (mut driver, stream) = stream_and_download(Size::Unknown);
+    driver.egress.pause(driver.now, driver.clients[stream].id);
+    driver.run_until(driver.now + std::time::Duration::from_millis(10));
+    // Less than a pause: it is what it was.
+    driver.resume(stream);
+    assert_eq!(driver.serve(2), "BB");
+
+    let (mut driver, stream) = stream_and_download(Size::Unknown);
+    driver.egress.pause(driver.now, driver.clients[stream].id);
+    driver.pause(1);
+    driver.run_until(driver.now + std::time::Duration::from_millis(60));
+    // Told again, it has paused since the first time.
+    driver.egress.pause(driver.now, driver.clients[stream].id);
+    driver.run_until(driver.now + std::time::Duration::from_millis(50));
+    driver.resume(1);
+    driver.resume(stream);
+    // Ranked by what it has had since.
+    assert_eq!(&driver.serve(31), "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB");
+}
+
+#[test]
+fn an_estimate_holds_until_the_first_pause() {
+    let size = Size::Estimate {
+        bytes: 60,
+        confidence: 0.9,
+    };
+    let (mut driver, stream) = stream_and_download(size);
+    driver.resume(stream);
+    assert_eq!(driver.serve(3), "AAA");
+    driver.pause(stream);
+    driver.egress.pause(driver.now, driver.clients[stream].id);
+    driver.run_until(driver.now + std::time::Duration::from_millis(20));
+    driver.pause(1);
+    driver.run_until(driver.now + std::time::Duration::from_millis(90));
+    driver.resume(stream);
+    driver.resume(1);
+    assert_eq!(driver.serve(3), "AAA");
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_no_pause_and_an_exact_size_stays() {
+    let (mut driver, stream) = stream_and_download(Size::Unknown);
+    driver.pause(1);
+    driver.run_until(driver.now + std::time::Duration::from_millis(500));
+    driver.resume(1);
+    driver.resume(stream);
+    assert_eq!(driver.serve(2), "BB");
+
+    let (mut driver, stream) = stream_and_download(Size::Exact(100));
+    driver.egress.pause(driver.now, driver.clients[stream].id);
+    driver.pause(1);
+    driver.run_until(driver.now + std::time::Duration::from_millis(500));
+    driver.resume(1);
+    driver.resume(stream);
+    assert_eq!(driver.serve(2), "BB");
+    assert!(driver.now > ms(500));
+}

@@ -126,7 +126,8 @@ bounds() {
 # summarise NETWORK SEED: summary.csv of one row's runs.
 summarise() {
     local each directory=$RUNS/$1/seed-$2 found=()
-    for each in $SYSTEMS; do
+    # Those of former runs, too.
+    for each in nginx unlimited named auto; do
         [ ! -e "$directory/$each.csv.gz" ] || found+=("$directory/$each.csv.gz")
     done
     [ ! -e "$directory/ideal-srpt.csv" ] || found+=("$directory/ideal-srpt.csv")

@@ -47,6 +47,7 @@
 //! each), the anchor may settle too low until a drain shows it.
 
 mod base_rtt;
+pub mod gate;
 mod phases;
 mod probes;
 mod span;
@@ -192,6 +193,31 @@ impl RateControl {
     /// What the link is believed to carry, in bits per second.
     pub fn anchor_bits_per_s(&self) -> u64 {
         self.anchor as u64
+    }
+
+    /// Begins again at a rate, in bits per second. Round trips that are known stay so.
+    pub fn restart(&mut self, now: Time, rate_bits_per_s: f64) {
+        self.set_anchor(rate_bits_per_s);
+        self.span = BusySpan::default();
+        self.growth = Growth::default();
+        self.held = Held {
+            anchor: self.anchor,
+            ..Held::default()
+        };
+        self.drain = Drain {
+            empty_at: now,
+            ..Drain::default()
+        };
+        self.control = Control {
+            rate_bits_per_s: self.anchor as u64,
+        };
+    }
+
+    /// The link is known not to be slower than this, in bits per second.
+    pub fn raise(&mut self, rate_bits_per_s: f64) {
+        if self.anchor < rate_bits_per_s {
+            self.set_anchor(rate_bits_per_s);
+        }
     }
 
     /// Bytes were written to a socket.

@@ -49,7 +49,7 @@ pub(super) struct NetworkArgs {
     /// Random networks of these seeds, such as 0..200, instead of those with names
     #[arg(long, value_name = "A..B", value_parser = seeds)]
     seeds: Option<Range<u64>>,
-    /// Ways to serve: fair, unlimited, named, auto, or a rate
+    /// Ways to serve: fair, unlimited, named, auto, gate, or a rate
     #[arg(long, value_name = "SYSTEM", value_delimiter = ',', default_values_t = System::USUAL)]
     systems: Vec<System>,
     /// How many requests a run

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sprat_scheduler::rate_control::gate::{Gate, GateConfig, GateSample, Sent};
 use sprat_scheduler::{RateControl, RateControlConfig, SocketSample, Time, Write};
 
 use super::connection::Connection;
+use super::world::BARE_BYTES;
 use crate::workload::Dice;
 
 /// Between two polls while anything is unacknowledged.
@@ -28,27 +30,63 @@ const SOCKETS_MAX: usize = 1024;
 /// A socket that was last written to so long ago is given up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
+/// Sockets that hold bytes back, of which the kernel is asked in a poll what has left.
+const HELD_MAX: usize = 32;
+
+/// Who decides.
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
+enum Search {
+    Alone(RateControl),
+    Gated(Gate),
+}
+
 /// The search for the rate.
 pub(super) struct AutoRate {
-    control: RateControl,
+    search: Search,
     /// By connection: what was written, and when.
     followed: BTreeMap<u64, (u64, Time)>,
     sleeps_until: Time,
+    /// Where the turns of those that hold bytes back have got to.
+    turn: u64,
     wanted: Vec<u64>,
-    samples: Vec<SocketSample>,
     dice: Dice,
 }
 
 impl AutoRate {
     /// A search that has heard of nothing.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn alone(seed: u64) -> Self {
+        let control = RateControl::new(RateControlConfig::default());
+        Self::new(Search::Alone(control), seed)
+    }
+
+    /// A search that a gate lets act.
+    pub(super) fn gated(seed: u64, config: &GateConfig) -> Self {
+        Self::new(Search::Gated(Gate::new(config)), seed)
+    }
+
+    fn new(search: Search, seed: u64) -> Self {
         Self {
-            control: RateControl::new(RateControlConfig::default()),
+            search,
             followed: BTreeMap::new(),
             sleeps_until: Time::ZERO,
+            turn: 0,
             wanted: Vec::new(),
-            samples: Vec::new(),
             dice: Dice::new(seed ^ 0xa070),
+        }
+    }
+
+    /// The rate to begin with, in bits per second.
+    pub(super) fn rate_bits_per_s(&self) -> u64 {
+        match &self.search {
+            Search::Alone(control) => control.control().rate_bits_per_s,
+            Search::Gated(gate) => gate.control().rate_bits_per_s,
+        }
+    }
+
+    /// Packets of a set-up or of an end have left.
+    pub(super) fn overhead(&mut self, now: Time, wire_bytes: u64) {
+        if let Search::Gated(gate) = &mut self.search {
+            gate.on_overhead(now, wire_bytes);
         }
     }
 
@@ -58,7 +96,7 @@ impl AutoRate {
         &mut self,
         now: Time,
         c: u32,
-        connection: &Connection,
+        connection: &mut Connection,
         position: u64,
     ) -> Option<Time> {
         let socket = u64::from(c);
@@ -68,15 +106,19 @@ impl AutoRate {
         }
         let written = connection.sender.written();
         self.followed.insert(socket, (written, now));
-        self.control.on_write(
-            now,
-            Write {
-                socket,
-                network: u64::from(connection.client),
-                written,
-                position,
-            },
-        );
+        let write = Write {
+            socket,
+            network: u64::from(connection.client),
+            written,
+            position,
+        };
+        match &mut self.search {
+            Search::Alone(control) => control.on_write(now, write),
+            Search::Gated(gate) => {
+                gate.on_write(now, write);
+                report(gate, now, c, connection);
+            }
+        }
         slept.then(|| self.sleeps_until.max(now + WAKE))
     }
 
@@ -85,36 +127,44 @@ impl AutoRate {
     pub(super) fn poll(
         &mut self,
         now: Time,
-        connections: &[Connection],
+        connections: &mut [Connection],
         backlogged: bool,
     ) -> (u64, Time) {
-        self.control.wanted(now, &mut self.wanted);
-        self.samples.clear();
-        for &socket in &self.wanted {
-            if self.followed.contains_key(&socket) {
-                let sender = &connections[socket as usize].sender;
-                self.samples.push(SocketSample {
-                    socket,
-                    bytes_acked: sender.acked(),
-                    min_rtt: sender.min_rtt(),
+        match &self.search {
+            Search::Alone(control) => control.wanted(now, &mut self.wanted),
+            Search::Gated(gate) => gate.wanted(now, &mut self.wanted),
+        }
+        let followed = &self.followed;
+        self.wanted.retain(|socket| followed.contains_key(socket));
+        let rate = match &mut self.search {
+            Search::Alone(control) => {
+                let samples = self.wanted.iter().map(|&socket| {
+                    let sender = &connections[socket as usize].sender;
+                    SocketSample {
+                        socket,
+                        bytes_acked: sender.acked(),
+                        min_rtt: sender.min_rtt(),
+                    }
                 });
+                let samples: Vec<SocketSample> = samples.collect();
+                control.on_poll(now, &samples, backlogged).rate_bits_per_s
             }
-        }
-        let control = self.control.on_poll(now, &self.samples, backlogged);
-        for sample in &self.samples {
-            let written = self.followed.get(&sample.socket);
-            if written.is_some_and(|&(written, _)| sample.bytes_acked >= written) {
-                self.followed.remove(&sample.socket);
+            Search::Gated(gate) => {
+                self.turn = report_held(gate, now, connections, followed, self.turn);
+                let samples = self.wanted.iter().map(|&socket| {
+                    let sender = &connections[socket as usize].sender;
+                    GateSample {
+                        socket,
+                        bytes_acked: sender.acked(),
+                        min_rtt: sender.min_rtt(),
+                        has_repeated: sender.counters().again > 0,
+                    }
+                });
+                let samples: Vec<GateSample> = samples.collect();
+                gate.on_poll(now, &samples, backlogged).rate_bits_per_s
             }
-        }
-        let control_of_lost = &mut self.control;
-        self.followed.retain(|&socket, &mut (_, at)| {
-            let keep = now.since(at) < GIVE_UP;
-            if !keep {
-                control_of_lost.on_close(socket);
-            }
-            keep
-        });
+        };
+        self.let_go(now, connections);
         let (from, to) = LATE_US;
         let late_us = from + (to - from) * self.dice.uniform();
         self.sleeps_until = now + POLL_INTERVAL + Duration::from_nanos((late_us * 1e3) as u64);
@@ -123,6 +173,69 @@ impl AutoRate {
         } else {
             self.sleeps_until
         };
-        (control.rate_bits_per_s, next)
+        (rate, next)
     }
+
+    /// Lets go of those that have acknowledged everything, and of those that have been
+    /// silent for long.
+    fn let_go(&mut self, now: Time, connections: &[Connection]) {
+        for socket in &self.wanted {
+            let acked = connections[*socket as usize].sender.acked();
+            let written = self.followed.get(socket);
+            if written.is_some_and(|&(written, _)| acked >= written) {
+                self.followed.remove(socket);
+            }
+        }
+        let search = &mut self.search;
+        self.followed.retain(|&socket, &mut (_, at)| {
+            let keep = now.since(at) < GIVE_UP;
+            if !keep {
+                match search {
+                    Search::Alone(control) => control.on_close(socket),
+                    Search::Gated(gate) => gate.on_close(socket),
+                }
+            }
+            keep
+        });
+    }
+}
+
+/// Tells a gate what of a connection has left since it was last told.
+fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
+    let counters = connection.sender.counters();
+    let wire_bytes = counters.bytes_sent + counters.segments * BARE_BYTES;
+    let told = std::mem::replace(&mut connection.outlet.told, wire_bytes);
+    gate.on_sent(
+        now,
+        Sent {
+            socket: u64::from(c),
+            network: u64::from(connection.client),
+            first_sent: counters.bytes_sent - counters.bytes_again,
+            bytes_acked: connection.sender.acked(),
+            wire_bytes: wire_bytes - told,
+        },
+    );
+}
+
+/// Does so for connections that hold bytes back, a few at a time in turns.
+fn report_held(
+    gate: &mut Gate,
+    now: Time,
+    connections: &mut [Connection],
+    followed: &BTreeMap<u64, (u64, Time)>,
+    turn: u64,
+) -> u64 {
+    let mut held = 0;
+    for &socket in followed.range(turn..).map(|(socket, _)| socket) {
+        let connection = &mut connections[socket as usize];
+        if connection.sender.unsent() > 0 || connection.outlet.is_held {
+            connection.outlet.is_held = connection.sender.unsent() > 0;
+            report(gate, now, socket as u32, connection);
+            held += 1;
+            if held == HELD_MAX {
+                return socket + 1;
+            }
+        }
+    }
+    0
 }

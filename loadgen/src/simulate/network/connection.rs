@@ -141,6 +141,10 @@ pub(super) struct Outlet {
     /// Bytes written since the kernel was last asked what it sent.
     pub(super) moved: u64,
     pub(super) settled_at: Time,
+    /// Wire bytes of it that a gate was told of.
+    pub(super) told: u64,
+    /// It held bytes back when the gate was last told.
+    pub(super) is_held: bool,
 }
 
 impl Connection {

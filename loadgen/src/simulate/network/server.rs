@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use sprat_scheduler::{
-    Discipline, Egress, EgressConfig, FlowSpec, Pacer, RateControlConfig, Size, Time, WireCost,
-};
+use sprat_scheduler::rate_control::gate::GateConfig;
+use sprat_scheduler::{Discipline, Egress, EgressConfig, FlowSpec, Pacer, Size, Time, WireCost};
 
 use super::auto::AutoRate;
 use super::connection::Connection;
@@ -46,14 +45,15 @@ pub(super) struct Paced {
 impl Paced {
     /// The proxy of a system; none for one that paces nothing.
     pub(super) fn of(system: System, plan: &Plan) -> Option<Self> {
-        let initial = RateControlConfig::default().initial_rate_bits_per_s;
         let (rate, auto) = match system {
             System::Fair => return None,
             System::Unlimited => (UNLIMITED_BITS_PER_S, None),
             System::Named => (plan.named_bits_per_s.unwrap_or(UNLIMITED_BITS_PER_S), None),
             System::Rate(rate) => (rate, None),
-            System::Auto => (initial, Some(AutoRate::new(plan.seed))),
+            System::Auto => (0, Some(AutoRate::alone(plan.seed))),
+            System::Gate => (0, Some(AutoRate::gated(plan.seed, &GateConfig::default()))),
         };
+        let rate = auto.as_ref().map_or(rate, AutoRate::rate_bits_per_s);
         Some(Self {
             egress: Egress::new(EgressConfig {
                 discipline: Discipline::Srpt,
@@ -95,6 +95,9 @@ impl Paced {
         outlet.settled_at = now;
         outlet.debited = OPENING;
         self.egress.connect(now, OPENING);
+        if let Some(auto) = &mut self.auto {
+            auto.overhead(now, OPENING);
+        }
     }
 
     /// A response of `bytes` has begun.
@@ -144,6 +147,9 @@ impl Paced {
         if connection.closes {
             self.settle(now, connection);
             self.egress.debit(now, CLOSING);
+            if let Some(auto) = &mut self.auto {
+                auto.overhead(now, CLOSING);
+            }
         }
     }
 
@@ -170,7 +176,7 @@ impl Paced {
     }
 
     /// Asks the kernel; when to do so again.
-    pub(super) fn poll(&mut self, now: Time, connections: &[Connection]) -> Option<Time> {
+    pub(super) fn poll(&mut self, now: Time, connections: &mut [Connection]) -> Option<Time> {
         let auto = self.auto.as_mut()?;
         let backlogged = self.egress.waiting_flows() > 0;
         let (rate, next) = auto.poll(now, connections, backlogged);

@@ -18,11 +18,20 @@ pub(super) enum System {
     Rate(u64),
     /// By size, at the rate that [`RateControl`](sprat_scheduler::RateControl) finds.
     Auto,
+    /// By size; the search for the rate acts while a
+    /// [`Gate`](sprat_scheduler::rate_control::gate::Gate) lets it.
+    Gate,
 }
 
 impl System {
     /// Those that a run compares, unless it is told others.
-    pub(super) const USUAL: [Self; 4] = [Self::Fair, Self::Unlimited, Self::Named, Self::Auto];
+    pub(super) const USUAL: [Self; 5] = [
+        Self::Fair,
+        Self::Unlimited,
+        Self::Named,
+        Self::Auto,
+        Self::Gate,
+    ];
 }
 
 impl fmt::Display for System {
@@ -33,6 +42,7 @@ impl fmt::Display for System {
             Self::Named => f.write_str("named"),
             Self::Rate(bits_per_s) => write!(f, "{}kbit", bits_per_s / 1000),
             Self::Auto => f.write_str("auto"),
+            Self::Gate => f.write_str("gate"),
         }
     }
 }
@@ -46,10 +56,11 @@ impl FromStr for System {
             "unlimited" => Ok(Self::Unlimited),
             "named" => Ok(Self::Named),
             "auto" => Ok(Self::Auto),
+            "gate" => Ok(Self::Gate),
             _ => match units::parse_bit_rate(text) {
                 Ok(bits_per_s) if bits_per_s > 0 => Ok(Self::Rate(bits_per_s)),
                 _ => Err(format!(
-                    "`{text}` is no system: fair, unlimited, named, auto or a rate such as 11mbit"
+                    "`{text}` is no system: fair, unlimited, named, auto, gate or a rate such as 11mbit"
                 )),
             },
         }
@@ -62,7 +73,11 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read_back() {
-        let systems = [System::Rate(11_000_000), System::Rate(500_000)];
+        let systems = [
+            System::Gate,
+            System::Rate(11_000_000),
+            System::Rate(500_000),
+        ];
         for system in System::USUAL.into_iter().chain(systems) {
             assert_eq!(system.to_string().parse(), Ok(system));
         }

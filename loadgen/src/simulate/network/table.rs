@@ -51,7 +51,7 @@ impl<'a> Table<'a> {
             for (_, outcome) in &one.outcomes {
                 let _ = write!(text, " {} |", significant(outcome.mean_ms));
             }
-            let breaches: Vec<String> = judged(one).map(|judged| told(&judged)).collect();
+            let breaches: Vec<String> = judged(one).filter_map(|judged| told(&judged)).collect();
             let _ = writeln!(text, " {} |", breaches.join("; "));
         }
         text.push_str("\nMean response time in ms. ");
@@ -134,7 +134,7 @@ impl<'a> Table<'a> {
 
 /// Whether a system is held to do no harm: one that finds the rate itself.
 fn is_judged(system: System) -> bool {
-    matches!(system, System::Auto)
+    matches!(system, System::Auto | System::Gate)
 }
 
 fn judged(one: &Measured) -> impl Iterator<Item = (System, Verdict)> {
@@ -144,16 +144,13 @@ fn judged(one: &Measured) -> impl Iterator<Item = (System, Verdict)> {
         .filter_map(|(system, outcome)| Some((*system, Verdict::of(one, outcome)?)))
 }
 
-/// A system's breaches, with their sizes.
-fn told((system, verdict): &(System, Verdict)) -> String {
+/// A system's breaches with their sizes, if there are any.
+fn told((system, verdict): &(System, Verdict)) -> Option<String> {
     let of = |kind: &&str| match *kind {
         "goodput" => format!("goodput {:.3}", verdict.goodput),
         "mean" => format!("mean {:.2}", verdict.mean),
         kind => format!("{kind} {:.2}", verdict.largest),
     };
     let breaches: Vec<String> = verdict.breaches().iter().map(of).collect();
-    match breaches.is_empty() {
-        true => String::new(),
-        false => format!("{system}: {}", breaches.join(", ")),
-    }
+    (!breaches.is_empty()).then(|| format!("{system}: {}", breaches.join(", ")))
 }

@@ -106,7 +106,7 @@ fn connections_that_are_kept_save_the_handshake() {
 }
 
 #[test]
-fn the_right_rate_is_near_the_bound_and_auto_breaks_what_it_is_known_to_break() {
+fn the_right_rate_is_near_the_bound_and_the_gate_does_no_harm_where_auto_does() {
     let all = networks::named(1500);
     let of = |name: &str| {
         let network = all.iter().find(|network| network.name == name).unwrap();
@@ -120,8 +120,8 @@ fn the_right_rate_is_near_the_bound_and_auto_breaks_what_it_is_known_to_break() 
     assert!(fair.mean_ms > 4.0 * named.mean_ms);
     // Clients behind slow links of their own: their queues are taken for ours.
     let own = of("8 x own 2M, idle link");
-    let outcomes =
-        [System::Unlimited, System::Auto].map(|system| (system, world::run(&own, system).unwrap()));
+    let outcomes = [System::Unlimited, System::Auto, System::Gate]
+        .map(|system| (system, world::run(&own, system).unwrap()));
     let measured = Measured {
         name: String::new(),
         seed: 0,
@@ -130,6 +130,10 @@ fn the_right_rate_is_near_the_bound_and_auto_breaks_what_it_is_known_to_break() 
     };
     let verdict = Verdict::of(&measured, &measured.outcomes[1].1).unwrap();
     assert!(verdict.breaches().contains(&"goodput"), "{verdict:?}");
+    let verdict = Verdict::of(&measured, &measured.outcomes[2].1).unwrap();
+    assert_eq!(verdict.breaches(), [""; 0], "{verdict:?}");
+    let gated = world::run(&near, System::Gate).unwrap();
+    assert!(gated.mean_ms < 1.5 * named.mean_ms, "{}", gated.mean_ms);
 }
 
 #[test]
@@ -172,7 +176,7 @@ proptest! {
     fn any_network_serves_everybody_and_twice_the_same(
         seed in any::<u64>(),
         requests in 10usize..80,
-        system in 0usize..4,
+        system in 0usize..5,
     ) {
         let plan = networks::random(seed, requests).plan(seed);
         let system = System::USUAL[system];

@@ -568,7 +568,7 @@ impl<'a> World<'a> {
         if let Some(paced) = &mut self.paced
             && paced.poll_alarm.rings(self.now)
         {
-            let next = paced.poll(self.now, &self.connections);
+            let next = paced.poll(self.now, &mut self.connections);
             paced.poll_alarm.set(&mut self.events, next, Event::Poll);
         }
     }

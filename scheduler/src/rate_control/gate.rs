@@ -1,0 +1,455 @@
+//! Lets the search for the rate act only while a shared link explains the delays.
+//!
+//! Queues behind clients' own links look like one of the uplink's to whoever watches
+//! delays alone: paced down to what such a client takes, all others wait for nothing.
+//! So a bank of hypothetical links is fed with what really leaves the host. Each says
+//! what delay it would have added to a packet. One that would have added more than there
+//! was is refuted: no packet passes a link sooner than the link can carry it, whatever
+//! else it meets on its way. What clients' own queues add refutes nothing, and seldom
+//! imitates the curve that one link predicts for the packets of all clients.
+//!
+//! While no link explains the delays the pacer is open. Once one does the search begins
+//! at its rate, and is never let below a rate that is refuted.
+
+mod bank;
+mod clients;
+mod evidence;
+mod probes;
+mod pulses;
+mod windows;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Control, RateControl, RateControlConfig, SocketSample, Write};
+use crate::Time;
+use bank::{Bank, index_of, rate_of};
+use clients::Clients;
+use evidence::{Evidence, Observation};
+use probes::{Probe, ProbeSet};
+use pulses::Pulses;
+use windows::{DelayWindow, Delivered};
+
+/// Sockets asked for in one poll, at most.
+pub const GATE_POLL_MAX: usize = 32;
+
+/// Sockets followed at most; others are no evidence.
+const SOCKETS_MAX: usize = 1024;
+
+/// The pacer's rate while nothing shared is proven, in bits per second.
+const OPEN_BITS_PER_S: u64 = 10_000_000_000;
+
+/// Without a name a link is looked for up to here.
+const CEILING_BITS_PER_S: u64 = 1_000_000_000;
+
+/// Decided every so many polls.
+const DECIDED_EACH: u32 = 32;
+
+/// A probe with so little of its client's under way before it is clean.
+const CLEAN_BYTES: u64 = 3000;
+
+/// A write so long is a burst of full segments.
+const BIG_BYTES: u64 = 1200;
+
+/// A link that holds less than this is idle.
+const IDLE_S: f32 = 0.001;
+
+/// What is engaged for less than this was a mistake.
+const MISTAKE: Duration = Duration::from_secs(10);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the gate is told of the link.
+#[derive(Clone, Debug, Default)]
+pub struct GateConfig {
+    /// A rate that the operator has named, in bits per second: never exceeded.
+    pub named_bits_per_s: Option<u64>,
+}
+
+/// Bytes of a socket have left the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// As in [`Write::socket`].
+    pub socket: u64,
+    /// The client's network, as in [`Write::network`].
+    pub network: u64,
+    /// Bytes of the stream that have left so far, each counted once:
+    /// `tcpi_bytes_sent - tcpi_bytes_retrans`.
+    pub first_sent: u64,
+    /// `tcpi_bytes_acked`, at the same moment.
+    pub bytes_acked: u64,
+    /// What the wire carries of what has left since the socket's last report, what was
+    /// sent again included.
+    pub wire_bytes: u64,
+}
+
+/// What the kernel says of a socket (`TCP_INFO`).
+#[derive(Clone, Copy, Debug)]
+pub struct GateSample {
+    /// As in [`Write::socket`].
+    pub socket: u64,
+    /// `tcpi_bytes_acked`.
+    pub bytes_acked: u64,
+    /// `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
+    pub min_rtt: Duration,
+    /// Whether anything was sent again (`tcpi_total_retrans`): then an acknowledgement
+    /// does not say of which packet it is.
+    pub has_repeated: bool,
+}
+
+/// Whether a shared link is proven.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Open,
+    Engaged {
+        since: Time,
+        /// The anchor at first; it follows the anchor slowly.
+        anchor: f64,
+        /// Since when the anchor is as high as it may get.
+        at_ceiling: Option<Time>,
+    },
+}
+
+/// A socket with bytes on their way.
+#[derive(Clone, Copy, Debug)]
+struct Socket {
+    network: u64,
+    sent: u64,
+    acked: u64,
+    reported_at: Time,
+}
+
+/// The search for the rate behind the proof that there is one.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    control: RateControl,
+    ceiling_bits_per_s: u64,
+    named_bits_per_s: Option<u64>,
+    bank: Bank,
+    evidence: Evidence,
+    clients: Clients,
+    probes: ProbeSet,
+    sockets: BTreeMap<u64, Socket>,
+    delivered: Delivered,
+    delays: DelayWindow,
+    /// Floors found, each with its time: the highest of ten seconds counts.
+    floors: Vec<(Time, usize)>,
+    /// What clients' delays are off by without a queue, on average.
+    noise_s: f32,
+    pulses: Pulses,
+    state: State,
+    fails: u32,
+    polls: u32,
+    decided_at: Time,
+    shortened_at: Time,
+}
+
+impl Gate {
+    /// An open gate that knows nothing.
+    pub fn new(config: &GateConfig) -> Self {
+        let ceiling = config.named_bits_per_s.unwrap_or(CEILING_BITS_PER_S);
+        Self {
+            control: RateControl::new(RateControlConfig {
+                initial_rate_bits_per_s: ceiling,
+                max_rate_bits_per_s: ceiling,
+                ..RateControlConfig::default()
+            }),
+            ceiling_bits_per_s: ceiling,
+            named_bits_per_s: config.named_bits_per_s,
+            bank: Bank::new(),
+            evidence: Evidence::new(),
+            clients: Clients::default(),
+            probes: ProbeSet::default(),
+            sockets: BTreeMap::new(),
+            delivered: Delivered::default(),
+            delays: DelayWindow::default(),
+            floors: Vec::new(),
+            noise_s: 0.0,
+            pulses: Pulses::default(),
+            state: State::Open,
+            fails: 0,
+            polls: 0,
+            decided_at: Time::ZERO,
+            shortened_at: Time::ZERO,
+        }
+    }
+
+    /// Whether a shared link is proven, and the pacer follows the search.
+    pub fn is_engaged(&self) -> bool {
+        self.state != State::Open
+    }
+
+    /// The last answer.
+    pub fn control(&self) -> Control {
+        let rate = match self.state {
+            State::Open => self.named_bits_per_s.unwrap_or(OPEN_BITS_PER_S),
+            State::Engaged { .. } => self.pulses.rate(&self.control),
+        };
+        Control {
+            rate_bits_per_s: rate.min(self.named_bits_per_s.unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Bytes were written to a socket.
+    pub fn on_write(&mut self, now: Time, write: Write) {
+        self.control.on_write(now, write);
+    }
+
+    /// Something has left the host that is no stream's: packets of a set-up or of an
+    /// end.
+    pub fn on_overhead(&mut self, now: Time, wire_bytes: u64) {
+        self.bank.send(now, wire_bytes, self.clip_s());
+    }
+
+    /// Bytes of a socket have left the host. To be told after each write, and at each
+    /// poll of sockets that hold bytes back.
+    pub fn on_sent(&mut self, now: Time, sent: Sent) {
+        if sent.wire_bytes == 0 {
+            return;
+        }
+        self.bank.send(now, sent.wire_bytes, self.clip_s());
+        let room = self.sockets.len() < SOCKETS_MAX;
+        let socket = match self.sockets.get_mut(&sent.socket) {
+            Some(socket) => socket,
+            None if room => self.sockets.entry(sent.socket).or_insert(Socket {
+                network: sent.network,
+                sent: sent.bytes_acked,
+                acked: sent.bytes_acked,
+                reported_at: now,
+            }),
+            None => return,
+        };
+        let new = sent.first_sent.saturating_sub(socket.sent);
+        socket.sent = socket.sent.max(sent.first_sent);
+        socket.reported_at = now;
+        if new == 0 {
+            return;
+        }
+        let client = self.clients.get(now, sent.network);
+        let before = client.unacked_bytes;
+        client.unacked_bytes += new;
+        let probe = Probe {
+            socket: sent.socket,
+            network: sent.network,
+            position: sent.first_sent,
+            sent_at: now,
+            is_clean: before <= CLEAN_BYTES,
+            is_big: sent.wire_bytes >= BIG_BYTES,
+        };
+        self.probes
+            .push(probe, || self.bank.predict(sent.wire_bytes));
+    }
+
+    /// The socket is gone, or will not be asked again.
+    pub fn on_close(&mut self, socket: u64) {
+        self.control.on_close(socket);
+        self.probes.forget(socket);
+        self.let_go(socket);
+    }
+
+    fn let_go(&mut self, socket: u64) {
+        if let Some(gone) = self.sockets.remove(&socket) {
+            let client = self.clients.get(gone.reported_at, gone.network);
+            let left = gone.sent.saturating_sub(gone.acked);
+            client.unacked_bytes = client.unacked_bytes.saturating_sub(left);
+        }
+    }
+
+    /// The sockets to ask the kernel about in the next poll: at most
+    /// [`GATE_POLL_MAX`].
+    pub fn wanted(&self, now: Time, sockets: &mut Vec<u64>) {
+        self.control.wanted(now, sockets);
+        self.probes.wanted(now, GATE_POLL_MAX, sockets);
+    }
+
+    /// The kernel was asked. `backlogged` says whether flows wait for a grant.
+    pub fn on_poll(&mut self, now: Time, samples: &[GateSample], backlogged: bool) -> Control {
+        let heard: Vec<SocketSample> = samples
+            .iter()
+            .map(|sample| SocketSample {
+                socket: sample.socket,
+                bytes_acked: sample.bytes_acked,
+                min_rtt: sample.min_rtt,
+            })
+            .collect();
+        self.control.on_poll(now, &heard, backlogged);
+        for sample in samples {
+            self.hear(now, sample);
+        }
+        self.probes.age(now);
+        self.shorten(now);
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(DECIDED_EACH) {
+            self.decide(now);
+        }
+        self.guide(now);
+        if let State::Engaged { .. } = self.state {
+            let floor = self.evidence.floor(now).map_or(0.0, rate_of);
+            let anchor = self.control.anchor_bits_per_s() as f64;
+            if self
+                .pulses
+                .on_poll(now, backlogged, anchor, floor, self.noise_s)
+            {
+                self.evidence.begin_pulse();
+            }
+        }
+        self.control()
+    }
+
+    /// Takes what one socket says into account.
+    fn hear(&mut self, now: Time, sample: &GateSample) {
+        let Some(socket) = self.sockets.get_mut(&sample.socket) else {
+            return;
+        };
+        let new = sample
+            .bytes_acked
+            .min(socket.sent)
+            .saturating_sub(socket.acked);
+        socket.acked += new;
+        let (network, all) = (socket.network, socket.acked >= socket.sent);
+        // A full segment's ratio of wire to payload: what was sent in smaller ones is
+        // counted for less.
+        self.delivered.add(now, new * 1514 / 1448);
+        let client = self.clients.get(now, network);
+        client.unacked_bytes = client.unacked_bytes.saturating_sub(new);
+        if let Some((probe, slot)) = self.probes.acknowledge(sample.socket, sample.bytes_acked) {
+            if !sample.has_repeated {
+                self.learn(now, &probe, slot, sample.min_rtt);
+            }
+            self.probes.free(slot);
+        }
+        if all {
+            self.let_go(sample.socket);
+        }
+    }
+
+    /// An acknowledgement has come: what it says of each link.
+    fn learn(&mut self, now: Time, probe: &Probe, slot: usize, min_rtt: Duration) {
+        let (least, clip_s) = (self.least_rate(now), self.clip_s());
+        let client = self.clients.get(now, probe.network);
+        let rtt = now.since(probe.sent_at);
+        let delay_s = client.delay_s(now, rtt, min_rtt, probe.is_big);
+        self.delays.add(now, delay_s);
+        let predicted = self.probes.predicted(slot);
+        let idle = predicted[least] < IDLE_S;
+        if probe.is_clean && idle {
+            client.noise_s += (delay_s.min(0.03) - client.noise_s) / 8.0;
+        }
+        if !client.trust(idle) {
+            return;
+        }
+        let seen = Observation {
+            client: probe.network,
+            predicted,
+            delay_s,
+            clean: probe.is_clean,
+            in_pulse: self.pulses.sent(probe.sent_at),
+            noise_s: client.noise_s,
+            clip_s,
+        };
+        self.noise_s += (seen.noise_s - self.noise_s) / 64.0;
+        self.evidence.add(now, &self.bank, &seen);
+    }
+
+    /// How long a queue may get before it drops, in seconds. Where delays vary without a
+    /// queue, one must get longer than that to be told from them.
+    fn clip_s(&self) -> f32 {
+        self.delays.clip_s().max(6.0 * self.noise_s)
+    }
+
+    /// The slowest link that is possible at all: above what was refuted of late, and not
+    /// below what was delivered.
+    fn least_rate(&self, now: Time) -> usize {
+        let delivered = 0.95 * self.delivered.most(now, Duration::from_secs(10));
+        let floors = self.floors.iter().map(|(_, index)| *index);
+        floors.max().unwrap_or(0).max(index_of(delivered.max(1.0)))
+    }
+
+    /// Errors of the bank add up while it is busy; what came back soon corrects it.
+    fn shorten(&mut self, now: Time) {
+        if now.since(self.shortened_at) < SECOND {
+            return;
+        }
+        self.shortened_at = now;
+        if let Some(least_s) = self.delays.least_s(now, Duration::from_millis(400), 6) {
+            self.bank.shorten(now, least_s + 0.002);
+        }
+    }
+
+    fn decide(&mut self, now: Time) {
+        let passed = now.since(self.decided_at);
+        self.decided_at = now;
+        self.evidence.fade(passed.as_secs_f32());
+        self.floors.retain(|(at, _)| now.since(*at) < 10 * SECOND);
+        if let Some(floor) = self.evidence.floor(now) {
+            self.floors.retain(|(_, index)| *index > floor);
+            self.floors.push((now, floor));
+        }
+        if self.state != State::Open {
+            return;
+        }
+        let delivered = self.delivered.most(now, Duration::from_millis(1100));
+        let needed = 25.0 * f32::from(1u8 << self.fails.min(4));
+        let clients = self.clients.heard_since(now - 3 * SECOND);
+        let most = self.ceiling_bits_per_s as f64;
+        let best = self.evidence.best(0.93 * delivered, most, needed, clients);
+        if let Some(index) = best {
+            self.control.restart(now, rate_of(index));
+            self.pulses = Pulses::default();
+            self.state = State::Engaged {
+                since: now,
+                anchor: rate_of(index),
+                at_ceiling: None,
+            };
+        }
+    }
+
+    /// Keeps the search above what is refuted, and ends it where it has left the link
+    /// that was proven.
+    fn guide(&mut self, now: Time) {
+        let ceiling = 0.995 * self.ceiling_bits_per_s as f64;
+        let State::Engaged {
+            since,
+            anchor,
+            at_ceiling,
+        } = &mut self.state
+        else {
+            return;
+        };
+        let lasted = now.since(*since);
+        let least_s = self.delays.least_s(now, Duration::from_millis(400), 6);
+        if let Some(floor) = self.evidence.floor(now)
+            && least_s.is_some_and(|least_s| least_s < 0.01)
+        {
+            self.control.raise(rate_of(floor));
+        }
+        let found = self.control.anchor_bits_per_s() as f64;
+        if lasted > 5 * SECOND {
+            *anchor += 0.001 * (found - *anchor);
+        }
+        let at_ceiling = if found < ceiling {
+            *at_ceiling = None;
+            Duration::ZERO
+        } else {
+            now.since(*at_ceiling.get_or_insert(now))
+        };
+        let patience = match self.named_bits_per_s {
+            Some(_) => 60 * SECOND,
+            None => 10 * SECOND,
+        };
+        let is_past = at_ceiling >= patience;
+        let is_lost = found > 2.5 * *anchor && found < ceiling;
+        if lasted >= MISTAKE {
+            self.fails = 0;
+        }
+        if is_past || is_lost {
+            self.fails += u32::from(lasted < MISTAKE && !is_past);
+            self.evidence.scale(0.2);
+            self.state = State::Open;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "gate/tests.rs"]
+mod tests;

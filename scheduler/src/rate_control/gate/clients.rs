@@ -1,0 +1,198 @@
+//! What is known of each client's own way: its round trip without queues, and how
+//! far that varies.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Time;
+
+/// Clients remembered at most.
+const CAPACITY: usize = 1024;
+
+/// A least round trip is believed for one to two of these.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Full segments that were seen so many times, so far apart, have a base of their own:
+/// a slow link takes longer for them than for a handshake.
+const OCCASIONS: u32 = 8;
+const APART: Duration = Duration::from_millis(200);
+
+/// So many acknowledgements make a client's base believed, whatever was queued.
+const SAMPLES: u32 = 40;
+
+/// A least value of the present and the last window.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    now: Duration,
+    before: Duration,
+    /// When values were counted, some time apart: how often in each window.
+    counted_at: Time,
+    counts: (u32, u32),
+    since: Time,
+}
+
+impl Least {
+    fn new(now: Time) -> Self {
+        Self {
+            now: Duration::MAX,
+            before: Duration::MAX,
+            counted_at: Time::ZERO,
+            counts: (0, 0),
+            since: now,
+        }
+    }
+
+    fn add(&mut self, now: Time, value: Duration) {
+        if now.since(self.since) >= WINDOW {
+            let old = now.since(self.since) >= 2 * WINDOW;
+            self.before = if old { Duration::MAX } else { self.now };
+            self.counts = (0, if old { 0 } else { self.counts.0 });
+            self.now = Duration::MAX;
+            self.since = now;
+        }
+        self.now = self.now.min(value);
+        if self.counts == (0, 0) || now.since(self.counted_at) >= APART {
+            self.counted_at = now;
+            self.counts.0 += 1;
+        }
+    }
+
+    fn get(&self) -> Duration {
+        self.now.min(self.before)
+    }
+
+    fn occasions(&self) -> u32 {
+        self.counts.0 + self.counts.1
+    }
+}
+
+/// A client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client {
+    any: Least,
+    /// Of bursts of a segment at least.
+    big: Least,
+    /// What a delay is off by, in seconds.
+    pub(super) noise_s: f32,
+    /// Bytes under way to it.
+    pub(super) unacked_bytes: u64,
+    samples: u32,
+    trusted: bool,
+    heard_at: Option<Time>,
+    used_at: Time,
+}
+
+impl Client {
+    /// The round trip of a probe came to `rtt`; TCP has seen `min_rtt`. The delay over
+    /// the base, in seconds.
+    pub(super) fn delay_s(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        min_rtt: Duration,
+        is_big: bool,
+    ) -> f32 {
+        self.heard_at = Some(now);
+        self.samples = self.samples.saturating_add(1);
+        self.any.add(now, rtt.min(min_rtt));
+        let mut base = self.any.get();
+        if is_big {
+            self.big.add(now, rtt);
+            if self.big.occasions() >= OCCASIONS {
+                base = base.max(self.big.get());
+            }
+        }
+        rtt.saturating_sub(base).as_secs_f32()
+    }
+
+    /// What is heard of a client whose base may have a queue in it tells nothing.
+    pub(super) fn trust(&mut self, idle: bool) -> bool {
+        self.trusted |= idle || self.samples >= SAMPLES;
+        self.trusted
+    }
+}
+
+/// All clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clients {
+    clients: BTreeMap<u64, Client>,
+}
+
+impl Clients {
+    /// A client, who may be new.
+    pub(super) fn get(&mut self, now: Time, client: u64) -> &mut Client {
+        if self.clients.len() >= CAPACITY && !self.clients.contains_key(&client) {
+            let oldest = self.clients.iter().min_by_key(|(_, client)| client.used_at);
+            if let Some((&oldest, _)) = oldest {
+                self.clients.remove(&oldest);
+            }
+        }
+        let known = self.clients.entry(client).or_insert_with(|| Client {
+            any: Least::new(now),
+            big: Least::new(now),
+            noise_s: 0.0,
+            unacked_bytes: 0,
+            samples: 0,
+            trusted: false,
+            heard_at: None,
+            used_at: now,
+        });
+        known.used_at = now;
+        known
+    }
+
+    /// How many were heard of since `since`.
+    pub(super) fn heard_since(&self, since: Time) -> usize {
+        let heard = |client: &&Client| client.heard_at.is_some_and(|at| at >= since);
+        self.clients.values().filter(heard).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn full_segments_have_a_base_of_their_own_once_seen_often_enough() {
+        let mut clients = Clients::default();
+        let client = clients.get(at(0), 1);
+        assert_eq!(client.delay_s(at(0), 40 * MS, Duration::MAX, false), 0.0);
+        // A segment takes 6 ms at 2 Mbit/s.
+        for occasion in 1..8 {
+            let delay_s = client.delay_s(at(250 * occasion), 46 * MS, Duration::MAX, true);
+            assert!((delay_s - 0.006).abs() < 1e-6, "{occasion}");
+        }
+        let delay_s = client.delay_s(at(2000), 46 * MS, Duration::MAX, true);
+        assert_eq!(delay_s, 0.0);
+        let delay_s = client.delay_s(at(2001), 46 * MS, Duration::MAX, false);
+        assert!((delay_s - 0.006).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_base_is_forgotten_after_two_windows() {
+        let mut clients = Clients::default();
+        let client = clients.get(at(0), 1);
+        client.delay_s(at(0), 10 * MS, Duration::MAX, false);
+        assert!(client.delay_s(at(11_000), 30 * MS, Duration::MAX, false) > 0.019);
+        assert_eq!(
+            client.delay_s(at(22_000), 30 * MS, Duration::MAX, false),
+            0.0
+        );
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_the_longest_silent_goes() {
+        let mut clients = Clients::default();
+        for client in 0..3000 {
+            clients.get(at(client), client);
+        }
+        assert_eq!(clients.clients.len(), CAPACITY);
+        assert!(clients.clients.contains_key(&2999) && !clients.clients.contains_key(&0));
+    }
+}

@@ -1,0 +1,242 @@
+//! What acknowledgements say of the hypothetical links.
+
+use std::time::Duration;
+
+use crate::Time;
+
+use super::bank::{Bank, Delays, RATES, SEGMENT, index_of, rate_of};
+
+/// Evidence fades by a factor of e in so many seconds.
+const FADES_S: f32 = 2.0;
+
+/// A link that changes may be slower than one that was refuted longer ago.
+const REFUTED_FOR: Duration = Duration::from_secs(1);
+
+/// A link that explains this part of what the best one does is as likely.
+const ABOUT_AS_MUCH: f32 = 0.95;
+
+/// Clients remembered for each link, of those whose delays fit.
+const FITTERS: usize = 4;
+
+/// How one kind of acknowledgements agrees with a link: sums that fade.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// Those that could tell.
+    informative: f32,
+    fitting: f32,
+    /// Those that came sooner than the link could have passed the packet.
+    refuting: f32,
+}
+
+/// An acknowledgement, as evidence.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observation<'a> {
+    pub(super) client: u64,
+    /// What each link would have added.
+    pub(super) predicted: &'a Delays,
+    /// What was added, in seconds.
+    pub(super) delay_s: f32,
+    /// Little of the client's was under way.
+    pub(super) clean: bool,
+    /// It was sent in the last pulse.
+    pub(super) in_pulse: bool,
+    /// What the client's delay is off by with no queue at all.
+    pub(super) noise_s: f32,
+    /// Beyond this, queues are full and drop.
+    pub(super) clip_s: f32,
+}
+
+/// Evidence for and against each link.
+#[derive(Clone, Debug)]
+pub(super) struct Evidence {
+    all: [Tally; RATES],
+    clean: [Tally; RATES],
+    /// Of what was sent in the last pulse alone.
+    pulse: [Tally; RATES],
+    fitters: [[Option<u64>; FITTERS]; RATES],
+    /// When an acknowledgement last refuted each.
+    refuted_at: [Time; RATES],
+}
+
+impl Evidence {
+    pub(super) fn new() -> Self {
+        Self {
+            all: [Tally::default(); RATES],
+            clean: [Tally::default(); RATES],
+            pulse: [Tally::default(); RATES],
+            fitters: [[None; FITTERS]; RATES],
+            refuted_at: [Time::ZERO; RATES],
+        }
+    }
+
+    /// Takes an acknowledgement into account.
+    pub(super) fn add(&mut self, now: Time, bank: &Bank, seen: &Observation<'_>) {
+        let Observation {
+            delay_s,
+            noise_s,
+            clip_s,
+            ..
+        } = *seen;
+        for (index, &predicted_s) in seen.predicted.iter().enumerate() {
+            let byte_s = bank.byte_s(index);
+            let notable_s = (1.5 * SEGMENT * byte_s).max(0.002);
+            if predicted_s <= notable_s.max(2.0 * noise_s) {
+                continue;
+            }
+            let refutes = delay_s < 0.75 * predicted_s - 0.0005;
+            if !refutes && predicted_s > 0.95 * clip_s {
+                continue;
+            }
+            let fits = !refutes && delay_s < 1.25 * predicted_s + 0.001 + 2.0 * noise_s;
+            let tell = |tally: &mut Tally| {
+                tally.informative += 1.0;
+                tally.refuting += f32::from(refutes);
+                tally.fitting += f32::from(fits);
+            };
+            tell(&mut self.all[index]);
+            if seen.clean {
+                tell(&mut self.clean[index]);
+            }
+            if refutes {
+                self.refuted_at[index] = now;
+            }
+            if seen.in_pulse {
+                tell(&mut self.pulse[index]);
+            }
+            if fits {
+                remember(&mut self.fitters[index], seen.client);
+            }
+        }
+    }
+
+    /// Evidence is `passed_s` older.
+    pub(super) fn fade(&mut self, passed_s: f32) {
+        self.scale((-passed_s / FADES_S).exp());
+    }
+
+    /// Counts for so much less.
+    pub(super) fn scale(&mut self, factor: f32) {
+        for tally in self.all.iter_mut().chain(&mut self.clean) {
+            tally.informative *= factor;
+            tally.fitting *= factor;
+            tally.refuting *= factor;
+        }
+    }
+
+    /// The fastest link that is refuted by what came of late; the shared one, if there is
+    /// one, is faster.
+    pub(super) fn floor(&self, now: Time) -> Option<usize> {
+        let refuted = |tally: &Tally, least: f32| {
+            tally.informative > least && tally.refuting > 0.3 * tally.informative
+        };
+        (0..RATES).rev().find(|&index| {
+            now.since(self.refuted_at[index]) < REFUTED_FOR
+                && (refuted(&self.clean[index], 4.0)
+                    || refuted(&self.all[index], 8.0)
+                    || refuted(&self.pulse[index], 4.0))
+        })
+    }
+
+    /// A pulse begins.
+    pub(super) fn begin_pulse(&mut self) {
+        self.pulse = [Tally::default(); RATES];
+    }
+
+    /// The link that explains the delays, of those from `least` to `most` bits per second,
+    /// if one does: with `needed` acknowledgements that could tell, of so many clients. Of
+    /// those that explain about as much as the best it is the fastest: the search comes
+    /// down from a rate too high as soon as a queue shows, and a rate too low hides itself.
+    pub(super) fn best(&self, least: f64, most: f64, needed: f32, clients: usize) -> Option<usize> {
+        let within = index_of(least)..RATES;
+        let shares: Vec<(usize, f32)> = within
+            .take_while(|&index| rate_of(index) <= most)
+            .filter_map(|index| Some((index, self.share(index, needed, clients)?)))
+            .collect();
+        let best = shares.iter().map(|(_, share)| *share).fold(0.0, f32::max);
+        let mut fastest = shares.into_iter().rev();
+        let found = fastest.find(|(_, share)| *share >= ABOUT_AS_MUCH * best);
+        found.map(|(index, _)| index)
+    }
+
+    /// The share of acknowledgements that fit a link which explains the delays.
+    fn share(&self, index: usize, needed: f32, clients: usize) -> Option<f32> {
+        let all = self.all[index];
+        let tally = match self.clean[index].informative >= 12.0 {
+            true => self.clean[index],
+            false => all,
+        };
+        let fitters = self.fitters[index].iter().flatten().count();
+        let share = tally.fitting / tally.informative.max(1.0);
+        let explains = all.informative >= needed
+            && tally.refuting <= 0.08 * tally.informative
+            && share > 0.6
+            && fitters >= clients.min(3);
+        explains.then_some(share)
+    }
+
+    /// A link's sums, for tests and for study.
+    #[cfg(test)]
+    pub(super) fn refuted_share(&self, index: usize) -> f32 {
+        self.all[index].refuting / self.all[index].informative.max(1.0)
+    }
+}
+
+/// Puts a client in front of those remembered.
+fn remember(fitters: &mut [Option<u64>; FITTERS], client: u64) {
+    let place = fitters.iter().position(|one| *one == Some(client));
+    fitters[..=place.unwrap_or(FITTERS - 1)].rotate_right(1);
+    fitters[0] = Some(client);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_refutes_a_link_refutes_all_slower_ones() {
+        let mut bank = Bank::new();
+        let mut evidence = Evidence::new();
+        for millis in 0..100 {
+            let now = Time::from_nanos(millis * 1_000_000);
+            bank.send(now, 1514, f32::INFINITY);
+            let predicted = bank.predict(1514);
+            let seen = Observation {
+                client: millis % 5,
+                predicted: &predicted,
+                // What a link of 8 Mbit/s would add.
+                delay_s: predicted[index_of(8e6)],
+                clean: true,
+                in_pulse: false,
+                noise_s: 0.0,
+                clip_s: 0.2,
+            };
+            evidence.add(now, &bank, &seen);
+        }
+        let now = Time::from_nanos(100_000_000);
+        assert_eq!(evidence.floor(now + 2 * REFUTED_FOR), None);
+        let floor = evidence.floor(now).unwrap();
+        assert!((4e6..8e6).contains(&rate_of(floor)), "{}", rate_of(floor));
+        for slower in 0..floor {
+            assert!(evidence.refuted_share(slower) > 0.3, "{slower}");
+        }
+        let best = evidence.best(0.0, 1e9, 25.0, 3).map(rate_of).unwrap();
+        assert!((7e6..9e6).contains(&best), "{best}");
+        assert_eq!(evidence.best(0.0, 6e6, 25.0, 3), None, "refuted");
+        assert_eq!(evidence.best(0.0, 1e9, 1e4, 3), None, "too little");
+        evidence.scale(0.01);
+        assert_eq!(evidence.best(0.0, 1e9, 25.0, 3), None, "too old");
+    }
+
+    #[test]
+    fn the_last_clients_are_remembered_once() {
+        let mut fitters = [None; FITTERS];
+        for client in [1, 1, 2, 1] {
+            remember(&mut fitters, client);
+        }
+        assert_eq!(fitters, [Some(1), Some(2), None, None]);
+        for client in 3..9 {
+            remember(&mut fitters, client);
+        }
+        assert_eq!(fitters, [Some(8), Some(7), Some(6), Some(5)]);
+    }
+}

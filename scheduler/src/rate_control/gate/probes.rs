@@ -1,0 +1,129 @@
+//! What is on its way, and what each link of the bank predicts for it.
+
+use std::time::Duration;
+
+use super::bank::Delays;
+use crate::Time;
+
+/// Something that left the host, whose acknowledgement will say how long it took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
+    pub(super) socket: u64,
+    pub(super) network: u64,
+    /// The socket's bytes up to and with it.
+    pub(super) position: u64,
+    pub(super) sent_at: Time,
+    /// Little of the client's was under way before it.
+    pub(super) is_clean: bool,
+    /// A burst of full segments.
+    pub(super) is_big: bool,
+}
+
+/// Probes at most; each keeps a prediction of 576 bytes.
+const CAPACITY: usize = 512;
+
+/// Probes are at least this far apart, twice that for each [`CROWD`] of them already out.
+const SPACING: Duration = Duration::from_micros(100);
+const CROWD: usize = 64;
+
+/// A probe that was not acknowledged for so long tells nothing any more.
+const LIFETIME: Duration = Duration::from_secs(3);
+
+/// Probes on their way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProbeSet {
+    /// With the place of each one's prediction; in the order of sending.
+    out: Vec<(Probe, usize)>,
+    predictions: Vec<Delays>,
+    vacant: Vec<usize>,
+    pushed_at: Option<Time>,
+}
+
+impl ProbeSet {
+    /// Something has left; followed if there are not too many.
+    pub(super) fn push(&mut self, probe: Probe, predict: impl FnOnce() -> Delays) {
+        let spacing = SPACING * (1 << (self.out.len() / CROWD).min(8));
+        let near = |at| probe.sent_at.since(at) < spacing;
+        if self.out.len() >= CAPACITY || self.pushed_at.is_some_and(near) {
+            return;
+        }
+        self.pushed_at = Some(probe.sent_at);
+        let slot = match self.vacant.pop() {
+            Some(slot) => {
+                self.predictions[slot] = predict();
+                slot
+            }
+            None => {
+                self.predictions.push(predict());
+                self.predictions.len() - 1
+            }
+        };
+        self.out.push((probe, slot));
+    }
+
+    /// What was predicted.
+    pub(super) fn predicted(&self, slot: usize) -> &Delays {
+        &self.predictions[slot]
+    }
+
+    /// The prediction is no longer needed.
+    pub(super) fn free(&mut self, slot: usize) {
+        self.vacant.push(slot);
+    }
+
+    /// Takes all probes of a socket up to `acked`, and returns the newest: only of that
+    /// one it is known that it arrived just now. Its prediction is to be freed.
+    pub(super) fn acknowledge(&mut self, socket: u64, acked: u64) -> Option<(Probe, usize)> {
+        let mut newest = None::<(Probe, usize)>;
+        let vacant = &mut self.vacant;
+        self.out.retain(|&(probe, slot)| {
+            if probe.socket != socket || probe.position > acked {
+                return true;
+            }
+            if let Some((_, older)) = newest.replace((probe, slot)) {
+                vacant.push(older);
+            }
+            false
+        });
+        newest
+    }
+
+    /// Forgets those of a socket that is gone.
+    pub(super) fn forget(&mut self, socket: u64) {
+        self.drop_where(|probe| probe.socket == socket);
+    }
+
+    /// Forgets those too old.
+    pub(super) fn age(&mut self, now: Time) {
+        let old = |probe: &Probe| now.since(probe.sent_at) >= LIFETIME;
+        if self.out.first().is_some_and(|(first, _)| old(first)) {
+            self.drop_where(old);
+        }
+    }
+
+    fn drop_where(&mut self, gone: impl Fn(&Probe) -> bool) {
+        let vacant = &mut self.vacant;
+        self.out.retain(|(probe, slot)| {
+            let gone = gone(probe);
+            if gone {
+                vacant.push(*slot);
+            }
+            !gone
+        });
+    }
+
+    /// Adds sockets with probes on their way, up to `most` in all: each has its turn,
+    /// for the turns go by the time.
+    pub(super) fn wanted(&self, now: Time, most: usize, sockets: &mut Vec<u64>) {
+        let stride = self.out.len().div_ceil(most.max(1)).max(1);
+        let first = (now.as_nanos() / 1000) as usize % stride;
+        for (probe, _) in self.out.iter().skip(first).step_by(stride) {
+            if sockets.len() >= most {
+                return;
+            }
+            if !sockets.contains(&probe.socket) {
+                sockets.push(probe.socket);
+            }
+        }
+    }
+}

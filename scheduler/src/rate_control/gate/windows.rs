@@ -1,0 +1,141 @@
+//! What was delivered, and what delays there were, of late.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Time;
+
+/// Delivery is measured over so long.
+const BIN: Duration = Duration::from_millis(250);
+
+/// Measurements kept: ten seconds and a little.
+const BINS_MAX: usize = 44;
+
+/// Bytes delivered over time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivered {
+    since: Time,
+    bytes: u64,
+    /// When each ended, bits per second.
+    bins: VecDeque<(Time, f64)>,
+}
+
+impl Delivered {
+    /// `bytes` more have arrived.
+    pub(super) fn add(&mut self, now: Time, bytes: u64) {
+        let passed = now.since(self.since);
+        if passed >= BIN {
+            let rate = self.bytes as f64 * 8.0 / passed.as_secs_f64();
+            self.bins.push_back((now, rate));
+            if self.bins.len() > BINS_MAX {
+                self.bins.pop_front();
+            }
+            self.since = now;
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+    }
+
+    /// The most that was delivered in bits per second, in the last `time`.
+    pub(super) fn most(&self, now: Time, time: Duration) -> f64 {
+        let recent = self.bins.iter().filter(|(at, _)| now.since(*at) <= time);
+        recent.map(|(_, rate)| *rate).fold(0.0, f64::max)
+    }
+}
+
+/// Delays kept, and how long they count.
+const DELAYS_MAX: usize = 128;
+const DELAY_LIFETIME: Duration = Duration::from_secs(10);
+
+/// As few say nothing of how long a queue can get.
+const DELAYS_LEAST: usize = 30;
+
+/// The delays of late.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DelayWindow {
+    delays: VecDeque<(Time, f32)>,
+    clip_s: Option<f32>,
+    added: usize,
+}
+
+impl DelayWindow {
+    /// An acknowledgement was late by so much.
+    pub(super) fn add(&mut self, now: Time, delay_s: f32) {
+        self.delays.push_back((now, delay_s));
+        while let Some(&(at, _)) = self.delays.front()
+            && (self.delays.len() > DELAYS_MAX || now.since(at) > DELAY_LIFETIME)
+        {
+            self.delays.pop_front();
+        }
+        self.added += 1;
+        if self.added.is_multiple_of(16) {
+            self.clip_s = self.measure_clip();
+        }
+    }
+
+    /// How long a queue may get before it drops: a little above all but the longest
+    /// delays.
+    pub(super) fn clip_s(&self) -> f32 {
+        self.clip_s.unwrap_or(f32::INFINITY)
+    }
+
+    fn measure_clip(&self) -> Option<f32> {
+        if self.delays.len() < DELAYS_LEAST {
+            return None;
+        }
+        let mut delays: Vec<f32> = self.delays.iter().map(|(_, delay)| *delay).collect();
+        let place = delays.len() * 95 / 100;
+        let (_, delay_s, _) = delays.select_nth_unstable_by(place, f32::total_cmp);
+        Some((1.1 * *delay_s).max(0.003))
+    }
+
+    /// The least delay of the last `time`, if there were `least` of them.
+    pub(super) fn least_s(&self, now: Time, time: Duration, least: usize) -> Option<f32> {
+        let recent = self.delays.iter().rev();
+        let recent = recent.take_while(|(at, _)| now.since(*at) <= time);
+        let (count, delay_s) = recent.fold((0, f32::INFINITY), |(count, least), (_, delay)| {
+            (count + 1, least.min(*delay))
+        });
+        (count >= least).then_some(delay_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn delivery_is_the_best_quarter_of_a_second() {
+        let mut delivered = Delivered::default();
+        for ms in 0..=2000 {
+            // 1 Mbit/s, for a second in the middle 8.
+            let bytes = if (500..1500).contains(&ms) { 1000 } else { 125 };
+            delivered.add(at(ms), bytes);
+        }
+        let most = delivered.most(at(2000), Duration::from_secs(10));
+        assert!((7.9e6..8.1e6).contains(&most), "{most}");
+        let late = delivered.most(at(2000), Duration::from_millis(300));
+        assert!((0.9e6..1.2e6).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn queues_are_cut_a_little_above_the_longest_delays() {
+        let mut window = DelayWindow::default();
+        for ms in 0..20 {
+            window.add(at(ms), 0.1);
+        }
+        assert_eq!(window.clip_s(), f32::INFINITY, "too few");
+        for ms in 20..200 {
+            let outlier = ms % 50 == 0;
+            window.add(at(ms), if outlier { 9.0 } else { 0.1 });
+        }
+        assert!((window.clip_s() - 0.11).abs() < 1e-6);
+        let least_s = window.least_s(at(199), Duration::from_millis(10), 6);
+        assert_eq!(least_s, Some(0.1));
+        assert_eq!(window.least_s(at(199), Duration::from_millis(4), 6), None);
+    }
+}

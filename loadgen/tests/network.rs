@@ -91,8 +91,10 @@ impl Lab {
         let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
         let list = String::from_utf8(output.stdout).unwrap();
         assert!(!list.contains(&self.name), "{list}");
-        let description = format!("/run/sprat-network/{}.json", self.name);
-        assert!(!Path::new(&description).exists());
+        for state in ["", ".json"] {
+            let state = format!("/run/sprat-network/{}{state}", self.name);
+            assert!(!Path::new(&state).exists(), "{state}");
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -92,22 +93,29 @@ impl Hosts {
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
         let path = directory.join(name);
-        let state = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .with_context(|| format!("cannot open {}", path.display()))?;
-        match state.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                bail!("a network `{name}` is running: end it, or give this one another `name`")
+        let state = loop {
+            let state = File::options()
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .open(&path)
+                .with_context(|| format!("cannot open {}", path.display()))?;
+            match state.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    bail!("a network `{name}` is running: end it, or give this one another `name`")
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+                }
             }
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            // Another network that ended meanwhile may have removed it.
+            let inode = fs::metadata(&path).map(|file| file.ino());
+            if inode.is_ok_and(|inode| state.metadata().is_ok_and(|own| own.ino() == inode)) {
+                break state;
             }
-        }
+        };
         Ok(Self {
             namespaces: Vec::new(),
             state,
@@ -247,7 +255,7 @@ impl Drop for Hosts {
             .all(|namespace| ip(&["netns", "del", namespace]).is_ok());
         let _ = fs::remove_file(self.description());
         if removed {
-            let _ = self.state.set_len(0);
+            let _ = fs::remove_file(self.directory.join(&self.name));
         }
     }
 }

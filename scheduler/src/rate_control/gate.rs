@@ -57,6 +57,9 @@ const IDLE_S: f32 = 0.001;
 /// What is engaged for less than this was a mistake.
 const MISTAKE: Duration = Duration::from_secs(10);
 
+/// The pacer is open again if there is a backlog and nothing is learnt for so long.
+const DEAF: Duration = Duration::from_secs(2);
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What the gate is told of the link.
@@ -78,6 +81,8 @@ pub struct Sent {
     pub first_sent: u64,
     /// `tcpi_bytes_acked`, at the same moment.
     pub bytes_acked: u64,
+    /// `tcpi_total_retrans`.
+    pub repeated: u32,
     /// What the wire carries of what has left since the socket's last report, what was
     /// sent again included.
     pub wire_bytes: u64,
@@ -92,9 +97,9 @@ pub struct GateSample {
     pub bytes_acked: u64,
     /// `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
     pub min_rtt: Duration,
-    /// Whether anything was sent again (`tcpi_total_retrans`): then an acknowledgement
-    /// does not say of which packet it is.
-    pub has_repeated: bool,
+    /// `tcpi_total_retrans`: while it rises an acknowledgement does not say of which
+    /// packet it is.
+    pub repeated: u32,
 }
 
 /// Whether a shared link is proven.
@@ -136,6 +141,8 @@ pub struct Gate {
     floors: Vec<(Time, usize)>,
     /// What clients' delays are off by without a queue, on average.
     noise_s: f32,
+    /// When an acknowledgement last told anything.
+    learnt_at: Time,
     pulses: Pulses,
     state: State,
     fails: u32,
@@ -165,6 +172,7 @@ impl Gate {
             delays: DelayWindow::default(),
             floors: Vec::new(),
             noise_s: 0.0,
+            learnt_at: Time::ZERO,
             pulses: Pulses::default(),
             state: State::Open,
             fails: 0,
@@ -232,6 +240,7 @@ impl Gate {
             socket: sent.socket,
             network: sent.network,
             position: sent.first_sent,
+            repeated: sent.repeated,
             sent_at: now,
             is_clean: before <= CLEAN_BYTES,
             is_big: sent.wire_bytes >= BIG_BYTES,
@@ -282,7 +291,7 @@ impl Gate {
         if self.polls.is_multiple_of(DECIDED_EACH) {
             self.decide(now);
         }
-        self.guide(now);
+        self.guide(now, backlogged);
         if let State::Engaged { .. } = self.state {
             let floor = self.evidence.floor(now).map_or(0.0, rate_of);
             let anchor = self.control.anchor_bits_per_s() as f64;
@@ -313,7 +322,7 @@ impl Gate {
         let client = self.clients.get(now, network);
         client.unacked_bytes = client.unacked_bytes.saturating_sub(new);
         if let Some((probe, slot)) = self.probes.acknowledge(sample.socket, sample.bytes_acked) {
-            if !sample.has_repeated {
+            if sample.repeated == probe.repeated {
                 self.learn(now, &probe, slot, sample.min_rtt);
             }
             self.probes.free(slot);
@@ -330,6 +339,7 @@ impl Gate {
         let rtt = now.since(probe.sent_at);
         let delay_s = client.delay_s(now, rtt, min_rtt, probe.is_big);
         self.delays.add(now, delay_s);
+        self.learnt_at = now;
         let predicted = self.probes.predicted(slot);
         let idle = predicted[least] < IDLE_S;
         if probe.is_clean && idle {
@@ -406,7 +416,7 @@ impl Gate {
 
     /// Keeps the search above what is refuted, and ends it where it has left the link
     /// that was proven.
-    fn guide(&mut self, now: Time) {
+    fn guide(&mut self, now: Time, backlogged: bool) {
         let ceiling = 0.995 * self.ceiling_bits_per_s as f64;
         let State::Engaged {
             since,
@@ -442,7 +452,9 @@ impl Gate {
         if lasted >= MISTAKE {
             self.fails = 0;
         }
-        if is_past || is_lost {
+        // Nobody would notice if the rate were wrong.
+        let is_deaf = backlogged && now.since(self.learnt_at) >= DEAF;
+        if is_past || is_lost || is_deaf {
             self.fails += u32::from(lasted < MISTAKE && !is_past);
             self.evidence.scale(0.2);
             self.state = State::Open;

@@ -157,7 +157,7 @@ impl AutoRate {
                         socket,
                         bytes_acked: sender.acked(),
                         min_rtt: sender.min_rtt(),
-                        has_repeated: sender.counters().again > 0,
+                        repeated: sender.counters().again as u32,
                     }
                 });
                 let samples: Vec<GateSample> = samples.collect();
@@ -212,6 +212,7 @@ fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
             network: u64::from(connection.client),
             first_sent: counters.bytes_sent - counters.bytes_again,
             bytes_acked: connection.sender.acked(),
+            repeated: counters.again as u32,
             wire_bytes: wire_bytes - told,
         },
     );

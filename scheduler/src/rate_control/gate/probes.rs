@@ -12,6 +12,8 @@ pub(super) struct Probe {
     pub(super) network: u64,
     /// The socket's bytes up to and with it.
     pub(super) position: u64,
+    /// What the socket had sent again by then.
+    pub(super) repeated: u32,
     pub(super) sent_at: Time,
     /// Little of the client's was under way before it.
     pub(super) is_clean: bool,

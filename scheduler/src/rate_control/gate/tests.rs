@@ -142,6 +142,7 @@ impl Bed {
                     network: client,
                     first_sent: written,
                     bytes_acked: self.acked.get(&socket).copied().unwrap_or(0),
+                    repeated: 0,
                     wire_bytes: wire,
                 },
             );
@@ -191,7 +192,7 @@ impl Bed {
             socket,
             bytes_acked: self.acked.get(&socket).copied().unwrap_or(0),
             min_rtt: Duration::MAX,
-            has_repeated: false,
+            repeated: 0,
         };
         let samples: Vec<GateSample> = wanted.iter().map(sample).collect();
         let was = self.gate.is_engaged();
@@ -336,6 +337,7 @@ fn memory_is_bounded() {
                 network: socket,
                 first_sent: 1000,
                 bytes_acked: 0,
+                repeated: 0,
                 wire_bytes: 1066,
             },
         );

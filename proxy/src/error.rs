@@ -26,6 +26,8 @@ pub(crate) enum Reason {
     // The request was wrong.
     /// The head could not be parsed, or its lengths contradict each other.
     MalformedHead,
+    /// What came over HTTP/2, or should have, is malformed.
+    MalformedHttp2,
     /// The connection ended in the middle of a head.
     TruncatedHead,
     /// The connection ended in the middle of a request's body.
@@ -206,6 +208,7 @@ impl Reason {
     /// All of them, in the order of their numbers.
     pub(crate) const ALL: [Self; 64] = [
         Self::MalformedHead,
+        Self::MalformedHttp2,
         Self::TruncatedHead,
         Self::TruncatedBody,
         Self::HeadTooLarge,
@@ -287,6 +290,7 @@ impl Reason {
         use StatusCode as S;
         match self {
             Self::MalformedHead => facts!("malformed_head", S::BAD_REQUEST, Client, "http_request_error", "the request's head is not valid HTTP/1.1"),
+            Self::MalformedHttp2 => facts!("malformed_http2", S::BAD_REQUEST, Client, "http_request_error", "the request is not valid HTTP/2"),
             Self::TruncatedHead => facts!("truncated_head", S::BAD_REQUEST, Client, "http_request_error", "the connection ended in the middle of the request's head"),
             Self::TruncatedBody => facts!("truncated_body", S::BAD_REQUEST, Client, "http_request_error", "the connection ended in the middle of the request's body"),
             Self::HeadTooLarge => facts!("head_too_large", S::REQUEST_HEADER_FIELDS_TOO_LARGE, Client, "http_request_error", "the request's head is too large"),

@@ -77,7 +77,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let exchange = plan.exchange(parts, body);
     record.upload.clone_from(&exchange.upload);
     let fetched = exchange.fetch(&mut record).await;
-    stream.connection.interim_written().await;
+    stream.interim_written().await;
     match fetched {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             // Boxed: other requests do not carry its room.
@@ -239,8 +239,7 @@ impl<'a> Plan<'a> {
                 RequestBody::streaming(body, expects, max_bytes, rule, config.underscores);
             *request.body_mut() = body;
             upload = Some(progress);
-            // The library passes no 100 of HTTP/2 on: nothing to wait for.
-            if expects && !self.upstream.is_http2() {
+            if expects {
                 opener = request.body_mut().hold();
             }
         } else {
@@ -250,10 +249,15 @@ impl<'a> Plan<'a> {
             let chunked = HeaderValue::from_static("chunked");
             request.headers_mut().insert(TRANSFER_ENCODING, chunked);
         }
-        // HTTP/1.0 has none; HTTP/2's library tells of none, and sends none.
-        let passes = !self.is_old && !self.stream.is_http2() && !self.upstream.is_http2();
+        // HTTP/1.0 has none.
+        let bytes_max = self.upstream.max_header_bytes();
+        let interims = (!self.is_old).then(|| Interims::new(bytes_max));
+        // Over HTTP/1.1 the library asks for a body that is waited for.
+        if let (true, Some(upload), Some(interims)) = (self.stream.is_http2(), &upload, &interims) {
+            upload.ask_with(interims.asking());
+        }
         Exchange {
-            interims: passes.then(Interims::default),
+            interims,
             opener,
             plan: self,
             request: Cell::new(Some(request)),

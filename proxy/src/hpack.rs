@@ -7,10 +7,12 @@ mod huffman;
 
 use std::collections::VecDeque;
 
+use http::StatusCode;
+
 use self::fixed::FIELDS;
 
 /// Octets of the table, where no setting says otherwise (RFC 9113 6.5.2).
-const TABLE_BYTES: usize = 4096;
+pub(crate) const TABLE_BYTES: usize = 4096;
 
 /// What a field counts beside its name and its value (RFC 7541 4.1).
 pub(crate) const FIELD_OVERHEAD: usize = 32;
@@ -232,24 +234,47 @@ fn string<'a, 'b: 'a>(rest: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a 
     }
 }
 
+/// Where `:status` is in the table that is fixed.
+const STATUS_INDEX: u8 = 8;
+
 /// Appends a field that its reader enters into no table (RFC 7541 6.2.2).
 pub(crate) fn encode_literal(name: &[u8], value: &[u8], block: &mut Vec<u8>) {
     block.push(0);
-    for text in [name, value] {
-        match text.len() {
-            short @ ..0x7f => block.push(short as u8),
-            long => {
-                block.push(0x7f);
-                let mut rest = long - 0x7f;
-                while rest >= 0x80 {
-                    block.push(rest as u8 | 0x80);
-                    rest >>= 7;
-                }
-                block.push(rest as u8);
-            }
-        }
-        block.extend_from_slice(text);
+    encode_string(name, block);
+    encode_string(value, block);
+}
+
+/// Appends a response's status, which enters no table either.
+pub(crate) fn encode_status(status: StatusCode, block: &mut Vec<u8>) {
+    block.push(STATUS_INDEX);
+    encode_string(status.as_str().as_bytes(), block);
+}
+
+/// Appends the size that its reader is to make its table, which is said before any
+/// field (RFC 7541 6.3).
+pub(crate) fn encode_table_size(bytes: usize, block: &mut Vec<u8>) {
+    encode_integer(bytes, 0x20, 5, block);
+}
+
+fn encode_string(text: &[u8], block: &mut Vec<u8>) {
+    encode_integer(text.len(), 0, 7, block);
+    block.extend_from_slice(text);
+}
+
+/// Appends an integer behind what the first octet has beside so many bits of it (RFC
+/// 7541 5.1).
+fn encode_integer(number: usize, first: u8, bits: u32, block: &mut Vec<u8>) {
+    let mask = (1 << bits) - 1;
+    if number < mask {
+        return block.push(first | number as u8);
     }
+    block.push(first | mask as u8);
+    let mut rest = number - mask;
+    while rest >= 0x80 {
+        block.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    block.push(rest as u8);
 }
 
 #[cfg(test)]

@@ -3,71 +3,164 @@
 //! its decoder of header blocks knows no field that is invalid. RFC 9113 8.1.1 has that
 //! message's stream end alone.
 //!
-//! Header blocks are read on their way to the library (`frames`, `message`). All pass as
-//! they are, up to the first that is malformed: in its place the library gets one that it
-//! refuses as it should. From there on the library's table is not the sender's any more,
-//! so that it gets blocks of that connection written anew, which need no table.
+//! Header blocks are read on their way to the library (`frames`, `message`). They mean
+//! what they did, up to the first that is malformed: in its place the library gets one
+//! that it refuses as it should. From there on the library's table is not the sender's any
+//! more, so that it gets blocks of that connection written anew, which need no table.
+//!
+//! The library's server sends no interim responses, and its client tells of none (RFC 9110
+//! 15.2). An endpoint's are seen here as they pass. A client's are written here, between
+//! the library's frames (`outgoing`); a request has the number of its stream added to its
+//! fields for that, which the library tells of in no other way.
 
 mod frames;
 mod message;
+mod outgoing;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
+use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use self::frames::{Frames, Side};
+use self::frames::{Event, Frames, Side};
 pub(crate) use self::message::Malformed;
+use self::outgoing::Outgoing;
 
 /// Octets that a client begins with (RFC 9113 3.4).
 const PREFACE_BYTES: usize = 24;
 
-/// Who is told of requests that are malformed.
-pub(crate) trait Tell {
-    /// One has come, and its stream is reset.
-    fn malformed(&self, request: Malformed);
+/// The field that tells the number of a request's stream. It is the last of its name.
+const STREAM_FIELD: &str = "sprat-stream";
+
+/// The head of an interim response.
+#[derive(Debug)]
+pub(crate) struct Interim {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
 }
 
-/// An endpoint's side has no requests.
-impl Tell for () {
-    fn malformed(&self, _: Malformed) {}
+/// Takes the number of a request's stream from its fields; none if the list had no room
+/// for it.
+pub(crate) fn take_stream(headers: &mut HeaderMap) -> Option<u32> {
+    let mut values = headers.get_all(STREAM_FIELD).iter();
+    let number = values.next_back()?.to_str().ok()?.parse().ok();
+    if values.next().is_none() {
+        headers.remove(STREAM_FIELD);
+        return number;
+    }
+    // The others are the client's own.
+    let values: Vec<_> = headers.get_all(STREAM_FIELD).iter().cloned().collect();
+    headers.remove(STREAM_FIELD);
+    for value in &values[..values.len() - 1] {
+        headers.append(STREAM_FIELD, value.clone());
+    }
+    number
+}
+
+/// Who is told of what a connection brings, and has something to send beside it.
+pub(crate) trait Peer {
+    /// A request is malformed, and its stream is reset.
+    fn malformed(&self, _request: Malformed) {}
+
+    /// An endpoint has said this before its answer on a stream.
+    fn interim(&self, _stream: u32, _interim: Interim) {}
+
+    /// The next interim response for a client: its stream, and its fields as a header
+    /// block that needs no table.
+    fn next_interim(&self) -> Option<(u32, Vec<u8>)> {
+        None
+    }
+
+    /// The socket has that which was asked for last.
+    fn interim_written(&self) {}
+
+    /// The library has reset a stream.
+    fn reset(&self, _stream: u32) {}
 }
 
 /// A connection whose malformed messages the library can take.
 pub(crate) struct Screened<S, T> {
     stream: S,
     frames: Box<Frames>,
+    /// Towards a client.
+    outgoing: Option<Box<Outgoing>>,
     told: T,
 }
 
-impl<S, T> Screened<S, T> {
+impl<S, T: Peer> Screened<S, T> {
     /// A client's, whose lists of fields may have so many octets.
     pub(crate) fn client(stream: S, list_max: usize, told: T) -> Self {
         let side = Side::Client { last: 0 };
-        let frames = Box::new(Frames::new(side, PREFACE_BYTES, list_max));
         Self {
             stream,
-            frames,
+            frames: Box::new(Frames::new(side, PREFACE_BYTES, list_max)),
+            outgoing: Some(Box::default()),
             told,
         }
     }
-}
 
-impl<S> Screened<S, ()> {
     /// An endpoint's, whose lists of fields may have so many octets.
-    pub(crate) fn endpoint(stream: S, list_max: usize) -> Self {
-        let frames = Box::new(Frames::new(Side::Endpoint, 0, list_max));
+    pub(crate) fn endpoint(stream: S, list_max: usize, told: T) -> Self {
         Self {
             stream,
-            frames,
-            told: (),
+            frames: Box::new(Frames::new(Side::Endpoint, 0, list_max)),
+            outgoing: None,
+            told,
+        }
+    }
+
+    /// The library has written so much of this.
+    fn pass<'a>(&mut self, mut count: usize, slices: impl IntoIterator<Item = &'a [u8]>) {
+        let Some(outgoing) = &mut self.outgoing else {
+            return;
+        };
+        let told = &self.told;
+        for slice in slices {
+            let part = count.min(slice.len());
+            outgoing.pass(&slice[..part], &mut |stream| told.reset(stream));
+            count -= part;
+            if count == 0 {
+                return;
+            }
         }
     }
 }
 
-impl<S: AsyncRead + Unpin, T: Tell + Unpin> AsyncRead for Screened<S, T> {
+impl<S: AsyncWrite + Unpin, T: Peer> Screened<S, T> {
+    /// Writes what goes between the library's frames; ready if nothing keeps these back.
+    fn poll_between(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(outgoing) = &mut self.outgoing else {
+            return Poll::Ready(Ok(()));
+        };
+        loop {
+            while !outgoing.unwritten().is_empty() {
+                let stream = Pin::new(&mut self.stream);
+                let count = ready!(stream.poll_write(cx, outgoing.unwritten()))?;
+                if count == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
+                if outgoing.advance(count) {
+                    self.told.interim_written();
+                }
+            }
+            if !outgoing.is_between_frames() {
+                return Poll::Ready(Ok(()));
+            }
+            let Some((stream, fields)) = self.told.next_interim() else {
+                return Poll::Ready(Ok(()));
+            };
+            match outgoing.is_lost() {
+                true => self.told.interim_written(),
+                false => outgoing.write(stream, &fields),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin, T: Peer + Unpin> AsyncRead for Screened<S, T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -92,10 +185,16 @@ impl<S: AsyncRead + Unpin, T: Tell + Unpin> AsyncRead for Screened<S, T> {
                 }
                 continue;
             }
-            let told = &this.told;
-            let passed = this
-                .frames
-                .read(read, &mut |request| told.malformed(request));
+            let (told, outgoing) = (&this.told, &mut this.outgoing);
+            let passed = this.frames.read(read, &mut |event| match event {
+                Event::Malformed(request) => told.malformed(request),
+                Event::Interim(stream, interim) => told.interim(stream, interim),
+                Event::Settings(table_bytes) => {
+                    outgoing
+                        .iter_mut()
+                        .for_each(|own| own.settings(table_bytes));
+                }
+            });
             buffer.set_filled(before + passed);
             if passed > 0 {
                 return Poll::Ready(Ok(()));
@@ -104,13 +203,16 @@ impl<S: AsyncRead + Unpin, T: Tell + Unpin> AsyncRead for Screened<S, T> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, T: Unpin> AsyncWrite for Screened<S, T> {
+impl<S: AsyncWrite + Unpin, T: Peer + Unpin> AsyncWrite for Screened<S, T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        ready!(self.poll_between(cx))?;
+        let count = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.pass(count, [bytes]);
+        Poll::Ready(Ok(count))
     }
 
     fn poll_write_vectored(
@@ -118,7 +220,10 @@ impl<S: AsyncWrite + Unpin, T: Unpin> AsyncWrite for Screened<S, T> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        ready!(self.poll_between(cx))?;
+        let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices))?;
+        self.pass(count, slices.iter().map(|slice| &**slice));
+        Poll::Ready(Ok(count))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -126,10 +231,34 @@ impl<S: AsyncWrite + Unpin, T: Unpin> AsyncWrite for Screened<S, T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_between(cx))?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn the_number_of_a_stream_is_taken_and_nothing_else() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(take_stream(&mut headers), None);
+        headers.append("a", HeaderValue::from_static("b"));
+        headers.append(STREAM_FIELD, HeaderValue::from_static("7"));
+        assert_eq!(take_stream(&mut headers), Some(7));
+        assert_eq!(headers.len(), 1);
+        // A client has such fields of its own.
+        for value in ["x", "9", "11"] {
+            headers.append(STREAM_FIELD, HeaderValue::from_static(value));
+        }
+        assert_eq!(take_stream(&mut headers), Some(11));
+        let own: Vec<_> = headers.get_all(STREAM_FIELD).iter().collect();
+        assert_eq!(own, ["x", "9"]);
     }
 }

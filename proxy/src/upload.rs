@@ -4,6 +4,7 @@ mod discard;
 mod gate;
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) struct Upload {
     budget: Cell<Option<u64>>,
     /// The client may wait for a 100 before it sends anything.
     expects: bool,
+    /// Says that 100, unless somebody else does.
+    ask: RefCell<Option<Ask>>,
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
     /// How much the client must send, and how long it was waited for.
@@ -70,6 +73,22 @@ impl LeastRate {
 impl std::fmt::Debug for LeastRate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.rules.fmt(f)
+    }
+}
+
+/// Tells a client that it may send a request's body.
+pub(crate) struct Ask(Box<dyn FnOnce()>);
+
+impl Ask {
+    /// One that does this.
+    pub(crate) fn new(ask: impl FnOnce() + 'static) -> Self {
+        Self(Box::new(ask))
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ask")
     }
 }
 
@@ -126,6 +145,14 @@ impl Upload {
         }
         self.turn.set(self.turn.get() + 1);
         discard(self.in_turn()).await
+    }
+
+    /// Has a client that waits for a 100 asked in this way, once the body is wanted and
+    /// does not come by itself.
+    pub(crate) fn ask_with(&self, ask: Ask) {
+        if self.expects {
+            *self.ask.borrow_mut() = Some(ask);
+        }
     }
 
     /// How far it has got.
@@ -242,6 +269,7 @@ impl RequestBody {
             turn: Cell::new(0),
             budget: Cell::new(max_bytes),
             expects,
+            ask: RefCell::new(None),
             progress: Cell::new(Progress::UpstreamOwes { since: now }),
             failure: Cell::new(None),
             rule,
@@ -288,6 +316,9 @@ impl Streaming {
         let mut body = self.upload.body.borrow_mut();
         let mut frame = match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Pending => {
+                if let Some(ask) = self.upload.ask.take() {
+                    (ask.0)();
+                }
                 if !matches!(self.upload.progress.get(), Progress::ClientOwes { .. }) {
                     let since = Instant::now();
                     self.upload.progress.set(Progress::ClientOwes { since });
@@ -306,6 +337,7 @@ impl Streaming {
             clean_trailers(trailers, self.upload.underscores);
         }
         self.upload.is_read.set(true);
+        self.upload.ask.take();
         if let (Some(budget), Some(data)) = (self.upload.budget.get(), frame.data_ref()) {
             match budget.checked_sub(data.len() as u64) {
                 Some(left) => self.upload.budget.set(Some(left)),

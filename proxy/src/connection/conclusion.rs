@@ -50,7 +50,7 @@ pub(super) async fn conclude(connection: &Rc<Connection>, end: End, io: Io) {
 async fn failed(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
     let not_http2 = NotHttp2::is_cause_of(error);
     let reason = if not_http2 {
-        Reason::MalformedHead
+        Reason::MalformedHttp2
     } else if error.is_parse_too_large() {
         Reason::HeadTooLarge
     } else if error.is_parse() {

@@ -1,6 +1,7 @@
 //! HTTP/2 with a client: many requests at a time, each in a task of its own.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -21,6 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use super::deadlines::rearm;
 use super::frames::FrameWatch;
 use super::http2_stream::Http2Stream;
+use super::interim::Waiting;
 use super::multiplexed::Multiplexed;
 use super::preface::Prefaced;
 use super::serve::{End, Http, drive};
@@ -31,7 +33,7 @@ use crate::handler;
 use crate::network;
 use crate::precedence;
 use crate::record::Record;
-use crate::screen::{Malformed, Screened, Tell};
+use crate::screen::{self, Malformed, Peer, Screened};
 
 /// Bytes of one response that hyper may hold beyond the chunk that it was
 /// given last. By itself it is 400 KB, more than most responses have: nothing
@@ -51,6 +53,10 @@ pub(super) struct Http2 {
     pub(super) leaving: Cell<bool>,
     /// The stream whose task is to be started next.
     starting: RefCell<Option<Stream>>,
+    /// The numbers of the streams that have a task, and are not reset.
+    pub(super) numbers: RefCell<BTreeSet<u32>>,
+    /// Interim responses that the socket does not have yet.
+    pub(super) interims: RefCell<Waiting>,
 }
 
 impl Http2 {
@@ -60,6 +66,8 @@ impl Http2 {
             open: Cell::new(0),
             leaving: Cell::new(false),
             starting: RefCell::new(None),
+            numbers: RefCell::default(),
+            interims: RefCell::default(),
         })
     }
 
@@ -89,8 +97,9 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
     };
     let service = service_fn({
         let connection = Rc::clone(&connection);
-        move |request| {
-            let stream = begin(&connection);
+        move |mut request: Request<Incoming>| {
+            let number = screen::take_stream(request.headers_mut());
+            let stream = begin(&connection, number);
             Box::pin(async move { Ok::<_, Infallible>(answer(stream, request).await) })
         }
     });
@@ -143,24 +152,41 @@ where
     }
 }
 
-impl Tell for Rc<Connection> {
+impl Peer for Rc<Connection> {
     fn malformed(&self, request: Malformed) {
         if let Some(http2) = self.http2.get() {
             http2.watch.borrow_mut().given_up();
         }
         tracing::debug!(fault = request.fault, peer = %self.peer, "a request is malformed");
-        Record::malformed(&Stream::only(self), request).fail(Reason::MalformedHead);
+        Record::malformed(&Stream::only(self), request).fail(Reason::MalformedHttp2);
+    }
+
+    fn next_interim(&self) -> Option<(u32, Vec<u8>)> {
+        self.http2.get()?.interims.borrow_mut().next()
+    }
+
+    fn interim_written(&self) {
+        if let Some(http2) = self.http2.get() {
+            http2.interims.borrow_mut().written();
+        }
+    }
+
+    fn reset(&self, stream: u32) {
+        if let Some(http2) = self.http2.get() {
+            http2.numbers.borrow_mut().remove(&stream);
+        }
     }
 }
 
-/// A request has come.
-fn begin(connection: &Rc<Connection>) -> Stream {
+/// A request has come, on the stream of this number.
+fn begin(connection: &Rc<Connection>, number: Option<u32>) -> Stream {
     let stream = Stream {
         connection: Rc::clone(connection),
-        http2: Some(Http2Stream::new(Instant::now())),
+        http2: Some(Http2Stream::new(Instant::now(), number)),
     };
     if let Some(http2) = connection.http2.get() {
         http2.open.set(http2.open.get() + 1);
+        http2.numbers.borrow_mut().extend(number);
         *http2.starting.borrow_mut() = Some(stream.clone());
     }
     connection.only.phase.set(Phase::Responding);
@@ -205,6 +231,11 @@ impl Drop for Open {
         };
         let open = http2.open.get() - 1;
         http2.open.set(open);
+        if let Some(own) = &self.0.http2 {
+            let number = own.number.as_ref();
+            number.map(|number| http2.numbers.borrow_mut().remove(number));
+            http2.interims.borrow_mut().forget(own);
+        }
         if open == 0 {
             let since = Instant::now();
             connection.only.phase.set(Phase::Idle { since });

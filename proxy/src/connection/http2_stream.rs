@@ -17,6 +17,10 @@ use crate::uplink::FlushGate;
 
 /// A request of an HTTP/2 connection and its response.
 pub(super) struct Http2Stream {
+    /// Its number, if that is known.
+    pub(super) number: Option<u32>,
+    /// Its interim responses that the socket does not have.
+    pub(super) interims: Cell<usize>,
     pub(super) state: StreamState,
     /// What the client said of it.
     pub(super) precedence: Cell<Precedence>,
@@ -46,8 +50,10 @@ pub(super) struct Http2Stream {
 }
 
 impl Http2Stream {
-    pub(super) fn new(now: Instant) -> Rc<Self> {
+    pub(super) fn new(now: Instant, number: Option<u32>) -> Rc<Self> {
         Rc::new(Self {
+            number,
+            interims: Cell::new(0),
             state: StreamState::new(Phase::Waiting { until: None }),
             precedence: Cell::default(),
             gate: FlushGate::default(),

@@ -1,39 +1,111 @@
-//! Interim responses on an HTTP/1.1 connection, for which hyper's server has no way.
+//! Interim responses on their way to a client, for which hyper's server has no way.
 //!
-//! They are written when hyper has nothing of its own to write: between the response
-//! before and that which they announce, whose head is not given to hyper before they
-//! are out.
+//! Over HTTP/1.1 they are written when hyper has nothing of its own to write: between
+//! the response before and that which they announce, whose head is not given to hyper
+//! before they are out. Over HTTP/2 the screen writes them between the library's frames.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
 use tokio::io::AsyncWrite;
 
-use super::Connection;
+use super::http2_stream::Http2Stream;
+use super::{Connection, Stream};
+use crate::hpack;
+use crate::screen::Interim;
 
-impl Connection {
-    /// Writes an interim response; ends when the connection has taken it. The request
-    /// in progress must have no response yet.
-    pub(crate) async fn write_interim(&self, head: &[u8]) {
-        self.interim.borrow_mut().extend_from_slice(head);
+/// Interim responses that wait for a connection of HTTP/2, at most one of each stream's
+/// attempts.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// Header blocks of streams whose numbers are known.
+    blocks: VecDeque<(Rc<Http2Stream>, Vec<u8>)>,
+    /// Whose is being written.
+    writing: Option<Rc<Http2Stream>>,
+}
+
+impl Waiting {
+    /// The next to be written.
+    pub(super) fn next(&mut self) -> Option<(u32, Vec<u8>)> {
+        let (stream, block) = self.blocks.pop_front()?;
+        let number = stream.number?;
+        self.writing = Some(stream);
+        Some((number, block))
+    }
+
+    /// The socket has the last that was taken.
+    pub(super) fn written(&mut self) {
+        let Some(stream) = self.writing.take() else {
+            return;
+        };
+        stream.interims.set(stream.interims.get() - 1);
+        if let Some(waker) = &*stream.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The stream has ended.
+    pub(super) fn forget(&mut self, stream: &Rc<Http2Stream>) {
+        self.blocks.retain(|(own, _)| !Rc::ptr_eq(own, stream));
+    }
+}
+
+impl Stream {
+    /// The head of an interim response as this client gets it.
+    pub(crate) fn interim_head(&self, interim: &Interim) -> Vec<u8> {
+        match self.http2 {
+            None => text(interim),
+            Some(_) => block(interim),
+        }
+    }
+
+    /// Writes the head of an interim response; ends when the connection has taken it. The
+    /// request in progress must have no response yet.
+    pub(crate) async fn write_interim(&self, head: Vec<u8>) {
+        let connection = &self.connection;
+        match (&self.http2, connection.http2.get()) {
+            (Some(own), Some(http2)) => {
+                let is_open = |number| http2.numbers.borrow().contains(&number);
+                if !own.number.is_some_and(is_open) {
+                    return;
+                }
+                own.interims.set(own.interims.get() + 1);
+                let mut waiting = http2.interims.borrow_mut();
+                waiting.blocks.push_back((Rc::clone(own), head));
+                drop(waiting);
+                connection.wake();
+            }
+            _ => connection.interim.borrow_mut().extend_from_slice(&head),
+        }
         self.interim_written().await;
     }
 
     /// Waits until every interim response is written, also those of an attempt that was
     /// given up meanwhile.
     pub(crate) async fn interim_written(&self) {
-        poll_fn(|_| match self.interim.borrow().is_empty() {
-            true => Poll::Ready(()),
-            // The connection's task, which is running this, flushes next.
-            false => Poll::Pending,
+        poll_fn(|_| {
+            let is_written = match &self.http2 {
+                Some(own) => own.interims.get() == 0,
+                None => self.connection.interim.borrow().is_empty(),
+            };
+            match is_written {
+                true => Poll::Ready(()),
+                // The connection's task, which is running this or is woken, flushes next.
+                false => Poll::Pending,
+            }
         })
         .await;
     }
+}
 
-    /// Hands interim responses to `io`, all that was written before them being there.
+impl Connection {
+    /// Hands interim responses of HTTP/1.1 to `io`, all that was written before them
+    /// being there.
     pub(super) fn poll_interim(
         &self,
         cx: &mut Context<'_>,
@@ -54,4 +126,29 @@ impl Connection {
         self.wake();
         Poll::Ready(Ok(()))
     }
+}
+
+/// The head as HTTP/1.1 has it.
+fn text(interim: &Interim) -> Vec<u8> {
+    let status = interim.status;
+    let reason = status.canonical_reason().unwrap_or("");
+    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    for (name, value) in &interim.headers {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// The head as HTTP/2 has it, in a block that needs no table.
+fn block(interim: &Interim) -> Vec<u8> {
+    let mut block = Vec::new();
+    hpack::encode_status(interim.status, &mut block);
+    for (name, value) in &interim.headers {
+        hpack::encode_literal(name.as_str().as_bytes(), value.as_bytes(), &mut block);
+    }
+    block
 }

@@ -20,7 +20,7 @@ pub(super) fn admit(connection: &Connection, parts: &mut Parts) -> Result<(), Re
     }
     // RFC 9113 8.2.1: a value neither begins nor ends with white space.
     if headers.values().any(|value| is_padded(value.as_bytes())) {
-        return Err(Reason::MalformedHead);
+        return Err(Reason::MalformedHttp2);
     }
     if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
         return Err(Reason::ConflictingFraming);

@@ -7,74 +7,148 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};
 
 use super::exchange::Exchange;
 use crate::headers;
-use crate::upload::{GateOpener, RequestBody};
+use crate::hpack::FIELD_OVERHEAD;
+use crate::screen::Interim;
+use crate::upload::{Ask, GateOpener, RequestBody};
+use crate::upstream::Hear;
 
 /// Interim responses of one request that are passed on. Those that say how far a long
 /// one has got come every few seconds.
 const INTERIM_MAX: usize = 100;
 
-/// An interim response's head.
-struct Interim {
-    status: StatusCode,
-    headers: HeaderMap,
+/// What is done for an interim response, in the order in which they have come.
+enum Step {
+    PassOn(Interim),
+    /// The request's body is asked for.
+    Open(GateOpener),
 }
 
 /// Interim responses that have come and were not passed on yet.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Interims(Arc<Mutex<Queue>>);
 
-#[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Interim>,
+    waiting: VecDeque<Step>,
     /// How many have come.
     came: usize,
+    /// What the fields of more may count.
+    bytes_left: usize,
     /// Who passes them on.
     waker: Option<Waker>,
 }
 
 impl Interims {
+    /// None so far. Their fields may count so much.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self(Arc::new(Mutex::new(Queue {
+            waiting: VecDeque::new(),
+            came: 0,
+            bytes_left: bytes_max,
+            waker: None,
+        })))
+    }
+
+    /// Says once that the body may come.
+    pub(super) fn asking(&self) -> Ask {
+        let interims = self.clone();
+        Ask::new(move || {
+            interims.add(|queue| {
+                queue.waiting.push_back(Step::PassOn(Interim {
+                    status: StatusCode::CONTINUE,
+                    headers: HeaderMap::new(),
+                }));
+            });
+        })
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Queue) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn push(&self, interim: impl FnOnce() -> Interim) {
+    /// Adds to those that wait, and wakes who passes them on.
+    fn add(&self, add: impl FnOnce(&mut Queue)) {
         let waker = self.with(|queue| {
-            queue.came += 1;
-            if queue.came > INTERIM_MAX {
-                return None;
+            add(queue);
+            match queue.waiting.is_empty() {
+                true => None,
+                false => queue.waker.take(),
             }
-            queue.waiting.push_back(interim());
-            queue.waker.take()
         });
         if let Some(waker) = waker {
             waker.wake();
         }
     }
+
+    fn push(&self, status: StatusCode, headers: &HeaderMap) {
+        let fields = headers.iter();
+        let bytes: usize = fields
+            .map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD)
+            .sum();
+        self.add(|queue| {
+            queue.came += 1;
+            if queue.came > INTERIM_MAX || bytes > queue.bytes_left {
+                return;
+            }
+            queue.bytes_left -= bytes;
+            let headers = headers.clone();
+            let interim = Interim { status, headers };
+            queue.waiting.push_back(Step::PassOn(interim));
+        });
+    }
+
+    /// The endpoint has asked for the body, after what has come before.
+    fn open(&self, opener: &GateOpener) {
+        self.add(|queue| {
+            queue.came += 1;
+            match queue.came > INTERIM_MAX {
+                true => opener.open(),
+                false => queue.waiting.push_back(Step::Open(opener.clone())),
+            }
+        });
+    }
+}
+
+/// Who hears of interim responses to a request.
+struct Hearer {
+    interims: Option<Interims>,
+    opener: Option<GateOpener>,
+}
+
+impl Hearer {
+    fn hear(&self, status: StatusCode, headers: &HeaderMap) {
+        match (&self.interims, &self.opener) {
+            (Some(interims), Some(opener)) if status == StatusCode::CONTINUE => {
+                interims.open(opener);
+            }
+            (None, Some(opener)) if status == StatusCode::CONTINUE => opener.open(),
+            (Some(interims), _) if status != StatusCode::CONTINUE => interims.push(status, headers),
+            _ => {}
+        }
+    }
 }
 
 impl Exchange<'_> {
-    /// Listens for interim responses to a request that is about to be sent; hyper tells
-    /// of those of HTTP/1.1.
+    /// Listens for interim responses to a request that is about to be sent: hyper tells
+    /// of those of HTTP/1.1, the connection itself of others.
     pub(super) fn listen(&self, request: &mut Request<RequestBody>) {
         let (interims, opener) = (self.interims.clone(), self.opener.clone());
         if interims.is_none() && opener.is_none() {
             return;
         }
-        hyper::ext::on_informational(request, move |interim| {
-            let status = interim.status();
-            if status == StatusCode::CONTINUE {
-                opener.iter().for_each(GateOpener::open);
-            } else if let Some(interims) = &interims {
-                interims.push(|| Interim {
-                    status,
-                    headers: interim.headers().clone(),
-                });
-            }
-        });
+        let hearer = Hearer { interims, opener };
+        if self.plan.upstream.is_http2() {
+            let hear = Hear::new(move |interim| hearer.hear(interim.status, &interim.headers));
+            request.extensions_mut().insert(hear);
+        } else {
+            hyper::ext::on_informational(request, move |interim| {
+                hearer.hear(interim.status(), interim.headers());
+            });
+        }
     }
 
     /// Waits for the answer to a request; interim responses before it are passed on.
@@ -97,8 +171,11 @@ impl Exchange<'_> {
             })
             .await;
             let mut next = next;
-            while let Some(interim) = next {
-                self.pass_on(interim).await;
+            while let Some(step) = next {
+                match step {
+                    Step::PassOn(interim) => self.pass_on(interim).await,
+                    Step::Open(opener) => opener.open(),
+                }
                 next = interims.with(|queue| queue.waiting.pop_front());
             }
             if let Some(answer) = answered {
@@ -109,24 +186,10 @@ impl Exchange<'_> {
 
     async fn pass_on(&self, mut interim: Interim) {
         headers::strip_hop_by_hop(&mut interim.headers);
+        // It has no body to tell the length of (RFC 9110 8.6).
+        interim.headers.remove(CONTENT_LENGTH);
         let plan = &self.plan;
-        let head = text(&interim);
         let uplink = &plan.generation.uplink;
-        uplink.interim(plan.stream, plan.class, &head).await;
+        uplink.interim(plan.stream, plan.class, &interim).await;
     }
-}
-
-/// The head as HTTP/1.1 has it.
-fn text(interim: &Interim) -> Vec<u8> {
-    let status = interim.status;
-    let reason = status.canonical_reason().unwrap_or("");
-    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
-    for (name, value) in &interim.headers {
-        head.extend_from_slice(name.as_str().as_bytes());
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value.as_bytes());
-        head.extend_from_slice(b"\r\n");
-    }
-    head.extend_from_slice(b"\r\n");
-    head
 }

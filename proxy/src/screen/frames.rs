@@ -2,26 +2,33 @@
 //! of those that are malformed.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 
 use bytes::BytesMut;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::message::{Malformed, Message, Part};
-use crate::hpack::{self, Decoder};
+use super::{Interim, STREAM_FIELD};
+use crate::hpack::{self, Decoder, FIELD_OVERHEAD, Field};
 
 /// Octets of a frame's header (RFC 9113 4.1).
-const HEADER_BYTES: usize = 9;
+pub(super) const HEADER_BYTES: usize = 9;
 
-/// Octets of a frame that Sprat takes, for it asks for no more (RFC 9113 6.5.2).
-const FRAME_BYTES: usize = 1 << 14;
+/// Octets of a frame that Sprat takes, for it asks for no more, and that everyone must
+/// take (RFC 9113 6.5.2).
+pub(super) const FRAME_BYTES: usize = 1 << 14;
 
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
-const CONTINUATION: u8 = 9;
+pub(super) const CONTINUATION: u8 = 9;
 
+/// The flag that answers settings.
+pub(super) const ACK: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
+pub(super) const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
@@ -34,6 +41,13 @@ const NO_BLOCK: &[u8] = &[0x80];
 /// Lists of this many times the size that is allowed end the connection, as the
 /// library has it; up to there, they are only refused.
 const LIST_ABUSE: usize = 4;
+
+/// Octets that a list of fields grows by with the number of its stream.
+const STREAM_FIELD_BYTES: usize = STREAM_FIELD.len() + 10 + FIELD_OVERHEAD;
+
+/// The setting of how large the table of a sender of header blocks may be (RFC 9113
+/// 6.5.2).
+const HEADER_TABLE_SIZE: u16 = 1;
 
 /// Streams whose message has begun, remembered at most. Of one that is forgotten,
 /// trailers are not told from anything else.
@@ -48,6 +62,17 @@ pub(super) enum Side {
     Endpoint,
 }
 
+/// What others want to know of what has come.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A request is malformed, and its stream is reset.
+    Malformed(Malformed),
+    /// An endpoint's word before its answer on this stream.
+    Interim(u32, Interim),
+    /// Settings of a client, with the last size of a table that they name.
+    Settings(Option<u32>),
+}
+
 /// What to do with the next bytes.
 enum Step {
     /// So many pass as they are.
@@ -60,15 +85,15 @@ enum Step {
 
 /// A frame's header.
 #[derive(Clone, Copy)]
-struct Header {
-    length: usize,
-    kind: u8,
-    flags: u8,
-    stream: u32,
+pub(super) struct Header {
+    pub(super) length: usize,
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
 }
 
 impl Header {
-    fn read(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER_BYTES>()?;
         let [high, middle, low, kind, flags, stream @ ..] = *header;
         Some(Self {
@@ -79,7 +104,7 @@ impl Header {
         })
     }
 
-    fn has(&self, flag: u8) -> bool {
+    pub(super) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
@@ -89,6 +114,24 @@ impl Header {
         frames.extend_from_slice(&[self.kind, self.flags]);
         frames.extend_from_slice(&self.stream.to_be_bytes());
         frames.extend_from_slice(payload);
+    }
+
+    /// Writes a header block in as many frames as it needs, the first of which this
+    /// begins.
+    pub(super) fn write_block(mut self, block: &[u8], frames: &mut Vec<u8>) {
+        let mut parts = block.chunks(FRAME_BYTES).peekable();
+        loop {
+            let part = parts.next().unwrap_or_default();
+            let is_last = parts.peek().is_none();
+            if is_last {
+                self.flags |= END_HEADERS;
+            }
+            self.write(part, frames);
+            if is_last {
+                return;
+            }
+            (self.kind, self.flags) = (CONTINUATION, 0);
+        }
     }
 }
 
@@ -103,6 +146,8 @@ struct Block {
 /// How a header block was found.
 enum Verdict {
     Sound,
+    /// Sound, and the library is told of its stream.
+    Request,
     Malformed,
     Broken,
 }
@@ -128,6 +173,8 @@ pub(super) struct Frames {
     /// Fields that the library gets in another form.
     literals: Vec<u8>,
     rewritten: Vec<u8>,
+    /// The number of a stream, as text.
+    digits: Vec<u8>,
     /// The library has not seen every block as it came, so that its table is another
     /// than the sender's: it gets blocks that need none.
     has_diverged: bool,
@@ -151,6 +198,7 @@ impl Frames {
             block: Vec::new(),
             literals: Vec::new(),
             rewritten: Vec::new(),
+            digits: Vec::new(),
             has_diverged: false,
             is_over: false,
         }
@@ -169,8 +217,8 @@ impl Frames {
     }
 
     /// Takes the next bytes; so many of them pass as they are, at once. The others
-    /// are held back, or ready in another form. A request that is malformed is told.
-    pub(super) fn read(&mut self, bytes: &[u8], tell: &mut impl FnMut(Malformed)) -> usize {
+    /// are held back, or ready in another form.
+    pub(super) fn read(&mut self, bytes: &[u8], tell: &mut impl FnMut(Event)) -> usize {
         if self.is_over {
             return bytes.len();
         }
@@ -199,7 +247,7 @@ impl Frames {
     fn walk(
         &mut self,
         bytes: &[u8],
-        tell: &mut impl FnMut(Malformed),
+        tell: &mut impl FnMut(Event),
         mut pass: impl FnMut(&mut Self, usize, usize),
     ) -> usize {
         let mut at = 0;
@@ -219,7 +267,7 @@ impl Frames {
         at
     }
 
-    fn step(&mut self, rest: &[u8], tell: &mut impl FnMut(Malformed)) -> Step {
+    fn step(&mut self, rest: &[u8], tell: &mut impl FnMut(Event)) -> Step {
         if self.is_over {
             return Step::Pass(rest.len());
         }
@@ -235,6 +283,7 @@ impl Frames {
             HEADERS if header.stream > 0 => self.headers(rest, tell),
             // What the library takes from none ends the connection.
             HEADERS | PUSH_PROMISE | CONTINUATION => self.leave(rest),
+            SETTINGS if self.is_of_a_client(&header) => self.settings(&header, rest, tell),
             _ => {
                 self.note(&header);
                 self.passing = header.length;
@@ -249,6 +298,31 @@ impl Frames {
         Step::Pass(rest.len())
     }
 
+    /// Whether settings are a client's own. (An endpoint's say nothing that matters.)
+    fn is_of_a_client(&self, header: &Header) -> bool {
+        matches!(self.side, Side::Client { .. }) && !header.has(ACK)
+    }
+
+    /// Settings, which `rest` begins with.
+    fn settings(&mut self, header: &Header, rest: &[u8], tell: &mut impl FnMut(Event)) -> Step {
+        if header.length > FRAME_BYTES {
+            return self.leave(rest);
+        }
+        let Some(frame) = rest.get(..HEADER_BYTES + header.length) else {
+            return Step::Wait;
+        };
+        let mut table_bytes = None;
+        for setting in frame[HEADER_BYTES..].chunks_exact(6) {
+            if let [k, l, a, b, c, d] = *setting
+                && u16::from_be_bytes([k, l]) == HEADER_TABLE_SIZE
+            {
+                table_bytes = Some(u32::from_be_bytes([a, b, c, d]));
+            }
+        }
+        tell(Event::Settings(table_bytes));
+        Step::Pass(frame.len())
+    }
+
     fn note(&mut self, header: &Header) {
         if header.kind == RST_STREAM || (header.kind == DATA && header.has(END_STREAM)) {
             self.begun.remove(&header.stream);
@@ -256,7 +330,7 @@ impl Frames {
     }
 
     /// The frames of a header block, which `rest` begins with.
-    fn headers(&mut self, rest: &[u8], tell: &mut impl FnMut(Malformed)) -> Step {
+    fn headers(&mut self, rest: &[u8], tell: &mut impl FnMut(Event)) -> Step {
         let block = match whole(rest) {
             Some(Ok(block)) => block,
             // Bound as the library bounds it: by the frames that a list needs.
@@ -268,9 +342,8 @@ impl Frames {
             return self.leave(rest);
         };
         let mut joined = std::mem::take(&mut self.block);
-        let verdict = if block.bytes == HEADER_BYTES + block.header.length {
-            self.judge(&block.header, first, depends, tell)
-        } else {
+        let is_one_frame = block.bytes == HEADER_BYTES + block.header.length;
+        if !is_one_frame {
             joined.clear();
             joined.extend_from_slice(first);
             let mut at = HEADER_BYTES + block.header.length;
@@ -279,12 +352,36 @@ impl Frames {
                 joined.extend_from_slice(&frames[payload..payload + header.length]);
                 at = payload + header.length;
             }
-            self.judge(&block.header, &joined, depends, tell)
-        };
+        }
+        let fields = if is_one_frame { first } else { &joined };
+        let verdict = self.judge(&block.header, fields, depends, tell);
+        let passes = matches!(verdict, Verdict::Sound) && !self.has_diverged;
+        if !passes {
+            self.replace(&verdict, &block.header, fields);
+        }
         self.block = joined;
+        match passes {
+            true => Step::Pass(block.bytes),
+            false => Step::Replace(block.bytes),
+        }
+    }
+
+    /// Writes what the library gets in the place of a block of `fields`, the frames of
+    /// which begin with `first`.
+    fn replace(&mut self, verdict: &Verdict, first: &Header, fields: &[u8]) {
         match verdict {
-            Verdict::Sound if !self.has_diverged => return Step::Pass(block.bytes),
             Verdict::Sound => {}
+            Verdict::Request => {
+                if !self.has_diverged {
+                    self.literals.clear();
+                    self.literals.extend_from_slice(fields);
+                }
+                self.digits.clear();
+                // A vector takes all.
+                let _ = write!(self.digits, "{}", first.stream);
+                let name = STREAM_FIELD.as_bytes();
+                hpack::encode_literal(name, &self.digits, &mut self.literals);
+            }
             Verdict::Malformed => {
                 self.has_diverged = true;
                 self.literals.clear();
@@ -296,8 +393,12 @@ impl Frames {
                 self.literals.extend_from_slice(NO_BLOCK);
             }
         }
-        self.rewrite(&block.header);
-        Step::Replace(block.bytes)
+        self.rewritten.clear();
+        let header = Header {
+            flags: first.flags & END_STREAM,
+            ..*first
+        };
+        header.write_block(&self.literals, &mut self.rewritten);
     }
 
     /// Octets that the frames of a header block may have.
@@ -314,7 +415,7 @@ impl Frames {
         header: &Header,
         block: &[u8],
         depends: bool,
-        tell: &mut impl FnMut(Malformed),
+        tell: &mut impl FnMut(Event),
     ) -> Verdict {
         let part = self.part(header);
         let list_max = self.list_max;
@@ -323,12 +424,16 @@ impl Frames {
         self.message.begin();
         let (message, literals) = (&mut self.message, &mut self.literals);
         let diverged = self.has_diverged;
+        let mut early = HeaderMap::new();
         let decoded = self.decoder.decode(block, |field| {
             // The library only counts what is over the bound.
             if diverged && list_bytes <= list_max {
                 hpack::encode_literal(field.name, field.value, literals);
             }
             list_bytes += field.bytes();
+            if part == Part::Response && message.interim().is_some() && list_bytes <= list_max {
+                add(&mut early, &field);
+            }
             message.field(part, &field)
         });
         if decoded.is_err() || list_bytes > list_max.saturating_mul(LIST_ABUSE) {
@@ -338,10 +443,22 @@ impl Frames {
         let fault = self.message.fault(part).or(depends);
         self.progress(header, part, fault.is_some());
         let Some(fault) = fault else {
-            return Verdict::Sound;
+            let is_early = part == Part::Response && !header.has(END_STREAM);
+            if let Some(status) = self.message.interim().filter(|_| is_early)
+                && status != StatusCode::SWITCHING_PROTOCOLS
+                && list_bytes <= list_max
+            {
+                let headers = early;
+                tell(Event::Interim(header.stream, Interim { status, headers }));
+            }
+            let has_room = list_bytes + STREAM_FIELD_BYTES <= list_max;
+            return match part {
+                Part::Request { .. } if has_room => Verdict::Request,
+                _ => Verdict::Sound,
+            };
         };
         match part {
-            Part::Request { .. } => tell(self.message.malformed(fault)),
+            Part::Request { .. } => tell(Event::Malformed(self.message.malformed(fault))),
             _ => tracing::debug!(fault, stream = header.stream, "a message is malformed"),
         }
         Verdict::Malformed
@@ -365,7 +482,7 @@ impl Frames {
         }
         let has_begun = match part {
             Part::Request { .. } => true,
-            Part::Response => self.message.has_status() && !self.message.is_interim(),
+            Part::Response => self.message.has_status() && self.message.interim().is_none(),
             Part::Trailers | Part::Stray => false,
         };
         if header.has(END_STREAM) || is_malformed {
@@ -377,27 +494,14 @@ impl Frames {
             }
         }
     }
+}
 
-    /// Writes `literals` in the place of a block that begins with `first`.
-    fn rewrite(&mut self, first: &Header) {
-        self.rewritten.clear();
-        let mut parts = self.literals.chunks(FRAME_BYTES).peekable();
-        let mut header = Header {
-            flags: first.flags & END_STREAM,
-            ..*first
-        };
-        loop {
-            let part = parts.next().unwrap_or_default();
-            let is_last = parts.peek().is_none();
-            if is_last {
-                header.flags |= END_HEADERS;
-            }
-            header.write(part, &mut self.rewritten);
-            if is_last {
-                return;
-            }
-            (header.kind, header.flags) = (CONTINUATION, 0);
-        }
+/// Adds a field to those of an interim response. One that is unsound, or none of a map,
+/// is the fault of the message or left out.
+fn add(headers: &mut HeaderMap, field: &Field<'_>) {
+    let name = HeaderName::from_lowercase(field.name);
+    if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(field.value)) {
+        let _ = headers.try_append(name, value);
     }
 }
 

@@ -1,8 +1,8 @@
 //! What makes a message of HTTP/2 malformed (RFC 9113 8.1.1): its fields one by one,
 //! and together.
 
-use http::Method;
 use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Method, StatusCode};
 
 use crate::hpack::Field;
 
@@ -41,7 +41,7 @@ pub(super) struct Message {
     scheme: Vec<u8>,
     authority: Vec<u8>,
     path: Vec<u8>,
-    is_interim: bool,
+    status: Option<StatusCode>,
 }
 
 /// A request that is malformed, as far as it can be told what it was.
@@ -58,7 +58,7 @@ impl Message {
     /// Begins with the next message.
     pub(super) fn begin(&mut self) {
         (self.fault, self.pseudo, self.has_begun) = (None, 0, false);
-        (self.length, self.is_interim) = (None, false);
+        (self.length, self.status) = (None, None);
         for text in [
             &mut self.method,
             &mut self.scheme,
@@ -104,7 +104,9 @@ impl Message {
         if let Some(known) = known {
             known.extend_from_slice(field.value);
         }
-        self.is_interim |= bit == STATUS && field.value.first() == Some(&b'1');
+        if bit == STATUS {
+            self.status = StatusCode::from_bytes(field.value).ok();
+        }
         let belongs = match part {
             Part::Request { .. } => bit != STATUS,
             Part::Response => bit == STATUS,
@@ -166,9 +168,9 @@ impl Message {
         (!is_target).then_some("the target is none")
     }
 
-    /// Whether it is the head of a response that another will follow.
-    pub(super) fn is_interim(&self) -> bool {
-        self.is_interim
+    /// The status of a response that another will follow.
+    pub(super) fn interim(&self) -> Option<StatusCode> {
+        self.status.filter(StatusCode::is_informational)
     }
 
     /// Whether it says the status of a response.

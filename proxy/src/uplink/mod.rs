@@ -42,6 +42,7 @@ use crate::gather::Gathered;
 use crate::headers::{Head, clean_trailers};
 use crate::read_ahead::ReadAhead;
 use crate::record::Record;
+use crate::screen::Interim;
 use crate::tunnel::Tunnel;
 
 pub(crate) use bursts::Bursts;
@@ -199,14 +200,15 @@ impl Uplink {
         inner.map(|inner| Body::new(inner, stream, record))
     }
 
-    /// Sends the head of an interim response, which is small and goes ahead.
-    pub(crate) async fn interim(&self, stream: &Stream, class: usize, head: &[u8]) {
+    /// Sends an interim response, which is small and goes ahead.
+    pub(crate) async fn interim(&self, stream: &Stream, class: usize, interim: &Interim) {
+        let head = stream.interim_head(interim);
         match stream.connection.outlet() {
             Outlet::Plain => {}
             Outlet::Gauged(gauge) => go_ahead(gauge, class, head.len() as u64).await,
             Outlet::Marked(mark) => mark.unmark(),
         }
-        stream.connection.write_interim(head).await;
+        stream.write_interim(head).await;
     }
 
     /// Sends the head of an answer after which the connection is a tunnel.

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::hear_out::HearOut;
 use super::heard::{Listening, Unproven};
+use super::interim::Hears;
 use super::members::{Logical, Member, Target};
 use super::sender::Single;
 use super::transport::Transport;
@@ -234,7 +235,8 @@ async fn connect_one(
     if let Some(http2) = &upstream.config.http2 {
         let http2 = self::http2(Tasks(until.clone()), &upstream.config, http2);
         let list_max = upstream.config.max_header_bytes;
-        let stream = Screened::endpoint(HearOut::new(stream), list_max);
+        let hears = Arc::new(Hears::default());
+        let stream = Screened::endpoint(HearOut::new(stream), list_max, Arc::clone(&hears));
         let handshake = http2.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
         spawn_local(drive(slot, connection, until));
@@ -242,7 +244,9 @@ async fn connect_one(
             None => Scheme::HTTP,
             Some(_) => Scheme::HTTPS,
         };
-        let stream = endpoint.pool.add(sender, scheme, heard, shared, wanted);
+        let stream = endpoint
+            .pool
+            .add(sender, scheme, (heard, hears), shared, wanted);
         return Ok(Sender::Http2(Box::new(stream)));
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;

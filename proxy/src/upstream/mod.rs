@@ -9,6 +9,7 @@ mod endpoint;
 mod hear_out;
 mod heard;
 mod held;
+mod interim;
 mod keeper;
 mod lease;
 mod members;
@@ -44,6 +45,7 @@ pub(crate) use connect::Slot as ConnectionPlace;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use heard::Silence;
 pub(crate) use held::Held;
+pub(crate) use interim::Hear;
 pub(crate) use keeper::Keeper as HealthKeeper;
 pub(crate) use lease::{Lease, Place};
 pub(crate) use members::Member;
@@ -206,6 +208,11 @@ impl Upstream {
     /// This worker's counters of the cluster.
     pub(crate) fn counters(&self) -> &ClusterStats {
         &self.stats
+    }
+
+    /// Bytes that the head of a response may have.
+    pub(crate) fn max_header_bytes(&self) -> usize {
+        self.config.max_header_bytes
     }
 
     /// Whether HTTP/2 is spoken.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::heard::{Heard, Silence};
+use super::interim::Hears;
 use crate::gather::Unheard;
 use crate::upload::RequestBody;
 
@@ -47,6 +48,8 @@ struct Carrier {
     /// Of its requests' targets.
     scheme: Scheme,
     heard: Arc<Heard>,
+    /// Who is told of interim responses.
+    hears: Arc<Hears>,
     /// Since a request that was given up in vain: as long as it goes on, the
     /// connection is taken for dead.
     silence: RefCell<Option<Silence>>,
@@ -99,6 +102,11 @@ impl StreamSender {
     /// Small pieces of its requests' bodies that have passed since it was heard.
     pub(super) fn unheard(&self) -> &Arc<Unheard> {
         self.carrier.heard.unheard()
+    }
+
+    /// Who is told of interim responses to its connection's requests.
+    pub(super) fn hears(&self) -> &Arc<Hears> {
+        &self.carrier.hears
     }
 
     /// To send its request now, be there others on the connection: the silence that
@@ -160,7 +168,7 @@ impl Pool {
         &self,
         sender: SendRequest<RequestBody>,
         scheme: Scheme,
-        heard: Arc<Heard>,
+        (heard, hears): (Arc<Heard>, Arc<Hears>),
         shared: &Arc<Shared>,
         wanted: watch::Sender<()>,
     ) -> StreamSender {
@@ -169,6 +177,7 @@ impl Pool {
             sender,
             scheme,
             heard,
+            hears,
             silence: RefCell::default(),
             streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),

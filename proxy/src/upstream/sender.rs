@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
@@ -85,14 +85,17 @@ impl Sender {
             ),
             Self::Http2(stream) => {
                 request.body_mut().gather(stream.unheard());
+                let hearing = stream.hears().begin(&mut request);
                 let (silence, sender) = stream.begin();
-                (silence, Err(Box::pin(sender.try_send_request(request))))
+                let answer = Box::pin(sender.try_send_request(request));
+                (silence, Err((answer, hearing)))
             }
         };
         let answer = async move {
             match sent {
                 Ok(http1) => http1.await,
-                Err(http2) => http2.await,
+                // It is heard until there is an answer, or nobody waits for that.
+                Err((http2, _hearing)) => http2.await,
             }
         };
         (silence, answer)
@@ -177,13 +180,11 @@ fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
 }
 
 /// From HTTP/1.1 to HTTP/2: the target has the authority (RFC 9113 8.3.1), and
-/// there are no fields of the connection (8.2.2). That a body is expected is
-/// settled here, for the library passes no 100 on.
+/// there are no fields of the connection (8.2.2).
 pub(super) fn translate<B>(request: &mut Request<B>, scheme: &Scheme) -> Result<(), Reason> {
     let headers = request.headers_mut();
     headers.remove(CONNECTION);
     headers.remove(TRANSFER_ENCODING);
-    headers.remove(EXPECT);
     let Some(host) = headers.remove(HOST) else {
         // It has been prepared before.
         return Ok(());

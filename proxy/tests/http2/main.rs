@@ -7,6 +7,7 @@ mod client;
 mod common;
 mod conformance;
 mod hostile;
+mod interim;
 mod malformed;
 mod origin;
 mod refusals;

@@ -88,7 +88,7 @@ fn a_malformed_request_leaves_its_neighbours_alone() {
             (&line["method"], &line["host"]),
             (&"GET".into(), &"test.example".into())
         );
-        assert_eq!(line["reason"], "malformed_head");
+        assert_eq!(line["reason"], "malformed_http2");
     }
     assert_eq!(refused.len(), 2 * malformed.len());
     let paths = lines.iter().filter(|line| line["path"] == "/first");

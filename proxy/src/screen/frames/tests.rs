@@ -39,6 +39,14 @@ fn get(stream: u32, more: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
 }
 
+/// The same as the library gets it: with the number of its stream.
+fn numbered(flags: u8, stream: u32, block: &[u8]) -> Vec<u8> {
+    let mut block = block.to_vec();
+    let number = stream.to_string();
+    hpack::encode_literal(STREAM_FIELD.as_bytes(), number.as_bytes(), &mut block);
+    frame(HEADERS, END_HEADERS | flags, stream, &block)
+}
+
 fn client() -> Frames {
     Frames::new(Side::Client { last: 0 }, 0, 4096)
 }
@@ -52,7 +60,9 @@ fn endpoint() -> Frames {
 fn through(frames: &mut Frames, bytes: &[u8], part: usize) -> (Vec<u8>, usize) {
     let (mut out, mut told) = (Vec::new(), 0);
     for bytes in bytes.chunks(part) {
-        let passed = frames.read(bytes, &mut |_| told += 1);
+        let passed = frames.read(bytes, &mut |event| {
+            told += usize::from(matches!(event, Event::Malformed(_)))
+        });
         out.extend_from_slice(&bytes[..passed]);
         let ready = frames.ready();
         out.extend_from_slice(ready);
@@ -68,7 +78,7 @@ fn refusal() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_well_formed_passes_as_it_is() {
+fn what_is_well_formed_passes_with_the_numbers_of_requests() {
     let long = "y".repeat(120);
     let block = indexed(&[&GET[..], &[("x-long", &long)]].concat());
     let mut padded = vec![2, 0, 0, 0, 1, 5];
@@ -90,13 +100,116 @@ fn what_is_well_formed_passes_as_it_is() {
         ),
     ]
     .concat();
+    let expected = [
+        frame(4, 0, 0, &[]),
+        numbered(END_STREAM, 1, &indexed(&GET)),
+        numbered(0, 3, &block),
+        frame(DATA, END_STREAM, 3, &[7; 3000]),
+        numbered(0, 5, &block),
+        frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            5,
+            &indexed(&[("x", "y")]),
+        ),
+    ]
+    .concat();
     for part in [1, 2, 7, 100, sent.len()] {
         let mut frames = client();
-        assert_eq!(through(&mut frames, &sent, part), (sent.clone(), 0));
+        assert_eq!(through(&mut frames, &sent, part), (expected.clone(), 0));
         assert!(!frames.has_diverged && !frames.is_over);
     }
+}
+
+#[test]
+fn what_an_endpoint_says_passes_as_it_is() {
+    let early = &indexed(&[(":status", "103"), ("link", "</a>")]);
+    let sent = [
+        frame(4, 0, 0, &[0, 1, 0, 0, 0, 0]),
+        frame(HEADERS, END_HEADERS, 1, early),
+        frame(HEADERS, END_HEADERS, 1, &indexed(&[(":status", "200")])),
+        frame(DATA, END_STREAM, 1, &[7; 3000]),
+        // By the table, which has what came first: `:status: 200` is the newest.
+        frame(HEADERS, END_HEADERS, 3, &[0xc0, 0xbf]),
+        frame(HEADERS, END_HEADERS, 3, &indexed(&[(":status", "101")])),
+        frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            5,
+            &indexed(&[(":status", "103")]),
+        ),
+    ]
+    .concat();
+    for part in [1, 2, 7, 100, sent.len()] {
+        let (mut frames, mut out, mut told) = (endpoint(), Vec::new(), Vec::new());
+        for bytes in sent.chunks(part) {
+            let passed = frames.read(bytes, &mut |event| told.push(event));
+            out.extend_from_slice(&bytes[..passed]);
+            out.append(&mut frames.ready().to_vec());
+            frames.ready().clear();
+        }
+        assert_eq!(out, sent);
+        let told: Vec<_> = told
+            .iter()
+            .map(|event| match event {
+                Event::Interim(stream, interim) => (
+                    *stream,
+                    interim.status.as_u16(),
+                    interim.headers["link"].clone(),
+                ),
+                _ => panic!("{event:?}"),
+            })
+            .collect();
+        let link = HeaderValue::from_static("</a>");
+        assert_eq!(told, [(1, 103, link.clone()), (3, 103, link)]);
+    }
     // All of it at once needs no copy.
-    assert_eq!(client().read(&sent, &mut |_| ()), sent.len());
+    assert_eq!(endpoint().read(&sent, &mut |_| ()), sent.len());
+}
+
+#[test]
+fn a_clients_settings_are_told_of_as_a_whole() {
+    let size = [0, 1, 0, 0, 1, 0];
+    let sent = [
+        frame(SETTINGS, 0, 0, &[]),
+        frame(SETTINGS, ACK, 0, &[]),
+        frame(
+            SETTINGS,
+            0,
+            0,
+            &[[0, 3, 0, 0, 0, 9], size, [0, 1, 0, 0, 2, 0]].concat(),
+        ),
+        // The library ends the connection for the one that is no list of settings.
+        frame(SETTINGS, 0, 0, &size[..5]),
+    ]
+    .concat();
+    for part in [1, 10, sent.len()] {
+        let (mut frames, mut told) = (client(), Vec::new());
+        for bytes in sent.chunks(part) {
+            frames.read(bytes, &mut |event| match event {
+                Event::Settings(bytes) => told.push(bytes),
+                _ => panic!("{event:?}"),
+            });
+        }
+        assert_eq!(told, [None, Some(512), None]);
+        assert!(frames.held.is_empty());
+    }
+}
+
+#[test]
+fn a_list_without_room_for_it_has_no_number() {
+    let long = "y".repeat(100);
+    let sent = get(1, &[("x-long", &long)]);
+    let bytes: usize = GET
+        .iter()
+        .chain(&[("x-long", &*long)])
+        .map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD)
+        .sum();
+    for (room, is_numbered) in [(STREAM_FIELD_BYTES, true), (STREAM_FIELD_BYTES - 1, false)] {
+        let mut frames = Frames::new(Side::Client { last: 0 }, 0, bytes + room);
+        let (out, _) = through(&mut frames, &sent, sent.len());
+        assert_eq!(out != sent, is_numbered);
+    }
 }
 
 #[test]
@@ -113,11 +226,12 @@ fn a_malformed_block_is_replaced_and_those_after_it_need_no_table() {
     for (name, value) in [GET[0], GET[1], GET[2], GET[3], ("x-a", "b")] {
         hpack::encode_literal(name.as_bytes(), value.as_bytes(), &mut block);
     }
+    let first = indexed(&[&GET[..], &[("x-a", "b")]].concat());
     let expected = [
-        get(1, &[("x-a", "b")]),
+        numbered(END_STREAM, 1, &first),
         frame(HEADERS, END_HEADERS | END_STREAM, 3, &refusal()),
         frame(DATA, 0, 1, b"data"),
-        frame(HEADERS, END_HEADERS, 5, &block),
+        numbered(0, 5, &block),
     ]
     .concat();
     for part in [1, 3, 50, sent.len()] {

@@ -2,7 +2,10 @@
 //! that makes no difference between fields that are valid and those that are not,
 //! and an encoder that leaves the table of its reader alone.
 
+// The paths are for the fuzz target, which takes this file by its own.
+#[path = "hpack/fixed.rs"]
 mod fixed;
+#[path = "hpack/huffman.rs"]
 mod huffman;
 
 use std::collections::VecDeque;
@@ -278,4 +281,5 @@ fn encode_integer(number: usize, first: u8, bits: u32, block: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
+#[path = "hpack/tests.rs"]
 mod tests;

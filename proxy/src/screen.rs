@@ -13,8 +13,12 @@
 //! the library's frames (`outgoing`); a request has the number of its stream added to its
 //! fields for that, which the library tells of in no other way.
 
+// The paths are for the fuzz target, which takes this file by its own.
+#[path = "screen/frames.rs"]
 mod frames;
+#[path = "screen/message.rs"]
 mod message;
+#[path = "screen/outgoing.rs"]
 mod outgoing;
 
 use std::io::{self, IoSlice};
@@ -241,9 +245,13 @@ impl<S: AsyncWrite + Unpin, T: Peer + Unpin> AsyncWrite for Screened<S, T> {
 }
 
 #[cfg(test)]
+mod oracle;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use proptest::prelude::*;
 
     #[test]
     fn the_number_of_a_stream_is_taken_and_nothing_else() {
@@ -260,5 +268,41 @@ mod tests {
         assert_eq!(take_stream(&mut headers), Some(11));
         let own: Vec<_> = headers.get_all(STREAM_FIELD).iter().collect();
         assert_eq!(own, ["x", "9"]);
+    }
+
+    #[test]
+    fn the_fuzzers_corpus_is_screened_alike_in_all_parts() {
+        crate::corpus::each("http2", oracle::run);
+    }
+
+    /// Frames that are none, and header blocks that are.
+    fn frame() -> impl Strategy<Value = Vec<u8>> {
+        let block = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..40),
+            prop::sample::select(vec![
+                b"\x82\x84\x86\x41\x01a".to_vec(),
+                b"\x82\x84\x86\xbe\x40\x01x\x03y z".to_vec(),
+                b"\x48\x03103\x40\x04link\x01a".to_vec(),
+                b"\xbf\xbe\x88".to_vec(),
+                b"\x88".to_vec(),
+                b"\x00\x01X\x01y".to_vec(),
+            ]),
+        ];
+        let kind = prop::sample::select(vec![0_u8, 1, 1, 1, 3, 4, 8, 9]);
+        let flags = prop::sample::select(vec![0_u8, 1, 4, 4, 5, 5, 0xc, 0x24]);
+        (block, kind, flags, 0_u8..8).prop_map(|(block, kind, flags, stream)| {
+            let length = block.len() as u8;
+            [&[0, 0, length, kind, flags, 0, 0, 0, stream], &block[..]].concat()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_is_screened_alike_in_all_parts(
+            how: [u8; oracle::HOW_BYTES],
+            frames in prop::collection::vec(frame(), 0..12),
+        ) {
+            oracle::run(&[&how[..], &frames.concat()].concat());
+        }
     }
 }

@@ -553,4 +553,5 @@ fn stripped(frame: &[u8]) -> Option<(&[u8], bool)> {
 }
 
 #[cfg(test)]
+#[path = "frames/tests.rs"]
 mod tests;

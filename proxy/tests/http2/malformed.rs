@@ -261,3 +261,134 @@ fn a_response_that_is_longer_than_it_said_is_a_502() {
         assert_eq!(ends[1..], [Ok(200), Ok(200)]);
     }
 }
+
+/// A response that says five octets, and has more.
+const SAID: &[u8] = b"whole";
+
+/// How an endpoint sends what is too much.
+#[derive(Clone, Copy, Debug)]
+enum Excess {
+    /// With its head.
+    AtOnce,
+    /// After some of what it said.
+    AfterPart,
+    /// After all of what it said.
+    AfterAll,
+}
+
+/// An endpoint whose streams have too much, with `alternates` every second one.
+fn exceeding(excess: Excess, alternates: bool) -> Origin {
+    raw_origin(move |_, mut raw| {
+        while let Some(request) = raw.find(is_request) {
+            let stream = request.stream;
+            let head = block(&[(":status", "200"), ("content-length", "5")]);
+            let head = frame(HEADERS, END_HEADERS, stream, &head);
+            let is_sound = alternates && stream % 4 == 3;
+            let (first, rest) = match excess {
+                _ if is_sound => (SAID, &b""[..]),
+                Excess::AtOnce => (&b"whole, and more"[..], &b""[..]),
+                Excess::AfterPart => (&SAID[..3], &b"le, and more"[..]),
+                Excess::AfterAll => (SAID, &b", and more"[..]),
+            };
+            let is_whole = rest.is_empty();
+            let flags = if is_whole { END_STREAM } else { 0 };
+            raw.send(&[head, frame(DATA, flags, stream, first)].concat());
+            if !is_whole {
+                // The head and what was right have gone out.
+                std::thread::sleep(std::time::Duration::from_millis(15));
+                raw.frame(DATA, END_STREAM, stream, rest);
+            }
+        }
+    })
+}
+
+/// So often in a row.
+const RUNS: usize = 20;
+
+#[test]
+fn what_is_too_much_of_a_response_resets_its_stream_alone() {
+    for excess in [Excess::AtOnce, Excess::AfterPart, Excess::AfterAll] {
+        let origin = exceeding(excess, true);
+        let proxy = Proxy::logging(over_http2(origin.address, 10));
+        let mut raw = Raw::connect(proxy.address, &[]);
+        for run in 0..RUNS as u32 {
+            let [bad, neighbour] = [4 * run + 1, 4 * run + 3];
+            assert!(raw.get(bad, "/") && raw.get(neighbour, "/sound"));
+            let (mut got, mut open, mut status) = (Vec::new(), 2, None);
+            while open > 0 {
+                let frame = raw.read().expect("the connection goes on");
+                assert_ne!(frame.kind, GOAWAY, "{excess:?}, run {run}");
+                if frame.stream == bad {
+                    match frame.kind {
+                        HEADERS => status = frame.status(),
+                        DATA => got.extend_from_slice(&frame.payload),
+                        _ => {}
+                    }
+                } else if frame.stream == neighbour {
+                    assert_ne!(frame.kind, RST_STREAM, "{excess:?}, run {run}");
+                }
+                let is_end = frame.ends_stream() || frame.kind == RST_STREAM;
+                if is_end && frame.stream == bad {
+                    let is_broken = frame.kind == RST_STREAM;
+                    let is_refused = matches!(excess, Excess::AtOnce);
+                    assert_eq!(is_broken, !is_refused, "{excess:?}, run {run}");
+                }
+                open -= usize::from(is_end && frame.stream > 0);
+            }
+            match excess {
+                // Its own: a 502 has no place in the table that is fixed.
+                Excess::AtOnce => assert_eq!(status, None),
+                _ => assert!(status == Some(200) && SAID.starts_with(&got), "{got:?}"),
+            }
+        }
+        assert_eq!(origin.connections(), 1);
+        let lines = proxy.log_lines(2 * RUNS);
+        let served = lines.iter().filter(|line| line["path"] == "/sound");
+        assert!(
+            served
+                .clone()
+                .all(|line| line["status"] == 200 && line["aborted"] == false)
+        );
+        assert_eq!(served.count(), RUNS);
+        drop(raw);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}
+
+#[test]
+fn what_is_too_much_of_a_response_never_reaches_a_client_of_http1() {
+    for excess in [Excess::AtOnce, Excess::AfterPart, Excess::AfterAll] {
+        let origin = exceeding(excess, false);
+        let proxy = Proxy::logging(over_http2(origin.address, 10));
+        for run in 0..RUNS {
+            let mut client = proxy.connect();
+            assert!(client.send(get("/")));
+            let head = client.head().unwrap();
+            if let Excess::AtOnce = excess {
+                assert_eq!(head.status(), 502, "run {run}");
+                continue;
+            }
+            assert_eq!(head.status(), 200, "{excess:?}, run {run}");
+            assert_eq!(head.field("content-length"), Some("5"));
+            // Where it has got all that was said, another can follow.
+            client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let mut got = Vec::new();
+            // A reset will do.
+            let _ = std::io::Read::read_to_end(&mut client.reader, &mut got);
+            let got = String::from_utf8(got).unwrap();
+            let bodies = match got.split_once("HTTP/1.1 200 OK\r\n") {
+                None => [&*got, ""],
+                Some((first, second)) => {
+                    assert_eq!(first.as_bytes(), SAID);
+                    [first, second.split_once("\r\n\r\n").unwrap().1]
+                }
+            };
+            let is_right = bodies.map(|body| SAID.starts_with(body.as_bytes()));
+            assert_eq!(is_right, [true; 2], "{excess:?}, run {run}: {got:?}");
+        }
+        assert_eq!(origin.connections(), 1);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}

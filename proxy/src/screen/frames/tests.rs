@@ -61,7 +61,7 @@ fn through(frames: &mut Frames, bytes: &[u8], part: usize) -> (Vec<u8>, usize) {
     let (mut out, mut told) = (Vec::new(), 0);
     for bytes in bytes.chunks(part) {
         let passed = frames.read(bytes, &mut |event| {
-            told += usize::from(matches!(event, Event::Malformed(_)))
+            told += usize::from(matches!(event, Event::Malformed(_)));
         });
         out.extend_from_slice(&bytes[..passed]);
         let ready = frames.ready();

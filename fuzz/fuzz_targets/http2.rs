@@ -1,0 +1,13 @@
+//! Header blocks and the screen of HTTP/2: whatever comes, in whatever parts.
+#![no_main]
+
+#[allow(dead_code)]
+#[path = "../../proxy/src/hpack.rs"]
+mod hpack;
+#[allow(dead_code)]
+#[path = "../../proxy/src/screen.rs"]
+mod screen;
+#[path = "../../proxy/src/screen/oracle.rs"]
+mod oracle;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| oracle::run(data));

@@ -94,6 +94,7 @@ pub(super) fn raw_origin(serve: impl Fn(usize, Raw) + Send + Sync + 'static) -> 
     Origin::start(move |peer| {
         use std::io::Read as _;
         let mut stream = peer.stream().try_clone().unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.read_exact(&mut [0; PREFACE.len()]).unwrap();
         let mut raw = Raw { stream };
         raw.frame(SETTINGS, 0, 0, &[]);

@@ -70,8 +70,8 @@ impl LeastRate {
     }
 }
 
-impl std::fmt::Debug for LeastRate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for LeastRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rules.fmt(f)
     }
 }

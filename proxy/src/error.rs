@@ -206,7 +206,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 64] = [
+    pub(crate) const ALL: [Self; 65] = [
         Self::MalformedHead,
         Self::MalformedHttp2,
         Self::TruncatedHead,

@@ -87,7 +87,7 @@ pub(crate) trait Peer {
 
 /// A connection whose malformed messages the library can take.
 pub(crate) struct Screened<S, T> {
-    stream: S,
+    pub(crate) stream: S,
     frames: Box<Frames>,
     /// Towards a client.
     outgoing: Option<Box<Outgoing>>,

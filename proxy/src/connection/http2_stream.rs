@@ -97,8 +97,10 @@ impl Http2Stream {
         let stalled = self.awaits_client().then(|| self.moved_at.get() + bound);
         let rules = listener.limits.min_rates.of_response();
         let due = rules.and_then(|rules| {
-            let rule = rules.at(connection.is_pressed());
-            self.patience.get().due(rule)
+            let patience = self.patience.get();
+            // Nobody need ask who is in need of places while the client owes nothing.
+            patience.due(&rules.idle)?;
+            patience.due(rules.at(connection.is_pressed()))
         });
         // At the soonest: the socket may be full meanwhile.
         let judged = due.map(|due| now + due.since(connection.open_time(now)));
@@ -113,9 +115,10 @@ impl Http2Stream {
             return Some(Reason::ClientStalled);
         }
         if let Some(rules) = listener.limits.min_rates.of_response() {
-            let mut patience = self.patience.get();
-            let rule = rules.at(connection.is_pressed());
-            let is_too_slow = patience.is_too_slow(connection.open_time(now), rule);
+            let (mut patience, open) = (self.patience.get(), connection.open_time(now));
+            let is_due = patience.waited(open) >= rules.under_load.window;
+            let is_too_slow =
+                is_due && patience.is_too_slow(open, rules.at(connection.is_pressed()));
             self.patience.set(patience);
             if is_too_slow {
                 return Some(Reason::ResponseTooSlow);

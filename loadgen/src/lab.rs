@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, ensure};
 
 use crate::cli;
-use tools::{check_means, inside, ip, namespaces, tool};
+use tools::{Bucket, check_means, inside, ip, limit_rate, namespaces, tool};
 
 /// A limited link between two network namespaces, to measure on.
 #[derive(Debug, clap::Args)]
@@ -291,34 +291,12 @@ impl Lab {
     }
 
     fn limit(&self, link: &Link) -> anyhow::Result<()> {
-        let [rate, burst, limit] = [
-            format!("{}bit", link.rate_bits_per_s),
-            link.burst_bytes.to_string(),
-            link.limit_bytes.to_string(),
-        ];
-        tool(
-            "tc",
-            &[
-                "-n",
-                &self.farm,
-                "qdisc",
-                "replace",
-                "dev",
-                FARM_DEVICE,
-                "root",
-                "handle",
-                "1:",
-                "tbf",
-                "rate",
-                &rate,
-                "burst",
-                &burst,
-                "limit",
-                &limit,
-            ],
-        )
-        .context("cannot limit the link; the kernel may lack the module sch_tbf")
-        .map(drop)
+        let bucket = Bucket {
+            rate_bits_per_s: link.rate_bits_per_s,
+            burst_bytes: link.burst_bytes,
+            limit_bytes: link.limit_bytes,
+        };
+        limit_rate(&self.farm, FARM_DEVICE, bucket)
     }
 }
 

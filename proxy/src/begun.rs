@@ -74,13 +74,17 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Begun<B> {
     fn size_hint(&self) -> SizeHint {
         let first = self.first.as_ref().and_then(|first| (**first).as_ref());
         let held = first.and_then(Frame::data_ref).map_or(0, Bytes::len) as u64;
-        let mut hint = self.inner.size_hint();
-        if let Some(upper) = hint.upper() {
-            hint.set_upper(upper + held);
-        }
-        hint.set_lower(hint.lower() + held);
-        hint
+        with_held(self.inner.size_hint(), held)
     }
+}
+
+/// Returns the size of a body of which so many bytes were read and not passed on.
+pub(crate) fn with_held(mut rest: SizeHint, held_bytes: u64) -> SizeHint {
+    if let Some(upper) = rest.upper() {
+        rest.set_upper(upper + held_bytes);
+    }
+    rest.set_lower(rest.lower() + held_bytes);
+    rest
 }
 
 #[cfg(test)]

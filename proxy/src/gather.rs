@@ -17,6 +17,8 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::begun::with_held;
+
 /// Pieces of so many bytes pass as they are.
 const LARGE_BYTES: usize = 1_024;
 
@@ -122,13 +124,8 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for Gathered<B> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = self.inner.size_hint();
         let held = self.small.as_ref().map_or(0, |small| small.held_bytes());
-        if let Some(upper) = hint.upper() {
-            hint.set_upper(upper + held);
-        }
-        hint.set_lower(hint.lower() + held);
-        hint
+        with_held(self.inner.size_hint(), held)
     }
 }
 

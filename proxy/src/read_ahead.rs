@@ -15,6 +15,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::AbortHandle;
 
+use crate::begun::with_held;
+
 /// A share in the room that all bodies of a cluster have.
 pub(crate) struct Pool {
     used: Arc<AtomicUsize>,
@@ -70,7 +72,7 @@ pub(crate) struct Reading<B: Body> {
     /// One frame may be held whatever the bounds, so that the body goes on.
     bound: usize,
     pool: Pool,
-    /// Bytes in all.
+    /// Bytes that the body has had so far.
     read: u64,
     end: Option<End<B::Error>>,
     at_end: Option<Box<dyn FnOnce(u64)>>,
@@ -235,16 +237,11 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReadAhead<B> {
             Self::Direct(body) => body.size_hint(),
             Self::Ahead(reading, _) => {
                 let own = reading.borrow();
-                let held = own.pool.own as u64;
-                let mut hint = match (&own.end, &own.body) {
+                let rest = match (&own.end, &own.body) {
                     (None, Some(body)) => body.size_hint(),
                     _ => SizeHint::with_exact(0),
                 };
-                if let Some(upper) = hint.upper() {
-                    hint.set_upper(upper + held);
-                }
-                hint.set_lower(hint.lower() + held);
-                hint
+                with_held(rest, own.pool.own as u64)
             }
         }
     }

@@ -59,3 +59,31 @@ pub(crate) fn tool(program: &str, args: &[&str]) -> anyhow::Result<String> {
     );
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
+
+/// Limits what a device in a namespace sends with a token bucket.
+///
+/// # Errors
+/// The kernel has no tbf, or there is no such device.
+pub(crate) fn limit_rate(namespace: &str, device: &str, bucket: Bucket) -> anyhow::Result<()> {
+    let rate = format!("{}bit", bucket.rate_bits_per_s);
+    let burst = bucket.burst_bytes.to_string();
+    let limit = bucket.limit_bytes.to_string();
+    let place = ["-n", namespace, "qdisc", "replace", "dev", device, "root"];
+    let queue = [
+        "handle", "1:", "tbf", "rate", &rate, "burst", &burst, "limit", &limit,
+    ];
+    tool("tc", &[&place[..], &queue[..]].concat())
+        .with_context(|| format!("cannot limit {device}; the kernel may lack the module sch_tbf"))
+        .map(drop)
+}
+
+/// A token bucket of `tc`'s, tbf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    /// The rate on the wire, in bits per second.
+    pub(crate) rate_bits_per_s: u64,
+    /// Bytes that may go at once.
+    pub(crate) burst_bytes: u64,
+    /// Bytes that wait, at most.
+    pub(crate) limit_bytes: u64,
+}

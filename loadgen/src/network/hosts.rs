@@ -13,7 +13,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::file::{Congestion, Recovery};
 use super::plan::{HostPlan, Plan};
-use crate::lab::tools::{check_means, inside, ip, namespaces, tool};
+use crate::lab::tools::{Bucket, check_means, inside, ip, limit_rate, namespaces, tool};
 use crate::lab::{self, HOST_SETTINGS, set_ipv4};
 
 /// The farm's device, and that of a group.
@@ -214,34 +214,12 @@ impl Hosts {
             farm,
             &["ethtool", "-K", FARM_DEVICE, "tso", "off", "gso", "off"],
         )?;
-        let [rate, burst, limit] = [
-            format!("{}bit", bucket.rate),
-            lab::burst_bytes(bucket.rate).to_string(),
-            bucket.queue.to_string(),
-        ];
-        tool(
-            "tc",
-            &[
-                "-n",
-                farm,
-                "qdisc",
-                "replace",
-                "dev",
-                FARM_DEVICE,
-                "root",
-                "handle",
-                "1:",
-                "tbf",
-                "rate",
-                &rate,
-                "burst",
-                &burst,
-                "limit",
-                &limit,
-            ],
-        )
-        .context("cannot limit the farm's device; the kernel may lack the module sch_tbf")
-        .map(drop)
+        let bucket = Bucket {
+            rate_bits_per_s: bucket.rate,
+            burst_bytes: lab::burst_bytes(bucket.rate),
+            limit_bytes: bucket.queue,
+        };
+        limit_rate(farm, FARM_DEVICE, bucket)
     }
 }
 

@@ -19,6 +19,7 @@ use sprat_config::resolved::Qdisc;
 use sprat_scheduler::{Cutoffs, Size, SizeClasses};
 
 use super::flush::FlushGate;
+use crate::begun::with_held;
 use crate::connection::Stream;
 use crate::sys::set_max_pacing_rate;
 
@@ -244,14 +245,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Marked<B> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let held = self.chunk.len() as u64;
-        let inner = self.inner.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(inner.lower() + held);
-        if let Some(upper) = inner.upper() {
-            hint.set_upper(upper + held);
-        }
-        hint
+        with_held(self.inner.size_hint(), self.chunk.len() as u64)
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::flow::Flow;
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
+use crate::begun::with_held;
 use crate::connection::Stream;
 use crate::error::Reason;
 
@@ -345,14 +346,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for Paced<B> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let held = self.held();
-        let inner = self.inner.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(inner.lower() + held);
-        if let Some(upper) = inner.upper() {
-            hint.set_upper(upper + held);
-        }
-        hint
+        with_held(self.inner.size_hint(), self.held())
     }
 }
 

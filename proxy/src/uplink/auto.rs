@@ -1,16 +1,19 @@
-//! `rate: auto`: asks the kernel how far the clients have come, and sets the
-//! uplink's rate by it. The core's [`RateControl`] decides; this thread asks.
+//! Asks the kernel what has left the host and how far the clients have come, and sets
+//! the uplink's rate by it. The core's [`Gate`] decides; this thread asks.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use sprat_scheduler::{Control, RateControl, RateControlConfig, SocketSample, Time, Write};
+use sprat_scheduler::rate_control::gate::{Gate, GateConfig, GateSample, Sent};
+use sprat_scheduler::{Control, Time, WireCost, Write};
 
+use super::ledger::left;
 use super::link::PacedLink;
-use crate::sys::tcp_info;
+use crate::sys::{TcpInfo, tcp_info};
 
 /// Between two polls while anything is unacknowledged.
 const POLL_INTERVAL: Duration = Duration::from_micros(700);
@@ -23,11 +26,21 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// socket beyond them is not evidence, and is served all the same.
 const SOCKETS_MAX: usize = 1024;
 
+/// Sockets asked about in a poll beside those that the gate wants to know of.
+const OTHERS_MAX: usize = 32;
+
+/// A socket not written to for so long is asked about in its turn: all that was written
+/// to it may have arrived.
+const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
+
+/// What is told between two polls at most; of what is over only the bytes count.
+const EVENTS_MAX: usize = 4096;
+
 /// A socket that has acknowledged nothing for so long is given up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// The sockets with bytes on the way, and what their clients' acknowledgements
-/// have told.
+/// The sockets with bytes on the way, and what has happened to them since the thread
+/// last looked.
 pub(crate) struct AutoRate {
     /// Counts up each time that a search is begun or ended: one is on while
     /// it is odd.
@@ -36,17 +49,48 @@ pub(crate) struct AutoRate {
     written: Condvar,
 }
 
+#[derive(Default)]
 struct Followed {
-    control: RateControl,
-    sockets: HashMap<u64, Socket>,
+    /// What the present search was told.
+    config: GateConfig,
+    sockets: BTreeMap<u64, Socket>,
+    /// In the order in which they happened.
+    events: Vec<(Time, Event)>,
+    /// Where the turns of those that the gate does not ask about have got to.
+    turn: u64,
+}
+
+/// What the thread is told.
+#[derive(Clone, Copy)]
+enum Event {
+    Wrote(Write),
+    Sent(Sent),
+    /// Packets of no stream's bytes.
+    Overhead(u64),
 }
 
 struct Socket {
     /// A duplicate: the client may have been served, and the socket closed,
     /// before the last bytes are acknowledged.
     fd: Arc<OwnedFd>,
+    network: u64,
+    cost: WireCost,
     written: u64,
     written_at: Time,
+    /// Wire bytes that the gate was told of.
+    told: u64,
+    /// Bytes were waiting in it when the kernel was last asked.
+    is_held: bool,
+}
+
+/// A connection, and what its socket has just taken.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    pub(crate) write: Write,
+    /// Bytes of this write.
+    pub(crate) bytes: u64,
+    pub(crate) cost: WireCost,
+    pub(crate) fd: BorrowedFd<'a>,
 }
 
 impl AutoRate {
@@ -54,44 +98,36 @@ impl AutoRate {
     pub(crate) fn new() -> Self {
         Self {
             searches: AtomicU64::new(0),
-            followed: Mutex::new(Followed {
-                control: RateControl::new(RateControlConfig::default()),
-                sockets: HashMap::new(),
-            }),
+            followed: Mutex::new(Followed::default()),
             written: Condvar::new(),
         }
     }
 
     /// Where the search begins, in bits per second.
-    pub(crate) fn initial_rate_bits_per_s() -> u64 {
-        RateControlConfig::default().initial_rate_bits_per_s
+    pub(crate) fn initial_rate_bits_per_s(config: &GateConfig) -> u64 {
+        Gate::new(config).control().rate_bits_per_s
     }
 
     /// Bytes were written to a client's socket.
-    pub(crate) fn on_write(&self, now: Time, write: Write, fd: BorrowedFd<'_>) {
+    pub(crate) fn on_write(&self, now: Time, writer: Writer<'_>) {
+        // Before the lock: it is a system call.
+        let Ok(info) = tcp_info(writer.fd) else {
+            return;
+        };
         let mut followed = self.lock();
-        let room = followed.sockets.len() < SOCKETS_MAX;
-        match followed.sockets.get_mut(&write.socket) {
-            Some(socket) => {
-                socket.written = write.written;
-                socket.written_at = now;
-            }
-            None if room => {
-                // Without a descriptor to spare it is not followed.
-                let Ok(fd) = fd.try_clone_to_owned() else {
-                    return;
-                };
-                let socket = Socket {
-                    fd: Arc::new(fd),
-                    written: write.written,
-                    written_at: now,
-                };
-                followed.sockets.insert(write.socket, socket);
-                self.written.notify_one();
-            }
-            None => return,
+        let was_idle = followed.sockets.is_empty();
+        if followed.follow(now, &writer, &info) {
+            followed.tell(now, Event::Wrote(writer.write));
+            followed.report(now, writer.write.socket, &info);
         }
-        followed.control.on_write(now, write);
+        if was_idle && !followed.sockets.is_empty() {
+            self.written.notify_one();
+        }
+    }
+
+    /// A connection has ended with packets that carry nothing.
+    pub(crate) fn on_overhead(&self, now: Time, wire_bytes: u64) {
+        self.lock().tell(now, Event::Overhead(wire_bytes));
     }
 
     /// Whether the rate is being searched for.
@@ -105,21 +141,19 @@ impl AutoRate {
         self.searches.load(Relaxed) <= search
     }
 
-    /// Starts the thread that asks, if there is none; it ends with the uplink,
-    /// or the search. The search begins at the present rate.
-    pub(crate) fn start(link: &Arc<PacedLink>, rate_bits_per_s: u64) -> std::io::Result<()> {
+    /// Starts a search, if there is none like it; its thread ends with the uplink, or the
+    /// search.
+    pub(crate) fn start(link: &Arc<PacedLink>, config: GateConfig) -> std::io::Result<()> {
         let own = link.auto();
-        if own.is_on() {
+        if own.is_on() && own.lock().config == config {
             return Ok(());
         }
-        own.lock().control = RateControl::new(RateControlConfig {
-            initial_rate_bits_per_s: rate_bits_per_s,
-            ..RateControlConfig::default()
-        });
+        own.stop();
+        own.lock().config = config.clone();
         let search = own.searches.load(Relaxed) + 1;
-        let link = Arc::downgrade(link);
+        let (gate, link) = (Gate::new(&config), Arc::downgrade(link));
         let thread = std::thread::Builder::new().name("uplink-rate".to_owned());
-        thread.spawn(move || run(&link, search))?;
+        thread.spawn(move || run(&link, search, gate))?;
         own.searches.store(search, Relaxed);
         Ok(())
     }
@@ -128,7 +162,7 @@ impl AutoRate {
     pub(crate) fn stop(&self) {
         if self.is_on() {
             self.searches.fetch_add(1, Relaxed);
-            self.lock().sockets.clear();
+            *self.lock() = Followed::default();
         }
     }
 
@@ -146,65 +180,179 @@ impl AutoRate {
         );
     }
 
-    /// Asks the kernel about the sockets that the controller wants to know of.
-    fn poll(&self, now: Time, backlogged: bool) -> Control {
-        let wanted = self.wanted(now);
-        let samples: Vec<SocketSample> = wanted
+    /// Asks the kernel about the sockets that the gate wants to know of, and about some of
+    /// the others.
+    fn poll(&self, gate: &mut Gate, link: &PacedLink) -> Control {
+        self.tell(gate);
+        let now = link.now();
+        let mut wanted = Vec::new();
+        gate.wanted(now, &mut wanted);
+        let asked = self.lock().asked(now, &wanted);
+        let now = link.now();
+        let infos: Vec<(u64, TcpInfo)> = asked
             .iter()
-            .filter_map(|(socket, fd)| sample(*socket, fd))
+            .filter_map(|(socket, fd)| Some((*socket, tcp_info(fd.as_fd()).ok()?)))
             .collect();
         let mut followed = self.lock();
-        let control = followed.control.on_poll(now, &samples, backlogged);
-        for sample in &samples {
-            let socket = followed.sockets.get(&sample.socket);
-            if socket.is_some_and(|socket| sample.bytes_acked >= socket.written) {
-                followed.sockets.remove(&sample.socket);
-            }
+        for (socket, info) in &infos {
+            followed.report(now, *socket, info);
         }
-        followed.give_up(now);
+        drop(followed);
+        self.tell(gate);
+        let samples: Vec<GateSample> = infos.iter().map(sample).collect();
+        let control = gate.on_poll(now, &samples, link.is_backlogged());
+        self.lock().let_go(now, gate, &samples);
         control
     }
 
-    fn wanted(&self, now: Time) -> Vec<(u64, Arc<OwnedFd>)> {
-        let mut keys = Vec::new();
-        let followed = self.lock();
-        followed.control.wanted(now, &mut keys);
-        let fd = |key| Some((key, Arc::clone(&followed.sockets.get(&key)?.fd)));
-        keys.into_iter().filter_map(fd).collect()
+    /// Tells a gate what has happened. It is not told under the lock, for which those
+    /// who serve wait.
+    fn tell(&self, gate: &mut Gate) {
+        let events = mem::take(&mut self.lock().events);
+        for (at, event) in events {
+            match event {
+                Event::Wrote(write) => gate.on_write(at, write),
+                Event::Sent(sent) => gate.on_sent(at, sent),
+                Event::Overhead(wire_bytes) => gate.on_overhead(at, wire_bytes),
+            }
+        }
     }
 }
 
 impl Followed {
-    fn give_up(&mut self, now: Time) {
-        let control = &mut self.control;
+    /// Notes that a socket has taken bytes; whether it is followed.
+    fn follow(&mut self, now: Time, writer: &Writer<'_>, info: &TcpInfo) -> bool {
+        let write = &writer.write;
+        if let Some(socket) = self.sockets.get_mut(&write.socket) {
+            socket.written = write.written;
+            socket.written_at = now;
+            return true;
+        }
+        if self.sockets.len() >= SOCKETS_MAX {
+            return false;
+        }
+        // Without a descriptor to spare it is not followed.
+        let Ok(fd) = writer.fd.try_clone_to_owned() else {
+            return false;
+        };
+        // What left before this write is no news.
+        let first_sent = first_sent(info);
+        let new = (first_sent + writer.bytes).saturating_sub(write.written);
+        let own = writer.cost.segment_bytes(new.min(first_sent));
+        let socket = Socket {
+            fd: Arc::new(fd),
+            network: write.network,
+            cost: writer.cost,
+            written: write.written,
+            written_at: now,
+            told: left(writer.cost, info).saturating_sub(own),
+            is_held: false,
+        };
+        self.sockets.insert(write.socket, socket);
+        true
+    }
+
+    /// Notes what of a socket has left since it was last asked.
+    fn report(&mut self, now: Time, socket: u64, info: &TcpInfo) {
+        let Some(followed) = self.sockets.get_mut(&socket) else {
+            return;
+        };
+        followed.is_held = info.notsent_bytes > 0;
+        let left = left(followed.cost, info);
+        let sent = Sent {
+            socket,
+            network: followed.network,
+            first_sent: first_sent(info),
+            bytes_acked: info.bytes_acked,
+            repeated: info.total_retrans,
+            wire_bytes: left.saturating_sub(followed.told),
+        };
+        followed.told = followed.told.max(left);
+        if sent.wire_bytes > 0 {
+            self.tell(now, Event::Sent(sent));
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: Event) {
+        if self.events.len() < EVENTS_MAX {
+            return self.events.push((now, event));
+        }
+        let wire_bytes = match event {
+            Event::Wrote(_) => return,
+            Event::Sent(sent) => sent.wire_bytes,
+            Event::Overhead(wire_bytes) => wire_bytes,
+        };
+        if let Some((_, Event::Overhead(sum))) = self.events.last_mut() {
+            *sum += wire_bytes;
+        } else {
+            self.events.push((now, Event::Overhead(wire_bytes)));
+        }
+    }
+
+    /// The sockets to ask about: those that are wanted, then some of those that hold bytes
+    /// back or were not written to of late, in turns.
+    fn asked(&mut self, now: Time, wanted: &[u64]) -> Vec<(u64, Arc<OwnedFd>)> {
+        let sockets = &self.sockets;
+        let fd = |key: &u64| Some((*key, Arc::clone(&sockets.get(key)?.fd)));
+        let mut asked: Vec<_> = wanted.iter().filter_map(fd).collect();
+        let due = |socket: &Socket| socket.is_held || now.since(socket.written_at) >= SEEN_TO_AFTER;
+        let others = sockets.range(self.turn..).filter(|(_, socket)| due(socket));
+        let others: Vec<u64> = others.map(|(key, _)| *key).take(OTHERS_MAX).collect();
+        asked.extend(
+            others
+                .iter()
+                .filter(|key| !wanted.contains(key))
+                .filter_map(fd),
+        );
+        self.turn = match others.last() {
+            Some(last) if others.len() == OTHERS_MAX => last + 1,
+            _ => 0,
+        };
+        asked
+    }
+
+    /// Lets go of sockets that have acknowledged everything, and of those that have been
+    /// silent for long.
+    fn let_go(&mut self, now: Time, gate: &mut Gate, samples: &[GateSample]) {
+        for sample in samples {
+            let socket = self.sockets.get(&sample.socket);
+            if socket.is_some_and(|socket| sample.bytes_acked >= socket.written) {
+                self.sockets.remove(&sample.socket);
+            }
+        }
         self.sockets.retain(|&key, socket| {
             let keep = now.since(socket.written_at) < GIVE_UP;
             if !keep {
-                control.on_close(key);
+                gate.on_close(key);
             }
             keep
         });
     }
 }
 
-fn sample(socket: u64, fd: &OwnedFd) -> Option<SocketSample> {
-    let info = tcp_info(fd.as_fd()).ok()?;
+/// Bytes of the stream that have left, each counted once.
+fn first_sent(info: &TcpInfo) -> u64 {
+    info.bytes_sent.saturating_sub(info.bytes_retrans)
+}
+
+fn sample((socket, info): &(u64, TcpInfo)) -> GateSample {
     let min_rtt = match info.min_rtt_us {
         0 | u32::MAX => Duration::MAX,
         micros => Duration::from_micros(u64::from(micros)),
     };
-    Some(SocketSample {
-        socket,
+    GateSample {
+        socket: *socket,
         bytes_acked: info.bytes_acked,
         min_rtt,
-    })
+        repeated: info.total_retrans,
+    }
 }
 
-fn run(link: &Weak<PacedLink>, search: u64) {
+fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate) {
     while let Some(link) = link.upgrade() {
         let auto = link.auto();
         auto.wait_for_writes();
-        let control = auto.poll(link.now(), link.is_backlogged());
+        let control = auto.poll(&mut gate, &link);
         if !link.set_found_rate(search, control.rate_bits_per_s) {
             return;
         }
@@ -212,7 +360,6 @@ fn run(link: &Weak<PacedLink>, search: u64) {
         std::thread::sleep(POLL_INTERVAL);
     }
 }
-
 #[cfg(test)]
 mod tests {
     use sprat_scheduler::{Discipline, EgressConfig, Pacer};
@@ -229,7 +376,7 @@ mod tests {
             classes: Vec::new(),
         });
         // The thread asks for no rate within a second, for nothing is written.
-        AutoRate::start(&link, 8_000_000).unwrap();
+        AutoRate::start(&link, GateConfig::default()).unwrap();
         let search = link.auto().searches.load(Relaxed);
         assert!(link.set_found_rate(search, 9_000_000));
         assert_eq!(link.status().rate_bits_per_s, 9_000_000);
@@ -239,7 +386,7 @@ mod tests {
         assert!(!link.set_found_rate(search, 5_000_000));
         assert_eq!(link.status().rate_bits_per_s, 20_000_000);
         assert_eq!(link.rate_bits_per_s(), 20_000_000);
-        AutoRate::start(&link, 20_000_000).unwrap();
+        AutoRate::start(&link, GateConfig::default()).unwrap();
         assert!(!link.set_found_rate(search, 5_000_000), "another is on");
         let search = link.auto().searches.load(Relaxed);
         assert!(link.set_found_rate(search, 21_000_000));

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use socket2::SockRef;
-use sprat_scheduler::{GroupId, WireCost};
+use sprat_scheduler::{GroupId, WireCost, Write};
 use tokio::net::TcpStream;
 
 use super::flush::FlushGate;
@@ -76,6 +76,7 @@ impl SocketGauge {
         let overhead = u64::from(cost.segment_overhead);
         let opening = OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS;
         worker.connect(opening);
+        worker.on_overhead(opening);
         gauge.ledger.borrow_mut().debit(opening);
         gauge
     }
@@ -149,8 +150,14 @@ impl SocketGauge {
         self.promised.set(promised.saturating_sub(written));
         self.written.set(self.written.get() + written);
         self.moved(written, socket);
+        let write = Write {
+            socket: self.socket,
+            network: self.network,
+            written: self.written.get(),
+            position: 0,
+        };
         self.worker
-            .on_write(self.socket, self.network, self.written.get(), socket);
+            .on_write(write, written, self.cost.get(), socket);
     }
 
     /// The kernel has taken all that was offered.
@@ -243,6 +250,7 @@ impl SocketGauge {
             }
         });
         self.debit(CLOSING_SEGMENTS * overhead);
+        self.worker.on_overhead(CLOSING_SEGMENTS * overhead);
         self.closed.set(true);
     }
 }

@@ -112,13 +112,17 @@ impl Ledger {
 /// Bytes on the wire that an accepted connection has sent by the kernel's count,
 /// acknowledgements and retransmissions included, and what it has yet to send.
 pub(super) fn counted(cost: WireCost, info: &TcpInfo) -> u64 {
+    left(cost, info) + cost.segment_bytes(info.notsent_bytes.into())
+}
+
+/// Of these, what has left.
+pub(super) fn left(cost: WireCost, info: &TcpInfo) -> u64 {
     // `segs_out` leaves the SYN-ACK out.
     let bare = u64::from(info.segs_out.wrapping_sub(info.data_segs_out)) + 1;
     // A segment on this host's loopback is longer than Ethernet's.
     let full = info.bytes_sent.div_ceil(u64::from(cost.mss.max(1)));
     let segments = bare + full.max(info.data_segs_out.into());
-    let unsent = cost.segment_bytes(info.notsent_bytes.into());
-    info.bytes_sent + segments * u64::from(cost.segment_overhead) + SYN_ACK_OPTIONS + unsent
+    info.bytes_sent + segments * u64::from(cost.segment_overhead) + SYN_ACK_OPTIONS
 }
 
 #[cfg(test)]

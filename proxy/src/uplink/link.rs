@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use sprat_scheduler::{
     ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, GroupId,
-    Time, Write,
+    Time, WireCost, Write,
 };
 use tokio::time::Instant;
 
-use super::auto::AutoRate;
+use super::auto::{AutoRate, Writer};
 use super::counters::Counters;
 use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
@@ -271,17 +271,24 @@ impl WorkerLink {
         u32::try_from(bytes.clamp(LEAST, MOST)).unwrap_or(u32::MAX)
     }
 
-    /// A client's socket has taken bytes, `written` in all.
-    pub(crate) fn on_write(&self, socket: u64, network: u64, written: u64, fd: BorrowedFd<'_>) {
-        if self.link.auto.is_on() {
+    /// A client's socket has taken bytes: `write` says all but how far the uplink is.
+    pub(super) fn on_write(&self, write: Write, bytes: u64, cost: WireCost, fd: BorrowedFd<'_>) {
+        if self.is_auto() {
             let position = self.link.lock().egress.stats().wire_bytes;
-            let write = Write {
-                socket,
-                network,
-                written,
-                position,
+            let writer = Writer {
+                write: Write { position, ..write },
+                bytes,
+                cost,
+                fd,
             };
-            self.link.auto.on_write(self.link.now(), write, fd);
+            self.link.auto.on_write(self.link.now(), writer);
+        }
+    }
+
+    /// A connection is set up, or ends, with packets that carry nothing.
+    pub(super) fn on_overhead(&self, wire_bytes: u64) {
+        if self.is_auto() {
+            self.link.auto.on_overhead(self.link.now(), wire_bytes);
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use sprat_config::resolved::{self as config, Engine, Rate};
+use sprat_scheduler::rate_control::gate::GateConfig;
 use sprat_scheduler::{Discipline, EgressChange, EgressConfig, Pacer};
 
 use super::auto::AutoRate;
@@ -41,7 +42,7 @@ impl SharedUplink {
         let rate_bits_per_s = match uplink.rate {
             Rate::Unlimited => return Ok(Self::Unlimited),
             Rate::Fixed(bits_per_s) => bits_per_s,
-            Rate::Auto => AutoRate::initial_rate_bits_per_s(),
+            Rate::Auto => AutoRate::initial_rate_bits_per_s(&GateConfig::default()),
         };
         let change = egress_change(uplink, classes);
         let link = PacedLink::new(EgressConfig {
@@ -53,7 +54,7 @@ impl SharedUplink {
         });
         link.set_floor(uplink.floor_percent);
         if uplink.rate == Rate::Auto {
-            AutoRate::start(&link, rate_bits_per_s)?;
+            AutoRate::start(&link, GateConfig::default())?;
         }
         Ok(Self::Paced(link))
     }
@@ -86,8 +87,7 @@ impl SharedUplink {
                 link.set_rate(bits_per_s);
             }
             Rate::Auto => {
-                let present = link.status().rate_bits_per_s;
-                if let Err(error) = AutoRate::start(link, present) {
+                if let Err(error) = AutoRate::start(link, GateConfig::default()) {
                     tracing::error!(%error, "the uplink's rate stays: no thread to search for it");
                 }
             }

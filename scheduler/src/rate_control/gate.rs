@@ -37,7 +37,7 @@ pub const GATE_POLL_MAX: usize = 32;
 const SOCKETS_MAX: usize = 1024;
 
 /// The pacer's rate while nothing shared is proven, in bits per second.
-const OPEN_BITS_PER_S: u64 = 10_000_000_000;
+const OPEN_BITS_PER_S: u64 = 400_000_000_000;
 
 /// Without a name a link is looked for up to here.
 const CEILING_BITS_PER_S: u64 = 1_000_000_000;
@@ -63,7 +63,7 @@ const DEAF: Duration = Duration::from_secs(2);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What the gate is told of the link.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateConfig {
     /// A rate that the operator has named, in bits per second: never exceeded.
     pub named_bits_per_s: Option<u64>,
@@ -271,7 +271,8 @@ impl Gate {
         self.probes.wanted(now, GATE_POLL_MAX, sockets);
     }
 
-    /// The kernel was asked. `backlogged` says whether flows wait for a grant.
+    /// The kernel was asked, about others than those wanted, too. `backlogged` says
+    /// whether flows wait for a grant.
     pub fn on_poll(&mut self, now: Time, samples: &[GateSample], backlogged: bool) -> Control {
         let heard: Vec<SocketSample> = samples
             .iter()
@@ -316,6 +317,9 @@ impl Gate {
             .saturating_sub(socket.acked);
         socket.acked += new;
         let (network, all) = (socket.network, socket.acked >= socket.sent);
+        if new == 0 && !all {
+            return;
+        }
         // A full segment's ratio of wire to payload: what was sent in smaller ones is
         // counted for less.
         self.delivered.add(now, new * 1514 / 1448);

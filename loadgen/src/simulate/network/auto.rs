@@ -30,8 +30,11 @@ const SOCKETS_MAX: usize = 1024;
 /// A socket that was last written to so long ago is given up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// Sockets that hold bytes back, of which the kernel is asked in a poll what has left.
-const HELD_MAX: usize = 32;
+/// Sockets asked about in a poll beside those that the gate wants to know of.
+const OTHERS_MAX: usize = 32;
+
+/// A socket not written to for so long is asked about in its turn.
+const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 
 /// Who decides.
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
@@ -46,7 +49,7 @@ pub(super) struct AutoRate {
     /// By connection: what was written, and when.
     followed: BTreeMap<u64, (u64, Time)>,
     sleeps_until: Time,
-    /// Where the turns of those that hold bytes back have got to.
+    /// Where the turns of the others have got to.
     turn: u64,
     wanted: Vec<u64>,
     dice: Dice,
@@ -150,7 +153,10 @@ impl AutoRate {
                 control.on_poll(now, &samples, backlogged).rate_bits_per_s
             }
             Search::Gated(gate) => {
-                self.turn = report_held(gate, now, connections, followed, self.turn);
+                self.turn = add_others(now, connections, followed, self.turn, &mut self.wanted);
+                for &socket in &self.wanted {
+                    report(gate, now, socket as u32, &mut connections[socket as usize]);
+                }
                 let samples = self.wanted.iter().map(|&socket| {
                     let sender = &connections[socket as usize].sender;
                     GateSample {
@@ -203,6 +209,7 @@ impl AutoRate {
 /// Tells a gate what of a connection has left since it was last told.
 fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
     let counters = connection.sender.counters();
+    connection.outlet.is_held = connection.sender.unsent() > 0;
     let wire_bytes = counters.bytes_sent + counters.segments * BARE_BYTES;
     let told = std::mem::replace(&mut connection.outlet.told, wire_bytes);
     gate.on_sent(
@@ -218,25 +225,30 @@ fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
     );
 }
 
-/// Does so for connections that hold bytes back, a few at a time in turns.
-fn report_held(
-    gate: &mut Gate,
+/// Adds connections that hold bytes back, and those not written to of late, a few at a
+/// time in turns.
+fn add_others(
     now: Time,
-    connections: &mut [Connection],
+    connections: &[Connection],
     followed: &BTreeMap<u64, (u64, Time)>,
     turn: u64,
+    asked: &mut Vec<u64>,
 ) -> u64 {
-    let mut held = 0;
-    for &socket in followed.range(turn..).map(|(socket, _)| socket) {
-        let connection = &mut connections[socket as usize];
-        if connection.sender.unsent() > 0 || connection.outlet.is_held {
-            connection.outlet.is_held = connection.sender.unsent() > 0;
-            report(gate, now, socket as u32, connection);
-            held += 1;
-            if held == HELD_MAX {
-                return socket + 1;
-            }
+    let due = |socket: u64, written_at: Time| {
+        connections[socket as usize].outlet.is_held || now.since(written_at) >= SEEN_TO_AFTER
+    };
+    let others = followed
+        .range(turn..)
+        .map(|(&socket, &(_, at))| (socket, at));
+    let others = others.filter(|&(socket, at)| due(socket, at));
+    let others: Vec<u64> = others.map(|(socket, _)| socket).take(OTHERS_MAX).collect();
+    for &socket in &others {
+        if !asked.contains(&socket) {
+            asked.push(socket);
         }
     }
-    0
+    match others.last() {
+        Some(last) if others.len() == OTHERS_MAX => last + 1,
+        _ => 0,
+    }
 }

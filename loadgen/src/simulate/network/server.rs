@@ -45,13 +45,18 @@ pub(super) struct Paced {
 impl Paced {
     /// The proxy of a system; none for one that paces nothing.
     pub(super) fn of(system: System, plan: &Plan) -> Option<Self> {
+        let gated = |named_bits_per_s| {
+            let config = GateConfig { named_bits_per_s };
+            (0, Some(AutoRate::gated(plan.seed, &config)))
+        };
         let (rate, auto) = match system {
             System::Fair => return None,
             System::Unlimited => (UNLIMITED_BITS_PER_S, None),
             System::Named => (plan.named_bits_per_s.unwrap_or(UNLIMITED_BITS_PER_S), None),
             System::Rate(rate) => (rate, None),
-            System::Auto => (0, Some(AutoRate::alone(plan.seed))),
-            System::Gate => (0, Some(AutoRate::gated(plan.seed, &GateConfig::default()))),
+            System::Watched(rate) => gated(rate.or(plan.named_bits_per_s)),
+            System::Auto => gated(None),
+            System::Search => (0, Some(AutoRate::alone(plan.seed))),
         };
         let rate = auto.as_ref().map_or(rate, AutoRate::rate_bits_per_s);
         Some(Self {

@@ -16,11 +16,15 @@ pub(super) enum System {
     Named,
     /// By size, at this many bits per second.
     Rate(u64),
-    /// By size, at the rate that [`RateControl`](sprat_scheduler::RateControl) finds.
+    /// By size, at the shared link's own rate, or at this many bits per second: as long
+    /// as a [`Gate`](sprat_scheduler::rate_control::gate::Gate) finds no slower link.
+    Watched(Option<u64>),
+    /// By size, at the rate that a search finds while a
+    /// [`Gate`](sprat_scheduler::rate_control::gate::Gate) lets it act.
     Auto,
-    /// By size; the search for the rate acts while a
-    /// [`Gate`](sprat_scheduler::rate_control::gate::Gate) lets it.
-    Gate,
+    /// By size, at the rate that [`RateControl`](sprat_scheduler::RateControl) finds
+    /// without a gate.
+    Search,
 }
 
 impl System {
@@ -29,8 +33,8 @@ impl System {
         Self::Fair,
         Self::Unlimited,
         Self::Named,
+        Self::Watched(None),
         Self::Auto,
-        Self::Gate,
     ];
 }
 
@@ -41,8 +45,10 @@ impl fmt::Display for System {
             Self::Unlimited => f.write_str("unlimited"),
             Self::Named => f.write_str("named"),
             Self::Rate(bits_per_s) => write!(f, "{}kbit", bits_per_s / 1000),
+            Self::Watched(None) => f.write_str("watched"),
+            Self::Watched(Some(bits_per_s)) => write!(f, "watched-{}kbit", bits_per_s / 1000),
             Self::Auto => f.write_str("auto"),
-            Self::Gate => f.write_str("gate"),
+            Self::Search => f.write_str("search"),
         }
     }
 }
@@ -51,19 +57,25 @@ impl FromStr for System {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "fair" => Ok(Self::Fair),
-            "unlimited" => Ok(Self::Unlimited),
-            "named" => Ok(Self::Named),
-            "auto" => Ok(Self::Auto),
-            "gate" => Ok(Self::Gate),
-            _ => match units::parse_bit_rate(text) {
-                Ok(bits_per_s) if bits_per_s > 0 => Ok(Self::Rate(bits_per_s)),
-                _ => Err(format!(
-                    "`{text}` is no system: fair, unlimited, named, auto, gate or a rate such as 11mbit"
-                )),
+        let rate = |text| units::parse_bit_rate(text).ok().filter(|rate| *rate > 0);
+        let system = match text {
+            "fair" => Some(Self::Fair),
+            "unlimited" => Some(Self::Unlimited),
+            "named" => Some(Self::Named),
+            "watched" => Some(Self::Watched(None)),
+            "auto" => Some(Self::Auto),
+            "search" => Some(Self::Search),
+            _ => match text.strip_prefix("watched-") {
+                Some(text) => rate(text).map(|rate| Self::Watched(Some(rate))),
+                None => rate(text).map(Self::Rate),
             },
-        }
+        };
+        system.ok_or_else(|| {
+            format!(
+                "`{text}` is no system: fair, unlimited, named, watched, auto, search, a rate \
+                 such as 11mbit, or watched-11mbit"
+            )
+        })
     }
 }
 
@@ -74,14 +86,15 @@ mod tests {
     #[test]
     fn what_is_shown_is_read_back() {
         let systems = [
-            System::Gate,
+            System::Search,
+            System::Watched(Some(11_000_000)),
             System::Rate(11_000_000),
             System::Rate(500_000),
         ];
         for system in System::USUAL.into_iter().chain(systems) {
             assert_eq!(system.to_string().parse(), Ok(system));
         }
-        for text in ["", "0mbit", "fast", "10"] {
+        for text in ["", "0mbit", "fast", "10", "watched-", "watched-0mbit"] {
             assert!(text.parse::<System>().is_err(), "{text}");
         }
     }

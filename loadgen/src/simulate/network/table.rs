@@ -134,7 +134,7 @@ impl<'a> Table<'a> {
 
 /// Whether a system is held to do no harm: one that finds the rate itself.
 fn is_judged(system: System) -> bool {
-    matches!(system, System::Auto | System::Gate)
+    matches!(system, System::Watched(_) | System::Auto | System::Search)
 }
 
 fn judged(one: &Measured) -> impl Iterator<Item = (System, Verdict)> {

@@ -206,10 +206,14 @@ record! {
 
     /// The scarce link towards the clients, and who gets it first.
     closed struct Uplink {
-        /// The link's nominal rate, with all headers; `auto` finds it by
-        /// watching the queue that builds up; `unlimited` sends everything at
-        /// once.
+        /// The link's nominal rate, with all headers: never exceeded. `auto` finds
+        /// a link that all clients share by the queue that builds up, and holds
+        /// nothing back while there is none; `unlimited` sends everything at once.
         default("auto") rate: Or<Auto, Or<Unlimited, BitRate>>,
+        /// Whether a `rate` in bits per second is watched: where the link turns out to
+        /// be slower, what it carries is found and taken instead. With `false` it is
+        /// taken as it is.
+        default("true") adapt: Flag,
         /// The order in which responses are sent.
         default("srpt") policy: Policy,
         /// Who enforces the order.

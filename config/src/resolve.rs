@@ -207,6 +207,7 @@ fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
     };
     Some(Uplink {
         rate,
+        adapt: raw.adapt.copied()?.0,
         policy,
         engine,
         max_flows: count(&raw.max_flows)?,

@@ -167,6 +167,8 @@ pub struct Forwarding {
 pub struct Uplink {
     /// How fast to send.
     pub rate: Rate,
+    /// Whether a fixed rate gives way to a slower link that is found.
+    pub adapt: bool,
     /// Whom to serve first.
     pub policy: Discipline,
     /// Who enforces the order.

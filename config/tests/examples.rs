@@ -153,6 +153,7 @@ fn the_design_file_resolves_to_the_defaults() {
             engine: Engine::Pace,
             max_flows: 65_536,
             guard_factor: 4.0,
+            adapt: true,
             floor_percent: 5,
         },
         clusters: vec![Arc::clone(&cluster)],

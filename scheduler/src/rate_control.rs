@@ -195,6 +195,11 @@ impl RateControl {
         self.anchor as u64
     }
 
+    /// What waits on the link, as far as it is known.
+    pub fn queue(&self) -> Duration {
+        Duration::try_from_secs_f64(self.queue).unwrap_or(Duration::ZERO)
+    }
+
     /// Begins again at a rate, in bits per second. Round trips that are known stay so.
     pub fn restart(&mut self, now: Time, rate_bits_per_s: f64) {
         self.set_anchor(rate_bits_per_s);

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use sprat_scheduler::rate_control::gate::{Gate, GateConfig, GateSample, Sent};
+use sprat_scheduler::rate_control::gate::{Found, Gate, GateConfig, GateSample, Sent};
 use sprat_scheduler::{Control, Time, WireCost, Write};
 
 use super::ledger::left;
 use super::link::PacedLink;
+use super::watch::Watch;
 use crate::sys::{TcpInfo, tcp_info};
 
 /// Between two polls while anything is unacknowledged.
@@ -45,6 +46,9 @@ pub(crate) struct AutoRate {
     /// Counts up each time that a search is begun or ended: one is on while
     /// it is odd.
     searches: AtomicU64,
+    /// Zero if it is not known.
+    effective_rate_bits_per_s: AtomicU64,
+    queue_us: AtomicU64,
     followed: Mutex<Followed>,
     written: Condvar,
 }
@@ -86,11 +90,16 @@ struct Socket {
 /// A connection, and what its socket has just taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer<'a> {
-    pub(crate) write: Write,
-    /// Bytes of this write.
-    pub(crate) bytes: u64,
-    pub(crate) cost: WireCost,
-    pub(crate) fd: BorrowedFd<'a>,
+    /// Its number on the uplink.
+    pub(super) socket: u64,
+    /// As in [`Write::network`].
+    pub(super) network: u64,
+    /// Bytes that it has taken so far.
+    pub(super) written: u64,
+    /// Of these, what it has just taken.
+    pub(super) bytes: u64,
+    pub(super) cost: WireCost,
+    pub(super) fd: BorrowedFd<'a>,
 }
 
 impl AutoRate {
@@ -98,6 +107,8 @@ impl AutoRate {
     pub(crate) fn new() -> Self {
         Self {
             searches: AtomicU64::new(0),
+            effective_rate_bits_per_s: AtomicU64::new(0),
+            queue_us: AtomicU64::new(0),
             followed: Mutex::new(Followed::default()),
             written: Condvar::new(),
         }
@@ -108,17 +119,23 @@ impl AutoRate {
         Gate::new(config).control().rate_bits_per_s
     }
 
-    /// Bytes were written to a client's socket.
-    pub(crate) fn on_write(&self, now: Time, writer: Writer<'_>) {
+    /// Bytes were written to a client's socket; `position` as in [`Write::position`].
+    pub(super) fn on_write(&self, now: Time, position: u64, writer: &Writer<'_>) {
         // Before the lock: it is a system call.
         let Ok(info) = tcp_info(writer.fd) else {
             return;
         };
         let mut followed = self.lock();
         let was_idle = followed.sockets.is_empty();
-        if followed.follow(now, &writer, &info) {
-            followed.tell(now, Event::Wrote(writer.write));
-            followed.report(now, writer.write.socket, &info);
+        if followed.follow(now, writer, &info) {
+            let write = Write {
+                socket: writer.socket,
+                network: writer.network,
+                written: writer.written,
+                position,
+            };
+            followed.tell(now, Event::Wrote(write));
+            followed.report(now, writer.socket, &info);
         }
         if was_idle && !followed.sockets.is_empty() {
             self.written.notify_one();
@@ -151,10 +168,14 @@ impl AutoRate {
         own.stop();
         own.lock().config = config.clone();
         let search = own.searches.load(Relaxed) + 1;
-        let (gate, link) = (Gate::new(&config), Arc::downgrade(link));
+        let gate = Gate::new(&config);
+        let rate_bits_per_s = gate.control().rate_bits_per_s;
+        let weak = Arc::downgrade(link);
         let thread = std::thread::Builder::new().name("uplink-rate".to_owned());
-        thread.spawn(move || run(&link, search, gate))?;
+        own.publish(&config, None);
+        thread.spawn(move || run(&weak, search, gate, &config))?;
         own.searches.store(search, Relaxed);
+        link.set_found_rate(search, rate_bits_per_s);
         Ok(())
     }
 
@@ -162,8 +183,31 @@ impl AutoRate {
     pub(crate) fn stop(&self) {
         if self.is_on() {
             self.searches.fetch_add(1, Relaxed);
+            self.queue_us.store(0, Relaxed);
             *self.lock() = Followed::default();
         }
+    }
+
+    /// What the link is known to carry, in bits per second.
+    pub(super) fn effective_rate_bits_per_s(&self) -> Option<u64> {
+        match self.effective_rate_bits_per_s.load(Relaxed) {
+            0 => None,
+            rate => Some(rate),
+        }
+    }
+
+    /// What waits on the link behind the pacer.
+    pub(super) fn queue(&self) -> Duration {
+        Duration::from_micros(self.queue_us.load(Relaxed))
+    }
+
+    fn publish(&self, config: &GateConfig, found: Option<Found>) {
+        let rate = found.map(|found| found.rate_bits_per_s);
+        let rate = rate.or(config.named_bits_per_s).unwrap_or(0);
+        let queue = found.map_or(Duration::ZERO, |found| found.queue);
+        self.effective_rate_bits_per_s.store(rate, Relaxed);
+        let queue_us = u64::try_from(queue.as_micros()).unwrap_or(u64::MAX);
+        self.queue_us.store(queue_us, Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Followed> {
@@ -222,9 +266,8 @@ impl AutoRate {
 impl Followed {
     /// Notes that a socket has taken bytes; whether it is followed.
     fn follow(&mut self, now: Time, writer: &Writer<'_>, info: &TcpInfo) -> bool {
-        let write = &writer.write;
-        if let Some(socket) = self.sockets.get_mut(&write.socket) {
-            socket.written = write.written;
+        if let Some(socket) = self.sockets.get_mut(&writer.socket) {
+            socket.written = writer.written;
             socket.written_at = now;
             return true;
         }
@@ -237,18 +280,18 @@ impl Followed {
         };
         // What left before this write is no news.
         let first_sent = first_sent(info);
-        let new = (first_sent + writer.bytes).saturating_sub(write.written);
+        let new = (first_sent + writer.bytes).saturating_sub(writer.written);
         let own = writer.cost.segment_bytes(new.min(first_sent));
         let socket = Socket {
             fd: Arc::new(fd),
-            network: write.network,
+            network: writer.network,
             cost: writer.cost,
-            written: write.written,
+            written: writer.written,
             written_at: now,
             told: left(writer.cost, info).saturating_sub(own),
             is_held: false,
         };
-        self.sockets.insert(write.socket, socket);
+        self.sockets.insert(writer.socket, socket);
         true
     }
 
@@ -348,7 +391,8 @@ fn sample((socket, info): &(u64, TcpInfo)) -> GateSample {
     }
 }
 
-fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate) {
+fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate, config: &GateConfig) {
+    let mut watch = config.named_bits_per_s.map(Watch::new);
     while let Some(link) = link.upgrade() {
         let auto = link.auto();
         auto.wait_for_writes();
@@ -356,15 +400,138 @@ fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate) {
         if !link.set_found_rate(search, control.rate_bits_per_s) {
             return;
         }
+        let found = gate.found();
+        auto.publish(config, found);
+        let found = found.map(|found| found.rate_bits_per_s);
+        if let Some(watch) = &mut watch
+            && let Some(remark) = watch.on_rate(link.now(), found)
+        {
+            watch.say(remark);
+        }
         drop(link);
         std::thread::sleep(POLL_INTERVAL);
     }
 }
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
     use sprat_scheduler::{Discipline, EgressConfig, Pacer};
 
     use super::*;
+
+    const COST: WireCost = WireCost::ETHERNET_IPV4;
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, client)
+    }
+
+    /// Has a socket take `bytes` in place of a connection's gauge.
+    fn write(auto: &AutoRate, now: Time, key: u64, socket: &mut TcpStream, bytes: u64, all: u64) {
+        socket.write_all(&vec![b'x'; bytes as usize]).unwrap();
+        let writer = Writer {
+            socket: key,
+            network: 1,
+            written: all,
+            bytes,
+            cost: COST,
+            fd: socket.as_fd(),
+        };
+        auto.on_write(now, all, &writer);
+    }
+
+    /// Asks about all that are due, and lets go of those that have arrived.
+    fn ask(auto: &AutoRate, now: Time) -> usize {
+        let mut followed = auto.lock();
+        let asked = followed.asked(now, &[]);
+        let samples: Vec<GateSample> = asked
+            .iter()
+            .map(|(key, fd)| sample(&(*key, tcp_info(fd.as_fd()).unwrap())))
+            .collect();
+        let mut gate = Gate::new(&GateConfig::default());
+        followed.let_go(now, &mut gate, &samples);
+        samples.len()
+    }
+
+    fn told(auto: &AutoRate) -> u64 {
+        let followed = auto.lock();
+        let wire_bytes = |event: &Event| match event {
+            Event::Wrote(_) => 0,
+            Event::Sent(sent) => sent.wire_bytes,
+            Event::Overhead(wire_bytes) => *wire_bytes,
+        };
+        followed
+            .events
+            .iter()
+            .map(|(_, event)| wire_bytes(event))
+            .sum()
+    }
+
+    #[test]
+    fn what_leaves_is_told_once_though_its_socket_is_let_go_of_between() {
+        let auto = AutoRate::new();
+        let (mut socket, mut client) = connected();
+        let mut all = 0;
+        for turn in 1..=5 {
+            all += 1000;
+            write(&auto, ms(100 * turn), 1, &mut socket, 1000, all);
+            client.read_exact(&mut [0; 1000]).unwrap();
+            // Its acknowledgement may take a moment.
+            while !auto.lock().sockets.is_empty() {
+                ask(&auto, ms(100 * turn + 60));
+            }
+        }
+        assert_eq!(told(&auto), 5 * COST.segment_bytes(1000));
+    }
+
+    #[test]
+    fn sockets_that_have_nothing_on_the_way_do_not_fill_the_table() {
+        let auto = AutoRate::new();
+        let mut pairs: Vec<_> = (0..80).map(|_| connected()).collect();
+        for (key, (socket, client)) in pairs.iter_mut().enumerate() {
+            write(&auto, ms(0), key as u64, socket, 100, 100);
+            client.read_exact(&mut [0; 100]).unwrap();
+        }
+        assert_eq!(ask(&auto, ms(40)), 0, "the gate may still ask about them");
+        let mut turns = 0;
+        while !auto.lock().sockets.is_empty() {
+            assert!(ask(&auto, ms(60)) <= OTHERS_MAX);
+            turns += 1;
+            assert!(turns < 10_000);
+        }
+        assert!(turns >= 3, "so many at a time");
+    }
+
+    #[test]
+    fn a_socket_that_holds_bytes_back_is_asked_about_at_once() {
+        let auto = AutoRate::new();
+        let (mut socket, _client) = connected();
+        socket.set_nonblocking(true).unwrap();
+        let mut all = 0;
+        while let Ok(bytes) = socket.write(&[b'x'; 1 << 16]) {
+            all += bytes as u64;
+        }
+        write(&auto, ms(0), 1, &mut socket, 0, all);
+        assert_eq!(ask(&auto, ms(0)), 1);
+        assert_eq!(auto.lock().sockets.len(), 1, "not all has arrived");
+    }
+
+    #[test]
+    fn events_are_bounded_and_their_bytes_are_not_lost() {
+        let auto = AutoRate::new();
+        for event in 0..3 * EVENTS_MAX as u64 {
+            auto.on_overhead(ms(event), 66);
+        }
+        assert!(auto.lock().events.len() <= EVENTS_MAX + 1);
+        assert_eq!(told(&auto), 3 * EVENTS_MAX as u64 * 66);
+    }
 
     #[test]
     fn a_search_that_is_over_does_not_change_a_rate_that_is_given() {
@@ -378,18 +545,24 @@ mod tests {
         // The thread asks for no rate within a second, for nothing is written.
         AutoRate::start(&link, GateConfig::default()).unwrap();
         let search = link.auto().searches.load(Relaxed);
+        assert_eq!(link.status().rate_bits_per_s, None, "nothing is held back");
         assert!(link.set_found_rate(search, 9_000_000));
-        assert_eq!(link.status().rate_bits_per_s, 9_000_000);
+        assert_eq!(link.rate_bits_per_s(), 9_000_000);
         link.auto().stop();
         link.set_rate(20_000_000);
         // The thread has asked the kernel before, and comes with the answer now.
         assert!(!link.set_found_rate(search, 5_000_000));
-        assert_eq!(link.status().rate_bits_per_s, 20_000_000);
+        assert_eq!(link.status().rate_bits_per_s, Some(20_000_000));
         assert_eq!(link.rate_bits_per_s(), 20_000_000);
-        AutoRate::start(&link, GateConfig::default()).unwrap();
+        let named = GateConfig {
+            named_bits_per_s: Some(20_000_000),
+        };
+        AutoRate::start(&link, named.clone()).unwrap();
         assert!(!link.set_found_rate(search, 5_000_000), "another is on");
         let search = link.auto().searches.load(Relaxed);
-        assert!(link.set_found_rate(search, 21_000_000));
-        assert_eq!(link.rate_bits_per_s(), 21_000_000);
+        assert_eq!(link.status().effective_rate_bits_per_s, Some(20_000_000));
+        AutoRate::start(&link, named).unwrap();
+        assert!(link.set_found_rate(search, 19_000_000), "it goes on");
+        assert_eq!(link.rate_bits_per_s(), 19_000_000);
     }
 }

@@ -7,9 +7,10 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use socket2::SockRef;
-use sprat_scheduler::{GroupId, WireCost, Write};
+use sprat_scheduler::{GroupId, WireCost};
 use tokio::net::TcpStream;
 
+use super::auto::Writer;
 use super::flush::FlushGate;
 use super::ledger::{Ledger, SYN_ACK_OPTIONS, counted};
 use super::link::WorkerLink;
@@ -150,14 +151,14 @@ impl SocketGauge {
         self.promised.set(promised.saturating_sub(written));
         self.written.set(self.written.get() + written);
         self.moved(written, socket);
-        let write = Write {
+        self.worker.on_write(&Writer {
             socket: self.socket,
             network: self.network,
             written: self.written.get(),
-            position: 0,
-        };
-        self.worker
-            .on_write(write, written, self.cost.get(), socket);
+            bytes: written,
+            cost: self.cost.get(),
+            fd: socket,
+        });
     }
 
     /// The kernel has taken all that was offered.

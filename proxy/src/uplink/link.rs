@@ -2,7 +2,6 @@
 //! whose critical sections are a few heap operations long.
 
 use std::fmt;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use sprat_scheduler::{
     ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, GroupId,
-    Time, WireCost, Write,
+    Time,
 };
 use tokio::time::Instant;
 
@@ -82,8 +81,12 @@ pub(crate) struct LinkStatus {
     pub(crate) open_flows: usize,
     /// Of these, those that wait for their turn.
     pub(crate) waiting_flows: usize,
-    /// Bits per second on the wire.
-    pub(crate) rate_bits_per_s: u64,
+    /// Bits per second on the wire, unless nothing is held back.
+    pub(crate) rate_bits_per_s: Option<u64>,
+    /// What the link is known to carry, in bits per second on the wire.
+    pub(crate) effective_rate_bits_per_s: Option<u64>,
+    /// What waits on the link behind the pacer, as far as the search knows.
+    pub(crate) queue: Duration,
     /// Counters, none of which ever falls.
     pub(crate) stats: EgressStats,
 }
@@ -117,12 +120,16 @@ impl PacedLink {
 
     /// What goes on now.
     pub(crate) fn status(&self) -> LinkStatus {
+        let effective_rate_bits_per_s = self.effective_rate_bits_per_s();
         let mut state = self.lock();
         let stats = state.egress.stats();
         LinkStatus {
             open_flows: state.egress.open_flows(),
             waiting_flows: state.egress.waiting_flows(),
-            rate_bits_per_s: state.egress.pacer().rate_bits_per_s(),
+            rate_bits_per_s: effective_rate_bits_per_s
+                .map(|_| state.egress.pacer().rate_bits_per_s()),
+            effective_rate_bits_per_s,
+            queue: self.auto.queue(),
             stats: state.counters.publish(stats),
         }
     }
@@ -194,6 +201,15 @@ impl PacedLink {
         self.rate_bits_per_s.load(Ordering::Relaxed)
     }
 
+    /// What the link is known to carry, in bits per second on the wire: its name, or what
+    /// was found. Nothing while a search has found no link.
+    pub(super) fn effective_rate_bits_per_s(&self) -> Option<u64> {
+        match self.auto.is_on() {
+            true => self.auto.effective_rate_bits_per_s(),
+            false => Some(self.rate_bits_per_s()),
+        }
+    }
+
     pub(crate) fn now(&self) -> Time {
         Time::ZERO + self.epoch.elapsed()
     }
@@ -262,6 +278,11 @@ impl WorkerLink {
         self.link.rate_bits_per_s()
     }
 
+    /// See [`PacedLink::effective_rate_bits_per_s`].
+    pub(crate) fn effective_rate_bits_per_s(&self) -> Option<u64> {
+        self.link.effective_rate_bits_per_s()
+    }
+
     /// Bytes that the kernel may hold unsent for a connection: about 2 ms of
     /// the link, at least two segments.
     pub(crate) fn unsent_bytes(&self) -> u32 {
@@ -271,17 +292,11 @@ impl WorkerLink {
         u32::try_from(bytes.clamp(LEAST, MOST)).unwrap_or(u32::MAX)
     }
 
-    /// A client's socket has taken bytes: `write` says all but how far the uplink is.
-    pub(super) fn on_write(&self, write: Write, bytes: u64, cost: WireCost, fd: BorrowedFd<'_>) {
+    /// A client's socket has taken bytes.
+    pub(super) fn on_write(&self, writer: &Writer<'_>) {
         if self.is_auto() {
             let position = self.link.lock().egress.stats().wire_bytes;
-            let writer = Writer {
-                write: Write { position, ..write },
-                bytes,
-                cost,
-                fd,
-            };
-            self.link.auto.on_write(self.link.now(), writer);
+            self.link.auto.on_write(self.link.now(), position, writer);
         }
     }
 

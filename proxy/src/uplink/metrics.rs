@@ -73,10 +73,29 @@ impl Collector for UplinkView {
                 status.waiting_flows as u64,
             ),
         ];
-        let help = "Rate at which responses are sent, all headers counted";
-        let name = "uplink_rate_bytes_per_second";
+        // Where nothing is held back there is no rate, and no sample.
+        let rates = [
+            (
+                "uplink_rate_bytes_per_second",
+                "Rate at which responses are sent now, all headers counted; none while nothing is held back",
+                status.rate_bits_per_s.map(|rate| rate as f64 / 8.0),
+            ),
+            (
+                "uplink_effective_rate_bits_per_second",
+                "What the link is known to carry, all headers counted: what it is named, or what was found; none while it is not known",
+                status.effective_rate_bits_per_s.map(|rate| rate as f64),
+            ),
+        ];
+        for (name, help, value) in rates {
+            if let Some(value) = value {
+                let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+                metric.encode_gauge(&value)?;
+            }
+        }
+        let help = "What waits on the link behind the pacer, as far as is known";
+        let name = "uplink_queue_seconds";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        metric.encode_gauge(&(status.rate_bits_per_s as f64 / 8.0))?;
+        metric.encode_gauge(&status.queue.as_secs_f64())?;
         for (name, help, value) in gauges {
             gauge(&mut encoder, name, help, value)?;
         }

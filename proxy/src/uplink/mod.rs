@@ -16,6 +16,7 @@ mod metrics;
 mod paced;
 mod shared;
 mod timer;
+mod watch;
 
 use std::convert::Infallible;
 use std::os::fd::AsFd;
@@ -137,11 +138,11 @@ impl Uplink {
         outlet
     }
 
-    /// The link's rate, if it has one.
+    /// The link's rate, if it is known.
     pub(crate) fn rate_bits_per_s(&self) -> Option<f64> {
         match self {
             Self::Unlimited | Self::Kernel(_) => None,
-            Self::Paced(worker) => Some(worker.rate_bits_per_s() as f64),
+            Self::Paced(worker) => worker.effective_rate_bits_per_s().map(|rate| rate as f64),
         }
     }
 

@@ -53,8 +53,8 @@ impl SharedUplink {
             classes: change.classes,
         });
         link.set_floor(uplink.floor_percent);
-        if uplink.rate == Rate::Auto {
-            AutoRate::start(&link, GateConfig::default())?;
+        if let Some(config) = searched(uplink) {
+            AutoRate::start(&link, config)?;
         }
         Ok(Self::Paced(link))
     }
@@ -81,18 +81,25 @@ impl SharedUplink {
         let Self::Paced(link) = self else { return };
         link.change(egress_change(uplink, classes));
         link.set_floor(uplink.floor_percent);
-        match uplink.rate {
-            Rate::Fixed(bits_per_s) => {
-                link.auto().stop();
-                link.set_rate(bits_per_s);
+        if let Some(config) = searched(uplink) {
+            if let Err(error) = AutoRate::start(link, config) {
+                tracing::error!(%error, "the uplink's rate stays: no thread to search for it");
             }
-            Rate::Auto => {
-                if let Err(error) = AutoRate::start(link, GateConfig::default()) {
-                    tracing::error!(%error, "the uplink's rate stays: no thread to search for it");
-                }
-            }
-            Rate::Unlimited => {}
+        } else if let Rate::Fixed(bits_per_s) = uplink.rate {
+            link.auto().stop();
+            link.set_rate(bits_per_s);
         }
+    }
+}
+
+/// What is told to the search for the rate, if there is to be one.
+fn searched(uplink: &config::Uplink) -> Option<GateConfig> {
+    match uplink.rate {
+        Rate::Auto => Some(GateConfig::default()),
+        Rate::Fixed(bits_per_s) => uplink.adapt.then_some(GateConfig {
+            named_bits_per_s: Some(bits_per_s),
+        }),
+        Rate::Unlimited => None,
     }
 }
 

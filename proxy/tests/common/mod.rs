@@ -345,6 +345,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             proxy_protocol: None,
         }],
         uplink: Uplink {
+            adapt: true,
             rate: Rate::Unlimited,
             policy: Discipline::Srpt,
             engine: Engine::Pace,

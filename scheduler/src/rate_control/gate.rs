@@ -43,7 +43,7 @@ const OPEN_BITS_PER_S: u64 = 400_000_000_000;
 const CEILING_BITS_PER_S: u64 = 1_000_000_000;
 
 /// Decided every so many polls.
-const DECIDED_EACH: u32 = 32;
+const DECIDED_EACH: u32 = 8;
 
 /// A probe with so little of its client's under way before it is clean.
 const CLEAN_BYTES: u64 = 3000;
@@ -53,6 +53,13 @@ const BIG_BYTES: u64 = 1200;
 
 /// A link that holds less than this is idle.
 const IDLE_S: f32 = 0.001;
+
+/// The search goes no further below the link that explains the delays: it may be following
+/// one client's own queue.
+const FALL_MOST: f64 = 0.25;
+
+/// Acknowledgements that could tell, before a link is believed in.
+const NEEDED: f32 = 25.0;
 
 /// What is engaged for less than this was a mistake.
 const MISTAKE: Duration = Duration::from_secs(10);
@@ -67,6 +74,15 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct GateConfig {
     /// A rate that the operator has named, in bits per second: never exceeded.
     pub named_bits_per_s: Option<u64>,
+}
+
+/// A shared link that explains what clients see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// What it carries, in bits per second on the wire.
+    pub rate_bits_per_s: u64,
+    /// What waits on it, behind the pacer.
+    pub queue: Duration,
 }
 
 /// Bytes of a socket have left the host.
@@ -159,6 +175,7 @@ impl Gate {
             control: RateControl::new(RateControlConfig {
                 initial_rate_bits_per_s: ceiling,
                 max_rate_bits_per_s: ceiling,
+                cautious: true,
                 ..RateControlConfig::default()
             }),
             ceiling_bits_per_s: ceiling,
@@ -185,6 +202,14 @@ impl Gate {
     /// Whether a shared link is proven, and the pacer follows the search.
     pub fn is_engaged(&self) -> bool {
         self.state != State::Open
+    }
+
+    /// The shared link, while one is proven.
+    pub fn found(&self) -> Option<Found> {
+        self.is_engaged().then(|| Found {
+            rate_bits_per_s: self.control.anchor_bits_per_s(),
+            queue: self.control.queue(),
+        })
     }
 
     /// The last answer.
@@ -399,23 +424,31 @@ impl Gate {
             self.floors.retain(|(_, index)| *index > floor);
             self.floors.push((now, floor));
         }
-        if self.state != State::Open {
+        if self.is_engaged() {
+            if let Some(explained) = self.explained(now, NEEDED) {
+                self.control.raise(FALL_MOST * explained);
+            }
             return;
         }
-        let delivered = self.delivered.most(now, Duration::from_millis(1100));
-        let needed = 25.0 * f32::from(1u8 << self.fails.min(4));
-        let clients = self.clients.heard_since(now - 3 * SECOND);
-        let most = self.ceiling_bits_per_s as f64;
-        let best = self.evidence.best(0.93 * delivered, most, needed, clients);
-        if let Some(index) = best {
-            self.control.restart(now, rate_of(index));
+        let needed = NEEDED * f32::from(1u8 << self.fails.min(4));
+        if let Some(explained) = self.explained(now, needed) {
+            self.control.restart(now, explained);
             self.pulses = Pulses::default();
             self.state = State::Engaged {
                 since: now,
-                anchor: rate_of(index),
+                anchor: explained,
                 at_ceiling: None,
             };
         }
+    }
+
+    /// The link that explains the delays, in bits per second, if one does.
+    fn explained(&self, now: Time, needed: f32) -> Option<f64> {
+        let delivered = self.delivered.most(now, Duration::from_millis(1100));
+        let clients = self.clients.heard_since(now - 3 * SECOND);
+        let most = self.ceiling_bits_per_s as f64;
+        let best = self.evidence.best(0.93 * delivered, most, needed, clients);
+        best.map(rate_of)
     }
 
     /// Keeps the search above what is refuted, and ends it where it has left the link

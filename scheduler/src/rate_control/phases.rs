@@ -17,7 +17,7 @@ impl RateControl {
                 GAIN_MIN / 2.0
             };
         }
-        gain.clamp(GAIN_MIN, GAIN_MAX)
+        gain.clamp(GAIN_MIN, if self.config.cautious { 1.0 } else { GAIN_MAX })
     }
 
     /// A queue of ours falls when less is sent. A delay that does not fall is
@@ -92,9 +92,12 @@ impl RateControl {
             && heard
             && (took_it || nothing_sent && self.growth.steps < UNSEEN_STEPS)
         {
-            let gain = match self.growth.steps {
-                0..2 => 1.25,
-                2 => 1.5,
+            // Behind a step too far stands a queue until that is seen.
+            let gain = match (self.growth.steps, self.config.cautious) {
+                (0..4, true) => 1.02,
+                (4..6, true) => 1.06,
+                (0..2, false) | (6..8, true) => 1.25,
+                (2, false) | (8, true) => 1.5,
                 _ => 2.0,
             };
             self.growth = Growth {

@@ -12,6 +12,10 @@ pub struct RateControlConfig {
     pub min_rate_bits_per_s: u64,
     /// The anchor never goes above, in bits per second.
     pub max_rate_bits_per_s: u64,
+    /// Sends no more than the anchor, and grows in small steps: for one who tells it of a
+    /// faster link ([`RateControl::raise`](super::RateControl::raise)). It leaves no queue
+    /// where a millisecond of one is long.
+    pub cautious: bool,
 }
 
 impl Default for RateControlConfig {
@@ -20,6 +24,7 @@ impl Default for RateControlConfig {
             initial_rate_bits_per_s: 1_000_000_000,
             min_rate_bits_per_s: 64_000,
             max_rate_bits_per_s: 400_000_000_000,
+            cautious: false,
         }
     }
 }

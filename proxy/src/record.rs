@@ -312,9 +312,12 @@ impl Record {
                 endpoint.stats.errors[reason.index()].increment();
             }
         }
+        let is_stream = self.tunnelled || self.stream.has_paused();
         let slowdown = match (generation.uplink.rate_bits_per_s(), self.answered) {
-            (Some(rate), Some(answered)) if !self.tunnelled => {
-                slowdown(self.bytes, answered.elapsed(), rate)
+            (Some(rate), Some(answered)) if !is_stream => {
+                let own = answered.elapsed();
+                let own = own.saturating_sub(self.stream.upstream_silence());
+                slowdown(self.bytes, own, rate)
             }
             _ => None,
         };
@@ -323,7 +326,8 @@ impl Record {
         } else if !self.tunnelled {
             stats.observe(self.bytes, duration, slowdown);
             counters.observe(self.bytes, duration);
-            if let Some(lesson) = self.lesson.take() {
+            // How much of an event stream somebody has heard says nothing of the next.
+            if let Some(lesson) = self.lesson.take().filter(|_| !is_stream) {
                 self.compare(&lesson, self.bytes);
                 self.generation.catalogue.learn(&lesson, self.bytes);
             }
@@ -387,8 +391,8 @@ impl Drop for Record {
 }
 
 /// Returns how many times as long a response took as the link alone needs for it, from
-/// when its head was there; none if it has no body. It is 1 at least: what the kernel
-/// holds at the end is still on its way.
+/// when its head was there, less what its backend was waited for; none if it has no body.
+/// It is 1 at least: what the kernel holds at the end is still on its way.
 fn slowdown(bytes: u64, took: Duration, rate_bits_per_s: f64) -> Option<f64> {
     let ideal_s = WireCost::ETHERNET_IPV4.bytes(bytes) as f64 * 8.0 / rate_bits_per_s;
     (bytes > 0).then(|| (took.as_secs_f64() / ideal_s).max(1.0))

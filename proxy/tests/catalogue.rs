@@ -72,6 +72,39 @@ fn sizes_survive_a_restart() {
     proxy.stop();
 }
 
+/// Where somebody stopped listening says nothing of the next.
+#[test]
+fn event_streams_teach_nothing_and_have_no_slowdown() {
+    let origin = Origin::start(|mut peer| {
+        while let Some(request) = peer.try_message(true) {
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            // What comes before the first event is no pause of the stream's.
+            std::thread::sleep(Duration::from_millis(150));
+            peer.send("5\r\nevent\r\n");
+            if request.start.contains("/events") {
+                std::thread::sleep(Duration::from_millis(150));
+            }
+            peer.send("5\r\nevent\r\n0\r\n\r\n");
+        }
+    });
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(10_000_000);
+    let proxy = Proxy::logging(config);
+    for path in ["/events", "/events", "/page", "/page"] {
+        assert_eq!(proxy.connect().ask(get(path)).body.len(), 10);
+    }
+    let expected = ["unknown", "unknown", "unknown", "learnt"].map(str::to_owned);
+    let sources: Vec<String> = sizes(&proxy, 4)
+        .into_iter()
+        .map(|(source, _)| source)
+        .collect();
+    assert_eq!(sources, expected);
+    let has_slowdown = |line: &serde_json::Value| !line["slowdown"].is_null();
+    let slowdowns: Vec<bool> = proxy.log_lines(4).iter().map(has_slowdown).collect();
+    assert_eq!(slowdowns, [false, false, true, true]);
+    proxy.stop();
+}
+
 #[test]
 fn a_directory_that_is_not_there_stops_nothing() {
     let origin = chunked();

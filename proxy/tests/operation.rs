@@ -519,6 +519,32 @@ fn slowdown_counts_the_links_time_alone() {
     assert!(slowdown * ideal_ms < own_ms + 0.1, "{lines:?}");
 }
 
+#[test]
+fn slowdown_leaves_out_what_the_backend_takes_between_its_pieces() {
+    const PIECES: usize = 10;
+    const APART: Duration = Duration::from_millis(40);
+    let origin = Origin::start(|mut peer| {
+        while peer.try_message(true).is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
+            for _ in 0..PIECES {
+                std::thread::sleep(APART);
+                peer.send(&"x".repeat(1000 / PIECES));
+            }
+        }
+    });
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(1_000_000);
+    let proxy = Proxy::logging(config);
+    assert_eq!(proxy.connect().ask(get("/")).status(), 200);
+    let line = &proxy.log_lines(1)[0];
+    let [all_ms, slowdown] = ["duration_ms", "slowdown"].map(|key| line[key].as_f64().unwrap());
+    let ideal_ms = WireCost::ETHERNET_IPV4.bytes(1000) as f64 * 8.0 / 1e3;
+    // The first piece is waited for with the head.
+    let backend_ms = (PIECES - 1) as f64 * APART.as_secs_f64() * 1e3;
+    let own_ms = (all_ms - backend_ms).max(ideal_ms);
+    assert!(slowdown * ideal_ms < own_ms + 0.1, "{line}");
+}
+
 /// Its response is there, and waits for the link.
 #[test]
 fn a_client_that_has_gone_before_its_response_is_499() {

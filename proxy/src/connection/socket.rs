@@ -116,7 +116,7 @@ impl Connection {
             self.write_blocked.begin(Instant::now());
             // From now on it is the client who is waited for: the upstream may
             // have sent more, which is not read.
-            self.only.upstream_silent_since.set(None);
+            self.only.end_silence(Instant::now());
         }
     }
 

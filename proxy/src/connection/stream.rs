@@ -23,11 +23,21 @@ use crate::uplink::FlushGate;
 /// seconds; what passes between two reads is far less.
 const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
+/// An upstream that sends nothing for so long in the midst of a response has paused: its
+/// response is a stream of events, or the like. As in [`sprat_scheduler::Egress::pause`].
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// How far a request has got.
 pub(super) struct StreamState {
     pub(super) phase: Cell<Phase>,
     pub(super) bounds: Cell<Option<ResponseBounds>>,
-    pub(super) upstream_silent_since: Cell<Option<Instant>>,
+    upstream_silent_since: Cell<Option<Instant>>,
+    /// The upstream has sent some of the response's body.
+    has_begun: Cell<bool>,
+    /// How long it was silent since the response began, in all.
+    silent: Cell<Duration>,
+    /// It has paused since it began to send.
+    has_paused: Cell<bool>,
     /// Since when nothing was read from the upstream, where that is judged.
     left_since: Cell<Option<Instant>>,
     /// How long it was not, in all, though the upstream may have had something.
@@ -40,8 +50,22 @@ impl StreamState {
             phase: Cell::new(phase),
             bounds: Cell::new(None),
             upstream_silent_since: Cell::new(None),
+            silent: Cell::default(),
+            has_begun: Cell::default(),
+            has_paused: Cell::default(),
             left_since: Cell::new(None),
             held_up: Cell::default(),
+        }
+    }
+
+    /// The upstream is not waited for any more, if it was.
+    pub(super) fn end_silence(&self, now: Instant) {
+        if let Some(since) = self.upstream_silent_since.take() {
+            let silence = now.saturating_duration_since(since);
+            self.silent.set(self.silent.get() + silence);
+            if self.has_begun.get() && silence >= PAUSE {
+                self.has_paused.set(true);
+            }
         }
     }
 
@@ -179,6 +203,9 @@ impl Stream {
         state.phase.set(Phase::Responding);
         state.bounds.set(bounds);
         state.upstream_silent_since.set(None);
+        state.silent.set(Duration::ZERO);
+        state.has_begun.set(false);
+        state.has_paused.set(false);
         let judged = bounds.is_some_and(|bounds| bounds.is_judged);
         state.left_since.set(judged.then(Instant::now));
         state.held_up.set(Duration::ZERO);
@@ -192,15 +219,29 @@ impl Stream {
     /// The upstream has sent a chunk.
     pub(crate) fn upstream_sent(&self) {
         let state = self.state();
-        if state.left_since.get().is_some() {
+        let was_silent = state.upstream_silent_since.get().is_some();
+        let is_judged = state.left_since.get().is_some();
+        if was_silent || is_judged {
             let now = Instant::now();
-            match state.upstream_silent_since.get() {
+            match (is_judged, was_silent) {
                 // It was read at once.
-                Some(_) => state.left_since.set(Some(now)),
-                None => state.resume(now),
+                (true, true) => state.left_since.set(Some(now)),
+                (true, false) => state.resume(now),
+                (false, _) => {}
             }
+            state.end_silence(now);
         }
-        state.upstream_silent_since.set(None);
+        state.has_begun.set(true);
+    }
+
+    /// How long the upstream was waited for since the response began.
+    pub(crate) fn upstream_silence(&self) -> Duration {
+        self.state().silent.get()
+    }
+
+    /// Whether the upstream has paused in the midst of the response.
+    pub(crate) fn has_paused(&self) -> bool {
+        self.state().has_paused.get()
     }
 
     /// The client could take more than the upstream has sent.

@@ -126,6 +126,8 @@ enum State {
         since: Time,
         /// The anchor at first; it follows the anchor slowly.
         anchor: f64,
+        /// What clients' delays were off by when it was proven, in seconds.
+        noise_s: f32,
         /// Since when the anchor is as high as it may get.
         at_ceiling: Option<Time>,
     },
@@ -372,7 +374,7 @@ impl Gate {
         let predicted = self.probes.predicted(slot);
         let idle = predicted[least] < IDLE_S;
         if probe.is_clean && idle {
-            client.noise_s += (delay_s.min(0.03) - client.noise_s) / 8.0;
+            client.vary(delay_s);
         }
         if !client.trust(idle) {
             return;
@@ -437,6 +439,7 @@ impl Gate {
             self.state = State::Engaged {
                 since: now,
                 anchor: explained,
+                noise_s: self.noise_s,
                 at_ceiling: None,
             };
         }
@@ -458,6 +461,7 @@ impl Gate {
         let State::Engaged {
             since,
             anchor,
+            noise_s,
             at_ceiling,
         } = &mut self.state
         else {
@@ -491,8 +495,10 @@ impl Gate {
         }
         // Nobody would notice if the rate were wrong.
         let is_deaf = backlogged && now.since(self.learnt_at) >= DEAF;
-        if is_past || is_lost || is_deaf {
-            self.fails += u32::from(lasted < MISTAKE && !is_past);
+        // What was taken for a queue may have been noise: it is to be proven again.
+        let is_noisy = self.noise_s > 0.001 + 2.0 * *noise_s;
+        if is_past || is_lost || is_deaf || is_noisy {
+            self.fails += u32::from(lasted < MISTAKE && (is_lost || is_deaf));
             self.evidence.scale(0.2);
             self.state = State::Open;
         }

@@ -17,6 +17,9 @@ const WINDOW: Duration = Duration::from_secs(10);
 const OCCASIONS: u32 = 8;
 const APART: Duration = Duration::from_millis(200);
 
+/// Noise is not taken for more, in seconds.
+const NOISE_MOST_S: f32 = 0.03;
+
 /// So many acknowledgements make a client's base believed, whatever was queued.
 const SAMPLES: u32 = 40;
 
@@ -74,6 +77,8 @@ pub(super) struct Client {
     big: Least,
     /// What a delay is off by, in seconds.
     pub(super) noise_s: f32,
+    /// The last one where no queue was to be expected.
+    last_s: Option<f32>,
     /// Bytes under way to it.
     pub(super) unacked_bytes: u64,
     samples: u32,
@@ -105,6 +110,17 @@ impl Client {
         rtt.saturating_sub(base).as_secs_f32()
     }
 
+    /// A delay where no queue was to be expected. How far such delays differ from one to
+    /// the next is noise, as in RFC 3550 6.4.1: a link that has got slower makes all of
+    /// them longer, and is no noise.
+    pub(super) fn vary(&mut self, delay_s: f32) {
+        let last_s = self.last_s.replace(delay_s).unwrap_or(delay_s);
+        // Delays that vary evenly up to some most differ by a third of it, and are half
+        // of it on average.
+        let noise_s = (1.5 * (delay_s - last_s).abs()).min(NOISE_MOST_S);
+        self.noise_s += (noise_s - self.noise_s) / 8.0;
+    }
+
     /// What is heard of a client whose base may have a queue in it tells nothing.
     pub(super) fn trust(&mut self, idle: bool) -> bool {
         self.trusted |= idle || self.samples >= SAMPLES;
@@ -131,6 +147,7 @@ impl Clients {
             any: Least::new(now),
             big: Least::new(now),
             noise_s: 0.0,
+            last_s: None,
             unacked_bytes: 0,
             samples: 0,
             trusted: false,
@@ -172,6 +189,24 @@ mod tests {
         assert_eq!(delay_s, 0.0);
         let delay_s = client.delay_s(at(2001), 46 * MS, Duration::MAX, false);
         assert!((delay_s - 0.006).abs() < 1e-6);
+    }
+
+    #[test]
+    fn noise_is_what_differs_from_one_delay_to_the_next() {
+        let mut clients = Clients::default();
+        let client = clients.get(at(0), 1);
+        for _ in 0..100 {
+            client.vary(0.050);
+        }
+        assert_eq!(client.noise_s, 0.0, "a standing queue is none");
+        for turn in 0..100u8 {
+            client.vary(f32::from(turn % 2) * 0.004);
+        }
+        assert!((client.noise_s - 0.006).abs() < 1e-3, "{}", client.noise_s);
+        for turn in 0..100u8 {
+            client.vary(f32::from(turn % 2));
+        }
+        assert!(client.noise_s <= NOISE_MOST_S);
     }
 
     #[test]

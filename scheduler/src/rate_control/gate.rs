@@ -495,8 +495,10 @@ impl Gate {
         }
         // Nobody would notice if the rate were wrong.
         let is_deaf = backlogged && now.since(self.learnt_at) >= DEAF;
-        // What was taken for a queue may have been noise: it is to be proven again.
-        let is_noisy = self.noise_s > 0.001 + 2.0 * *noise_s;
+        // What was taken for a queue may have been noise: it is to be proven again. Bursts
+        // of a few segments make delays differ, too.
+        let segment_s = bank::SEGMENT * 8.0 / found as f32;
+        let is_noisy = self.noise_s > 0.001 + 3.0 * segment_s + 2.0 * *noise_s;
         if is_past || is_lost || is_deaf || is_noisy {
             self.fails += u32::from(lasted < MISTAKE && (is_lost || is_deaf));
             self.evidence.scale(0.2);

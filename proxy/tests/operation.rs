@@ -528,7 +528,7 @@ fn slowdown_leaves_out_what_the_backend_takes_between_its_pieces() {
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
             for _ in 0..PIECES {
                 std::thread::sleep(APART);
-                peer.send(&"x".repeat(1000 / PIECES));
+                peer.send("x".repeat(1000 / PIECES));
             }
         }
     });

@@ -245,6 +245,13 @@ impl RateControl {
         self.probes.forget(socket);
     }
 
+    /// What these samples say arrived some time ago, and says nothing of the link.
+    pub fn pass_over(&mut self, samples: &[SocketSample]) {
+        for sample in samples {
+            self.probes.drop_until(sample.socket, sample.bytes_acked);
+        }
+    }
+
     /// The sockets to ask the kernel about in the next poll: at most
     /// [`POLL_MAX`], those whose acknowledgement may have come.
     pub fn wanted(&self, now: Time, sockets: &mut Vec<u64>) {

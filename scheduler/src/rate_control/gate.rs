@@ -64,6 +64,10 @@ const NEEDED: f32 = 25.0;
 /// What is engaged for less than this was a mistake.
 const MISTAKE: Duration = Duration::from_secs(10);
 
+/// A poll that comes so long after the last has been kept from the CPU: what it hears of
+/// may have been there for long.
+const LATE: Duration = Duration::from_millis(3);
+
 /// The pacer is open again if there is a backlog and nothing is learnt for so long.
 const DEAF: Duration = Duration::from_secs(2);
 
@@ -165,6 +169,7 @@ pub struct Gate {
     state: State,
     fails: u32,
     polls: u32,
+    polled_at: Time,
     decided_at: Time,
     shortened_at: Time,
 }
@@ -196,6 +201,7 @@ impl Gate {
             state: State::Open,
             fails: 0,
             polls: 0,
+            polled_at: Time::ZERO,
             decided_at: Time::ZERO,
             shortened_at: Time::ZERO,
         }
@@ -301,6 +307,8 @@ impl Gate {
     /// The kernel was asked, about others than those wanted, too. `backlogged` says
     /// whether flows wait for a grant.
     pub fn on_poll(&mut self, now: Time, samples: &[GateSample], backlogged: bool) -> Control {
+        let is_late = now.since(self.polled_at) >= LATE;
+        self.polled_at = now;
         let heard: Vec<SocketSample> = samples
             .iter()
             .map(|sample| SocketSample {
@@ -309,9 +317,14 @@ impl Gate {
                 min_rtt: sample.min_rtt,
             })
             .collect();
-        self.control.on_poll(now, &heard, backlogged);
+        if is_late {
+            self.control.pass_over(&heard);
+            self.control.on_poll(now, &[], backlogged);
+        } else {
+            self.control.on_poll(now, &heard, backlogged);
+        }
         for sample in samples {
-            self.hear(now, sample);
+            self.hear(now, sample, is_late);
         }
         self.probes.age(now);
         self.shorten(now);
@@ -334,7 +347,7 @@ impl Gate {
     }
 
     /// Takes what one socket says into account.
-    fn hear(&mut self, now: Time, sample: &GateSample) {
+    fn hear(&mut self, now: Time, sample: &GateSample, is_late: bool) {
         let Some(socket) = self.sockets.get_mut(&sample.socket) else {
             return;
         };
@@ -353,7 +366,7 @@ impl Gate {
         let client = self.clients.get(now, network);
         client.unacked_bytes = client.unacked_bytes.saturating_sub(new);
         if let Some((probe, slot)) = self.probes.acknowledge(sample.socket, sample.bytes_acked) {
-            if sample.repeated == probe.repeated {
+            if sample.repeated == probe.repeated && !is_late {
                 self.learn(now, &probe, slot, sample.min_rtt);
             }
             self.probes.free(slot);

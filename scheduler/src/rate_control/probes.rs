@@ -72,6 +72,12 @@ impl Probes {
         }
     }
 
+    /// Forgets those of a socket up to so many of its bytes.
+    pub(super) fn drop_until(&mut self, socket: u64, written: u64) {
+        self.ring
+            .retain(|probe| probe.socket != socket || probe.written > written);
+    }
+
     /// Forgets those of a socket that is gone.
     pub(super) fn forget(&mut self, socket: u64) {
         self.ring.retain(|probe| probe.socket != socket);

@@ -347,3 +347,19 @@ fn memory_is_bounded() {
     gate.wanted(Time::from_nanos(2_000_000_000), &mut wanted);
     assert!(wanted.len() <= GATE_POLL_MAX && wanted.len() > GATE_POLL_MAX / 2);
 }
+
+#[test]
+fn polls_that_were_kept_from_the_cpu_teach_nothing() {
+    let mut bed = bed(|_| 10.0, |_| 1000.0, 9.0);
+    for poll in 0..400 {
+        let now_s = f64::from(poll) * 0.005;
+        bed.ask(now_s);
+        bed.send(now_s);
+        bed.poll(now_s);
+    }
+    assert!(bed.delivered > 0);
+    assert_eq!(bed.gate.learnt_at, Time::ZERO);
+    assert!(!bed.gate.is_engaged());
+    bed.run(2.0, 8.0);
+    assert!(bed.gate.is_engaged());
+}

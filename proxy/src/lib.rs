@@ -46,6 +46,7 @@ mod record;
 mod reload;
 mod routing;
 mod screen;
+mod seldom;
 pub mod server;
 pub mod simulation;
 mod stamp;

@@ -18,6 +18,7 @@ use super::auto::{AutoRate, Writer};
 use super::counters::Counters;
 use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
+use crate::seldom::Seldom;
 
 /// The uplink's scheduler and those who wait for it.
 pub(crate) struct PacedLink {
@@ -41,6 +42,8 @@ pub(super) struct State {
     pub(super) timer_at: Option<Time>,
     /// What is told of the scheduler's counters.
     counters: Counters,
+    /// When the log is told that the guard has tripped.
+    floods: Seldom,
 }
 
 impl State {
@@ -114,6 +117,7 @@ impl PacedLink {
                 waiters: Vec::new(),
                 timer_at: None,
                 counters: Counters::default(),
+                floods: Seldom::default(),
             }),
         })
     }
@@ -405,7 +409,7 @@ impl WorkerLink {
         self.arrive(|egress, now| egress.connect(now, wire_bytes));
     }
 
-    /// Has something small arrive; says so if that trips the guard.
+    /// Has something small arrive; says so if that trips the guard, once a minute at most.
     fn arrive<T>(&self, arrival: impl FnOnce(&mut Egress, Time) -> T) -> T {
         let now = self.link.now();
         let mut state = self.link.lock();
@@ -414,9 +418,11 @@ impl WorkerLink {
         let outcome = arrival(&mut state.egress, now);
         state.count_forgotten(before);
         let tripped = state.egress.stats().guard_trips > trips;
+        let unsaid = tripped.then(|| state.floods.note(now)).flatten();
         drop(state);
-        if tripped {
+        if let Some(trips) = unsaid {
             tracing::warn!(
+                trips,
                 "connections and small responses come far faster than on average: \
                  until that passes, small responses wait for their turns"
             );
@@ -459,5 +465,36 @@ impl Drop for WorkerLink {
         let waiting: Vec<_> = waiting.filter_map(|waiter| waiter.waker.take()).collect();
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sprat_scheduler::{Discipline, Pacer};
+
+    use super::*;
+    use crate::seldom::said;
+
+    #[tokio::test(start_paused = true)]
+    async fn floods_are_told_of_once_a_minute() {
+        let link = PacedLink::new(EgressConfig {
+            discipline: Discipline::Srpt,
+            pacer: Pacer::exact(10_000_000_000),
+            max_flows: 8,
+            guard_factor: 4.0,
+            classes: Vec::new(),
+        });
+        let worker = WorkerLink::new(Arc::clone(&link)).unwrap();
+        let (log, _listening) = said::listen();
+        let seconds = Duration::from_secs;
+        // Each flood trips the guard, and is over before the next.
+        for (flood, pause) in [20, 20, 30, 20].map(seconds).into_iter().enumerate() {
+            (0..150).for_each(|_| worker.connect(100));
+            assert_eq!(link.status().stats.guard_trips, flood as u64 + 1);
+            tokio::time::advance(pause).await;
+        }
+        let log = log.text();
+        let trips = log.lines().filter_map(|line| line.split("trips=").nth(1));
+        assert_eq!(trips.collect::<Vec<_>>(), ["1", "3"], "{log}");
     }
 }

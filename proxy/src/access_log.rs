@@ -7,13 +7,10 @@ use anyhow::Context as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use http::header::{HOST, REFERER, USER_AGENT};
 use http::request::Parts;
@@ -23,6 +20,7 @@ use sprat_config::resolved::{AccessLog, Cluster, LogFormat, LogTarget};
 use sprat_scheduler::Size;
 
 use crate::catalogue::Layer;
+use crate::draining::{self, Receiver, Unwritten, Writing};
 use crate::error::Reason;
 use crate::inspect::{self, Problem};
 use crate::screen::Malformed;
@@ -30,12 +28,6 @@ use crate::upstream::Member;
 
 /// Lines that may wait for the writer.
 const QUEUE_LINES: usize = 16_384;
-
-/// At the end, so long a log may take no line before those that wait are given up.
-const STALLED_AFTER: Duration = Duration::from_secs(2);
-
-/// How long the last lines may take at the end.
-const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Lines that could not be written, of all logs that the process has had: what a
 /// log has lost stays counted when a reload closes it.
@@ -306,43 +298,12 @@ fn millis(duration: Duration) -> f64 {
 
 /// A worker's end of the queue.
 #[derive(Clone)]
-pub(crate) struct Sender {
-    lines: SyncSender<Queued>,
-    waiting: Arc<AtomicUsize>,
-}
+pub(crate) struct Sender(draining::Sender<Line>);
 
 impl Sender {
     /// Queues a line; false if there was no room.
     pub(crate) fn send(&self, line: Line) -> bool {
-        let waiting = Arc::clone(&self.waiting);
-        self.lines.try_send(Queued::new(line, waiting)).is_ok()
-    }
-}
-
-/// A line that waits for the writer, and counts as waiting until it is dropped.
-struct Queued {
-    line: Line,
-    waiting: Arc<AtomicUsize>,
-}
-
-impl Queued {
-    fn new(line: Line, waiting: Arc<AtomicUsize>) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self { line, waiting }
-    }
-}
-
-impl Deref for Queued {
-    type Target = Line;
-
-    fn deref(&self) -> &Line {
-        &self.line
-    }
-}
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.send(line, 1)
     }
 }
 
@@ -373,33 +334,20 @@ pub(crate) fn start(config: &AccessLog) -> anyhow::Result<(Sender, Writer)> {
 /// The writer's thread. It ends when every [`Sender`] is gone and the last
 /// line is written.
 pub(crate) struct Writer {
-    thread: JoinHandle<()>,
+    writing: Writing,
     reopen: Arc<AtomicBool>,
-    /// Lines that wait for it.
-    waiting: Arc<AtomicUsize>,
 }
 
 impl Writer {
     /// Opens the log and starts the thread.
     fn start(config: &AccessLog) -> io::Result<(Sender, Self)> {
         let out = Output::new(open(&config.target)?);
-        let (sender, lines) = sync_channel(QUEUE_LINES);
+        let (sender, lines) = draining::queue(QUEUE_LINES);
         let reopen = Arc::new(AtomicBool::new(false));
         let (target, format, flag) = (config.target.clone(), config.format, Arc::clone(&reopen));
-        let thread = std::thread::Builder::new()
-            .name("access-log".to_owned())
-            .spawn(move || write_all(&lines, out, &target, format, &flag))?;
-        let waiting = Arc::default();
-        let sender = Sender {
-            lines: sender,
-            waiting: Arc::clone(&waiting),
-        };
-        let writer = Self {
-            thread,
-            reopen,
-            waiting,
-        };
-        Ok((sender, writer))
+        let write = move || write_all(&lines, out, &target, format, &flag);
+        let writing = Writing::start("access-log", &sender, write)?;
+        Ok((Sender(sender), Self { writing, reopen }))
     }
 
     /// Has the file opened anew before the next line, for it has been rotated
@@ -410,27 +358,19 @@ impl Writer {
 
     /// Whether every sender is gone, and the last line written.
     pub(crate) fn is_over(&self) -> bool {
-        self.thread.is_finished()
+        self.writing.is_over()
     }
 
     /// Waits until the last line is written, as long as lines are taken: a reader that
     /// has stalled keeps no process from its end.
     pub(crate) fn join(self) {
-        let begun = Instant::now();
-        let (mut waiting, mut moved) = (self.waiting.load(Ordering::Relaxed), begun);
-        while !self.thread.is_finished() {
-            let (now, present) = (Instant::now(), self.waiting.load(Ordering::Relaxed));
-            if present != waiting {
-                (waiting, moved) = (present, now);
-            }
-            if now - moved > STALLED_AFTER || now - begun > END_WITHIN {
+        match self.writing.join() {
+            Ok(()) => {}
+            Err(Unwritten::Stalled(lines)) => {
                 let why = "the access log is not read any more: the lines that wait are lost";
-                return tracing::warn!(lines = waiting, "{why}");
+                tracing::warn!(lines, "{why}");
             }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if self.thread.join().is_err() {
-            tracing::error!("the access log's writer panicked");
+            Err(Unwritten::Panicked) => tracing::error!("the access log's writer panicked"),
         }
     }
 }
@@ -525,7 +465,7 @@ fn open_file(path: &PathBuf) -> io::Result<File> {
 }
 
 fn write_all(
-    lines: &Receiver<Queued>,
+    lines: &Receiver<Line>,
     mut out: Output,
     target: &LogTarget,
     format: LogFormat,

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sprat_config::{Config, Errors, Loaded};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::catalogue::command as catalogue;
 use crate::explain;
@@ -17,6 +18,7 @@ use crate::healthcheck;
 use crate::inspect::{Purpose, inspect};
 use crate::link;
 use crate::operate::{Operator, pid_file};
+use crate::standard_error::{StandardError, Style};
 
 /// What standard input is called in errors.
 const STDIN: &str = "<stdin>";
@@ -105,19 +107,26 @@ enum Command {
 /// else that failed.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_max_level(arguments.log_level)
-        // It would be told on standard error, and end the thread that logs.
-        .log_internal_errors(false)
-        .init();
+    let style = Style::of(arguments.log_level);
+    let opened = match arguments.command {
+        // It must not wait for a reader.
+        Command::Run { .. } => StandardError::queued(style).map(|(it, writer)| (it, Some(writer))),
+        _ => Ok((StandardError::Direct, None)),
+    };
+    let (standard_error, _writer) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            complain(&format!("no thread can be had for the log: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    style.log(standard_error.clone()).init();
     let done = match arguments.command {
         Command::Run {
             config,
             workers,
             pid_file,
-        } => Operator::new(config, workers, pid_file).run(),
+        } => Operator::new(config, workers, pid_file, standard_error.clone()).run(),
         Command::Healthcheck { config } => check_health(&config),
         Command::Check {
             file,
@@ -132,7 +141,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            standard_error.complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -271,9 +280,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     written.context("cannot write to standard output")
 }
 
-/// Errors are for people, not for the log. A server goes on without a reader.
-pub(crate) fn complain(text: &str) {
-    if !text.is_empty() {
-        let _ = writeln!(io::stderr(), "{}", text.trim_end());
-    }
+/// Errors of a command are for people, not for the log.
+fn complain(text: &str) {
+    StandardError::Direct.complain(text);
 }

@@ -24,6 +24,7 @@ use crate::descriptors;
 use crate::handover::{Inherited, Launch};
 use crate::notify;
 use crate::server::{Control, Server};
+use crate::standard_error::StandardError;
 use crate::worker::Stage;
 
 /// Longer than anybody waits for what is switched off.
@@ -33,14 +34,21 @@ const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
 pub(crate) struct Operator {
     follower: Follower,
     pid_file: Option<PathBuf>,
+    standard_error: StandardError,
 }
 
 impl Operator {
-    /// For this configuration.
-    pub(crate) fn new(file: PathBuf, workers: Option<u16>, pid_file: Option<PathBuf>) -> Self {
+    /// For this configuration; what is doubtful about it is told there.
+    pub(crate) fn new(
+        file: PathBuf,
+        workers: Option<u16>,
+        pid_file: Option<PathBuf>,
+        standard_error: StandardError,
+    ) -> Self {
         Self {
             follower: Follower::new(file, workers),
             pid_file,
+            standard_error,
         }
     }
 
@@ -61,7 +69,7 @@ impl Operator {
         let colour = io::stderr().is_terminal();
         let (config, doubts) = self.follower.read(colour)?;
         descriptors::raise_limit();
-        cli::complain(&doubts.render(colour));
+        self.standard_error.complain(&doubts.render(colour));
         let runtime = Builder::new_current_thread().enable_all().build()?;
         // Before anything else: no signal may kill a server that is starting.
         let signals = runtime.block_on(async { Signals::install() });

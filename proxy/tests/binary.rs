@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -301,6 +302,79 @@ fn it_goes_on_when_nobody_takes_what_it_logs() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("cannot write to standard output"), "{said}");
+}
+
+/// The reader of standard error has stopped reading, as a container's log driver may.
+#[test]
+fn it_serves_and_stops_while_nobody_reads_what_it_logs() {
+    let origin = Origin::http(|_| ok("hello"));
+    let directory = tempfile::tempdir().unwrap();
+    for reads_on in [true, false] {
+        let address = free_address();
+        // A worker says that the endpoint has no TLS.
+        let path = write(directory.path(), origin.address, "");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text
+            .replace(
+                "clusters: {",
+                "clusters: {odd: {endpoints: ['ORIGIN'], tls: {}}, ",
+            )
+            .replace(
+                "routes: [",
+                "routes: [{match: {prefix: /odd}, cluster: odd}, ",
+            )
+            .replace("ORIGIN", &origin.address.to_string());
+        std::fs::write(&path, text).unwrap();
+        binary::stand_on(&path, address);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        fill(&writer);
+        let arguments = ["run", "-c", path.to_str().unwrap(), "--workers", "1"];
+        let child = sprat(&arguments).stderr(writer).spawn().unwrap();
+        let mut running = Running::with(child, address);
+        wait_for("it to listen", || {
+            std::net::TcpStream::connect(address).is_ok()
+        });
+        let mut client = Peer::connect(address);
+        assert_eq!(client.ask(get("/odd")).status(), 502);
+        assert_eq!(client.ask(get("/")).text(), "hello");
+        drop(client);
+        let reading = reads_on.then(|| {
+            // Not before it has had its reason to wait.
+            let mut reader = reader.try_clone().unwrap();
+            std::thread::spawn(move || {
+                let mut said = String::new();
+                reader.read_to_string(&mut said).map(|_| said)
+            })
+        });
+        running.signal("TERM");
+        wait_for("it to stop", || running.child.try_wait().unwrap().is_some());
+        assert_eq!(running.child.wait().unwrap().code(), Some(0));
+        match reading {
+            // Whoever reads again has missed nothing.
+            Some(said) => {
+                let said = said.join().unwrap().unwrap();
+                for line in ["listening", "no TLS with an endpoint", "draining"] {
+                    assert_eq!(said.matches(line).count(), 1, "{line}");
+                }
+                assert!(said.ends_with("stopped\n"), "{}", said.trim_matches('x'));
+            }
+            None => {
+                let mut said = String::new();
+                reader.read_to_string(&mut said).unwrap();
+                assert_eq!(said.trim_matches('x'), "");
+            }
+        }
+    }
+}
+
+/// Writes to a pipe until it takes no more.
+fn fill(mut pipe: &std::io::PipeWriter) {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    fcntl_setfl(pipe, OFlags::NONBLOCK).unwrap();
+    for part in [&[b'x'; 4096][..], b"x"] {
+        while pipe.write(part).is_ok() {}
+    }
+    fcntl_setfl(pipe, OFlags::empty()).unwrap();
 }
 
 /// The reader of the access log has stopped reading, as a container's log driver may.

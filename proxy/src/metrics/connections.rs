@@ -8,6 +8,7 @@ use prometheus_client::metrics::MetricType;
 use super::{View, count, gauge};
 use crate::access_log;
 use crate::proxy_protocol::HEADER_RESULTS;
+use crate::standard_error;
 
 impl View {
     /// Those of clients.
@@ -42,7 +43,10 @@ impl View {
         let help = "Lines of the access log that could not be written";
         let kind = MetricType::Counter;
         let mut metric = encoder.encode_descriptor("access_log_lost_lines", help, None, kind)?;
-        count(&mut metric, access_log::lines_lost())
+        count(&mut metric, access_log::lines_lost())?;
+        let help = "Lines of the log on standard error that were lost";
+        let mut metric = encoder.encode_descriptor("log_lost_lines", help, None, kind)?;
+        count(&mut metric, standard_error::lines_lost())
     }
 
     /// How connections told whose they are.

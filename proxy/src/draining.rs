@@ -1,0 +1,207 @@
+//! Lines on their way to a thread that writes them: who has one to write never waits.
+//!
+//! The access log goes this way, and what the server says on standard error.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// At the end, a writer that takes nothing for so long is given up.
+const STALLED_AFTER: Duration = Duration::from_secs(2);
+
+/// How long the last lines may take at the end.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Makes a queue with room for `most`, in the unit that its lines are sent with.
+pub(crate) fn queue<T>(most: usize) -> (Sender<T>, Receiver<T>) {
+    // The room bounds the channel.
+    let (lines, receiver) = mpsc::channel();
+    let room = Arc::new(Room {
+        waiting: AtomicUsize::new(0),
+        most,
+    });
+    (Sender { lines, room }, receiver)
+}
+
+/// The writer's end of a queue.
+pub(crate) type Receiver<T> = mpsc::Receiver<Queued<T>>;
+
+/// The end of a queue where lines come in.
+#[derive(Debug)]
+pub(crate) struct Sender<T> {
+    lines: mpsc::Sender<Queued<T>>,
+    room: Arc<Room>,
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            lines: self.lines.clone(),
+            room: Arc::clone(&self.room),
+        }
+    }
+}
+
+impl<T> Sender<T> {
+    /// Queues a line that takes `size` of the room; false if there is no room for it, or
+    /// no writer any more.
+    pub(crate) fn send(&self, line: T, size: usize) -> bool {
+        let queued = Room::take(&self.room, size).map(|place| Queued { line, place });
+        queued.is_some_and(|queued| self.lines.send(queued).is_ok())
+    }
+}
+
+/// How much waits in a queue.
+#[derive(Debug)]
+struct Room {
+    waiting: AtomicUsize,
+    most: usize,
+}
+
+impl Room {
+    fn take(room: &Arc<Self>, size: usize) -> Option<Place> {
+        let fits = |waiting: usize| waiting.checked_add(size).filter(|&all| all <= room.most);
+        let waiting = &room.waiting;
+        let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.ok().map(|_| Place {
+            size,
+            room: Arc::clone(room),
+        })
+    }
+}
+
+/// A part of a queue's room, until it is dropped.
+#[derive(Debug)]
+struct Place {
+    size: usize,
+    room: Arc<Room>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.room.waiting.fetch_sub(self.size, Ordering::Relaxed);
+    }
+}
+
+/// A line that waits for the writer, and takes room until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Queued<T> {
+    line: T,
+    /// Held for its end.
+    #[expect(dead_code, reason = "to be dropped")]
+    place: Place,
+}
+
+impl<T> Deref for Queued<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.line
+    }
+}
+
+/// A writer's thread, which ends once there is nothing more to write.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    thread: JoinHandle<()>,
+    room: Arc<Room>,
+}
+
+/// Why a writer has not written all.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unwritten {
+    /// Nobody takes what it writes: so much of the queue's room was still in use.
+    Stalled(usize),
+    /// It panicked.
+    Panicked,
+}
+
+impl Writing {
+    /// Starts a thread with this name that writes what `sender` sends.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had.
+    pub(crate) fn start<T>(
+        name: &str,
+        sender: &Sender<T>,
+        write: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        Ok(Self {
+            thread: thread.spawn(write)?,
+            room: Arc::clone(&sender.room),
+        })
+    }
+
+    /// Returns whether all is written.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits until all is written, as long as some of it is taken: a reader that has
+    /// stalled keeps no process from its end.
+    ///
+    /// # Errors
+    ///
+    /// Not all is written.
+    pub(crate) fn join(self) -> Result<(), Unwritten> {
+        let waiting = || self.room.waiting.load(Ordering::Relaxed);
+        let begun = Instant::now();
+        let (mut before, mut moved) = (waiting(), begun);
+        while !self.thread.is_finished() {
+            let (now, present) = (Instant::now(), waiting());
+            if present != before {
+                (before, moved) = (present, now);
+            }
+            if now - moved > STALLED_AFTER || now - begun > END_WITHIN {
+                return Err(Unwritten::Stalled(present));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.thread.join().map_err(|_| Unwritten::Panicked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_takes_what_there_is_room_for() {
+        let (sender, lines) = queue(10);
+        assert!(sender.send('a', 6));
+        assert!(!sender.send('b', 5));
+        assert!(sender.send('c', 4));
+        assert!(sender.send('d', 0));
+        // A line has its place until it is written.
+        let first = lines.recv().unwrap();
+        assert_eq!(*first, 'a');
+        assert!(!sender.send('e', 1));
+        drop(first);
+        assert!(sender.send('f', 6));
+        let rest: Vec<_> = lines.try_iter().map(|queued| *queued).collect();
+        assert_eq!(rest, ['c', 'd', 'f']);
+        assert!(sender.send('g', 10));
+        drop(lines);
+        assert!(!sender.send('h', 1), "no one is left to write it");
+        assert_eq!(sender.room.waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_writer_that_ends_has_written_all() {
+        let (sender, lines) = queue::<u8>(10);
+        let writing = Writing::start("test", &sender, move || for _ in lines {});
+        let writing = writing.unwrap();
+        assert!(sender.send(1, 1));
+        assert!(!writing.is_over());
+        drop(sender);
+        assert_eq!(writing.join(), Ok(()));
+        let (sender, _) = queue::<u8>(10);
+        let writing = Writing::start("test", &sender, || panic!("as the test wants")).unwrap();
+        assert_eq!(writing.join(), Err(Unwritten::Panicked));
+    }
+}

@@ -1,6 +1,7 @@
 //! Interim responses (RFC 9110 15.2), whichever version of HTTP either side speaks.
 
 use std::future::poll_fn;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -9,11 +10,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
+use rustls::version::{TLS12, TLS13};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::client::*;
+use super::common::tls::*;
 use super::common::*;
 use super::origin::*;
-use sprat_config::resolved::Rate;
+use sprat_config::resolved::{Config, Rate};
+
+const NAME: &str = "test.example";
 
 /// An interim response: its status and its `Link`.
 type Hint = (u16, Option<String>);
@@ -78,7 +84,7 @@ fn old_origin(behaviour: Behaviour) -> Origin {
             }
             if let Some(length) = request.field("content-length") {
                 body = vec![0; length.parse().unwrap()];
-                std::io::Read::read_exact(&mut peer.reader, &mut body).unwrap();
+                Read::read_exact(&mut peer.reader, &mut body).unwrap();
             }
             let body = String::from_utf8(body).unwrap();
             let text = format!("{path} {body}");
@@ -166,9 +172,25 @@ async fn answer(
 async fn new_client(address: SocketAddr) -> h2::client::SendRequest<Bytes> {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
+    new_client_over(stream).await
+}
+
+async fn new_client_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> h2::client::SendRequest<Bytes> {
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(async move { connection.await.unwrap() });
     client.ready().await.unwrap()
+}
+
+/// The same over TLS.
+async fn new_tls_client(address: SocketAddr, tls: &TlsClient) -> h2::client::SendRequest<Bytes> {
+    let mut config = (*tls.config).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let name = NAME.try_into().unwrap();
+    let handshake = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream);
+    new_client_over(handshake.await.unwrap()).await
 }
 
 /// What a request got.
@@ -185,10 +207,18 @@ async fn ask_new(
     client: &h2::client::SendRequest<Bytes>,
     path: &str,
     body: Option<&'static str>,
+    heard: impl FnMut(u16),
+) -> Got {
+    ask_new_at(client, format!("http://{NAME}{path}"), body, heard).await
+}
+
+async fn ask_new_at(
+    client: &h2::client::SendRequest<Bytes>,
+    uri: String,
+    body: Option<&'static str>,
     mut heard: impl FnMut(u16),
 ) -> Got {
     let mut client = client.clone().ready().await.unwrap();
-    let uri = format!("http://test.example{path}");
     let mut request = Request::builder().uri(uri);
     if let Some(body) = body {
         request = request.method("POST").header("expect", "100-continue");
@@ -235,8 +265,8 @@ async fn ask_new(
 }
 
 /// The same over HTTP/1.1.
-fn ask_old(
-    client: &mut Peer,
+fn ask_old<S: Read + Write>(
+    client: &mut Peer<S>,
     path: &str,
     body: Option<&'static str>,
     mut heard: impl FnMut(u16),
@@ -266,7 +296,7 @@ fn ask_old(
         }
     };
     let mut text = vec![0; head.field("content-length").unwrap().parse().unwrap()];
-    std::io::Read::read_exact(&mut client.reader, &mut text).unwrap();
+    Read::read_exact(&mut client.reader, &mut text).unwrap();
     let mut headers = HeaderMap::new();
     if let Some(path) = head.field("x-path") {
         headers.insert("x-path", path.parse().unwrap());
@@ -280,15 +310,26 @@ fn ask_old(
 }
 
 /// A proxy before an origin of either version.
-fn proxies(behaviour: impl Fn() -> Behaviour, mut each: impl FnMut(Proxy, &str)) {
+fn proxies(behaviour: impl Fn() -> Behaviour, each: impl FnMut(Proxy, &str)) {
+    proxies_with(|_| (), behaviour, each);
+}
+
+/// The same with a change to its configuration.
+fn proxies_with(
+    change: impl Fn(&mut Config),
+    behaviour: impl Fn() -> Behaviour,
+    mut each: impl FnMut(Proxy, &str),
+) {
     for rate in [Rate::Unlimited, Rate::Fixed(100_000_000)] {
         let old = old_origin(behaviour());
         let mut before_old = config(&[old.address]);
         before_old.uplink.rate = rate;
+        change(&mut before_old);
         each(Proxy::logging(before_old), "an origin of HTTP/1.1");
         let (new, _) = new_origin(behaviour(), 100);
         let mut before_new = over_http2(new, 50);
         before_new.uplink.rate = rate;
+        change(&mut before_new);
         each(Proxy::logging(before_new), "an origin of HTTP/2");
     }
 }
@@ -351,6 +392,56 @@ fn an_interim_response_comes_before_there_is_an_answer() {
         });
         drop(old);
         proxy.assert_no_leak();
+        proxy.stop();
+    });
+}
+
+/// Over TLS the one who passes them writes records, beside those of the library.
+#[test]
+fn interim_responses_pass_over_tls() {
+    let (heard, hears) = mpsc::channel();
+    let hears = Arc::new(Mutex::new(hears));
+    let behaviour = || Behaviour {
+        held: Some(Arc::clone(&hears)),
+    };
+    let authority = Authority::new();
+    let issued = authority.issue("site", &[NAME]);
+    let secure = |config: &mut Config| {
+        config.listeners[0].tls = Some(listener_tls(&[&issued]));
+    };
+    let held = "/1/10/held";
+    // An answer that is held waits until the client has its hint.
+    let hear = |path: &str| {
+        if path == held {
+            heard.send(()).unwrap();
+        }
+    };
+    proxies_with(secure, behaviour, |proxy, origin| {
+        for version in [&TLS12, &TLS13] {
+            let tls = TlsClient::with(&authority, &[version], None);
+            let mut old = tls.connect(proxy.address, NAME);
+            for path in PATHS.into_iter().chain([held]) {
+                let got = ask_old(&mut old, path, None, |_| hear(path));
+                assert_got(&got, path, origin);
+            }
+            let mut expected = hints("/1/0/up");
+            expected.push((100, None));
+            let got = ask_old(&mut old, "/1/0/up", Some("hello"), |_| ());
+            assert_eq!((got.hints, &*got.text), (expected.clone(), "/1/0/up hello"));
+            run(async {
+                let new = new_tls_client(proxy.address, &tls).await;
+                let uri = |path: &str| format!("https://{NAME}{path}");
+                for path in PATHS.into_iter().chain([held]) {
+                    let got = ask_new_at(&new, uri(path), None, |_| hear(path));
+                    assert_got(&got.await, path, origin);
+                }
+                let got = ask_new_at(&new, uri("/1/0/up"), Some("hello"), |_| ()).await;
+                assert_eq!((got.hints, &*got.text), (expected, "/1/0/up hello"));
+            });
+        }
+        proxy.assert_no_leak();
+        let lines = proxy.log_lines(4 * (PATHS.len() + 2));
+        assert!(lines.iter().all(|line| line["status"] == 200), "{lines:?}");
         proxy.stop();
     });
 }

@@ -156,11 +156,15 @@ struct Held {
 
 impl RateControl {
     /// Nothing is known but the configuration.
-    pub fn new(config: RateControlConfig) -> Self {
-        let anchor = config.initial_rate_bits_per_s.clamp(
-            config.min_rate_bits_per_s.max(1),
-            config.max_rate_bits_per_s.max(1),
-        );
+    pub fn new(mut config: RateControlConfig) -> Self {
+        config.max_rate_bits_per_s = config.max_rate_bits_per_s.max(1);
+        // A link may be named that is slower than what is never gone below.
+        let min = config
+            .min_rate_bits_per_s
+            .clamp(1, config.max_rate_bits_per_s);
+        config.min_rate_bits_per_s = min;
+        let anchor = config.initial_rate_bits_per_s;
+        let anchor = anchor.clamp(min, config.max_rate_bits_per_s);
         Self {
             anchor: anchor as f64,
             position: 0,
@@ -405,8 +409,8 @@ impl RateControl {
 
     fn set_anchor(&mut self, rate: f64) {
         self.anchor = rate.clamp(
-            self.config.min_rate_bits_per_s.max(1) as f64,
-            self.config.max_rate_bits_per_s.max(1) as f64,
+            self.config.min_rate_bits_per_s as f64,
+            self.config.max_rate_bits_per_s as f64,
         );
     }
 

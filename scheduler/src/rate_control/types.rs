@@ -8,7 +8,8 @@ pub struct RateControlConfig {
     /// Where to start, in bits per second on the wire. Too high costs one
     /// queue in the kernel until the first measurement.
     pub initial_rate_bits_per_s: u64,
-    /// The anchor never goes below, in bits per second.
+    /// The anchor never goes below, in bits per second; nor above the next, which counts
+    /// where it is the lower one.
     pub min_rate_bits_per_s: u64,
     /// The anchor never goes above, in bits per second.
     pub max_rate_bits_per_s: u64,

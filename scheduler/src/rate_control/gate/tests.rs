@@ -326,6 +326,17 @@ fn a_name_is_never_exceeded() {
 }
 
 #[test]
+fn a_link_may_be_named_that_is_slower_than_any_that_is_searched_for() {
+    for named in [1, 1_000, 63_999] {
+        let mut gate = Gate::new(&GateConfig {
+            named_bits_per_s: Some(named),
+        });
+        gate.on_poll(Time::from_nanos(1_000_000_000), &[], true);
+        assert_eq!(gate.control().rate_bits_per_s, named);
+    }
+}
+
+#[test]
 fn memory_is_bounded() {
     let mut gate = Gate::new(&GateConfig::default());
     for socket in 0..10_000u64 {

@@ -332,7 +332,7 @@ fn without_a_rate_nothing_is_held_back_where_nothing_is_shared() {
         );
     }
     // No sample is no rate; one that was found in the noise of a busy machine is high.
-    for name in ["rate_bytes", "effective_rate_bits"] {
+    for name in ["rate_bytes", "effective_rate_bytes"] {
         let rate = proxy.metric(&[&format!("sprat_uplink_{name}_per_second")]);
         assert!(rate == 0.0 || rate > 125e3, "{name}: {rate}");
     }

@@ -81,7 +81,7 @@ impl Collector for UplinkView {
                 status.rate_bits_per_s.map(|rate| rate as f64 / 8.0),
             ),
             (
-                "uplink_effective_rate_bits_per_second",
+                "uplink_effective_rate_bytes_per_second",
                 "What the link is known to carry, all headers counted: what it is named, or what was found; none while it is not known",
                 status.effective_rate_bits_per_s.map(|rate| rate as f64),
             ),

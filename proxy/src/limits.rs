@@ -9,12 +9,13 @@ mod overload;
 mod rate;
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
-use sprat_scheduler::limits::{HeapState, Tallies};
+use sprat_scheduler::Time;
+use sprat_scheduler::limits::{HeapState, Shortage, Tallies};
 use tokio::time::Instant;
 
 pub(crate) use self::client::{ClientKey, Prefixes};
@@ -28,10 +29,6 @@ use crate::record::Record;
 /// come free all the time.
 const RETRY_AFTER_S: u64 = 1;
 
-/// So long after a request was turned away, in milliseconds, places are needed: who
-/// was asks again within seconds.
-const MISSED_FOR_MS: u64 = 10_000;
-
 /// What the clients of a listener may take.
 #[derive(Debug)]
 pub(crate) struct ListenerLimits {
@@ -41,9 +38,8 @@ pub(crate) struct ListenerLimits {
     max_requests: usize,
     /// Requests in progress.
     open_requests: AtomicUsize,
-    /// When a request was last turned away for want of a place, as `now_ms` has it; 0
-    /// if none was.
-    missed_at: AtomicU64,
+    /// Whether requests were turned away for want of a place a short while ago.
+    shortage: Mutex<Shortage>,
     epoch: Instant,
     rate: Option<RateLimiter>,
 }
@@ -66,7 +62,7 @@ impl ListenerLimits {
                 requests: tallies(client.max_requests),
                 max_requests: limits.max_requests.unwrap_or(usize::MAX),
                 open_requests: AtomicUsize::new(0),
-                missed_at: AtomicU64::new(0),
+                shortage: Mutex::default(),
                 epoch: Instant::now(),
                 rate: limits.rate_limit.as_ref().map(RateLimiter::new),
             })
@@ -88,22 +84,18 @@ impl ListenerLimits {
     /// one was turned away a short while ago.
     pub(crate) fn is_short_of_places(&self) -> bool {
         let is_full = self.open_requests.load(Relaxed) >= self.max_requests;
-        is_full && {
-            let missed_at = self.missed_at.load(Relaxed);
-            self.now_ms().saturating_sub(missed_at) < MISSED_FOR_MS
-        }
+        is_full && lock(&self.shortage).lasts(self.now())
     }
 
-    /// Milliseconds, with room before them.
-    fn now_ms(&self) -> u64 {
-        MISSED_FOR_MS + u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
     }
 
     /// A place for a request of this client.
     fn request(self: &Arc<Self>, client: ClientKey) -> Result<RequestPlace, Reason> {
         if self.open_requests.fetch_add(1, Relaxed) >= self.max_requests {
             self.open_requests.fetch_sub(1, Relaxed);
-            self.missed_at.store(self.now_ms(), Relaxed);
+            lock(&self.shortage).miss(self.now());
             return Err(Reason::ListenerFull);
         }
         if let Some(open) = &self.requests

@@ -2,15 +2,18 @@
 //!
 //! [`Patience`] tells a client that is slow from one that is made to wait;
 //! [`RateTable`] holds a token bucket for each of many clients in a fixed
-//! number of bytes; [`Tallies`] counts what each has open; [`HeapGuard`] says
-//! what to stop doing as memory runs short.
+//! number of bytes; [`Tallies`] counts what each has open; [`Shortage`] says whether
+//! the places that it holds are wanted; [`HeapGuard`] says what to stop doing as memory
+//! runs short.
 
 mod heap;
 mod patience;
 mod rate_table;
+mod shortage;
 mod tallies;
 
 pub use heap::{HeapBounds, HeapGuard, HeapState};
 pub use patience::{MinRate, Patience};
 pub use rate_table::{Bucket, Exceeded, RateTable};
+pub use shortage::Shortage;
 pub use tallies::Tallies;

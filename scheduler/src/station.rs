@@ -36,6 +36,7 @@ pub use waiting::{Order, Scope};
 
 pub use crate::classes::ClassSpec;
 use crate::dispatch::{Balancer, Dispatch, EndpointSpec};
+use crate::limits::Shortage;
 use crate::{Size, Time};
 
 /// A station's parameters.
@@ -186,10 +187,6 @@ pub struct ClassStats {
     pub refused: [u64; RefusalReason::ALL.len()],
 }
 
-/// So long after a request found no place at once, places are needed: clients that
-/// were turned away ask again within seconds.
-const MISSED_FOR: Duration = Duration::from_secs(10);
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Station {
@@ -212,8 +209,8 @@ pub struct Station {
     stats: Vec<ClassStats>,
     max_active: usize,
     repeats: Repeats,
-    /// When a request last found no place at once.
-    missed_at: Option<Time>,
+    /// Whether requests found no place at once a short while ago.
+    shortage: Shortage,
 }
 
 #[derive(Clone, Debug)]
@@ -275,7 +272,7 @@ impl Station {
             vacant: Vec::new(),
             next_seq: 0,
             events: VecDeque::new(),
-            missed_at: None,
+            shortage: Shortage::default(),
             sizes: MeanSize::default(),
             drain: DrainRate::default(),
             stats: vec![ClassStats::default(); classes.len()],
@@ -289,7 +286,7 @@ impl Station {
         self.stats[arrival.class].arrived += 1;
         let verdict = self.take_in(now, arrival);
         if !matches!(verdict, Verdict::Start { .. }) {
-            self.missed_at = Some(now);
+            self.shortage.miss(now);
         }
         verdict
     }
@@ -399,8 +396,7 @@ impl Station {
     /// one waits, or had to wait or was turned away a short while ago.
     pub fn is_short_of_places(&self, now: Time) -> bool {
         let is_full = !self.has_room() || self.active() >= self.max_active;
-        let missed = (self.missed_at).is_some_and(|at| now.since(at) < MISSED_FOR);
-        is_full && (missed || self.queues.total() > 0)
+        is_full && (self.shortage.lasts(now) || self.queues.total() > 0)
     }
 
     /// Requests in service, waiting, or between two attempts.

@@ -427,7 +427,7 @@ fn a_thousand_streams_of_twenty_connections_are_whole() {
 }
 
 /// In which order responses are complete that are asked for on one connection
-/// while another has the link.
+/// while another has the link, which it has until all of them wait for it.
 fn order_of(origin: &Origin, asked: &[(&'static str, Option<&'static str>)]) -> Vec<&'static str> {
     order_where(origin, Priorities::All, asked)
 }
@@ -438,34 +438,53 @@ fn order_where(
     asked: &[(&'static str, Option<&'static str>)],
 ) -> Vec<&'static str> {
     let mut config = config(&[origin.address]);
+    config.listeners[0].address = free_address();
     config.listeners[0].http2.as_mut().unwrap().priorities = priorities;
-    config.uplink.rate = Rate::Fixed(2_000_000);
+    // So slow that the first response takes 80 s, and its client's buffers seconds.
+    config.uplink.adapt = false;
+    config.uplink.rate = Rate::Fixed(100_000);
     config.uplink.policy = Discipline::Srpt;
+    config.uplink.floor_percent = 0;
+    // It is before all others by its class.
+    let [above, below] = ["default", "background"].map(|name| {
+        let mut names = config.classes.list.iter().map(|class| &*class.name);
+        names.position(|own| own == name).unwrap()
+    });
+    config.classes.rules[0].class = above;
+    config.classes.default = below;
     let proxy = Proxy::start(&config);
-    let order = run(async {
-        // Smaller by its rank, so that it is served before them all.
-        let other = connect(proxy.address).await;
-        let busy = tokio::spawn(async move { ask(&other, request("/29000")).await });
-        let client = connect(proxy.address).await;
-        let mut tasks = tokio::task::JoinSet::new();
-        for &(path, priority) in asked {
-            let mut request = request(path);
-            if let Some(priority) = priority {
-                let value = HeaderValue::from_static(priority);
-                request.headers_mut().insert("priority", value);
-            }
-            let client = client.clone();
-            tasks.spawn(async move { (path, ask(&client, request).await) });
+    let mut first = Raw::connect(proxy.address, &[(INITIAL_WINDOW_SIZE, 1 << 20)]);
+    let block = get_fields("/1000000", &[("sec-purpose", "prefetch")]);
+    assert!(first.frame(HEADERS, END_HEADERS | END_STREAM, 1, &block));
+    assert!(first.find(|frame| frame.kind == DATA).is_some());
+    let mut client = Raw::connect(proxy.address, &[(INITIAL_WINDOW_SIZE, 1 << 20)]);
+    assert!(client.frame(WINDOW_UPDATE, 0, 0, &(1u32 << 20).to_be_bytes()));
+    for (&(path, priority), stream) in asked.iter().zip((1..).step_by(2)) {
+        let priority = priority.map(|priority| ("priority", priority));
+        let block = get_fields(path, priority.as_slice());
+        assert!(client.frame(HEADERS, END_HEADERS | END_STREAM, stream, &block));
+    }
+    proxy.wait_metric(&["sprat_uplink_open_flows"], asked.len() as f64 + 1.0);
+    config.uplink.rate = Rate::Fixed(2_000_000);
+    let control = proxy.server.as_ref().unwrap().control();
+    assert!(control.reload(&config).unwrap().is_empty());
+    drop(first);
+    // By the wire: who reads late may find the ends of two at once.
+    let (mut order, mut bodies) = (Vec::new(), vec![Vec::new(); asked.len()]);
+    while order.len() < asked.len() {
+        let frame = client.find(|frame| frame.stream > 0).unwrap();
+        let index = frame.stream as usize / 2;
+        if frame.kind == DATA {
+            bodies[index].extend_from_slice(&frame.payload);
         }
-        let mut order = Vec::new();
-        while let Some(ended) = tasks.join_next().await {
-            let (path, answer) = ended.unwrap();
-            assert_eq!(format!("/{}", answer.body.len()), path);
+        if frame.ends_stream() {
+            let path = asked[index].0;
+            let body = String::from_utf8(std::mem::take(&mut bodies[index])).unwrap();
+            assert_eq!(body, pattern(path[1..].parse().unwrap()));
             order.push(path);
         }
-        busy.await.unwrap();
-        order
-    });
+    }
+    drop(client);
     proxy.stop();
     order
 }
@@ -505,7 +524,8 @@ fn a_client_says_what_it_wants_first() {
     let origin = Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
         let bytes: usize = path[1..].parse().unwrap();
-        let field = format!("OK\r\nPriority: u={}", 7 - bytes / 10_000);
+        let urgency = 7_usize.saturating_sub(bytes / 10_000);
+        let field = format!("OK\r\nPriority: u={urgency}");
         ok(&pattern(bytes)).replacen("OK", &field, 1)
     });
     let asked = [

@@ -51,9 +51,10 @@ lint: ## Check formatting, lints and dependencies
 	cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
 	scripts/deny.sh
 
-bench: ## Measure the cost of a grant (criterion)
+bench: ## Measure the cost of a grant, and of looking at HTTP/2's fields (criterion)
 	@scripts/setup-run.sh
 	cargo bench --locked -p sprat-scheduler
+	cargo bench --locked -p sprat --bench screen
 
 compare-farm: ## What order and dispatch are worth where the backends are the bottleneck
 	@scripts/compare-farm.sh

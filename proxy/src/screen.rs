@@ -13,7 +13,7 @@
 //! the library's frames (`outgoing`); a request has the number of its stream added to its
 //! fields for that, which the library tells of in no other way.
 
-// The paths are for the fuzz target, which takes this file by its own.
+// The paths are for the fuzz target and the bench, which take this file by its own.
 #[path = "screen/frames.rs"]
 mod frames;
 #[path = "screen/message.rs"]
@@ -245,6 +245,7 @@ impl<S: AsyncWrite + Unpin, T: Peer + Unpin> AsyncWrite for Screened<S, T> {
 }
 
 #[cfg(test)]
+#[path = "screen/oracle.rs"]
 mod oracle;
 
 #[cfg(test)]

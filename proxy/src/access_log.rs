@@ -44,6 +44,9 @@ pub(crate) struct Line {
     pub(crate) ended: SystemTime,
     /// From the end of the head to the end of the response.
     pub(crate) duration: Duration,
+    /// From the end of the head until the client had acknowledged all of the response,
+    /// if that is known.
+    pub(crate) acknowledged: Option<Duration>,
     /// The other end of the connection.
     pub(crate) client: SocketAddr,
     /// None if the head could not be read.
@@ -163,6 +166,7 @@ struct JsonLine<'a> {
     size_source: &'static str,
     size_layer: Option<&'static str>,
     duration_ms: f64,
+    acknowledged_ms: Option<f64>,
     wait_ms: f64,
     queue_wait_ms: f64,
     slowdown: Option<f64>,
@@ -212,6 +216,7 @@ impl Line {
             },
             size_layer: self.layer.map(Layer::name),
             duration_ms: millis(self.duration),
+            acknowledged_ms: self.acknowledged.map(millis),
             wait_ms: millis(self.wait),
             queue_wait_ms: millis(self.queue_wait),
             slowdown: self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3),
@@ -508,6 +513,7 @@ mod tests {
         Line {
             ended: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
             duration: Duration::from_millis(250),
+            acknowledged: Some(Duration::from_millis(290)),
             client: "192.0.2.7:4711".parse().unwrap(),
             request: Some(Box::new(asked("/a?b=c"))),
             unread_line: None,
@@ -539,7 +545,7 @@ mod tests {
             "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
              \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
              \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\"size_layer\":\"learnt\",\
-             \"duration_ms\":250.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
+             \"duration_ms\":250.0,\"acknowledged_ms\":290.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
              \"cluster\":null,\"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
         );
     }

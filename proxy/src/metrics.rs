@@ -272,12 +272,18 @@ impl View {
 
     fn histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Of = fn(&WorkerStats) -> &[Histogram; 5];
-        let histograms: [(&str, &str, &[f64; 16], Of); 2] = [
+        let histograms: [(&str, &str, &[f64; 16], Of); 3] = [
             (
                 "response_duration_seconds",
                 "From the end of the request's head to the response's last byte, by size class",
                 &DURATION_BOUNDS_S,
                 |worker| &worker.durations,
+            ),
+            (
+                "response_acknowledged_seconds",
+                "From the end of the request's head until the client's TCP had acknowledged all of the response, by size class (only if responses are paced)",
+                &DURATION_BOUNDS_S,
+                |worker| &worker.acknowledged,
             ),
             (
                 "response_slowdown_ratio",

@@ -11,7 +11,7 @@ use sprat_config::classify::Later;
 use sprat_scheduler::{Size, WireCost};
 use tokio::time::{Instant, sleep};
 
-use crate::access_log::{Asked, Line};
+use crate::access_log::{self, Asked, Line};
 use crate::begun::Begun;
 use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
@@ -20,6 +20,8 @@ use crate::generation::Generation;
 use crate::limits::RequestPlace;
 use crate::read_ahead::ReadAhead;
 use crate::screen::Malformed;
+use crate::stats::WorkerStats;
+use crate::uplink::Delivery;
 use crate::upload::{Progress, Upload};
 use crate::upstream::{Endpoint, Held, Lease};
 
@@ -332,8 +334,14 @@ impl Record {
                 self.generation.catalogue.learn(&lesson, self.bytes);
             }
         }
-        if self.generation.log.is_some() {
-            self.log(duration, slowdown, aborted);
+        let told = Box::new(Told {
+            stats: Arc::clone(stats),
+            started: self.started,
+            bytes: self.bytes,
+            line: self.line(duration, slowdown, aborted),
+        });
+        if let (Some(gauge), false) = (self.stream.connection.gauge(), aborted || self.tunnelled) {
+            gauge.await_response(told);
         }
     }
 
@@ -345,12 +353,18 @@ impl Record {
         self.status.filter(|_| !got_nothing)
     }
 
-    fn log(&mut self, duration: Duration, slowdown: Option<f64>, aborted: bool) {
+    fn line(
+        &mut self,
+        duration: Duration,
+        slowdown: Option<f64>,
+        aborted: bool,
+    ) -> Option<(access_log::Sender, Line)> {
         let generation = Rc::clone(&self.generation);
-        let Some(log) = &generation.log else { return };
+        let log = generation.log.clone()?;
         let line = Line {
             ended: std::time::SystemTime::now(),
             duration,
+            acknowledged: None,
             client: self.stream.connection.peer,
             request: self.request.take(),
             unread_line: self.unread_line.take(),
@@ -369,13 +383,35 @@ impl Record {
             reason: self.reason,
             aborted,
         };
-        if !log.send(line) {
-            self.stream
-                .connection
-                .worker
-                .stats
-                .log_lines_dropped
-                .increment();
+        Some((log, line))
+    }
+}
+
+/// What is still to be told of a response when its client has acknowledged it, or when
+/// nobody waits for that any more.
+struct Told {
+    stats: Arc<WorkerStats>,
+    started: Instant,
+    bytes: u64,
+    line: Option<(access_log::Sender, Line)>,
+}
+
+impl Delivery for Told {
+    fn acknowledged(mut self: Box<Self>, at: Instant) {
+        let took = at - self.started;
+        self.stats.observe_acknowledged(self.bytes, took);
+        if let Some((_, line)) = &mut self.line {
+            line.acknowledged = Some(took);
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some((log, line)) = self.line.take()
+            && !log.send(line)
+        {
+            self.stats.log_lines_dropped.increment();
         }
     }
 }

@@ -228,6 +228,9 @@ pub(crate) struct WorkerStats {
     pub(crate) log_lines_dropped: Counter,
     /// Seconds from the end of the head to the last byte, by size class.
     pub(crate) durations: [Histogram; 5],
+    /// Seconds from the end of the head until the client had acknowledged it all, by size
+    /// class.
+    pub(crate) acknowledged: [Histogram; 5],
     /// Time over what the uplink alone needs, by size class.
     pub(crate) slowdowns: [Histogram; 5],
     /// Headers of the PROXY protocol.
@@ -293,6 +296,11 @@ impl WorkerStats {
         if let Some(slowdown) = slowdown {
             self.slowdowns[class].observe(&SLOWDOWN_BOUNDS, slowdown);
         }
+    }
+
+    /// The client has acknowledged all of a response so long after its request.
+    pub(crate) fn observe_acknowledged(&self, bytes: u64, took: Duration) {
+        self.acknowledged[size_class(bytes)].observe(&DURATION_BOUNDS_S, took.as_secs_f64());
     }
 }
 

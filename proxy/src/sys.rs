@@ -88,7 +88,7 @@ pub(crate) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Reads `TCP_INFO` of a connected socket.
-pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+pub(crate) fn tcp_info(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     let mut info = TcpInfo::default();
     let mut len = size_of::<TcpInfo>() as libc::socklen_t;
     // SAFETY: `info` is plain integers, valid for any bytes, and the kernel
@@ -104,6 +104,20 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     };
     if outcome == 0 {
         Ok(info)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Bytes written to a connected TCP socket that its peer has not acknowledged
+/// (`SIOCOUTQ`, tcp(7)); the end of sending counts as one.
+pub(crate) fn unacknowledged(socket: RawFd) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes an integer to `bytes`, which outlives the call; a number
+    // that is no descriptor is an error.
+    let outcome = unsafe { libc::ioctl(socket, libc::TIOCOUTQ, &raw mut bytes) };
+    if outcome == 0 {
+        Ok(u32::try_from(bytes).unwrap_or(0))
     } else {
         Err(io::Error::last_os_error())
     }
@@ -240,7 +254,7 @@ mod tests {
         // The answer carries the acknowledgement.
         client.write_all(b"x").unwrap();
         server.read_exact(&mut [0; 1]).unwrap();
-        let info = tcp_info(server.as_fd()).unwrap();
+        let info = tcp_info(&server).unwrap();
         assert_eq!(info.bytes_sent, 5000);
         assert_eq!(info.bytes_acked, 5000);
         assert_eq!(info.notsent_bytes, 0);
@@ -276,6 +290,6 @@ mod tests {
     #[test]
     fn an_unconnected_descriptor_is_an_error() {
         let file = std::fs::File::open("/dev/null").unwrap();
-        assert!(tcp_info(file.as_fd()).is_err());
+        assert!(tcp_info(&file).is_err());
     }
 }

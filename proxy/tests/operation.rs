@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
+use socket2::{Domain, Socket, Type};
 use sprat_config::resolved::*;
 use sprat_scheduler::{Discipline, WireCost};
 
@@ -246,7 +247,7 @@ fn client_connections_are_bounded() {
 #[test]
 fn a_connect_that_hangs_is_504() {
     // A full backlog makes the kernel drop further SYNs.
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
     socket.bind(&any.into()).unwrap();
     socket.listen(0).unwrap();
@@ -492,6 +493,53 @@ fn several_workers_share_the_port_and_the_counts() {
     proxy.wait_metric(&["sprat_requests_total", "cluster=\"farm\"", "2xx"], 200.0);
     proxy.wait_metric(&["sprat_response_duration_seconds_count"], 200.0);
     proxy.assert_no_leak();
+}
+
+/// A client that connects with little room for what it does not read.
+fn narrow(proxy: &Proxy) -> Peer {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&proxy.address.into()).unwrap();
+    Peer::new(socket.into())
+}
+
+#[test]
+fn a_response_is_told_of_when_its_client_has_acknowledged_it() {
+    const UNREAD_FOR: Duration = Duration::from_millis(200);
+    const COUNT: &[&str] = &["sprat_response_acknowledged_seconds_count"];
+    let origin = Origin::http(|_| ok(&"x".repeat(20_000)));
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(100_000_000);
+    let proxy = Proxy::logging(config);
+    for (number, close) in ["keep-alive", "close"].into_iter().enumerate() {
+        let mut client = narrow(&proxy);
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: {close}\r\n\r\n"
+        ));
+        let [written, told] = [number as f64 + 1.0, number as f64];
+        proxy.wait_metric(&["sprat_response_duration_seconds_count"], written);
+        std::thread::sleep(UNREAD_FOR);
+        assert_eq!(proxy.metric(COUNT), told, "{close}");
+        assert_eq!(client.message().body.len(), 20_000);
+        proxy.wait_metric(COUNT, written);
+        let lines = proxy.log_lines(number + 1);
+        let line = &lines[number];
+        let [all_ms, written_ms] =
+            ["acknowledged_ms", "duration_ms"].map(|key| line[key].as_f64().unwrap());
+        let unread_ms = UNREAD_FOR.as_secs_f64() * 1e3;
+        assert!(all_ms >= written_ms.max(unread_ms), "{line}");
+    }
+    // One that goes away without it leaves that open, and its line is there.
+    let client = {
+        let mut client = narrow(&proxy);
+        client.send(get("/"));
+        proxy.wait_metric(&["sprat_response_duration_seconds_count"], 3.0);
+        client
+    };
+    drop(client);
+    let lines = proxy.log_lines(3);
+    assert!(lines[2]["acknowledged_ms"].is_null(), "{lines:?}");
+    assert_eq!(proxy.metric(COUNT), 2.0);
 }
 
 /// What a backend takes is not the link's doing.

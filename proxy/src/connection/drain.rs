@@ -43,7 +43,7 @@ impl Drain {
     /// The socket is full for the first time.
     pub(super) fn new(rules: MinRateRules, now: Instant, socket: BorrowedFd<'_>) -> Self {
         // An error: the connection is gone, as the next write will find.
-        let info = sys::tcp_info(socket).unwrap_or_default();
+        let info = sys::tcp_info(&socket).unwrap_or_default();
         let mut patience = Patience::default();
         patience.wait(Time::ZERO);
         Self {
@@ -101,7 +101,7 @@ impl Drain {
         if !std::mem::take(&mut self.look) {
             return Look::NotDue;
         }
-        let info = sys::tcp_info(socket).unwrap_or_default();
+        let info = sys::tcp_info(&socket).unwrap_or_default();
         let limited = Duration::from_micros(info.rwnd_limited_us);
         let now = self.time(now);
         let closed = limited.saturating_sub(self.limited);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -122,7 +122,7 @@ impl AutoRate {
     /// Bytes were written to a client's socket; `position` as in [`Write::position`].
     pub(super) fn on_write(&self, now: Time, position: u64, writer: &Writer<'_>) {
         // Before the lock: it is a system call.
-        let Ok(info) = tcp_info(writer.fd) else {
+        let Ok(info) = tcp_info(&writer.fd) else {
             return;
         };
         let mut followed = self.lock();
@@ -235,7 +235,7 @@ impl AutoRate {
         let now = link.now();
         let infos: Vec<(u64, TcpInfo)> = asked
             .iter()
-            .filter_map(|(socket, fd)| Some((*socket, tcp_info(fd.as_fd()).ok()?)))
+            .filter_map(|(socket, fd)| Some((*socket, tcp_info(fd).ok()?)))
             .collect();
         let mut followed = self.lock();
         for (socket, info) in &infos {
@@ -412,10 +412,12 @@ fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate, config: &GateConfig)
         std::thread::sleep(POLL_INTERVAL);
     }
 }
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write as _};
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
 
     use sprat_scheduler::{Discipline, EgressConfig, Pacer};
 
@@ -453,7 +455,7 @@ mod tests {
         let asked = followed.asked(now, &[]);
         let samples: Vec<GateSample> = asked
             .iter()
-            .map(|(key, fd)| sample(&(*key, tcp_info(fd.as_fd()).unwrap())))
+            .map(|(key, fd)| sample(&(*key, tcp_info(fd).unwrap())))
             .collect();
         let mut gate = Gate::new(&GateConfig::default());
         followed.let_go(now, &mut gate, &samples);

@@ -3,13 +3,14 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Shutdown;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use socket2::SockRef;
 use sprat_scheduler::{GroupId, WireCost};
 use tokio::net::TcpStream;
 
+use super::acknowledged::{Delivery, Unacknowledged};
 use super::auto::Writer;
 use super::flush::FlushGate;
 use super::ledger::{Ledger, SYN_ACK_OPTIONS, counted};
@@ -39,8 +40,8 @@ pub(crate) struct SocketGauge {
     socket: u64,
     /// A hash of the client's address: round trips differ between networks.
     network: u64,
-    /// Bytes that the socket has taken.
-    written: Cell<u64>,
+    /// What the socket has taken, and the responses that are still on their way.
+    unacknowledged: Rc<Unacknowledged>,
     /// HTTP/2: its streams' group on the uplink.
     group: OnceCell<GroupId>,
     /// HTTP/2: chunks given that the socket does not have.
@@ -64,7 +65,7 @@ impl SocketGauge {
             gate: FlushGate::default(),
             socket: worker.next_socket(),
             network: network(stream),
-            written: Cell::new(0),
+            unacknowledged: Unacknowledged::new(stream.as_raw_fd()),
             group: OnceCell::new(),
             chunks: Cell::new(0),
             announced: Cell::new(false),
@@ -138,6 +139,7 @@ impl SocketGauge {
     /// The kernel has handed over so many bytes of the client's, which it
     /// acknowledges.
     pub(crate) fn read(&self, bytes: usize, socket: BorrowedFd<'_>) {
+        self.unacknowledged.heard();
         self.moved(bytes as u64, socket);
     }
 
@@ -149,16 +151,22 @@ impl SocketGauge {
             self.debit(self.cost.get().segment_bytes(written - promised));
         }
         self.promised.set(promised.saturating_sub(written));
-        self.written.set(self.written.get() + written);
+        self.unacknowledged.wrote(written);
         self.moved(written, socket);
         self.worker.on_write(&Writer {
             socket: self.socket,
             network: self.network,
-            written: self.written.get(),
+            written: self.unacknowledged.written(),
             bytes: written,
             cost: self.cost.get(),
             fd: socket,
         });
+    }
+
+    /// Has `delivery` told when the client has acknowledged all that the kernel took.
+    pub(crate) fn await_response(&self, delivery: Box<dyn Delivery>) {
+        self.unacknowledged
+            .await_response(delivery, &self.worker.ack_watch);
     }
 
     /// The kernel has taken all that was offered.
@@ -216,7 +224,7 @@ impl SocketGauge {
             return;
         }
         // Without the kernel's word the model's stands until the end.
-        if let Ok(info) = sys::tcp_info(socket) {
+        if let Ok(info) = sys::tcp_info(&socket) {
             let cost = self.cost.get();
             let promised = cost.segment_bytes(self.promised.get());
             self.settle(counted(cost, &info) + promised);
@@ -242,14 +250,15 @@ impl SocketGauge {
         let cost = self.cost.get();
         let overhead = u64::from(cost.segment_overhead);
         self.refund(cost.segment_bytes(self.promised.take()));
-        self.settle(match sys::tcp_info(socket) {
+        self.settle(match sys::tcp_info(&socket) {
             Ok(info) => counted(cost, &info),
             // No word of the kernel's: what the model says of what was written.
             Err(_) => {
                 let opening = OPENING_SEGMENTS * overhead + SYN_ACK_OPTIONS;
-                cost.segment_bytes(self.written.get()) + opening
+                cost.segment_bytes(self.unacknowledged.written()) + opening
             }
         });
+        self.unacknowledged.close(socket, &self.worker.ack_watch);
         self.debit(CLOSING_SEGMENTS * overhead);
         self.worker.on_overhead(CLOSING_SEGMENTS * overhead);
         self.closed.set(true);
@@ -368,7 +377,7 @@ mod tests {
             left -= bytes;
         }
         let before = debited(&gauge);
-        let info = sys::tcp_info(socket.as_fd()).unwrap();
+        let info = sys::tcp_info(&socket).unwrap();
         let sent = counted(gauge.cost(), &info);
         gauge.close(socket.as_fd());
         assert!(info.segs_out > 100, "{info:?}");
@@ -385,7 +394,7 @@ mod tests {
         gauge.promise(5_000);
         socket.write_all(&[b'x'; 1_000]).await.unwrap();
         gauge.wrote(1_000, socket.as_fd());
-        let info = sys::tcp_info(socket.as_fd()).unwrap();
+        let info = sys::tcp_info(&socket).unwrap();
         gauge.close(socket.as_fd());
         let sent = counted(gauge.cost(), &info);
         let stats = gauge.worker.link.lock().egress.stats();

@@ -14,6 +14,7 @@ use sprat_scheduler::{
 };
 use tokio::time::Instant;
 
+use super::acknowledged::AckWatch;
 use super::auto::{AutoRate, Writer};
 use super::counters::Counters;
 use super::ledger::{HORIZON, Settled};
@@ -239,6 +240,7 @@ fn awaited(classes: &[ClassSpec]) -> u32 {
 /// timer.
 pub(crate) struct WorkerLink {
     pub(super) link: Arc<PacedLink>,
+    pub(super) ack_watch: AckWatch,
     timer: Timer,
 }
 
@@ -247,6 +249,7 @@ impl WorkerLink {
     pub(crate) fn new(link: Arc<PacedLink>) -> std::io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
             link,
+            ack_watch: AckWatch::default(),
             timer: Timer::new()?,
         }))
     }
@@ -271,6 +274,13 @@ impl WorkerLink {
 
     /// Grants whenever the link gets free; runs as long as the worker.
     pub(crate) async fn run(self: Rc<Self>) {
+        tokio::select! {
+            () = self.ack_watch.run() => {}
+            () = self.grant() => {}
+        }
+    }
+
+    async fn grant(&self) {
         while self.timer.fired().await.is_ok() {
             self.link.lock().timer_at = None;
             self.look();

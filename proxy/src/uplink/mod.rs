@@ -1,5 +1,6 @@
 //! The way out: responses go to clients in the scheduler's order.
 
+mod acknowledged;
 mod answer;
 mod auto;
 mod bursts;
@@ -46,6 +47,7 @@ use crate::record::Record;
 use crate::screen::Interim;
 use crate::tunnel::Tunnel;
 
+pub(crate) use acknowledged::Delivery;
 pub(crate) use bursts::Bursts;
 pub(crate) use flush::FlushGate;
 pub(crate) use gauge::SocketGauge;

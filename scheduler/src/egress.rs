@@ -31,6 +31,7 @@ use floor::Floor;
 pub use floor::MAX_FLOOR_PERCENT;
 pub use groups::{GroupId, Precedence};
 use groups::{Groups, Member};
+use pauses::Burst;
 pub use peers::Urgency;
 use ready::{Next, Ready};
 use turns::{Part, Turns};
@@ -105,6 +106,8 @@ struct Flow {
     ready_since: Time,
     /// Since when its source has had nothing, if the driver has said so.
     paused_at: Option<Time>,
+    /// What it has sent since the last pause.
+    burst: Burst,
 }
 
 impl Egress {
@@ -181,6 +184,7 @@ impl Egress {
             served_at: None,
             ready_since: now,
             paused_at: None,
+            burst: Burst::new(now),
         };
         self.next_seq += 1;
         let slot = match self.vacant.pop() {

@@ -37,6 +37,40 @@ fn an_event_goes_ahead_of_what_is_smaller_than_its_stream() {
     assert_eq!(&driver.serve(31), "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB");
 }
 
+/// A stream that has sent 50 bytes, and then `bytes` after each of four pauses of 20 ms,
+/// the last beside a download of 30 bytes: which of them then has the link.
+fn after_short_pauses(size: Size, bytes: u64) -> String {
+    let mut driver = Driver::new(Discipline::Srpt, UNIT);
+    let stream = driver.arrive_as(0, size, 50 + 4 * bytes);
+    for message in (0..4).rev() {
+        while driver.clients[stream].left > (message + 1) * bytes {
+            driver.serve_one();
+        }
+        driver.pause(stream);
+        let id = driver.clients[stream].id;
+        driver.egress.pause(driver.now, id);
+        driver.run_until(driver.now + std::time::Duration::from_millis(20));
+        if message == 0 {
+            driver.arrive(30);
+        }
+        driver.resume(stream);
+    }
+    driver.serve(3)
+}
+
+#[test]
+fn a_stream_of_little_has_new_messages_after_short_pauses() {
+    // A tenth of the link, and more.
+    assert_eq!(after_short_pauses(Size::Unknown, 2), "AAB");
+    assert_eq!(after_short_pauses(Size::Unknown, 5), "BBB");
+    // An estimate stands: a page may come in pieces.
+    let size = Size::Estimate {
+        bytes: 1000,
+        confidence: 0.9,
+    };
+    assert_eq!(after_short_pauses(size, 2), "BBB");
+}
+
 #[test]
 fn an_estimate_holds_until_the_first_pause() {
     let size = Size::Estimate {

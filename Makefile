@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test checks mutants build fmt lint bench compare compare-networks compare-http2 http2-memory idle-memory compare-farm background failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test checks mutants build fmt lint bench compare compare-networks compare-simulated compare-http2 http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,10 @@ compare-networks: ## nginx and Sprat in many networks, with and without a named 
 	@scripts/setup-run.sh
 	@scripts/compare-networks.sh
 
+compare-simulated: ## The same runs in virtual time, and how far they agree
+	@scripts/setup-run.sh
+	@scripts/compare-simulated.sh
+
 compare-http2: ## The same over a few HTTP/2 connections that carry all (root)
 	@scripts/setup-run.sh
 	@scripts/compare-http2.sh
@@ -82,6 +86,10 @@ idle-memory: ## Memory of an idle connection: 10,000 of them, in plain text and 
 background: ## What background traffic costs the foreground, in the lab (root)
 	@scripts/setup-run.sh
 	@scripts/background.sh
+
+starvation: ## Events behind downloads, heads and a large download under overload, in the lab (root)
+	@scripts/setup-run.sh
+	@scripts/starvation.sh
 
 failover: ## What clients notice when one of four endpoints fails under load
 	@scripts/setup-run.sh

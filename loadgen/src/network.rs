@@ -26,8 +26,10 @@ use hosts::Hosts;
 use output::{Counters, Tbf};
 use plan::Plan;
 
+pub(crate) use file::{Congestion, Recovery};
 pub(crate) use hosts::enter;
 pub(crate) use output::{Description, HostDescription};
+pub(crate) use plan::{HostPlan, Plan as Topology};
 
 /// Hosts in network namespaces, and links of any kind between them.
 #[derive(Debug, clap::Args)]
@@ -287,7 +289,7 @@ fn environment(description: &Description, file: &Path) -> Vec<(String, String)> 
 
 /// One line for each host, and how many links there are.
 fn told(plan: &Plan) -> String {
-    let ends = |hosts: &[plan::HostPlan]| match hosts {
+    let ends = |hosts: &[HostPlan]| match hosts {
         [only] => only.address.to_string(),
         [first, .., last] => format!("{} to {}", first.address, last.address),
         [] => String::new(),

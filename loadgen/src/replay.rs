@@ -20,6 +20,7 @@ use crate::trace::Trace;
 use crate::wire::{self, Connection};
 use groups::Groups;
 
+pub(crate) use groups::split;
 pub(crate) use http2::Connections;
 pub(crate) use received::Received;
 pub use run::{Pace, Replay, replay};

@@ -56,29 +56,29 @@ impl Default for Farm {
 /// The kernel's token bucket on the farm's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     #[serde(deserialize_with = "rate")]
-    pub(super) rate: u64,
+    pub(crate) rate: u64,
     #[serde(default = "bucket_queue", deserialize_with = "queue_bytes")]
-    pub(super) queue: u64,
+    pub(crate) queue: u64,
 }
 
 /// TCP of the farm's host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     #[serde(default)]
-    pub(super) congestion: Congestion,
+    pub(crate) congestion: Congestion,
     #[serde(default, deserialize_with = "window")]
-    pub(super) initial_window: Option<u32>,
+    pub(crate) initial_window: Option<u32>,
     #[serde(default)]
-    pub(super) recovery: Recovery,
+    pub(crate) recovery: Recovery,
 }
 
 /// Congestion control of what the farm sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Congestion {
+pub(crate) enum Congestion {
     #[default]
     Cubic,
     Bbr,
@@ -98,7 +98,7 @@ impl Congestion {
 /// How TCP finds out what was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Recovery {
+pub(crate) enum Recovery {
     /// As the kernel has it: RACK and tail loss probes.
     #[default]
     Rack,

@@ -8,57 +8,60 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 
 use super::file::{Bucket, File, Group, Pair, Tcp};
+use super::output::Description;
 use crate::links::LinkSettings;
 
 /// A network that can be built.
 #[derive(Debug, PartialEq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// What its namespaces begin with.
-    pub(super) name: String,
-    pub(super) seed: u64,
-    pub(super) farm: FarmPlan,
+    pub(crate) name: String,
+    pub(crate) seed: u64,
+    pub(crate) farm: FarmPlan,
     /// Groups of clients; groups of groups are links alone.
-    pub(super) groups: Vec<GroupPlan>,
-    pub(super) links: Vec<LinkPlan>,
+    pub(crate) groups: Vec<GroupPlan>,
+    pub(crate) links: Vec<LinkPlan>,
     /// Code points that are OUT.
-    pub(super) out_code_points: Vec<u8>,
+    pub(crate) out_code_points: Vec<u8>,
 }
 
 /// The host that sends.
 #[derive(Debug, PartialEq)]
-pub(super) struct FarmPlan {
-    pub(super) namespace: String,
-    pub(super) servers: Vec<HostPlan>,
-    pub(super) tbf: Option<Bucket>,
-    pub(super) tcp: Tcp,
+pub(crate) struct FarmPlan {
+    pub(crate) namespace: String,
+    pub(crate) servers: Vec<HostPlan>,
+    pub(crate) tbf: Option<Bucket>,
+    pub(crate) tcp: Tcp,
 }
 
 /// The host of a group's clients.
 #[derive(Debug, PartialEq)]
-pub(super) struct GroupPlan {
-    pub(super) name: String,
-    pub(super) namespace: String,
+pub(crate) struct GroupPlan {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
     /// Its part of the requests, relative to the other groups'.
-    pub(super) share: f64,
-    pub(super) clients: Vec<HostPlan>,
+    pub(crate) share: f64,
+    pub(crate) clients: Vec<HostPlan>,
 }
 
 /// An address, and its way.
 #[derive(Debug, PartialEq)]
-pub(super) struct HostPlan {
-    pub(super) address: Ipv4Addr,
+pub(crate) struct HostPlan {
+    pub(crate) address: Ipv4Addr,
     /// Places in [`Plan::links`]: those of a server, or from the farm to a client.
-    pub(super) links: Vec<usize>,
+    pub(crate) links: Vec<usize>,
 }
 
 /// Both directions of a link.
 #[derive(Debug, PartialEq)]
-pub(super) struct LinkPlan {
-    pub(super) name: String,
-    pub(super) down: LinkSettings,
-    pub(super) up: LinkSettings,
+pub(crate) struct LinkPlan {
+    pub(crate) name: String,
+    pub(crate) down: LinkSettings,
+    pub(crate) up: LinkSettings,
 }
 
+/// The name of the link that all clients are behind.
+const SHARED: &str = "shared";
 /// Bytes of a topology's file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Groups with clients: each has a namespace and a device.
@@ -71,7 +74,7 @@ impl Plan {
     ///
     /// # Errors
     /// Names the file, the line, and what may stand there.
-    pub(super) fn read(path: &Path, name: Option<&str>) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: &Path, name: Option<&str>) -> anyhow::Result<Self> {
         let length = std::fs::metadata(path)
             .with_context(|| format!("cannot read {}", path.display()))?
             .len();
@@ -95,7 +98,7 @@ impl Plan {
         let mut path = Vec::new();
         let servers = builder.servers(&file);
         if let Some(pair) = &file.shared {
-            path.push(builder.link("shared".to_owned(), pair));
+            path.push(builder.link(SHARED.to_owned(), pair));
         }
         for group in &file.groups {
             builder.group(&file.name, group, &path, 1)?;
@@ -119,6 +122,16 @@ impl Plan {
             links: builder.links,
             out_code_points: file.marks.out,
         })
+    }
+
+    /// The link that all clients are behind.
+    pub(crate) fn shared(&self) -> Option<&LinkPlan> {
+        self.links.iter().find(|link| link.name == SHARED)
+    }
+
+    /// What a running network says of itself.
+    pub(crate) fn described(&self) -> Description {
+        Description::new(self)
     }
 
     /// Every namespace.

@@ -26,10 +26,10 @@ pub(super) struct Groups {
 
 /// Who makes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asker {
+pub(crate) struct Asker {
     /// Its place in the groups.
-    group: usize,
-    address: Ipv4Addr,
+    pub(crate) group: usize,
+    pub(crate) address: Ipv4Addr,
 }
 
 /// A description is a line for each group.
@@ -145,7 +145,7 @@ impl Groups {
 }
 
 /// Who asks for what; none where every share is zero.
-fn split(groups: &[HostDescription], trace: &Trace, seed: u64) -> Option<Vec<Asker>> {
+pub(crate) fn split(groups: &[HostDescription], trace: &Trace, seed: u64) -> Option<Vec<Asker>> {
     let total: f64 = groups.iter().map(|group| group.share).sum();
     let mut draws = Pcg64::seed_from_u64(seed);
     let mut askers = vec![None; trace.requests.len()];

@@ -15,18 +15,21 @@ mod sender;
 mod server;
 mod system;
 mod table;
+mod topology;
 mod world;
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
+use sprat_config::units::parse_bit_rate;
 
 use networks::Network;
 use outcome::Outcome;
+use plan::Plan;
 use system::System;
 use table::Table;
 
@@ -49,13 +52,23 @@ pub(super) struct NetworkArgs {
     /// Random networks of these seeds, such as 0..200, instead of those with names
     #[arg(long, value_name = "A..B", value_parser = seeds)]
     seeds: Option<Range<u64>>,
+    /// A topology of `sprat-loadgen network`, and with --trace the run that a replay would
+    /// make there
+    #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["networks", "seeds", "requests"])]
+    topology: Option<PathBuf>,
+    /// Who asks for what, and when, at a --topology
+    #[arg(long, value_name = "FILE", requires = "topology")]
+    trace: Option<PathBuf>,
+    /// The rate that `named` and `watched` name at a --topology
+    #[arg(long, value_name = "RATE", requires = "topology", value_parser = parse_bit_rate)]
+    named: Option<u64>,
     /// Ways to serve: fair, unlimited, named, auto, gate, or a rate
     #[arg(long, value_name = "SYSTEM", value_delimiter = ',', default_values_t = System::USUAL)]
     systems: Vec<System>,
     /// How many requests a run
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=5_000_000))]
     requests: u32,
-    /// Seed of the arrivals at networks with names
+    /// Seed of the arrivals at networks with names, of who asks at a --topology
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
     /// Runs at a time [default: one for each core]
@@ -64,6 +77,60 @@ pub(super) struct NetworkArgs {
     /// Directory for networks.csv and networks.md
     #[arg(short, long, value_name = "DIR", visible_alias = "out")]
     output: Option<PathBuf>,
+}
+
+/// A network to be run, and what to say to run it again.
+struct Run {
+    name: String,
+    seed: u64,
+    again: String,
+    source: Source,
+}
+
+/// Where a network comes from. Plans are large: each is made when it is run.
+enum Source {
+    Network(Box<Network>),
+    Topology { topology: PathBuf, trace: PathBuf },
+}
+
+impl Run {
+    fn named(network: Network, seed: u64) -> Self {
+        Self {
+            name: network.name.clone(),
+            seed,
+            again: format!("--networks '{}' --seed {seed}", network.name),
+            source: Source::Network(Box::new(network)),
+        }
+    }
+
+    fn random(seed: u64, requests: usize) -> Self {
+        let network = networks::random(seed, requests);
+        Self {
+            again: format!("--seeds {seed}..{}", seed + 1),
+            ..Self::named(network, seed)
+        }
+    }
+
+    fn of_files(topology: &Path, trace: &Path, seed: u64) -> Self {
+        let (topology, trace) = (topology.to_owned(), trace.to_owned());
+        let shown = [topology.display(), trace.display()];
+        let name = topology.file_stem().map(|name| name.to_string_lossy());
+        Self {
+            name: name.unwrap_or_default().into_owned(),
+            seed,
+            again: format!("--topology {} --trace {} --seed {seed}", shown[0], shown[1]),
+            source: Source::Topology { topology, trace },
+        }
+    }
+
+    fn plan(&self, named_bits_per_s: Option<u64>) -> anyhow::Result<Plan> {
+        match &self.source {
+            Source::Network(network) => Ok(network.plan(self.seed)),
+            Source::Topology { topology, trace } => {
+                topology::plan(topology, trace, named_bits_per_s, self.seed)
+            }
+        }
+    }
 }
 
 /// A network and what each system made of it.
@@ -79,19 +146,16 @@ struct Measured {
 /// Runs the command.
 pub(super) fn run(args: &NetworkArgs) -> anyhow::Result<()> {
     let requests = args.requests as usize;
-    let work: Vec<(Network, u64)> = match &args.seeds {
-        Some(seeds) => {
-            let made = seeds
-                .clone()
-                .map(|seed| (networks::random(seed, requests), seed));
+    let work: Vec<Run> = match (&args.seeds, &args.topology, &args.trace) {
+        (Some(seeds), ..) => {
+            let made = seeds.clone().map(|seed| Run::random(seed, requests));
             made.collect()
         }
-        None => {
+        (None, Some(topology), Some(trace)) => vec![Run::of_files(topology, trace, args.seed)],
+        (None, ..) => {
             let chosen = chosen(&args.networks, networks::named(requests))?;
-            chosen
-                .into_iter()
-                .map(|network| (network, args.seed))
-                .collect()
+            let runs = chosen.into_iter().map(|own| Run::named(own, args.seed));
+            runs.collect()
         }
     };
     let measured = measure_all(args, &work)?;
@@ -121,7 +185,7 @@ fn chosen(names: &[String], all: Vec<Network>) -> anyhow::Result<Vec<Network>> {
 }
 
 /// Runs all, as many at a time as there are cores.
-fn measure_all(args: &NetworkArgs, work: &[(Network, u64)]) -> anyhow::Result<Vec<Measured>> {
+fn measure_all(args: &NetworkArgs, work: &[Run]) -> anyhow::Result<Vec<Measured>> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = args
         .threads
@@ -135,10 +199,10 @@ fn measure_all(args: &NetworkArgs, work: &[(Network, u64)]) -> anyhow::Result<Ve
                 scope.spawn(|| -> anyhow::Result<()> {
                     loop {
                         let place = next.fetch_add(1, Ordering::Relaxed);
-                        let Some((network, seed)) = work.get(place) else {
+                        let Some(run) = work.get(place) else {
                             return Ok(());
                         };
-                        let measured = measure(args, network, *seed)?;
+                        let measured = measure(args, run)?;
                         done.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(measured);
                     }
                 })
@@ -156,26 +220,25 @@ fn measure_all(args: &NetworkArgs, work: &[(Network, u64)]) -> anyhow::Result<Ve
     Ok(done.into_iter().flatten().collect())
 }
 
-fn measure(args: &NetworkArgs, network: &Network, seed: u64) -> anyhow::Result<Measured> {
-    let plan = network.plan(seed);
+fn measure(args: &NetworkArgs, run: &Run) -> anyhow::Result<Measured> {
+    let plan = run.plan(args.named)?;
     let mut outcomes = Vec::new();
     for &system in &args.systems {
         let outcome = world::run(&plan, system).with_context(|| {
-            let which = match args.seeds {
-                Some(_) => format!("--seeds {seed}..{}", seed + 1),
-                None => format!("--networks '{}' --seed {seed}", network.name),
+            let requests = match run.source {
+                Source::Network(_) => format!(" --requests {}", args.requests),
+                Source::Topology { .. } => String::new(),
             };
             format!(
-                "repeat it with: sprat-loadgen simulate network {which} --systems {system} \
-                 --requests {}",
-                args.requests
+                "repeat it with: sprat-loadgen simulate network {} --systems {system}{requests}",
+                run.again
             )
         })?;
         outcomes.push((system, outcome));
     }
     Ok(Measured {
-        name: network.name.clone(),
-        seed,
+        name: run.name.clone(),
+        seed: run.seed,
         bound_ms: bound::srpt_ms(&plan),
         outcomes,
     })

@@ -18,10 +18,10 @@ pub(super) fn srpt_ms(plan: &Plan) -> Option<f64> {
     let mut jobs: Vec<Job> = Vec::with_capacity(plan.requests.len());
     for request in &plan.requests {
         let client = &plan.clients[request.client as usize];
-        let delay = client.link.delay;
+        let (up, down) = (client.up_delay, client.link.delay + shared.delay);
         // A connection that is kept may have been there before.
-        let before = if client.keeps { delay } else { 3 * delay };
-        sum_rtt += before + delay;
+        let before = if client.keeps { up } else { 2 * up + down };
+        sum_rtt += before + down;
         let bits = u128::from(wire_bytes(request.bytes, client.keeps)) * 8;
         jobs.push(Job {
             arrival_ns: (request.at + before).as_nanos(),

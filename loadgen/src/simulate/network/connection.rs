@@ -7,9 +7,10 @@ use sprat_scheduler::{FlowId, Time};
 
 use super::congestion::Algorithm;
 use super::events::Alarm;
+use super::plan::ClientPlan;
 use super::receiver::{Ack, Receiver};
 use super::sender::Sender;
-use crate::links::{Link, LinkSettings, Packet};
+use crate::links::{Link, Packet};
 
 /// What a packet towards a client carries.
 #[derive(Clone, Copy, Debug)]
@@ -67,16 +68,16 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client behind `link`, whose delay is half of the round trip.
-    pub(super) fn new(link: &LinkSettings, seed: u64, quick_acks: u32, keeps: bool) -> Self {
+    /// A client of a plan.
+    pub(super) fn new(plan: &ClientPlan, seed: u64) -> Self {
         Self {
-            down: Link::new(link.clone(), seed, Time::ZERO),
+            down: Link::new(plan.link.clone(), seed, Time::ZERO),
             down_alarm: Alarm::default(),
             up: VecDeque::new(),
             up_alarm: Alarm::default(),
-            up_delay: link.delay,
-            quick_acks,
-            keeps,
+            up_delay: plan.up_delay,
+            quick_acks: plan.quick_acks,
+            keeps: plan.keeps,
             idle: Vec::new(),
         }
     }

@@ -55,11 +55,13 @@ impl Network {
         for group in &self.groups {
             for _ in 0..group.clients {
                 let rtt_ms = log_uniform(&mut dice, group.rtt_ms);
+                let delay = Duration::from_nanos((rtt_ms * 0.5e6) as u64);
                 clients.push(ClientPlan {
                     link: LinkSettings {
-                        delay: Duration::from_nanos((rtt_ms * 0.5e6) as u64),
+                        delay,
                         ..group.own.clone()
                     },
+                    up_delay: delay,
                     quick_acks: group.quick_acks,
                     keeps: group.keeps,
                 });

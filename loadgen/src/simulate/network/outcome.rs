@@ -66,6 +66,9 @@ pub(super) struct Outcome {
     pub(super) largest1_ms: f64,
     /// Payload received until the last request came.
     pub(super) goodput_mbit_per_s: f64,
+    /// Bytes of all bodies over the time from the first request to the last response's
+    /// end: what a replay tells.
+    pub(super) throughput_mbit_per_s: f64,
     /// Packets dropped by queues and lost on links, of those sent.
     pub(super) dropped: u64,
     pub(super) sent: u64,
@@ -110,6 +113,7 @@ impl Outcome {
             p99_ms: percentile(times_ms.clone(), 0.99),
             smallest80_ms: mean(&by_size[..(count * 4 / 5).max(1)]),
             largest1_ms: mean(&by_size[count - count.div_ceil(100)..]),
+            throughput_mbit_per_s: throughput_mbit_per_s(plan, &counted.response),
             goodput_mbit_per_s: bits / last.since(Time::ZERO).as_secs_f64() / 1e6,
             dropped,
             sent: counted.sent_packets,
@@ -118,6 +122,18 @@ impl Outcome {
             events: counted.events,
         })
     }
+}
+
+fn throughput_mbit_per_s(plan: &Plan, response: &[Duration]) -> f64 {
+    let bytes: u64 = plan.requests.iter().map(|request| request.bytes).sum();
+    let ends = plan.requests.iter().zip(response);
+    let last = ends.map(|(request, &took)| request.at + took).max();
+    let first = plan
+        .requests
+        .first()
+        .map_or(Time::ZERO, |request| request.at);
+    let took = last.unwrap_or(first).since(first);
+    bytes as f64 * 8e-6 / took.as_secs_f64()
 }
 
 /// Every packet sent was delivered, dropped, lost, or is on a link: how many were

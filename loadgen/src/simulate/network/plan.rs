@@ -22,8 +22,10 @@ pub(super) struct Request {
 /// A client, and the link to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientPlan {
-    /// Its delay is half of the round trip.
+    /// Towards the client.
     pub(super) link: LinkSettings,
+    /// From the client to the server.
+    pub(super) up_delay: Duration,
     /// Segments acknowledged at once before acknowledgements are delayed.
     pub(super) quick_acks: u32,
     /// Whether it keeps its connections.

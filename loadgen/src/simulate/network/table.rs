@@ -93,7 +93,7 @@ impl<'a> Table<'a> {
     fn csv(&self) -> String {
         let mut csv = String::from(
             "network,seed,system,mean_ms,bound_ms,median_ms,p99_ms,smallest80_ms,largest1_ms,\
-             goodput_mbit_per_s,dropped,sent,again,rate_mbit_per_s,events,\
+             goodput_mbit_per_s,throughput_mbit_per_s,dropped,sent,again,rate_mbit_per_s,events,\
              goodput_ratio,mean_ratio,largest1_ratio,breaches\n",
         );
         for one in self.measured {
@@ -107,7 +107,7 @@ impl<'a> Table<'a> {
                 };
                 let _ = writeln!(
                     csv,
-                    "\"{}\",{},{system},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{breaches}",
+                    "\"{}\",{},{system},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{breaches}",
                     one.name,
                     one.seed,
                     outcome.mean_ms,
@@ -117,6 +117,7 @@ impl<'a> Table<'a> {
                     outcome.smallest80_ms,
                     outcome.largest1_ms,
                     outcome.goodput_mbit_per_s,
+                    outcome.throughput_mbit_per_s,
                     outcome.dropped,
                     outcome.sent,
                     outcome.again,

@@ -22,6 +22,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
             },
             ..LinkSettings::default()
         },
+        up_delay: Duration::from_millis(50),
         quick_acks,
         keeps: false,
     };

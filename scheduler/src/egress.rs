@@ -11,11 +11,14 @@ mod change;
 mod coarse;
 mod express;
 mod floor;
+mod front;
 mod groups;
+mod held;
 mod order;
 mod pauses;
 mod peers;
 mod ready;
+mod shares;
 mod turns;
 mod types;
 
@@ -34,6 +37,7 @@ use groups::{Groups, Member};
 use pauses::Burst;
 pub use peers::Urgency;
 use ready::{Next, Ready};
+use shares::Shares;
 use turns::{Part, Turns};
 pub use types::{
     AtCapacity, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
@@ -71,6 +75,10 @@ pub struct Egress {
     /// See [`Egress::announce`].
     announced: usize,
     turns: Turns,
+    /// Clients that share the link, if they do.
+    shares: Shares,
+    /// See [`Egress::share_between_clients`].
+    wants_shares: bool,
     floor: Floor,
     /// See [`Egress::set_floor`].
     floor_percent: u8,
@@ -87,12 +95,17 @@ struct Flow {
     is_express: bool,
     cost: WireCost,
     class: usize,
+    /// Whose it is, if the driver has said.
+    client: Option<u64>,
+    /// Its client's place, where clients share the link.
+    share: Option<u32>,
     /// Its place among those of its connection, if there are any.
     member: Option<Member>,
     view: FlowView,
     /// Its part of its class's [`Egress::unsent_bytes`].
     unsent_bytes: u64,
-    /// Its part in the round that `view.turn` belongs to.
+    /// Its part in the round that `view.turn` belongs to; its client's when the
+    /// last grant was made, where clients share the link.
     part: Part,
     /// Payload bytes that may be written as soon as they are granted.
     ready_bytes: u64,
@@ -126,6 +139,8 @@ impl Egress {
             class_stats: vec![EgressClassStats::default(); classes.len()],
             unsent_bytes: vec![0; classes.len()],
             turns: Turns::new(classes.len() * MAX_BANDS),
+            shares: Shares::new(false, classes.len()),
+            wants_shares: false,
             ungranted: Allowance::new(UNGRANTED_PERCENT, &config.pacer),
             express: Express::new(config.guard_factor, &config.pacer),
             pacer: config.pacer,
@@ -167,6 +182,8 @@ impl Egress {
             is_express,
             cost: spec.cost,
             class,
+            client: spec.client,
+            share: None,
             member: None,
             unsent_bytes: 0,
             view: FlowView {
@@ -200,6 +217,7 @@ impl Egress {
         self.class_stats[class].open_flows += 1;
         self.class_stats[class].opened += 1;
         self.ready.open(now, class);
+        self.enter_share(slot);
         self.recount(slot);
         Ok(FlowId { slot, generation })
     }
@@ -234,6 +252,7 @@ impl Egress {
             Next::At(until) => return Grant::Wait { until },
             Next::Nobody => return Grant::Idle,
         };
+        self.take_from_client(slot);
         self.leave_group(now, slot);
         let flow = &mut self.slots[slot as usize];
         let quantum = self.ready.quantum(&self.pacer, flow.class, flow.cost);
@@ -249,8 +268,7 @@ impl Egress {
         } else {
             self.express.passed(wire_bytes);
             self.ready.debit(now, flow.class, wire_bytes, &self.pacer);
-            let turn = flow.view.turn;
-            flow.view.turn = self.turns.grant(&mut flow.part, turn, wire_bytes);
+            self.charge(now, slot, wire_bytes);
             self.count_for_floor(now, slot, wire_bytes, false);
         }
         let flow = &self.slots[slot as usize];
@@ -295,10 +313,11 @@ impl Egress {
             let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
             self.pacer.refund(now, unused);
             let is_express = flow.is_express;
-            self.class_stats[flow.class].granted_bytes -= granted - sent;
-            flow.view.turn = self.turns.refund(&flow.part, flow.view.turn, unused);
+            let class = flow.class;
+            self.class_stats[class].granted_bytes -= granted - sent;
+            self.discharge(now, id.slot, unused);
             if !is_express {
-                self.ready.refund(now, flow.class, unused);
+                self.ready.refund(now, class, unused);
                 self.count_for_floor(now, id.slot, unused, true);
             }
             self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
@@ -339,6 +358,7 @@ impl Egress {
         flow.ready_bytes = 0;
         let class = flow.class;
         self.dequeue(now, id.slot);
+        self.leave_share(id.slot);
         self.ready.close(class, id.slot);
         self.class_stats[class].open_flows -= 1;
         self.recount(id.slot);
@@ -431,7 +451,7 @@ impl Egress {
 
     /// Flows that wait for a grant.
     pub fn waiting_flows(&self) -> usize {
-        self.ready.len() + self.groups.hidden() + self.express.len()
+        self.ready.len() + self.groups.hidden() + self.shares.hidden() + self.express.len()
     }
 
     /// The cutoffs between size classes, in bytes, ascending; empty for

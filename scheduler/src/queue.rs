@@ -56,6 +56,14 @@ impl RankHeap {
         self.0.first().copied()
     }
 
+    /// Gives memory back if it has room for far more than `most` slots.
+    pub(crate) fn fit(&mut self, most: usize) {
+        let room = 2 * most.max(2);
+        if self.0.capacity() > 2 * room {
+            self.0.shrink_to(room);
+        }
+    }
+
     /// Puts `slot` in, or moves it to a new rank. It must be in no other heap.
     pub(crate) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) {
         let Some(at) = positions.get(slot) else {

@@ -84,6 +84,7 @@ fn spec(index: usize) -> FlowSpec {
             _ => Size::Exact(1 + (index as u64 * 7919) % 200_000),
         },
         cost: WireCost::ETHERNET_IPV4,
+        client: None,
     }
 }
 
@@ -172,7 +173,105 @@ fn a_grant_cycle_between_classes_does_not_allocate() {
     assert_eq!(allocations, 0);
 }
 
-/// Nor does a flow that takes the place of another.
+/// Nor do turns among clients that share the link, each with some flows.
+#[test]
+fn a_grant_cycle_between_clients_does_not_allocate() {
+    let mut egress = egress(Discipline::Srpt);
+    egress.set_floor(Time::ZERO, 5);
+    egress.share_between_clients(Time::ZERO, true);
+    let open = |index: usize| {
+        let client = Some(index as u64 % 50);
+        let spec = FlowSpec {
+            client,
+            ..spec(index)
+        };
+        let flow = egress.open(Time::ZERO, spec).unwrap();
+        egress.ready(Time::ZERO, flow, u64::MAX);
+    };
+    (0..FLOWS).for_each(open);
+    let mut now = Time::from_nanos(2_000_000_000);
+    let allocations = allocations_in(|| {
+        for cycle in 0..10_000 {
+            now = now.max(egress.pacer().next_grant_at());
+            let Grant::Send { flow, bytes } = egress.grant(now) else {
+                panic!("all are ready");
+            };
+            egress.sent(now, flow, bytes / (1 + cycle % 2));
+            egress.ready(now, flow, u64::MAX);
+        }
+    });
+    assert_eq!(allocations, 0);
+}
+
+/// Clients come and go, with many flows or few: their places and heaps are bounded by the
+/// flows that are open.
+#[test]
+fn clients_cost_no_more_than_their_flows() {
+    let before = LIVE_BYTES.get();
+    let mut egress = egress(Discipline::Srpt);
+    egress.set_floor(Time::ZERO, 5);
+    egress.share_between_clients(Time::ZERO, true);
+    let open = |egress: &mut Egress, index: usize, client: usize| {
+        let client = Some(client as u64);
+        let spec = FlowSpec {
+            client,
+            ..spec(index)
+        };
+        let flow = egress.open(Time::ZERO, spec).unwrap();
+        egress.ready(Time::ZERO, flow, 1);
+        flow
+    };
+    // Each in turn has all the places that are left, and keeps one.
+    for client in 0..FLOWS {
+        let flows: Vec<_> = (client..FLOWS)
+            .map(|index| open(&mut egress, index, client))
+            .collect();
+        for &flow in &flows[1..] {
+            egress.close(Time::ZERO, flow);
+        }
+    }
+    let each = (LIVE_BYTES.get() - before) / FLOWS as i64;
+    assert!(each <= 1000, "{each} bytes a flow");
+    assert_eq!(egress.waiting_flows(), FLOWS);
+}
+
+/// A hundred thousand clients, of whom each waits with a flow: what that costs beyond the
+/// flows.
+#[test]
+fn a_client_is_known_in_a_hundred_bytes() {
+    const CLIENTS: u64 = 100_000;
+    let live_bytes = |shares| {
+        let before = LIVE_BYTES.get();
+        let mut egress = Egress::new(EgressConfig {
+            discipline: Discipline::Srpt,
+            pacer: Pacer::new(1_000_000_000),
+            max_flows: CLIENTS as usize,
+            guard_factor: 8.0,
+            classes: levels(3),
+        });
+        egress.set_floor(Time::ZERO, 5);
+        egress.share_between_clients(Time::ZERO, shares);
+        for client in 0..CLIENTS {
+            let spec = FlowSpec {
+                // In the order of a hash.
+                client: Some(client.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                ..spec(client as usize)
+            };
+            let flow = egress.open(Time::ZERO, spec).unwrap();
+            egress.ready(Time::ZERO, flow, 1);
+        }
+        LIVE_BYTES.get() - before
+    };
+    let (shared, alone) = (live_bytes(true), live_bytes(false));
+    let each = (shared - alone) as f64 / CLIENTS as f64;
+    println!(
+        "{each} bytes each, beside {} a flow",
+        alone as f64 / CLIENTS as f64
+    );
+    assert!(each <= 100.0, "{each}");
+}
+
+/// A flow that takes the place of another costs none either.
 #[test]
 fn reusing_a_flows_place_does_not_allocate() {
     for discipline in disciplines() {

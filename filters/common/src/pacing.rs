@@ -109,6 +109,7 @@ impl Pacing {
             class,
             size: with_head(size),
             cost: COST,
+            client: None,
         };
         let flow = match size {
             Size::Exact(0) => None,

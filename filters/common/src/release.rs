@@ -131,6 +131,7 @@ impl Release {
             class,
             size,
             cost: WireCost::ETHERNET_IPV4,
+            client: None,
         };
         let Ok(flow) = self.lanes[lane].open(now, spec) else {
             host.count(Counter::Unscheduled, 1);

@@ -166,6 +166,7 @@ impl Link {
             class,
             size,
             cost: WireCost::ETHERNET_IPV4,
+            client: None,
         };
         let mut state = self.lock();
         let flow = open(&mut state.egress, spec).ok()?;

@@ -289,6 +289,7 @@ impl Link {
             class: 0,
             size: Size::Exact(request.bytes),
             cost: self.cost,
+            client: None,
         };
         let flow = self.egress.open(self.now, spec)?;
         let open = Open {

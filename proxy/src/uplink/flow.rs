@@ -30,7 +30,12 @@ impl Flow {
         cost: WireCost,
         place: Option<(GroupId, Precedence)>,
     ) -> Result<Self, AtCapacity> {
-        let spec = FlowSpec { class, size, cost };
+        let spec = FlowSpec {
+            class,
+            size,
+            cost,
+            client: None,
+        };
         Self::enter(worker, |egress, now| match place {
             None => egress.open(now, spec),
             Some((group, precedence)) => egress.open_in(now, spec, group, precedence),
@@ -45,7 +50,12 @@ impl Flow {
         cost: WireCost,
     ) -> Result<Self, AtCapacity> {
         let size = Size::Exact(bytes);
-        let spec = FlowSpec { class, size, cost };
+        let spec = FlowSpec {
+            class,
+            size,
+            cost,
+            client: None,
+        };
         Self::enter(worker, |egress, now| egress.open_express(now, spec))
     }
 

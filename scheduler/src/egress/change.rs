@@ -8,7 +8,7 @@ use crate::{EgressClassStats, Time};
 impl Egress {
     /// Orders by something else from now on. Open flows stay, each in the
     /// class of its number; those that wait get their place in the new order,
-    /// and a round robin begins anew. Nothing that was debited is forgotten, and
+    /// and a round robin begins anew, of flows or of clients. Nothing that was debited is forgotten, and
     /// who has begun keeps the place in its class's pool.
     pub fn reconfigure(&mut self, now: Time, change: EgressChange) {
         let EgressChange {
@@ -52,6 +52,7 @@ impl Egress {
                 }
             }
         }
+        self.renew_shares();
         // All that wait get their place in the present order.
         for slot in 0..self.slots.len() as u32 {
             let flow = &mut self.slots[slot as usize];

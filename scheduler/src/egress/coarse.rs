@@ -16,10 +16,10 @@ impl Egress {
         flow.granted_bytes = flow.granted_bytes.saturating_add(bytes);
         let wire_bytes = flow.cost.bytes(flow.granted_bytes) - before;
         let class = flow.class;
-        let turn = flow.view.turn;
-        flow.view.turn = self.turns.extend(&flow.part, turn, wire_bytes);
+        let is_express = flow.is_express;
+        self.charge_more(now, id.slot, wire_bytes);
         self.pacer.debit(now, wire_bytes);
-        if !flow.is_express {
+        if !is_express {
             self.ready.debit(now, class, wire_bytes, &self.pacer);
             self.count_for_floor(now, id.slot, wire_bytes, false);
         }
@@ -55,6 +55,7 @@ mod tests {
             class: 0,
             size: Size::Exact(bytes),
             cost: WireCost::ETHERNET_IPV4,
+            client: None,
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::Egress;
+use super::{Egress, Flow};
 use crate::Time;
 use crate::queue::{Rank, RankQueue};
 
@@ -31,7 +31,8 @@ pub(super) struct Floor {
 /// The flows that share a floor: all of them, or a class's where classes take turns.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    /// The key is when a flow takes part, or was served after that.
+    /// The key is when a flow takes part, or was served after that. Where clients share
+    /// the link their places stand here in the place of flows.
     waiting: RankQueue,
     /// Wire bytes, times 100, that the order is ahead of its part; less than none if the
     /// floor has had more.
@@ -46,19 +47,12 @@ impl Floor {
         &mut self.lanes[lane]
     }
 
-    /// A flow waits that was opened and served at these times.
-    pub(super) fn insert(&mut self, lane: usize, slot: u32, seq: u64, times: (Time, Option<Time>)) {
-        if self.percent == 0 {
-            return;
-        }
-        let (opened, served) = times;
-        let since = served.unwrap_or(opened).max(opened + TAKES_PART_AFTER);
-        let rank = Rank {
-            level: 0,
-            band: 0,
-            key: since.as_nanos(),
-            seq,
-        };
+    pub(super) fn is_off(&self) -> bool {
+        self.percent == 0
+    }
+
+    /// A flow waits, or a client, with this rank by age.
+    pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
         self.lane(lane).waiting.insert(slot, rank);
     }
 
@@ -95,6 +89,18 @@ impl Floor {
     }
 }
 
+/// By age: when a flow takes part, or was served after that.
+pub(super) fn rank_by_age(flow: &Flow) -> Rank {
+    let opened = flow.view.arrival;
+    let since = flow.served_at.unwrap_or(opened);
+    Rank {
+        level: 0,
+        band: 0,
+        key: since.max(opened + TAKES_PART_AFTER).as_nanos(),
+        seq: flow.view.seq,
+    }
+}
+
 impl Egress {
     /// Gives `percent` of the link, [`MAX_FLOOR_PERCENT`] at most, to the flow that has
     /// gone longest without a grant; 0 is the discipline's order alone. Where classes
@@ -108,12 +114,14 @@ impl Egress {
     /// Follows a change of the floor, the discipline or the classes.
     pub(super) fn renew_floor(&mut self, now: Time) {
         self.floor.clear();
+        self.forget_ages();
         self.floor.percent = match self.ranker.may_starve() {
             true => self.floor_percent,
             false => 0,
         };
         for slot in 0..self.slots.len() as u32 {
-            let flow = &self.slots[slot as usize];
+            let flow = &mut self.slots[slot as usize];
+            flow.by_floor = false;
             if flow.open && flow.ready_bytes > 0 && !flow.is_express {
                 // A flow that stands for others of its connection, or for itself.
                 self.enqueue(now, slot);
@@ -147,16 +155,21 @@ impl Egress {
         if self.floor.percent == 0 || (self.ready.is_limited(flow.class) && !flow.begun) {
             return;
         }
-        let times = (flow.view.arrival, flow.served_at);
-        let lane = self.floor_lane(flow.class);
-        let seq = flow.view.seq;
-        self.floor.insert(lane, slot, seq, times);
+        let rank = rank_by_age(flow);
+        match flow.share {
+            Some(share) => self.join_age(share, slot, rank),
+            None => self.floor.insert(self.floor_lane(flow.class), slot, rank),
+        }
     }
 
     pub(super) fn leave_floor(&mut self, slot: u32) {
-        if self.floor.percent > 0 {
-            let lane = self.floor_lane(self.slots[slot as usize].class);
-            self.floor.remove(lane, slot);
+        if self.floor.percent == 0 {
+            return;
+        }
+        let flow = &self.slots[slot as usize];
+        match flow.share {
+            Some(share) => self.leave_age(share, slot),
+            None => self.floor.remove(self.floor_lane(flow.class), slot),
         }
     }
 
@@ -167,13 +180,20 @@ impl Egress {
             return first;
         }
         self.leave_floor(first);
-        let lane = self.floor_lane(self.slots[first as usize].class);
-        self.slots[first as usize].by_floor = false;
-        let Some(other) = self.floor.due(lane, now) else {
+        let flow = &mut self.slots[first as usize];
+        flow.by_floor = false;
+        let (class, share) = (flow.class, flow.share);
+        let due = self.floor.due(self.floor_lane(class), now);
+        // All that wait in a lane are flows, or all are clients.
+        let due = match share {
+            Some(_) => due.and_then(|client| self.oldest_of_client(client)),
+            None => due,
+        };
+        let Some(other) = due else {
             return first;
         };
         self.stand(now, first);
-        self.step_out(other);
+        self.step_out(now, other);
         self.slots[other as usize].by_floor = true;
         other
     }

@@ -3,7 +3,8 @@
 //! in the queue with the rank of the one flow that would be its next, so that
 //! no connection gets ahead of another by what it says.
 
-use crate::queue::{Positions, Rank, RankHeap};
+use super::front::{Change, Front};
+use crate::queue::{Positions, Rank};
 
 /// What a client says of a response (RFC 9218 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,15 +61,6 @@ pub(super) struct Member {
     precedence: Precedence,
 }
 
-/// Whom the queue has in place of whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
-    /// No longer in the queue.
-    pub(super) out: Option<u32>,
-    /// In the queue from now on, or with another rank.
-    pub(super) into: Option<u32>,
-}
-
 /// The groups of an uplink.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
@@ -84,32 +76,24 @@ struct Group {
     generation: u32,
     open: bool,
     /// One for each class that a flow of the group has had: an operator's
-    /// classes come before what a client says.
+    /// classes come before what a client says. Where clients share the link one
+    /// for each client whose flows are ready, for what one says is no concern
+    /// of another's that a proxy in front has on the same connection.
     lanes: Vec<Lane>,
+}
+
+/// Whose flows are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LaneKey {
+    pub(super) class: usize,
+    /// The client's place among those that share the link, if they do.
+    pub(super) share: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
 struct Lane {
-    class: usize,
-    ready: RankHeap,
-    /// The one of them that is in the queue.
-    shown: Option<u32>,
-}
-
-impl Lane {
-    /// Shows the first of those that are ready, of which one may be `moved`.
-    fn show(&mut self, moved: Option<u32>) -> Change {
-        let first = self.ready.first().map(|(_, slot)| slot);
-        let before = std::mem::replace(&mut self.shown, first);
-        Change {
-            out: before.filter(|_| before != first),
-            into: first.filter(|_| before != first || moved == first),
-        }
-    }
-
-    fn hidden(&self) -> usize {
-        self.ready.len() - usize::from(self.shown.is_some())
-    }
+    key: LaneKey,
+    front: Front,
 }
 
 impl Groups {
@@ -136,11 +120,8 @@ impl Groups {
         group.open = false;
         let mut freed = Vec::new();
         for lane in &mut group.lanes {
-            self.hidden -= lane.hidden();
-            while let Some((_, slot)) = lane.ready.first() {
-                lane.ready.remove(&mut self.positions, slot);
-                freed.extend(Some(slot).filter(|_| lane.shown != Some(slot)));
-            }
+            self.hidden -= lane.front.hidden();
+            freed.extend(lane.front.clear(&mut self.positions));
         }
         group.lanes.clear();
         self.vacant.push(id.slot);
@@ -149,11 +130,11 @@ impl Groups {
 
     /// No flow is ready any more: those that are, are to be inserted anew.
     pub(super) fn clear(&mut self) {
-        for lane in self.slots.iter_mut().flat_map(|group| &mut group.lanes) {
-            while let Some((_, slot)) = lane.ready.first() {
-                lane.ready.remove(&mut self.positions, slot);
+        for group in &mut self.slots {
+            for lane in &mut group.lanes {
+                lane.front.clear(&mut self.positions);
             }
-            lane.shown = None;
+            group.lanes.retain(|lane| lane.key.share.is_none());
         }
         self.hidden = 0;
     }
@@ -174,44 +155,41 @@ impl Groups {
     pub(super) fn insert(
         &mut self,
         member: Member,
-        class: usize,
+        key: LaneKey,
         slot: u32,
         (rank, attained): (Rank, u64),
     ) -> Option<Change> {
         let group = group_mut(&mut self.slots, member.group)?;
-        let at = match group.lanes.iter().position(|lane| lane.class == class) {
+        let at = match group.lanes.iter().position(|lane| lane.key == key) {
             Some(at) => at,
             None => {
-                group.lanes.push(Lane {
-                    class,
-                    ready: RankHeap::default(),
-                    shown: None,
-                });
+                let front = Front::default();
+                group.lanes.push(Lane { key, front });
                 group.lanes.len() - 1
             }
         };
-        let lane = &mut group.lanes[at];
-        let before = lane.hidden();
+        let front = &mut group.lanes[at].front;
+        let before = front.hidden();
         let rank = member.precedence.rank(rank, attained);
-        lane.ready.insert(&mut self.positions, slot, rank);
-        let change = lane.show(Some(slot));
-        self.hidden = self.hidden + lane.hidden() - before;
+        let change = front.insert(&mut self.positions, slot, rank);
+        self.hidden = self.hidden + front.hidden() - before;
         Some(change)
     }
 
     /// A flow is no longer ready. None if its group is gone.
-    pub(super) fn remove(&mut self, member: Member, class: usize, slot: u32) -> Option<Change> {
+    pub(super) fn remove(&mut self, member: Member, key: LaneKey, slot: u32) -> Option<Change> {
         let group = group_mut(&mut self.slots, member.group)?;
-        let lane = group.lanes.iter_mut().find(|lane| lane.class == class);
-        let Some(lane) = lane else {
+        let Some(at) = group.lanes.iter().position(|lane| lane.key == key) else {
             return Some(Change::default());
         };
-        let before = lane.hidden();
-        let change = match lane.ready.remove(&mut self.positions, slot) {
-            true => lane.show(None),
-            false => Change::default(),
-        };
-        self.hidden = self.hidden + lane.hidden() - before;
+        let front = &mut group.lanes[at].front;
+        let before = front.hidden();
+        let change = front.remove(&mut self.positions, slot);
+        self.hidden = self.hidden + front.hidden() - before;
+        // Classes are few; clients of a connection may be many, over time.
+        if key.share.is_some() && front.is_empty() {
+            group.lanes.swap_remove(at);
+        }
         Some(change)
     }
 }

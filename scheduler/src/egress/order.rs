@@ -1,8 +1,9 @@
 //! Which flows stand in the queue, and where: by themselves, or for others of
-//! their connection.
+//! their connection, or of their client.
 
-use super::groups::{Change, GroupId, Precedence};
-use super::{AtCapacity, Egress, FlowId, FlowSpec, MAX_BANDS};
+use super::front::Change;
+use super::groups::{GroupId, LaneKey, Precedence};
+use super::{AtCapacity, Egress, Flow, FlowId, FlowSpec, MAX_BANDS};
 use crate::Time;
 
 impl Egress {
@@ -52,10 +53,10 @@ impl Egress {
             flow.view.turn = self.turns.join(&mut flow.part, turn, lane);
         }
         let rank = self.ranker.rank(&flow.view);
-        let (class, attained) = (flow.class, flow.view.attained);
+        let (key, attained) = (flow.lane_key(), flow.view.attained);
         let change = flow
             .member
-            .and_then(|member| (self.groups).insert(member, class, slot, (rank, attained)));
+            .and_then(|member| (self.groups).insert(member, key, slot, (rank, attained)));
         match change {
             None => self.stand(now, slot),
             Some(change) => self.change(now, change),
@@ -70,21 +71,31 @@ impl Egress {
             self.express.leave(slot);
             return;
         }
-        self.step_out(slot);
+        self.step_out(now, slot);
         self.leave_group(now, slot);
+        self.rest_client(slot);
     }
 
     /// Puts a flow in the queue by its present rank.
     pub(super) fn stand(&mut self, now: Time, slot: u32) {
         let flow = &self.slots[slot as usize];
-        let rank = self.ranker.rank(&flow.view);
-        self.ready.insert(now, flow.class, slot, rank);
+        match flow.share {
+            Some(share) => self.stand_for_client(now, share, slot),
+            None => {
+                let rank = self.ranker.rank(&flow.view);
+                self.ready.insert(now, flow.class, slot, rank);
+            }
+        }
         self.join_floor(slot);
     }
 
     /// Takes a flow out of the queue, but not out of its group.
-    pub(super) fn step_out(&mut self, slot: u32) {
-        self.ready.remove(self.slots[slot as usize].class, slot);
+    pub(super) fn step_out(&mut self, now: Time, slot: u32) {
+        let flow = &self.slots[slot as usize];
+        match flow.share {
+            Some(share) => self.step_out_for_client(now, share, slot),
+            None => self.ready.remove(flow.class, slot),
+        }
         self.leave_floor(slot);
     }
 
@@ -92,7 +103,8 @@ impl Egress {
     pub(super) fn leave_group(&mut self, now: Time, slot: u32) {
         let flow = &self.slots[slot as usize];
         let member = flow.member;
-        let change = member.and_then(|member| self.groups.remove(member, flow.class, slot));
+        let key = flow.lane_key();
+        let change = member.and_then(|member| self.groups.remove(member, key, slot));
         if let Some(change) = change {
             self.change(now, change);
         }
@@ -101,12 +113,22 @@ impl Egress {
     /// Another flow of a group stands in the queue for it.
     fn change(&mut self, now: Time, change: Change) {
         if let Some(out) = change.out {
-            self.step_out(out);
+            self.step_out(now, out);
         }
         if let Some(slot) = change.into {
             let flow = &mut self.slots[slot as usize];
             flow.view.turn = self.turns.show(&flow.part, flow.view.turn);
             self.stand(now, slot);
+        }
+    }
+}
+
+impl Flow {
+    /// With which others of its connection it is compared.
+    fn lane_key(&self) -> LaneKey {
+        LaneKey {
+            class: self.class,
+            share: self.share,
         }
     }
 }

@@ -38,6 +38,8 @@ impl Egress {
         }
         let (idle_only, rank) = self.ready.first(now)?;
         let key = match self.ranker.discipline() {
+            // What goes by turns among clients.
+            _ if self.shares.is_on() => 0,
             Discipline::Srpt | Discipline::SrptAged { .. } => rank.key,
             Discipline::Fcfs | Discipline::Fair | Discipline::Bands(_) => 0,
         };
@@ -72,6 +74,7 @@ mod tests {
             class,
             size: Size::Exact(bytes),
             cost: WireCost::ETHERNET_IPV4,
+            client: None,
         };
         let flow = egress.open(Time::ZERO, spec).unwrap();
         egress.ready(Time::ZERO, flow, bytes);

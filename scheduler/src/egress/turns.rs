@@ -17,6 +17,9 @@
 /// of flows.
 const FRACTION: u32 = 32;
 
+/// Number of a grant that was made early: never that of a round's last.
+const EARLY: u64 = u64::MAX;
+
 /// The rounds of an uplink, by class and band.
 #[derive(Clone, Debug)]
 pub(super) struct Turns(Vec<Round>);
@@ -25,22 +28,35 @@ pub(super) struct Turns(Vec<Round>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     /// The round; past the last of them if it is in none.
-    lane: usize,
+    lane: u16,
     /// It is one of those that wait.
     waits: bool,
     /// Number of its last grant in the round, and how many shared that.
+    among: u32,
     grant: u64,
-    among: u64,
 }
 
 impl Part {
     /// A flow's that has not waited yet.
     pub(super) const NONE: Self = Self {
-        lane: usize::MAX,
+        lane: u16::MAX,
         waits: false,
-        grant: 0,
         among: 1,
+        grant: 0,
     };
+
+    /// What a refund of its last grant needs to know.
+    pub(super) fn receipt(self) -> Self {
+        Self {
+            waits: false,
+            ..self
+        }
+    }
+
+    /// Whether it is one of those that wait.
+    pub(super) fn waits(&self) -> bool {
+        self.waits
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -65,6 +81,11 @@ struct Round {
 impl Round {
     fn now(&self) -> u64 {
         u64::try_from(self.time >> FRACTION).unwrap_or(u64::MAX)
+    }
+
+    /// How many share a grant.
+    fn among(&self) -> u32 {
+        u32::try_from(self.waiting.max(1)).unwrap_or(u32::MAX)
     }
 
     /// Moves the time by the last grant, to `turn` at least. As small flows end
@@ -102,7 +123,8 @@ impl Turns {
         (turn, wire_bytes): (u64, u64),
         lane: usize,
     ) -> u64 {
-        let stays = part.lane == lane;
+        // Classes and bands are few.
+        let (stays, number) = (usize::from(part.lane) == lane, lane as u16);
         if part.waits && stays {
             return self.show(part, turn);
         }
@@ -112,7 +134,7 @@ impl Turns {
         };
         round.waiting += 1;
         part.waits = true;
-        part.lane = lane;
+        part.lane = number;
         let due = round.now().min(round.served.saturating_add(wire_bytes));
         match stays {
             true if part.grant == round.grants => turn,
@@ -124,20 +146,20 @@ impl Turns {
     /// A flow has nothing to send.
     pub(super) fn leave(&mut self, part: &mut Part) {
         if std::mem::take(&mut part.waits) {
-            self.0[part.lane].waiting -= 1;
+            self.0[usize::from(part.lane)].waiting -= 1;
         }
     }
 
     /// The turn of a flow that has let others of its connection go first: it
     /// saved nothing up by that.
     pub(super) fn show(&self, part: &Part, turn: u64) -> u64 {
-        let round = self.0.get(part.lane);
+        let round = self.0.get(usize::from(part.lane));
         round.map_or(turn, |round| turn.max(round.served))
     }
 
     /// A flow that waits is granted so much; its turn after that.
     pub(super) fn grant(&mut self, part: &mut Part, turn: u64, wire_bytes: u64) -> u64 {
-        let Some(round) = self.0.get_mut(part.lane) else {
+        let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
         };
         // One that waited for a place in its class's pool is behind the round;
@@ -145,8 +167,8 @@ impl Turns {
         let turn = turn.max(round.served);
         round.pass(turn);
         round.served = turn;
-        part.among = round.waiting.max(1);
-        round.last = (wire_bytes, part.among);
+        part.among = round.among();
+        round.last = (wire_bytes, u64::from(part.among));
         round.grants += 1;
         part.grant = round.grants;
         let next = turn.saturating_add(wire_bytes);
@@ -156,9 +178,24 @@ impl Turns {
         next
     }
 
+    /// A flow that waits, and goes on to wait, is granted so much whether it is
+    /// its turn or not; its turn after that. The others keep theirs, though they
+    /// be behind.
+    pub(super) fn grant_early(&mut self, part: &mut Part, turn: u64, wire_bytes: u64) -> u64 {
+        let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
+            return turn;
+        };
+        part.among = round.among();
+        part.grant = EARLY;
+        round.time += share(wire_bytes, u64::from(part.among));
+        let next = turn.saturating_add(wire_bytes);
+        round.furthest = round.furthest.max(next);
+        next
+    }
+
     /// A flow was given more than it was granted; its turn after that.
     pub(super) fn extend(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
-        let Some(round) = self.0.get_mut(part.lane) else {
+        let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
         };
         let next = turn.saturating_add(wire_bytes);
@@ -166,21 +203,23 @@ impl Turns {
         if part.grant == round.grants {
             round.last.0 = round.last.0.saturating_add(wire_bytes);
         } else {
-            round.time += share(wire_bytes, part.among);
+            round.time += share(wire_bytes, u64::from(part.among));
         }
         next
     }
 
     /// A flow did not send so much of what it was granted; its turn after that.
     pub(super) fn refund(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
-        let Some(round) = self.0.get_mut(part.lane) else {
+        let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
         };
         if part.grant == round.grants {
             round.last.0 = round.last.0.saturating_sub(wire_bytes);
         } else {
             let least = u128::from(round.served) << FRACTION;
-            let time = round.time.saturating_sub(share(wire_bytes, part.among));
+            let time = round
+                .time
+                .saturating_sub(share(wire_bytes, u64::from(part.among)));
             round.time = time.max(least);
         }
         turn.saturating_sub(wire_bytes)

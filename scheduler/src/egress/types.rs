@@ -28,6 +28,9 @@ pub struct FlowSpec {
     pub size: Size,
     /// What its bytes cost on the wire.
     pub cost: WireCost,
+    /// Whose it is, by a number that the driver gives clients (a hash will do), for
+    /// [`Egress::share_between_clients`]; none if that is not known.
+    pub client: Option<u64>,
 }
 
 /// Whose turn it is.

@@ -26,7 +26,12 @@ impl Flows {
         let now = ms(self.now_ms);
         let size = Size::Exact(bytes);
         let cost = plain(1, 0);
-        let spec = FlowSpec { class, size, cost };
+        let spec = FlowSpec {
+            class,
+            size,
+            cost,
+            client: None,
+        };
         let id = self.egress.open(now, spec).unwrap();
         self.egress.ready(now, id, bytes);
         self.open.push((id, bytes));
@@ -104,6 +109,7 @@ fn another_number_of_flows_may_be_open_and_those_that_are_stay() {
         class: 0,
         size: Size::Exact(1),
         cost: plain(1, 0),
+        client: None,
     };
     for bytes in [50, 5, 1] {
         flows.open(0, bytes);

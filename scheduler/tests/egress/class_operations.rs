@@ -1,5 +1,5 @@
-//! What holds of classes, connections and changes of both, after any operations
-//! in any order: above all that whoever is ready is served in the end.
+//! What holds of classes, connections, clients and changes of them, after any
+//! operations in any order: above all that whoever is ready is served in the end.
 
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ enum Op {
     Open {
         class: usize,
         bytes: u64,
+        client: Option<u64>,
     },
     Ready {
         flow: usize,
@@ -39,6 +40,7 @@ enum Op {
         bytes: u64,
         group: usize,
         urgency: u8,
+        client: Option<u64>,
     },
     CloseGroup {
         group: usize,
@@ -47,6 +49,8 @@ enum Op {
         flow: usize,
         bytes: u64,
     },
+    /// Whether clients share the link.
+    Share(bool),
     Announce,
     Retract,
     SetRate {
@@ -61,14 +65,19 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        4 => (0usize..8, 1u64..40).prop_map(|(class, bytes)| Op::Open { class, bytes }),
+        4 => (0usize..8, 1u64..40, client()).prop_map(
+            |(class, bytes, client)| Op::Open { class, bytes, client }
+        ),
         2 => (0usize..40).prop_map(|flow| Op::Ready { flow }),
         2 => (0usize..40).prop_map(|flow| Op::Pause { flow }),
         10 => prop_oneof![3 => Just(u64::MAX), 1 => 0u64..2].prop_map(|part| Op::Serve { part }),
         1 => (0usize..40).prop_map(|flow| Op::Close { flow }),
-        3 => (0usize..8, 1u64..40, 0usize..GROUPS, 0u8..8).prop_map(
-            |(class, bytes, group, urgency)| Op::OpenIn { class, bytes, group, urgency }
+        3 => (0usize..8, 1u64..40, 0usize..GROUPS, 0u8..8, client()).prop_map(
+            |(class, bytes, group, urgency, client)| {
+                Op::OpenIn { class, bytes, group, urgency, client }
+            }
         ),
+        1 => any::<bool>().prop_map(Op::Share),
         1 => (0usize..GROUPS).prop_map(|group| Op::CloseGroup { group }),
         1 => (0usize..40, 0u64..80).prop_map(|(flow, bytes)| Op::Resize { flow, bytes }),
         1 => (4_000u64..80_000).prop_map(|bits_per_s| Op::SetRate { bits_per_s }),
@@ -78,6 +87,10 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Retract),
         3 => (0u64..8_000).prop_map(Op::Pass),
     ]
+}
+
+fn client() -> impl Strategy<Value = Option<u64>> {
+    prop::option::weighted(0.8, 0u64..3)
 }
 
 fn any_class() -> impl Strategy<Value = ClassSpec> {
@@ -144,8 +157,12 @@ impl Model {
 
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Open { class, bytes } => {
-                let spec = self.spec(class, bytes);
+            Op::Open {
+                class,
+                bytes,
+                client,
+            } => {
+                let spec = self.spec(class, bytes, client);
                 let id = self.egress.open(self.now, spec);
                 self.begin(id.expect("there is room"), &spec);
             }
@@ -154,8 +171,9 @@ impl Model {
                 bytes,
                 group,
                 urgency,
+                client,
             } => {
-                let spec = self.spec(class, bytes);
+                let spec = self.spec(class, bytes, client);
                 let precedence = Precedence {
                     urgency,
                     incremental: urgency % 2 == 1,
@@ -185,6 +203,7 @@ impl Model {
                     self.close(flow);
                 }
             }
+            Op::Share(shares) => self.egress.share_between_clients(self.now, shares),
             Op::Announce => {
                 self.announced += 1;
                 self.egress.announce(self.now);
@@ -209,11 +228,12 @@ impl Model {
         }
     }
 
-    fn spec(&self, class: usize, bytes: u64) -> FlowSpec {
+    fn spec(&self, class: usize, bytes: u64, client: Option<u64>) -> FlowSpec {
         FlowSpec {
             class: class % self.classes.len(),
             size: Size::Exact(bytes),
             cost: plain(1, 0),
+            client,
         }
     }
 

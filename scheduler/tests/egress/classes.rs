@@ -150,7 +150,15 @@ fn shares_hold_however_much_has_been_sent() {
     );
     let (size, cost) = (Size::Unknown, plain(1, 0));
     let flows = [0, 1].map(|class| {
-        let id = egress.open(ms(0), FlowSpec { class, size, cost });
+        let id = egress.open(
+            ms(0),
+            FlowSpec {
+                class,
+                size,
+                cost,
+                client: None,
+            },
+        );
         id.expect("there is room")
     });
     // Each has sent an exbibyte: three years at 100 Gbit/s.
@@ -263,7 +271,17 @@ fn the_background_sends_less_at_a_time() {
     let mut grant = |class| {
         let cost = WireCost::ETHERNET_IPV4;
         let size = Size::Exact(10_000);
-        let flow = egress.open(ms(0), FlowSpec { class, size, cost }).unwrap();
+        let flow = egress
+            .open(
+                ms(0),
+                FlowSpec {
+                    class,
+                    size,
+                    cost,
+                    client: None,
+                },
+            )
+            .unwrap();
         egress.ready(ms(0), flow, 10_000);
         let now = egress.pacer().next_grant_at();
         let Grant::Send { bytes, .. } = egress.grant(now) else {
@@ -327,6 +345,7 @@ fn what_is_unsent_is_neither_sent_nor_granted() {
         class: 0,
         size,
         cost: plain(1000, 0),
+        client: None,
     };
     let grant = |egress: &mut Egress| {
         let now = egress.pacer().next_grant_at();

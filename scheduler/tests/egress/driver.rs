@@ -116,6 +116,8 @@ pub(crate) struct Driver {
     pub(crate) egress: Egress,
     pub(crate) now: Time,
     cost: WireCost,
+    /// Whose what arrives next is, where clients share the link.
+    pub(crate) owner: Option<u64>,
     pub(crate) clients: Vec<Client>,
     pub(crate) services: Vec<Service>,
 }
@@ -134,6 +136,7 @@ impl Driver {
             egress: egress_of(discipline, Pacer::exact(link.rate_bits_per_s), classes),
             now: Time::ZERO,
             cost: link.cost,
+            owner: None,
             clients: Vec::new(),
             services: Vec::new(),
         }
@@ -156,7 +159,12 @@ impl Driver {
         size: Size,
         bytes: u64,
     ) -> usize {
-        let spec = FlowSpec { class, size, cost };
+        let spec = FlowSpec {
+            class,
+            size,
+            cost,
+            client: self.owner,
+        };
         let id = self.egress.open(self.now, spec);
         self.begin(id.expect("room for another flow"), cost, bytes)
     }
@@ -170,7 +178,12 @@ impl Driver {
         bytes: u64,
     ) -> usize {
         let (size, cost) = (Size::Exact(bytes), self.cost);
-        let spec = FlowSpec { class, size, cost };
+        let spec = FlowSpec {
+            class,
+            size,
+            cost,
+            client: self.owner,
+        };
         let id = self.egress.open_in(self.now, spec, group, precedence);
         self.begin(id.expect("room for another flow"), cost, bytes)
     }

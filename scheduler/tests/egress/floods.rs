@@ -20,6 +20,7 @@ fn spec(bytes: u64) -> FlowSpec {
         class: 0,
         size: Size::Exact(bytes),
         cost: COST,
+        client: None,
     }
 }
 

@@ -13,6 +13,7 @@ fn spec(size: Size) -> FlowSpec {
         class: 0,
         size,
         cost: WireCost::ETHERNET_IPV4,
+        client: None,
     }
 }
 
@@ -221,6 +222,7 @@ fn any_cutoffs_are_accepted() {
             class: 255,
             size: Size::Exact(2000),
             cost: plain(0, 0),
+            client: None,
         };
         let flow = egress.open(ms(0), spec).unwrap();
         egress.ready(ms(0), flow, 2000);

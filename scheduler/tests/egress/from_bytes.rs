@@ -88,5 +88,6 @@ fn spec(bytes: &mut Bytes<'_>) -> Option<FlowSpec> {
             1 => plain(9000, 40),
             _ => WireCost::ETHERNET_IPV4,
         },
+        client: None,
     })
 }

@@ -13,6 +13,7 @@ fn first_grant(rate_bits_per_s: u64, cost: WireCost, ready: u64) -> u64 {
         class: 0,
         size: Size::Unknown,
         cost,
+        client: None,
     };
     let flow = egress.open(ms(0), spec).expect("room for another flow");
     egress.ready(ms(0), flow, ready);
@@ -63,6 +64,7 @@ fn the_next_grant_is_when_the_link_is_free() {
         class: 0,
         size: Size::Exact(934 + 1000),
         cost: plain(1000, 66),
+        client: None,
     };
     let flow = egress.open(ms(5), spec).unwrap();
     assert_eq!(egress.next_wakeup(), None);
@@ -92,6 +94,7 @@ fn a_new_rate_holds_at_once_also_for_what_has_not_left() {
         class: 0,
         size: Size::Unknown,
         cost: plain(1000, 0),
+        client: None,
     };
     let flow = egress.open(ms(0), spec).unwrap();
     egress.ready(ms(0), flow, u64::MAX);

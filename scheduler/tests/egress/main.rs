@@ -6,6 +6,7 @@ mod bytes;
 mod change;
 mod class_operations;
 mod classes;
+mod clients;
 #[path = "../operations/corpus.rs"]
 mod corpus;
 mod driver;

@@ -87,7 +87,7 @@ proptest! {
         lateness_nanos in prop::collection::vec(0u64..=200_000, 300),
     ) {
         let mut egress = egress(Discipline::Fcfs, Pacer::new(WIRE.rate_bits_per_s));
-        let spec = FlowSpec { class: 0, size: Size::Unknown, cost: WIRE.cost };
+        let spec = FlowSpec { class: 0, size: Size::Unknown, cost: WIRE.cost, client: None };
         let flow = egress.open(Time::ZERO, spec).unwrap();
         let start = Time::from_nanos(1_000_000_000);
         let mut now = start;

@@ -55,7 +55,12 @@ fn spec() -> impl Strategy<Value = FlowSpec> {
         1 => prop::sample::select(vec![plain(1, 0), plain(9000, 40), plain(0, u32::MAX)]),
     ];
     let class = prop_oneof![4 => Just(0usize), 2 => 0usize..4, 1 => any::<usize>()];
-    (class, size(), cost).prop_map(|(class, size, cost)| FlowSpec { class, size, cost })
+    (class, size(), cost).prop_map(|(class, size, cost)| FlowSpec {
+        class,
+        size,
+        cost,
+        client: None,
+    })
 }
 
 fn op() -> impl Strategy<Value = Op> {

@@ -100,6 +100,7 @@ fn open_ready(egress: &mut Egress, cost: WireCost) -> FlowId {
         class: 0,
         size: Size::Unknown,
         cost,
+        client: None,
     };
     let flow = egress.open(ms(0), spec).expect("room for another flow");
     egress.ready(ms(0), flow, MANY);

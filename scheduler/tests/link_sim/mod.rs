@@ -324,6 +324,7 @@ impl<C: Controller> Sim<C> {
             class: 0,
             size: Size::Exact(conn.total),
             cost: COST,
+            client: None,
         };
         let flow = self
             .egress

@@ -111,6 +111,7 @@ impl Paced {
             class: 0,
             size: Size::Exact(bytes),
             cost: WireCost::ETHERNET_IPV4,
+            client: None,
         };
         let opened = self.egress.open(now, spec);
         let flow = opened.expect("there are no more flows than requests");

@@ -72,6 +72,7 @@ impl Channel {
             class,
             size: Size::Exact(bytes),
             cost: COST,
+            client: None,
         };
         let flow = self.egress.open(now, spec)?;
         self.egress.ready(now, flow, bytes);

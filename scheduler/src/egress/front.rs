@@ -1,0 +1,82 @@
+//! Flows of which the first in order stands in the queue for all.
+
+use crate::queue::{Positions, Rank, RankHeap};
+
+/// Whom the queue has in place of whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// No longer in the queue.
+    pub(super) out: Option<u32>,
+    /// In the queue from now on, or with another rank.
+    pub(super) into: Option<u32>,
+}
+
+/// The flows that are ready, and which of them is shown to the queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Front {
+    ready: RankHeap,
+    shown: Option<u32>,
+}
+
+impl Front {
+    /// A flow is ready, or has another rank.
+    pub(super) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) -> Change {
+        self.ready.insert(positions, slot, rank);
+        self.show(Some(slot))
+    }
+
+    /// A flow is no longer ready, if it was.
+    pub(super) fn remove(&mut self, positions: &mut Positions, slot: u32) -> Change {
+        match self.ready.remove(positions, slot) {
+            true => self.show(None),
+            false => Change::default(),
+        }
+    }
+
+    /// A flow is no longer ready, and if it was the one in the queue none is,
+    /// until [`Front::show`].
+    pub(super) fn take(&mut self, positions: &mut Positions, slot: u32) {
+        self.ready.remove(positions, slot);
+        self.shown = self.shown.filter(|&shown| shown != slot);
+    }
+
+    /// Shows the first of those that are ready, of which one may be `moved`.
+    pub(super) fn show(&mut self, moved: Option<u32>) -> Change {
+        let first = self.ready.first().map(|(_, slot)| slot);
+        let before = std::mem::replace(&mut self.shown, first);
+        Change {
+            out: before.filter(|_| before != first),
+            into: first.filter(|_| before != first || moved == first),
+        }
+    }
+
+    /// None is ready any more: those that were and were not in the queue.
+    pub(super) fn clear(&mut self, positions: &mut Positions) -> Vec<u32> {
+        let shown = self.shown.take();
+        let mut hidden = Vec::with_capacity(self.ready.len());
+        while let Some((_, slot)) = self.ready.first() {
+            self.ready.remove(positions, slot);
+            hidden.extend(Some(slot).filter(|_| shown != Some(slot)));
+        }
+        hidden
+    }
+
+    /// The flow that stands in the queue.
+    pub(super) fn shown(&self) -> Option<u32> {
+        self.shown
+    }
+
+    /// Holds no more memory than so many flows need, give or take.
+    pub(super) fn fit(&mut self, flows: usize) {
+        self.ready.fit(flows);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.len() == 0
+    }
+
+    /// Flows that are ready and not in the queue.
+    pub(super) fn hidden(&self) -> usize {
+        self.ready.len() - usize::from(self.shown.is_some())
+    }
+}

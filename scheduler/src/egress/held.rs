@@ -1,0 +1,194 @@
+//! A client's flows: one in place, which is what most have, or some in heaps.
+
+use super::front::{Change, Front};
+use crate::queue::{Positions, Rank, RankHeap};
+
+/// Where flows stand in the heaps of their clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    ready: Positions,
+    aged: Positions,
+}
+
+/// A client's open flows: which of them are ready, and which take part in the floor.
+#[derive(Clone, Debug)]
+pub(super) enum Held {
+    /// One, which needs no order.
+    One {
+        slot: u32,
+        is_ready: bool,
+        is_aged: bool,
+    },
+    Many(Box<Many>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Many {
+    /// Open flows, and the exclusive or of their slots: that of the last.
+    flows: u32,
+    slots: u32,
+    front: Front,
+    /// Those that take part in the floor, who has waited longest first.
+    aged: RankHeap,
+}
+
+impl Held {
+    /// A client's first flow, which has nothing to send yet.
+    pub(super) fn one(slot: u32) -> Self {
+        Self::One {
+            slot,
+            is_ready: false,
+            is_aged: false,
+        }
+    }
+
+    /// Another flow has been opened; `ranks` are those of an open flow, in the
+    /// discipline's order and by age.
+    pub(super) fn enter(
+        &mut self,
+        standing: &mut Standing,
+        new: u32,
+        ranks: impl FnOnce(u32) -> (Rank, Rank),
+    ) {
+        match self {
+            Self::Many(many) => {
+                many.flows += 1;
+                many.slots ^= new;
+            }
+            &mut Self::One {
+                slot,
+                is_ready,
+                is_aged,
+            } => {
+                let mut many = Box::new(Many {
+                    flows: 2,
+                    slots: slot ^ new,
+                    front: Front::default(),
+                    aged: RankHeap::default(),
+                });
+                let (rank, age) = ranks(slot);
+                if is_ready {
+                    many.front.insert(&mut standing.ready, slot, rank);
+                }
+                if is_aged {
+                    many.aged.insert(&mut standing.aged, slot, age);
+                }
+                *self = Self::Many(many);
+            }
+        }
+    }
+
+    /// A flow is over, and not ready. Returns whether it was the last.
+    pub(super) fn leave(&mut self, standing: &mut Standing, gone: u32) -> bool {
+        let Self::Many(many) = self else {
+            return true;
+        };
+        many.flows -= 1;
+        many.slots ^= gone;
+        if many.flows == 1 {
+            let slot = many.slots;
+            let is_ready = !many.front.is_empty();
+            many.front.remove(&mut standing.ready, slot);
+            let is_aged = many.aged.remove(&mut standing.aged, slot);
+            *self = Self::One {
+                slot,
+                is_ready,
+                is_aged,
+            };
+        } else {
+            // Heaps that grew with flows that are over would be bounded by no number
+            // of open ones.
+            many.front.fit(many.flows as usize);
+            many.aged.fit(many.flows as usize);
+        }
+        false
+    }
+
+    /// A flow is ready, or has another rank in the discipline's order.
+    pub(super) fn insert(&mut self, standing: &mut Standing, slot: u32, rank: Rank) -> Change {
+        match self {
+            Self::Many(many) => many.front.insert(&mut standing.ready, slot, rank),
+            Self::One { is_ready, .. } => {
+                *is_ready = true;
+                Change {
+                    out: None,
+                    into: Some(slot),
+                }
+            }
+        }
+    }
+
+    /// A flow is no longer ready, if it was.
+    pub(super) fn remove(&mut self, standing: &mut Standing, slot: u32) -> Change {
+        match self {
+            Self::Many(many) => many.front.remove(&mut standing.ready, slot),
+            Self::One { is_ready, .. } => Change {
+                out: std::mem::take(is_ready).then_some(slot),
+                into: None,
+            },
+        }
+    }
+
+    /// See [`Front::take`].
+    pub(super) fn take(&mut self, standing: &mut Standing, slot: u32) {
+        match self {
+            Self::Many(many) => many.front.take(&mut standing.ready, slot),
+            Self::One { is_ready, .. } => *is_ready = false,
+        }
+    }
+
+    /// Shows the first of those that are ready.
+    pub(super) fn show(&mut self) {
+        if let Self::Many(many) = self {
+            many.front.show(None);
+        }
+    }
+
+    /// The flow that stands in the queue.
+    pub(super) fn shown(&self) -> Option<u32> {
+        match self {
+            Self::Many(many) => many.front.shown(),
+            Self::One { slot, is_ready, .. } => is_ready.then_some(*slot),
+        }
+    }
+
+    /// Flows that are ready and not in the queue.
+    pub(super) fn hidden(&self) -> usize {
+        match self {
+            Self::Many(many) => many.front.hidden(),
+            Self::One { .. } => 0,
+        }
+    }
+
+    /// Whether no flow is ready.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Many(many) => many.front.is_empty(),
+            Self::One { is_ready, .. } => !is_ready,
+        }
+    }
+
+    /// A flow takes part in the floor, with this rank by age.
+    pub(super) fn join_age(&mut self, standing: &mut Standing, slot: u32, rank: Rank) {
+        match self {
+            Self::Many(many) => many.aged.insert(&mut standing.aged, slot, rank),
+            Self::One { is_aged, .. } => *is_aged = true,
+        }
+    }
+
+    /// A flow does no longer. Returns whether it did.
+    pub(super) fn leave_age(&mut self, standing: &mut Standing, slot: u32) -> bool {
+        match self {
+            Self::Many(many) => many.aged.remove(&mut standing.aged, slot),
+            Self::One { is_aged, .. } => std::mem::take(is_aged),
+        }
+    }
+
+    /// Of those that take part in the floor, the one that has waited longest.
+    pub(super) fn oldest(&self) -> Option<u32> {
+        match self {
+            Self::Many(many) => many.aged.first().map(|(_, slot)| slot),
+            Self::One { slot, is_aged, .. } => is_aged.then_some(*slot),
+        }
+    }
+}

@@ -53,6 +53,10 @@ pub(super) struct LinkArgs {
     /// Percent of the link for what has waited longest
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_FLOOR_PERCENT)))]
     floor: u8,
+    /// Clients that share the link, each of whom asks for as much; 0 has all
+    /// responses in one order. Theory has no formula for them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    clients: u32,
 }
 
 /// A discipline, by the name that the configuration has for it.
@@ -144,11 +148,14 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
                 gap_s: grid.mean_bytes() / (bytes_per_s * load),
                 uplink_bits_per_s: args.uplink,
                 quantum_bytes: quantum.max(1),
-                whole_grants: args.whole_grants || !policy.interrupts(),
+                // Turns among clients are as those among flows.
+                whole_grants: args.whole_grants || !policy.interrupts() || args.clients > 0,
                 floor_percent: args.floor,
+                clients: args.clients,
             };
             let served = simulate(&plan)?;
-            let expected = policy.theory(&grid, load);
+            let expected = (args.clients == 0).then(|| policy.theory(&grid, load));
+            let expected = expected.flatten();
             rows.push(Row {
                 system: policy.name().to_owned(),
                 load,
@@ -191,6 +198,8 @@ pub(super) struct Plan {
     pub(super) whole_grants: bool,
     /// Of the link, for what has waited longest.
     pub(super) floor_percent: u8,
+    /// That share the link; 0 is one order for all.
+    pub(super) clients: u32,
 }
 
 /// Serves all requests of a plan, in the order of their arrival.
@@ -231,6 +240,7 @@ struct Link {
     flows: Vec<Open>,
     served: Vec<Served>,
     total_bytes: u64,
+    clients: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -250,6 +260,7 @@ impl Link {
             classes: Vec::new(),
         });
         egress.set_floor(Time::ZERO, plan.floor_percent);
+        egress.share_between_clients(Time::ZERO, plan.clients > 0);
         Self {
             egress,
             now: Time::ZERO,
@@ -266,6 +277,7 @@ impl Link {
             flows: Vec::new(),
             served: Vec::with_capacity(plan.requests),
             total_bytes: 0,
+            clients: plan.clients,
         }
     }
 
@@ -289,7 +301,7 @@ impl Link {
             class: 0,
             size: Size::Exact(request.bytes),
             cost: self.cost,
-            client: None,
+            client: request.random.checked_rem(u64::from(self.clients)),
         };
         let flow = self.egress.open(self.now, spec)?;
         let open = Open {

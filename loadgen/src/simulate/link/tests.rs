@@ -17,6 +17,7 @@ fn plan(discipline: Discipline, sizes: Sizes, load: f64, requests: usize) -> Pla
         quantum_bytes: (mean_bytes / 32.0) as u32,
         whole_grants: false,
         floor_percent: 0,
+        clients: 0,
     }
 }
 
@@ -144,4 +145,26 @@ fn whole_grants_cost_small_responses_the_wait_for_a_grant() {
         ..whole.clone()
     };
     assert!(sum(&whole) < sum(&coarse));
+}
+
+#[test]
+fn clients_have_the_mean_of_turns_if_each_asks_for_one_thing_at_a_time() {
+    let sizes = sizes("workload");
+    let whole = |discipline, clients| {
+        let plan = Plan {
+            whole_grants: true,
+            clients,
+            ..plan(discipline, sizes, 0.8, 40_000)
+        };
+        Measures::of(&simulate(&plan).unwrap(), &sizes).mean_ms.mean
+    };
+    let (srpt, fair) = (whole(Discipline::Srpt, 0), whole(Discipline::Fair, 0));
+    assert_eq!(whole(Discipline::Srpt, 1), srpt);
+    let alone = whole(Discipline::Srpt, u32::MAX);
+    assert!((0.95..1.05).contains(&(alone / fair)), "{alone} {fair}");
+    let some = whole(Discipline::Srpt, 3);
+    assert!(
+        1.1 * srpt < some && 1.1 * some < alone,
+        "{srpt} {some} {alone}"
+    );
 }

@@ -26,7 +26,7 @@ use crate::paths::EscapedSlashes;
 use crate::record::{choices, record, variants};
 use crate::resolved::{HeadersWithUnderscores, LogFormat, Qdisc};
 use crate::scalars::{
-    Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Paper, Time, TwoClass, Unlimited,
+    Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, NoShare, Off, Paper, Time, TwoClass, Unlimited,
 };
 use crate::tree::{Kind, Node};
 
@@ -232,6 +232,23 @@ record! {
         /// Without effect under `policy: fair` and `fcfs`, `engine: kernel`
         /// and `rate: unlimited`.
         default("5%") floor: FloorPercent,
+        /// What clients have of the link, however many responses they ask for.
+        default("{}") clients: UplinkClients,
+    }
+
+    /// What each client has of the link.
+    closed struct UplinkClients {
+        /// Who shares the link evenly, byte by byte, whatever number of
+        /// connections and responses each has: `client` is an address, as
+        /// `per_client` of the listener cuts it; or the value of a header field
+        /// of the request, and the address where it has none, which is right
+        /// only where clients cannot choose the value. Each client's own
+        /// responses are sent in the policy's order. Classes come first, and
+        /// clients share what their class has; a class with `max_concurrency`
+        /// keeps the policy's order. `none` has all responses in one order.
+        /// Takes `policy: srpt`, `srpt-aged` or `fcfs`, and `engine: pace`.
+        /// Without effect under `rate: unlimited`.
+        default("none") share: Or<NoShare, ClientBy>,
     }
 
     /// A policy without parameters.

@@ -25,7 +25,7 @@ use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
-use crate::scalars::{Bytes, Count, Time};
+use crate::scalars::{Bytes, Count, NoShare, Time};
 use crate::shown::Shown;
 
 type Timeout = raw::Timeout;
@@ -199,8 +199,16 @@ fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
     let policy = raw.policy.get().and_then(|raw| policy(raw, reporter));
     let engine = raw.engine.get().and_then(engine);
     let fits = kernel_fits(raw, rate, policy.as_ref(), engine.as_ref(), reporter);
+    let share = raw.clients.get().and_then(|clients| share(&clients.share));
+    let share_fits = share_fits(
+        raw,
+        share.as_ref(),
+        policy.as_ref(),
+        engine.as_ref(),
+        reporter,
+    );
     let (rate, policy, engine) = (rate?, policy?, engine?);
-    fits.then_some(())?;
+    (fits && share_fits).then_some(())?;
     let policy = match (&engine, policy) {
         (Engine::Kernel(_), Discipline::Srpt) => Discipline::Bands(Cutoffs::paper()),
         (_, policy) => policy,
@@ -213,7 +221,43 @@ fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
         max_flows: count(&raw.max_flows)?,
         guard_factor: raw.guard_factor.copied()?.0,
         floor_percent: raw.floor.copied()?.0,
+        share: share?,
     })
+}
+
+/// `Some(None)` if clients are not told apart.
+fn share(raw: &Field<Or<NoShare, raw::ClientBy>>) -> Option<Option<ClientBy>> {
+    match raw.get()?.value() {
+        None => Some(None),
+        Some(by) => limits::client_by(by).map(Some),
+    }
+}
+
+/// Where clients cannot share the link.
+fn share_fits(
+    raw: &raw::Uplink,
+    share: Option<&Option<ClientBy>>,
+    policy: Option<&Discipline>,
+    engine: Option<&Engine>,
+    reporter: &mut Reporter<'_>,
+) -> bool {
+    let (Some(Some(_)), Some(raw)) = (share, raw.clients.get()) else {
+        return true;
+    };
+    let (message, help) = match (engine, policy) {
+        (Some(Engine::Kernel(_)), _) => (
+            "`share` needs `engine: pace`: the kernel's classes know no clients",
+            "use `engine: pace`, or `share: none`",
+        ),
+        (_, Some(Discipline::Fair | Discipline::Bands(_))) => (
+            "`share` goes with the policies `srpt`, `srpt-aged` and `fcfs` alone",
+            "use one of these, or `share: none`: `fair` and `bands` have responses take turns, \
+             not clients",
+        ),
+        _ => return true,
+    };
+    reporter.error(&raw.share.span, message.to_owned(), Some(help.to_owned()));
+    false
 }
 
 /// What the kernel engine cannot do.

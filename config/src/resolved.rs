@@ -180,6 +180,9 @@ pub struct Uplink {
     pub guard_factor: f64,
     /// Of the link, for what has gone longest without being served.
     pub floor_percent: u8,
+    /// How those are told apart who share the link evenly; `None` if responses are
+    /// ordered without regard to whose they are.
+    pub share: Option<ClientBy>,
 }
 
 /// How fast to send, counted on the wire with all headers.

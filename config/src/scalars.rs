@@ -142,6 +142,8 @@ words! {
     Auto = "auto",
     /// Without bound.
     Unlimited = "unlimited",
+    /// Not between any.
+    NoShare = "none",
     /// The paper's choice.
     Paper = "paper",
     /// Found from what passes.

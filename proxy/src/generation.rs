@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::access_log;
 use crate::assembly::Assembly;
 use crate::catalogue::Catalogue;
+use crate::limits::ClientNumbers;
 use crate::routing::Routes;
 use crate::stats::ClassCounters;
 use crate::uplink::{FirstTurn, Uplink};
@@ -28,6 +29,8 @@ pub(crate) struct Generation {
     pub(crate) upstreams: Vec<Rc<Upstream>>,
     /// What responses go out through.
     pub(crate) uplink: Uplink,
+    /// How clients are told apart that share the uplink; none if they do not.
+    pub(crate) sharing: Option<ClientNumbers>,
     /// What is known of sizes.
     pub(crate) catalogue: Arc<Catalogue>,
     /// None if there is no access log.
@@ -69,6 +72,7 @@ impl Generation {
             routes: Arc::clone(&assembly.routes),
             classifier: Arc::clone(&assembly.classifier),
             upstreams: upstreams.collect(),
+            sharing: uplink.sharing(assembly.config.uplink.share.as_ref()),
             uplink,
             catalogue: Arc::clone(&assembly.catalogue),
             log: assembly.log.clone(),
@@ -77,9 +81,13 @@ impl Generation {
         }
     }
 
-    /// What a class says of its responses' first turn on the uplink.
-    pub(crate) fn first_turn(&self, class: usize) -> FirstTurn {
-        self.first_turns[class]
+    /// What a class says of its responses' first turn on the uplink, for one of this
+    /// client's.
+    pub(crate) fn first_turn(&self, class: usize, client: Option<u64>) -> FirstTurn {
+        FirstTurn {
+            client,
+            ..self.first_turns[class]
+        }
     }
 
     /// Another has come: what that one has not taken over keeps no connection
@@ -97,6 +105,7 @@ fn first_turns(config: &Config) -> Vec<FirstTurn> {
     let classes = config.classes.list.iter().enumerate();
     let turns = classes.map(|(class, own)| FirstTurn {
         class,
+        client: None,
         // A cluster's own is for its endpoints.
         timeout: own.queue_timeout.or(None),
         idle_only: own.spec.idle_only,

@@ -61,6 +61,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let checked = checked.and_then(|()| headers::names::admit(&mut parts.headers, underscores));
     let admitted =
         checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
+    limits::tell_client(&stream.connection, &parts.headers, &mut record);
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
         record.upload = unwanted(&parts, body);

@@ -18,7 +18,7 @@ use sprat_scheduler::Time;
 use sprat_scheduler::limits::{HeapState, Shortage, Tallies};
 use tokio::time::Instant;
 
-pub(crate) use self::client::{ClientKey, Prefixes};
+pub(crate) use self::client::{ClientKey, ClientNumbers, Prefixes};
 pub(crate) use self::overload::{Overload, watch};
 pub(crate) use self::rate::{RateLimiter, RateStatus};
 use crate::connection::Connection;
@@ -185,7 +185,17 @@ pub(crate) fn admit_by_route(
     headers: &HeaderMap,
     record: &mut Record,
 ) -> Result<(), Reason> {
+    rate.admit(client_of(connection), headers, record)
+}
+
+/// The client that a connection is of, cut as its listener says.
+fn client_of(connection: &Connection) -> ClientKey {
     let prefixes = Prefixes::new(&connection.listener.config.limits.per_client);
-    let client = prefixes.key(connection.peer.ip());
-    rate.admit(client, headers, record)
+    prefixes.key(connection.peer.ip())
+}
+
+/// Notes whose a request is, where clients share the uplink.
+pub(crate) fn tell_client(connection: &Connection, headers: &HeaderMap, record: &mut Record) {
+    let numbers = record.generation().sharing.as_ref();
+    record.client = numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
 }

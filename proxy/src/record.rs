@@ -56,7 +56,9 @@ pub(crate) struct Record {
     pub(crate) advice: Option<Box<Advice>>,
     /// Index of its priority class.
     pub(crate) class: usize,
-    /// What may change it when the response comes.
+    /// Whose it is, where clients share the uplink.
+    pub(crate) client: Option<u64>,
+    /// What may change the class when the response comes.
     pub(crate) later: Option<Later>,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
@@ -126,6 +128,7 @@ impl Record {
             queue_wait: Duration::ZERO,
             advice: None,
             class,
+            client: None,
             later: None,
             cluster: None,
             endpoint: None,

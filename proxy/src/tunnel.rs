@@ -87,7 +87,7 @@ pub(crate) async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, t
         down: &stats.tunnel_bytes_down,
         up: &stats.tunnel_bytes_up,
     };
-    let mut bursts = Bursts::new(connection, record.class);
+    let mut bursts = Bursts::new(connection, record.class, record.client);
     let (from_client, to_client) = split(client);
     let (from_upstream, to_upstream) = split(upstream);
     let both = async {

@@ -223,12 +223,9 @@ fn connections_of_one_client_are_bounded() {
     assert!(proxy.connect().is_closed());
     proxy.wait_metric(&["sprat_client_refused_connections_total"], 1.0);
     // Another client has places of its own.
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    let other: SocketAddr = "127.0.0.2:0".parse().unwrap();
-    socket.bind(&other.into()).unwrap();
-    socket.connect(&proxy.address.into()).unwrap();
-    assert_eq!(Peer::new(socket.into()).ask(get("/")).status(), 200);
-    drop(first);
+    let mut other = proxy.connect_from([127, 0, 0, 2]);
+    assert_eq!(other.ask(get("/")).status(), 200);
+    drop((first, other));
     wait_for("the place to be free again", || {
         let mut third = proxy.connect();
         third.send(get("/")) && third.try_message(true).is_some()
@@ -434,7 +431,7 @@ fn a_slow_upload_is_cut_when_others_need_its_place() {
     assert_eq!(slow.message().status(), 408);
 }
 
-fn three_an_hour(key: RateLimitKey) -> Option<RateLimit> {
+fn three_an_hour(key: ClientBy) -> Option<RateLimit> {
     Some(RateLimit {
         key,
         bucket: Bucket {
@@ -449,7 +446,7 @@ fn three_an_hour(key: RateLimitKey) -> Option<RateLimit> {
 fn a_client_that_asks_too_often_is_429() {
     let origin = Origin::http(|_| ok("fine"));
     let proxy = limited(&origin, |limits| {
-        limits.rate_limit = three_an_hour(RateLimitKey::Client);
+        limits.rate_limit = three_an_hour(ClientBy::Client);
     });
     let mut client = proxy.connect();
     for _ in 0..3 {
@@ -477,7 +474,7 @@ fn a_route_may_count_by_a_header_field() {
     let proxy = changed(origin.address, |config| {
         let mut counted = route(&config.clusters[0]);
         counted.matches.path = PathPattern::Prefix("/api".to_owned());
-        counted.rate_limit = three_an_hour(RateLimitKey::Header("x-key".to_owned()));
+        counted.rate_limit = three_an_hour(ClientBy::Header("x-key".to_owned()));
         config.routes.insert(0, counted);
     });
     let mut client = proxy.connect();

@@ -216,6 +216,24 @@ fn the_uplink_changes_under_a_response_in_progress() {
         // In the class that it was in, whatever its number in the file.
         proxy.wait_metric(&["sprat_uplink_class_flows", "class=\"default\""], 1.0);
     }
+    // What has begun goes on as a client by itself, and beside those that are new.
+    for (share, clients) in [
+        (Some(ClientBy::Client), 2.0),
+        (Some(ClientBy::Header("x-user".to_owned())), 2.0),
+        (None, 0.0),
+    ] {
+        before.uplink.share = share;
+        reload(&proxy, &before);
+        let news = [(); 2].map(|()| {
+            let mut client = proxy.connect();
+            client.send(get("/"));
+            client
+        });
+        proxy.wait_metric(&["sprat_uplink_waiting_flows"], 3.0);
+        proxy.wait_metric(&["sprat_uplink_clients"], clients);
+        drop(news);
+        proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
+    }
     before.uplink.rate = Rate::Auto;
     reload(&proxy, &before);
     before.uplink.rate = Rate::Fixed(1_000_000_000);

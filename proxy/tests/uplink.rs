@@ -4,8 +4,10 @@
 
 mod common;
 
+use std::io::Read as _;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use common::*;
@@ -415,7 +417,7 @@ fn a_class_may_bound_the_wait_for_the_link() {
 #[test]
 fn an_event_goes_ahead_of_downloads_whatever_its_stream_has_had() {
     let (go, goes) = mpsc::channel::<()>();
-    let goes = std::sync::Arc::new(std::sync::Mutex::new(goes));
+    let goes = Arc::new(std::sync::Mutex::new(goes));
     let origin = Origin::start(move |mut peer| {
         let path = peer.message().start;
         let bytes: usize = match path.split(' ').nth(1).unwrap() {
@@ -464,4 +466,203 @@ fn an_event_goes_ahead_of_downloads_whatever_its_stream_has_had() {
     assert_eq!(proxy.metric(&["sprat_uplink_open_flows"]), 2.0);
     assert_eq!(download.message().body.len(), 250_000);
     drop(go);
+}
+
+/// `/SIZE`: so many bytes, not all of them at once in memory; `/tunnel`: bytes without
+/// end in a tunnel.
+fn flood() -> Origin {
+    const CHUNK: usize = 64 << 10;
+    let chunk = "x".repeat(CHUNK);
+    Origin::start(move |mut peer| {
+        while let Some(request) = peer.try_message(false) {
+            let path = request.start.split(' ').nth(1).unwrap();
+            let mut left = path[1..].parse().unwrap_or(usize::MAX);
+            let head = match path {
+                "/tunnel" => "101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket"
+                    .to_owned(),
+                _ => format!("200 OK\r\nContent-Length: {left}"),
+            };
+            peer.send(format!("HTTP/1.1 {head}\r\n\r\n"));
+            while left > 0 {
+                let bytes = left.min(CHUNK);
+                if !peer.send(&chunk[..bytes]) {
+                    return;
+                }
+                left -= bytes;
+            }
+        }
+    })
+}
+
+/// A client's downloads, which last as long as it does.
+#[derive(Default)]
+struct Downloads {
+    read_bytes: Arc<AtomicUsize>,
+    streams: Vec<TcpStream>,
+}
+
+impl Downloads {
+    fn add(&mut self, mut peer: Peer, request: &str) {
+        assert!(peer.send(request));
+        self.streams.push(peer.stream().try_clone().unwrap());
+        let read_bytes = Arc::clone(&self.read_bytes);
+        std::thread::spawn(move || {
+            let mut part = vec![0; 64 << 10];
+            while let Ok(bytes @ 1..) = peer.reader.read(&mut part) {
+                read_bytes.fetch_add(bytes, Relaxed);
+            }
+        });
+    }
+
+    fn read_bytes(&self) -> usize {
+        self.read_bytes.load(Relaxed)
+    }
+}
+
+impl Drop for Downloads {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+const ENDLESS: &str = "/1000000000";
+
+/// A link of 20 Mbit/s, shared as said.
+fn link_shared_by(origin: &Origin, share: Option<ClientBy>) -> Config {
+    let mut config = paced(origin, Rate::Fixed(20_000_000), Discipline::Srpt);
+    config.uplink.adapt = false;
+    config.uplink.floor_percent = 0;
+    config.uplink.share = share;
+    config
+}
+
+/// What part of the link one download has beside twenty of another client, if the two
+/// connect and ask so: of 4 MB in all.
+fn part_of_one_beside_twenty<'a>(
+    proxy: &Proxy,
+    open: impl Fn(&Proxy, bool) -> (Peer, &'a str),
+) -> f64 {
+    let (mut many, mut one) = (Downloads::default(), Downloads::default());
+    for _ in 0..20 {
+        let (peer, request) = open(proxy, false);
+        many.add(peer, request);
+    }
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 20.0);
+    let (peer, request) = open(proxy, true);
+    one.add(peer, request);
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 21.0);
+    let before = [&many, &one].map(Downloads::read_bytes);
+    let since = || (many.read_bytes() - before[0], one.read_bytes() - before[1]);
+    wait_for("4 MB", || since().0 + since().1 >= 4_000_000);
+    let (many, one) = since();
+    let part = one as f64 / (many + one) as f64;
+    println!("{part:.3} of the link for one download beside twenty");
+    part
+}
+
+fn assert_half(part: f64) {
+    assert!((0.4..0.6).contains(&part), "{part}");
+}
+
+/// A connection from an address of the client's own.
+fn by_address(proxy: &Proxy, is_one: bool) -> Peer {
+    proxy.connect_from([127, 0, 0, if is_one { 3 } else { 2 }])
+}
+
+#[test]
+fn a_client_with_twenty_downloads_has_no_more_than_one_with_one() {
+    let origin = flood();
+    let request = get(ENDLESS);
+    let by_address = |proxy: &Proxy, is_one| (by_address(proxy, is_one), request.as_str());
+    let mut config = link_shared_by(&origin, None);
+    let proxy = Proxy::start(&config);
+    // All are of one size: what came first is served first.
+    let part = part_of_one_beside_twenty(&proxy, by_address);
+    assert!(part < 0.1, "{part}");
+    assert_eq!(proxy.metric(&["sprat_uplink_clients"]), 0.0);
+    config.uplink.share = Some(ClientBy::Client);
+    let proxy = Proxy::start(&config);
+    assert_half(part_of_one_beside_twenty(&proxy, by_address));
+    proxy.wait_metric(&["sprat_uplink_clients"], 0.0);
+    config.listeners[0].limits.per_client.ipv4_prefix = 8;
+    // One office has one part.
+    let proxy = Proxy::start(&config);
+    let part = part_of_one_beside_twenty(&proxy, by_address);
+    assert!(part < 0.1, "{part}");
+}
+
+#[test]
+fn clients_may_be_told_apart_by_a_field() {
+    let origin = flood();
+    let by_user = ClientBy::Header("x-user".to_owned());
+    let proxy = Proxy::start(&link_shared_by(&origin, Some(by_user)));
+    let request = |user| format!("GET {ENDLESS} HTTP/1.1\r\nHost: a\r\nX-User: {user}\r\n\r\n");
+    let requests = ["anna", "ben"].map(request);
+    let by_field = |proxy: &Proxy, is_one| (proxy.connect(), &*requests[usize::from(is_one)]);
+    assert_half(part_of_one_beside_twenty(&proxy, by_field));
+    proxy.wait_metric(&["sprat_uplink_clients"], 0.0);
+    // Without the field it is the address.
+    let request = get(ENDLESS);
+    let by_address = |proxy: &Proxy, is_one| (by_address(proxy, is_one), request.as_str());
+    assert_half(part_of_one_beside_twenty(&proxy, by_address));
+}
+
+#[test]
+fn a_client_is_whom_the_proxy_protocol_names() {
+    let origin = flood();
+    let mut config = link_shared_by(&origin, Some(ClientBy::Client));
+    config.listeners[0].proxy_protocol = Some(ProxyProtocol {
+        trusted: vec![Network {
+            address: "127.0.0.0".parse().unwrap(),
+            prefix_len: 8,
+        }],
+        others_direct: false,
+        timeout: PATIENCE,
+        max_bytes: 1024,
+    });
+    let proxy = Proxy::start(&config);
+    let request = get(ENDLESS);
+    let part = part_of_one_beside_twenty(&proxy, |proxy, is_one| {
+        let mut peer = proxy.connect();
+        let host = if is_one { 3 } else { 2 };
+        peer.send(format!("PROXY TCP4 192.0.2.{host} 192.0.2.9 4000 80\r\n"));
+        (peer, &request)
+    });
+    assert_half(part);
+}
+
+#[test]
+fn tunnels_are_of_their_client_too() {
+    let origin = flood();
+    let proxy = Proxy::start(&link_shared_by(&origin, Some(ClientBy::Client)));
+    let tunnel =
+        "GET /tunnel HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let request = get(ENDLESS);
+    let part = part_of_one_beside_twenty(&proxy, |proxy, is_one| {
+        let request = if is_one { &request } else { tunnel };
+        (by_address(proxy, is_one), request)
+    });
+    assert_half(part);
+}
+
+#[test]
+fn a_client_has_its_small_responses_before_its_large_ones() {
+    let origin = flood();
+    let proxy = Proxy::start(&link_shared_by(&origin, Some(ClientBy::Client)));
+    let (mut own, mut other) = (Downloads::default(), Downloads::default());
+    for _ in 0..20 {
+        own.add(proxy.connect(), &get(ENDLESS));
+    }
+    other.add(by_address(&proxy, true), &get(ENDLESS));
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 21.0);
+    let mut client = proxy.connect();
+    // It is one turn of its client's in each, and the link's other half passes meanwhile.
+    let before = own.read_bytes();
+    assert_eq!(client.ask(get("/1000000")).body.len(), 1_000_000);
+    let passed = own.read_bytes() - before;
+    assert!(passed < 1_000_000, "{passed}");
+    assert_eq!(proxy.metric(&["sprat_uplink_clients"]), 2.0);
+    assert_eq!(proxy.metric(&["sprat_uplink_open_flows"]), 21.0);
 }

@@ -61,7 +61,7 @@ record! {
         /// Whose requests count together: `client` is an address, as
         /// `per_client` cuts it; or the value of a header field, and the
         /// address where a request has none.
-        default("client") key: RateLimitKey,
+        default("client") key: ClientBy,
         /// How many, and how fast.
         required token_bucket: TokenBucket,
         /// Clients that are told apart at a time, 16 bytes each.
@@ -109,14 +109,14 @@ choices! {
     }
 }
 
-/// Whose requests count together.
+/// How clients are told apart.
 #[derive(Clone, Debug)]
-pub(crate) enum RateLimitKey {
+pub(crate) enum ClientBy {
     Client(Field<ByClient>),
     Header(HeaderKey),
 }
 
-impl Decode for RateLimitKey {
+impl Decode for ClientBy {
     fn expected() -> Cow<'static, str> {
         "`client` or {header: NAME}".into()
     }

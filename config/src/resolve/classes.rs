@@ -239,6 +239,14 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
         let help = format!("{why}; `max_connections` and rate limits hold floods back");
         reporter.warning(&raw.guard_factor.span, message, Some(help));
     }
+    // Under the kernel's engine it is an error.
+    if let (Some(_), Some(raw)) = (&uplink.share, file.uplink.get())
+        && let Some(clients) = raw.clients.get()
+    {
+        let message = "`share` divides nothing on this uplink".to_owned();
+        let help = format!("{why}; `max_requests` of `per_client` bounds what each has served");
+        reporter.warning(&clients.share.span, message, Some(help));
+    }
     warn_keys(&file.classes, &why, reporter);
 }
 

@@ -9,9 +9,7 @@ use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
-use crate::resolved::{
-    ListenerLimits, MinRates, OverloadManager, PerClient, RateLimit, RateLimitKey,
-};
+use crate::resolved::{ClientBy, ListenerLimits, MinRates, OverloadManager, PerClient, RateLimit};
 use crate::scalars::{Count, Off, Unlimited};
 
 /// A listener's.
@@ -85,21 +83,24 @@ pub(super) fn rate_limit(raw: &Field<Or<Off, raw::RateLimit>>) -> Option<Option<
     let fill = time(&bucket.fill_interval)?;
     let per_fill = u32::try_from(bucket.tokens_per_fill.copied()?.0).ok()?;
     Some(Some(RateLimit {
-        key: match raw.key.get()? {
-            raw::RateLimitKey::Client(word) => {
-                word.get()?;
-                RateLimitKey::Client
-            }
-            raw::RateLimitKey::Header(header) => {
-                RateLimitKey::Header(header.header.get()?.0.clone())
-            }
-        },
+        key: client_by(raw.key.get()?)?,
         bucket: Bucket {
             max_tokens: u32::try_from(bucket.max_tokens.copied()?.0).ok()?,
             interval: (fill / per_fill).max(Duration::from_nanos(1)),
         },
         max_keys: count(&raw.max_keys)?,
     }))
+}
+
+/// How clients are told apart.
+pub(super) fn client_by(raw: &raw::ClientBy) -> Option<ClientBy> {
+    Some(match raw {
+        raw::ClientBy::Client(word) => {
+            word.get()?;
+            ClientBy::Client
+        }
+        raw::ClientBy::Header(header) => ClientBy::Header(header.header.get()?.0.clone()),
+    })
 }
 
 /// The whole process's.

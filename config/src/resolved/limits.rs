@@ -100,20 +100,20 @@ fn rules(idle: Option<MinRate>, under_load: Option<MinRate>) -> Option<MinRateRu
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RateLimit {
     /// Whose requests count together.
-    pub key: RateLimitKey,
+    pub key: ClientBy,
     /// How many, and how fast.
     pub bucket: Bucket,
     /// Clients that are told apart at a time.
     pub max_keys: usize,
 }
 
-/// Whose requests count together.
+/// How clients are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum RateLimitKey {
-    /// Those of an address, cut as [`PerClient`] says.
+pub enum ClientBy {
+    /// By address, cut as [`PerClient`] says.
     Client,
-    /// Those with one value of this field (in lower case); of an address where
-    /// there is none.
+    /// By the value of this field (its name in lower case) of their requests; by
+    /// address where there is none.
     Header(String),
 }
 

@@ -170,6 +170,47 @@ fn classes_and_their_rules_are_checked() {
 }
 
 #[test]
+fn who_shares_the_uplink_is_checked() {
+    for uplink in [
+        "policy: fcfs, clients: {share: client}",
+        "clients: {share: {header: X-User}}",
+        "policy: fair, clients: {share: none}",
+    ] {
+        let file = format!("uplink: {{{uplink}}}\n");
+        assert_eq!(brief_of(&file), [""; 0], "{uplink}");
+    }
+    for (uplink, expected) in [
+        (
+            "policy: fair, clients: {share: client}",
+            "5:41 `share` goes with the policies `srpt`, `srpt-aged` and `fcfs` alone | use one of \
+             these, or `share: none`: `fair` and `bands` have responses take turns, not clients",
+        ),
+        (
+            "engine: {name: kernel, qdisc: prio, device: eth0}, clients: {share: client}",
+            "5:78 `share` needs `engine: pace`: the kernel's classes know no clients | use \
+             `engine: pace`, or `share: none`",
+        ),
+        (
+            "rate: unlimited, clients: {share: client}",
+            "5:44 warning: `share` divides nothing on this uplink | with `rate: unlimited` \
+             nothing is ordered: it takes `engine: pace` and a `rate`, or `rate: auto`; \
+             `max_requests` of `per_client` bounds what each has served",
+        ),
+        (
+            "clients: {share: clients}",
+            "5:27 expected a key: `client`, found `clients` | did you mean `client`?",
+        ),
+        (
+            "clients: {share: {header: 'x user'}}",
+            "5:36 expected the name of a header field, such as accept-encoding, found `x user`",
+        ),
+    ] {
+        let file = format!("uplink: {{{uplink}}}\n");
+        assert_eq!(brief_of(&file), [expected], "{uplink}");
+    }
+}
+
+#[test]
 fn everything_is_reported_at_once_with_its_line() {
     let text = "\
 version: 1

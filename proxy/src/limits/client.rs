@@ -1,8 +1,10 @@
-//! Which addresses are one client.
+//! Which addresses, or which values of a field, are one client.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-use sprat_config::resolved::PerClient;
+use http::{HeaderMap, HeaderName};
+use sprat_config::resolved::{ClientBy, PerClient};
 
 /// A client: the first bits of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,8 +47,40 @@ impl Prefixes {
     }
 }
 
+/// Numbers that tell clients apart.
+#[derive(Debug)]
+pub(crate) struct ClientNumbers {
+    /// The field that tells them apart; their address if `None`.
+    header: Option<HeaderName>,
+    /// Its secret keeps clients from aiming at each other's numbers.
+    hasher: RandomState,
+}
+
+impl ClientNumbers {
+    /// As configured. Those with one hasher give a client one number.
+    pub(crate) fn new(by: &ClientBy, hasher: RandomState) -> Self {
+        let header = match by {
+            ClientBy::Client => None,
+            // Checked with the configuration.
+            ClientBy::Header(name) => HeaderName::try_from(name).ok(),
+        };
+        Self { header, hasher }
+    }
+
+    /// The number of whoever has sent a request with these fields from there.
+    pub(crate) fn number(&self, client: impl FnOnce() -> ClientKey, headers: &HeaderMap) -> u64 {
+        let value = self.header.as_ref().and_then(|name| headers.get(name));
+        match value {
+            Some(value) => self.hasher.hash_one(value.as_bytes()),
+            None => self.hasher.hash_one(client()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     fn key(ip: &str) -> ClientKey {
@@ -61,6 +95,31 @@ mod tests {
         assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
         // The bits of 192.0.2.1 at the front of an IPv6 address.
         assert_ne!(key("192.0.2.1"), key("c000:201::"));
+    }
+
+    #[test]
+    fn clients_are_told_apart_by_a_field_and_by_address_without_it() {
+        let hasher = RandomState::new();
+        let by_user = ClientBy::Header("x-user".to_owned());
+        let [by_address, by_user] =
+            [ClientBy::Client, by_user].map(|by| ClientNumbers::new(&by, hasher.clone()));
+        let of = |user: &'static str| {
+            HeaderMap::from_iter([(
+                HeaderName::from_static("x-user"),
+                HeaderValue::from_static(user),
+            )])
+        };
+        let (one, other) = (|| key("192.0.2.1"), || key("192.0.2.2"));
+        let (anna, ben, none) = (of("anna"), of("ben"), HeaderMap::new());
+        assert_eq!(by_user.number(one, &anna), by_user.number(other, &anna));
+        assert_ne!(by_user.number(one, &anna), by_user.number(one, &ben));
+        assert_ne!(by_user.number(one, &anna), by_user.number(one, &none));
+        assert_ne!(by_user.number(one, &none), by_user.number(other, &none));
+        // A client is the same by whichever of the two it is told apart.
+        assert_eq!(by_user.number(one, &none), by_address.number(one, &anna));
+        // Who knows the code does not know the number.
+        let elsewhere = ClientNumbers::new(&ClientBy::Client, RandomState::new());
+        assert_ne!(by_address.number(one, &none), elsewhere.number(one, &none));
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Requests of each client over time.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sprat_config::resolved::{RateLimit, RateLimitKey, Route};
+use sprat_config::resolved::{RateLimit, Route};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Bucket, Exceeded, RateTable};
 use tokio::time::Instant;
 
-use super::{ClientKey, lock};
+use super::{ClientKey, ClientNumbers, lock};
 use crate::error::{Advice, Reason};
 use crate::record::Record;
 
@@ -38,12 +38,9 @@ impl RateStatus {
 /// Token buckets, one for each client.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
-    /// The field that tells clients apart; their address if `None`.
-    header: Option<HeaderName>,
+    clients: ClientNumbers,
     bucket: Bucket,
     shards: [Mutex<RateTable>; SHARDS],
-    /// Its secret keeps clients from aiming at each other's buckets.
-    hasher: RandomState,
     epoch: Instant,
 }
 
@@ -52,14 +49,9 @@ impl RateLimiter {
     pub(crate) fn new(config: &RateLimit) -> Self {
         let keys = config.max_keys.div_ceil(SHARDS);
         Self {
-            header: match &config.key {
-                RateLimitKey::Client => None,
-                // Checked with the configuration.
-                RateLimitKey::Header(name) => HeaderName::try_from(name).ok(),
-            },
+            clients: ClientNumbers::new(&config.key, RandomState::new()),
             bucket: config.bucket,
             shards: std::array::from_fn(|_| Mutex::new(RateTable::new(config.bucket, keys))),
-            hasher: RandomState::new(),
             epoch: Instant::now(),
         }
     }
@@ -77,11 +69,7 @@ impl RateLimiter {
         headers: &HeaderMap,
         record: &mut Record,
     ) -> Result<(), Reason> {
-        let value = self.header.as_ref().and_then(|name| headers.get(name));
-        let key = match value {
-            Some(value) => self.hasher.hash_one(value.as_bytes()),
-            None => self.hasher.hash_one(client),
-        };
+        let key = self.clients.number(|| client, headers);
         let now = Time::ZERO + self.epoch.elapsed();
         // The lowest bits: a table goes by the highest.
         let shard = &self.shards[key as usize % SHARDS];

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Duration;
 
-use sprat_scheduler::Size;
+use sprat_scheduler::{FlowSpec, Size};
 
 use super::Outlet;
 use super::flow::Flow;
@@ -18,6 +18,8 @@ use crate::connection::Connection;
 pub(crate) struct Bursts {
     connection: Rc<Connection>,
     class: usize,
+    /// Whose it is, where clients share the uplink.
+    client: Option<u64>,
     /// Of the burst that is going on, if the uplink is paced and has room.
     flow: Option<Flow>,
     /// Bytes of the burst that have had their turn.
@@ -26,11 +28,12 @@ pub(crate) struct Bursts {
 }
 
 impl Bursts {
-    /// Those of a connection, in this class.
-    pub(crate) fn new(connection: &Rc<Connection>, class: usize) -> Self {
+    /// Those of a connection, in this class and of this client.
+    pub(crate) fn new(connection: &Rc<Connection>, class: usize, client: Option<u64>) -> Self {
         Self {
             connection: Rc::clone(connection),
             class,
+            client,
             flow: None,
             attained: 0,
             waited: Duration::ZERO,
@@ -46,8 +49,13 @@ impl Bursts {
             Outlet::Marked(mark) => mark.next_class(self.attained).min(available),
             Outlet::Gauged(gauge) => {
                 if self.flow.is_none() {
-                    let (class, cost) = (self.class, gauge.cost());
-                    self.flow = Flow::open(gauge.worker(), class, Size::Unknown, cost, None).ok();
+                    let spec = FlowSpec {
+                        class: self.class,
+                        size: Size::Unknown,
+                        cost: gauge.cost(),
+                        client: self.client,
+                    };
+                    self.flow = Flow::open(gauge.worker(), spec, None).ok();
                 }
                 match &mut self.flow {
                     Some(flow) => {

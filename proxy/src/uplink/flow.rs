@@ -25,17 +25,9 @@ impl Flow {
     /// among those of its connection.
     pub(crate) fn open(
         worker: &Rc<WorkerLink>,
-        class: usize,
-        size: Size,
-        cost: WireCost,
+        spec: FlowSpec,
         place: Option<(GroupId, Precedence)>,
     ) -> Result<Self, AtCapacity> {
-        let spec = FlowSpec {
-            class,
-            size,
-            cost,
-            client: None,
-        };
         Self::enter(worker, |egress, now| match place {
             None => egress.open(now, spec),
             Some((group, precedence)) => egress.open_in(now, spec, group, precedence),
@@ -54,6 +46,7 @@ impl Flow {
             class,
             size,
             cost,
+            // It goes ahead, or in the order of those that wanted to.
             client: None,
         };
         Self::enter(worker, |egress, now| egress.open_express(now, spec))
@@ -154,8 +147,13 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn open(worker: &Rc<WorkerLink>) -> Flow {
-        let size = Size::Exact(100_000);
-        Flow::open(worker, 0, size, WireCost::ETHERNET_IPV4, None).unwrap()
+        let spec = FlowSpec {
+            class: 0,
+            size: Size::Exact(100_000),
+            cost: WireCost::ETHERNET_IPV4,
+            client: None,
+        };
+        Flow::open(worker, spec, None).unwrap()
     }
 
     async fn grant(flow: &mut Flow) -> u64 {

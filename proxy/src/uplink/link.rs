@@ -2,6 +2,7 @@
 //! whose critical sections are a few heap operations long.
 
 use std::fmt;
+use std::hash::RandomState;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,8 @@ use crate::seldom::Seldom;
 /// The uplink's scheduler and those who wait for it.
 pub(crate) struct PacedLink {
     epoch: Instant,
+    /// Gives clients numbers, the same in all workers.
+    client_hasher: RandomState,
     next_socket: AtomicU64,
     /// The pacer's, to be read without the lock.
     rate_bits_per_s: AtomicU64,
@@ -85,6 +88,8 @@ pub(crate) struct LinkStatus {
     pub(crate) open_flows: usize,
     /// Of these, those that wait for their turn.
     pub(crate) waiting_flows: usize,
+    /// Clients that share the link, once in each class; none if they do not.
+    pub(crate) clients: Option<usize>,
     /// Bits per second on the wire, unless nothing is held back.
     pub(crate) rate_bits_per_s: Option<u64>,
     /// What the link is known to carry, in bits per second on the wire.
@@ -111,6 +116,7 @@ impl PacedLink {
             awaited: AtomicU32::new(awaited(&config.classes)),
             auto: AutoRate::new(),
             epoch: Instant::now(),
+            client_hasher: RandomState::new(),
             next_socket: AtomicU64::new(0),
             rate_bits_per_s: AtomicU64::new(config.pacer.rate_bits_per_s()),
             state: Mutex::new(State {
@@ -131,6 +137,7 @@ impl PacedLink {
         LinkStatus {
             open_flows: state.egress.open_flows(),
             waiting_flows: state.egress.waiting_flows(),
+            clients: state.egress.clients(),
             rate_bits_per_s: effective_rate_bits_per_s
                 .map(|_| state.egress.pacer().rate_bits_per_s()),
             effective_rate_bits_per_s,
@@ -163,6 +170,12 @@ impl PacedLink {
     pub(crate) fn set_floor(&self, percent: u8) {
         let now = self.now();
         self.lock().egress.set_floor(now, percent);
+    }
+
+    /// Has clients share the link, or no longer.
+    pub(crate) fn share_between_clients(&self, shares: bool) {
+        let now = self.now();
+        self.lock().egress.share_between_clients(now, shares);
     }
 
     /// How long the response of each class that has gone longest without a turn has
@@ -319,6 +332,11 @@ impl WorkerLink {
         if self.is_auto() {
             self.link.auto.on_overhead(self.link.now(), wire_bytes);
         }
+    }
+
+    /// Gives the link's clients their numbers.
+    pub(crate) fn client_hasher(&self) -> RandomState {
+        self.link.client_hasher.clone()
     }
 
     /// A number that no other socket on the uplink has had.

@@ -99,6 +99,10 @@ impl Collector for UplinkView {
         for (name, help, value) in gauges {
             gauge(&mut encoder, name, help, value)?;
         }
+        if let Some(clients) = status.clients {
+            let help = "Clients that share the uplink and have responses in progress, counted once in each priority class; no sample where responses are in one order for all";
+            gauge(&mut encoder, "uplink_clients", help, clients as u64)?;
+        }
         let counters = [
             ("uplink_grants", "Turns given on the uplink", stats.grants),
             (

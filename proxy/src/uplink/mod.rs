@@ -32,7 +32,7 @@ use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use socket2::SockRef;
-use sprat_config::resolved::HeadersWithUnderscores;
+use sprat_config::resolved::{ClientBy, HeadersWithUnderscores};
 use sprat_scheduler::Size;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -42,6 +42,7 @@ use crate::connection::Stream;
 use crate::error::Reason;
 use crate::gather::Gathered;
 use crate::headers::{Head, clean_trailers};
+use crate::limits::ClientNumbers;
 use crate::read_ahead::ReadAhead;
 use crate::record::Record;
 use crate::screen::Interim;
@@ -103,6 +104,14 @@ impl Uplink {
             (Self::Paced(own), SharedUplink::Paced(link)) => own.is_of(link),
             (Self::Kernel(own), SharedUplink::Kernel(link)) => Arc::ptr_eq(own, link),
             _ => false,
+        }
+    }
+
+    /// How clients are told apart that share it; none if they do not.
+    pub(crate) fn sharing(&self, by: Option<&ClientBy>) -> Option<ClientNumbers> {
+        match self {
+            Self::Unlimited | Self::Kernel(_) => None,
+            Self::Paced(worker) => by.map(|by| ClientNumbers::new(by, worker.client_hasher())),
         }
     }
 
@@ -193,7 +202,7 @@ impl Uplink {
                 response.map(Inner::Upstream)
             }
             Outlet::Gauged(gauge) => {
-                let turn = record.generation().first_turn(record.class);
+                let turn = record.generation().first_turn(record.class, record.client);
                 match pace(stream, gauge, known, turn, response).await {
                     Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
                     Err(reason) => return self.refuse(stream, reason, accepts_json, record).await,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response, header};
 use http_body::{Body, Frame, SizeHint};
-use sprat_scheduler::{AtCapacity, Size};
+use sprat_scheduler::{AtCapacity, FlowSpec, Size};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -70,11 +70,13 @@ impl<B: Body> Paced<B> {
     }
 }
 
-/// What a response's class says of its first turn.
+/// What a response's class says of its first turn, and whose it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FirstTurn {
     /// The class's index.
     pub(crate) class: usize,
+    /// The client's number, where clients share the uplink.
+    pub(crate) client: Option<u64>,
     /// The response is refused after so long.
     pub(crate) timeout: Option<Duration>,
     /// The class takes what others leave, and its heads do, too.
@@ -123,7 +125,13 @@ where
     let place = stream
         .precedence(response.headers())
         .map(|precedence| (gauge.group(), precedence));
-    let flow = Flow::open(gauge.worker(), turn.class, whole, gauge.cost(), place);
+    let spec = FlowSpec {
+        class: turn.class,
+        size: whole,
+        cost: gauge.cost(),
+        client: turn.client,
+    };
+    let flow = Flow::open(gauge.worker(), spec, place);
     let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
     gauge.retract();
     let (parts, inner) = response.into_parts();

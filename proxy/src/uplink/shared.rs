@@ -53,6 +53,7 @@ impl SharedUplink {
             classes: change.classes,
         });
         link.set_floor(uplink.floor_percent);
+        link.share_between_clients(uplink.share.is_some());
         if let Some(config) = searched(uplink) {
             AutoRate::start(&link, config)?;
         }
@@ -81,6 +82,7 @@ impl SharedUplink {
         let Self::Paced(link) = self else { return };
         link.change(egress_change(uplink, classes));
         link.set_floor(uplink.floor_percent);
+        link.share_between_clients(uplink.share.is_some());
         if let Some(config) = searched(uplink) {
             if let Err(error) = AutoRate::start(link, config) {
                 tracing::error!(%error, "the uplink's rate stays: no thread to search for it");

@@ -352,6 +352,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             max_flows: 100_000,
             guard_factor: 10.0,
             floor_percent: 5,
+            share: None,
         },
         routes: vec![route(&cluster)],
         clusters: vec![cluster],
@@ -473,6 +474,15 @@ impl Proxy {
 
     pub(crate) fn connect(&self) -> Peer {
         Peer::connect(self.address)
+    }
+
+    /// A connection from another address of this host.
+    pub(crate) fn connect_from(&self, address: [u8; 4]) -> Peer {
+        use socket2::{Domain, Socket, Type};
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+        socket.connect(&self.address.into()).unwrap();
+        Peer::new(socket.into())
     }
 
     /// The sum of the samples whose name and labels hold all of `parts`.

@@ -536,6 +536,41 @@ fn a_client_says_what_it_wants_first() {
     assert_eq!(order_of(&origin, &asked), ["/50000", "/40000", "/30000"]);
 }
 
+/// A proxy in front may have all users on one connection.
+#[test]
+fn streams_are_of_the_client_that_their_request_names() {
+    let origin = farm();
+    let order = |share| {
+        let mut config = config(&[origin.address]);
+        config.uplink.rate = Rate::Fixed(2_000_000);
+        config.uplink.share = share;
+        let proxy = Proxy::start(&config);
+        run(async {
+            // Nobody's turn comes before all have asked: this is smaller by its rank.
+            let other = connect(proxy.address).await;
+            let busy = tokio::spawn(async move { ask(&other, request("/29000")).await });
+            let client = connect(proxy.address).await;
+            let mut tasks = tokio::task::JoinSet::new();
+            for (bytes, user) in [(30_000, "a"), (40_000, "a"), (50_000, "a"), (60_000, "b")] {
+                let mut request = request(&format!("/{bytes}"));
+                let user = HeaderValue::from_static(user);
+                request.headers_mut().insert("x-user", user);
+                let client = client.clone();
+                tasks.spawn(async move { ask(&client, request).await.body.len() });
+            }
+            let mut order = Vec::new();
+            while let Some(ended) = tasks.join_next().await {
+                order.push(ended.unwrap());
+            }
+            busy.await.unwrap();
+            order
+        })
+    };
+    assert_eq!(order(None), [30_000, 40_000, 50_000, 60_000]);
+    let by_user = Some(ClientBy::Header("x-user".to_owned()));
+    assert_eq!(order(by_user), [30_000, 60_000, 40_000, 50_000]);
+}
+
 #[test]
 fn a_refusal_concerns_its_stream_alone() {
     let origin = farm();

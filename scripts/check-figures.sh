@@ -101,6 +101,10 @@ figure_slow_clients() {
     awk '/^[a-z]* at [a-z0-9]*: [0-9.]*$/ { if ($4 > worst) worst = $4 } END { print "worst=" worst }' "$log"
 }
 
+figure_starved() {
+    said '^first: \(.*\)$/\1/'
+}
+
 figure_background() {
     local foreground variant
     for foreground in light heavy; do

@@ -69,11 +69,17 @@ async def events(host, seconds):
     await body.take(HISTORY_BYTES)
     downloads = [asyncio.create_task(download(host, number)) for number in range(DOWNLOADS)]
     late, ends = [], time.monotonic() + WARM_S + seconds
+    heard = time.monotonic()
     while time.monotonic() < ends:
-        event = await body.take(EVENT_BYTES)
-        arrived = time.monotonic()
-        if arrived > ends - seconds:
-            late.append(1000 * (arrived - struct.unpack("!d", event[:8])[0]))
+        try:
+            event = await asyncio.wait_for(body.take(EVENT_BYTES), ends - time.monotonic())
+            sent = struct.unpack("!d", event[:8])[0]
+        except asyncio.TimeoutError:
+            # The next one is late by this at least.
+            sent = heard + INTERVAL_S
+        heard = time.monotonic()
+        if heard > ends - seconds:
+            late.append(1000 * (heard - sent))
     for each in downloads:
         each.cancel()
     print(
@@ -95,6 +101,17 @@ class Chunks:
             self.held = self.held[:-2]
         taken, self.held = self.held[:count], self.held[count:]
         return taken
+
+
+async def shares(under_way, seconds):
+    """The mean part of the floor that each has who waits, the large download among them.
+    Those take part that are under way for a second."""
+    parts, ends = [], time.monotonic() + seconds
+    while time.monotonic() < ends:
+        now = time.monotonic()
+        parts.append(1 / (1 + sum(now - began > 1 for began in under_way.values())))
+        await asyncio.sleep(0.05)
+    return sum(parts) / len(parts)
 
 
 async def one(host, path, size, heads, whole):
@@ -133,9 +150,9 @@ async def large(host, size, seconds):
 async def overload(host, seconds, trace, size):
     with gzip.open(trace, "rt") as lines:
         rows = list(csv.DictReader(lines))
-    waiting, heads, whole = set(), [], []
+    waiting, heads, whole = {}, [], []
     began = time.monotonic()
-    slow = None
+    slow = share = None
     for row in rows:
         at = began + float(row["t_s"])
         if at > began + seconds + WARM_S:
@@ -143,21 +160,22 @@ async def overload(host, seconds, trace, size):
         await asyncio.sleep(max(0, at - time.monotonic()))
         if slow is None and time.monotonic() > began + WARM_S:
             slow = asyncio.create_task(large(host, size, seconds))
+            share = asyncio.create_task(shares(waiting, seconds))
         path, length = row["path"], int(row["bytes"])
         task = asyncio.create_task(one(host, path, length, heads, whole))
-        waiting.add(task)
-        task.add_done_callback(waiting.discard)
-    head_s, rate, longest = await slow
-    under_way = len(waiting)
-    for task in waiting:
+        waiting[task] = time.monotonic()
+        task.add_done_callback(waiting.pop)
+    (head_s, rate, longest), part = await slow, await share
+    under_way = list(waiting)
+    for task in under_way:
         task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
+    await asyncio.gather(*under_way, return_exceptions=True)
     print(
         f"heads={len(heads)} head_p99_ms={1000 * percentile(heads, 0.99):.1f}"
-        f" head_max_ms={1000 * max(heads):.1f} whole={len(whole)} under_way={under_way}"
+        f" head_max_ms={1000 * max(heads):.1f} whole={len(whole)} under_way={len(under_way)}"
         f" mean_ms={1000 * sum(whole) / len(whole):.1f}"
         f" large_head_ms={1000 * head_s:.1f} large_bytes_per_s={rate:.0f}"
-        f" large_longest_pause_s={longest:.2f}"
+        f" large_longest_pause_s={longest:.2f} floor_part={part:.3f}"
     )
 
 

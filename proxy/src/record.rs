@@ -361,7 +361,7 @@ impl Record {
         duration: Duration,
         slowdown: Option<f64>,
         aborted: bool,
-    ) -> Option<(access_log::Sender, Line)> {
+    ) -> Option<Box<(access_log::Sender, Line)>> {
         let generation = Rc::clone(&self.generation);
         let log = generation.log.clone()?;
         let line = Line {
@@ -386,7 +386,7 @@ impl Record {
             reason: self.reason,
             aborted,
         };
-        Some((log, line))
+        Some(Box::new((log, line)))
     }
 }
 
@@ -396,24 +396,26 @@ struct Told {
     stats: Arc<WorkerStats>,
     started: Instant,
     bytes: u64,
-    line: Option<(access_log::Sender, Line)>,
+    line: Option<Box<(access_log::Sender, Line)>>,
 }
 
 impl Delivery for Told {
     fn acknowledged(mut self: Box<Self>, at: Instant) {
         let took = at - self.started;
         self.stats.observe_acknowledged(self.bytes, took);
-        if let Some((_, line)) = &mut self.line {
-            line.acknowledged = Some(took);
+        if let Some(logged) = &mut self.line {
+            logged.1.acknowledged = Some(took);
         }
     }
 }
 
 impl Drop for Told {
     fn drop(&mut self) {
-        if let Some((log, line)) = self.line.take()
-            && !log.send(line)
-        {
+        let Some(logged) = self.line.take() else {
+            return;
+        };
+        let (log, line) = *logged;
+        if !log.send(line) {
             self.stats.log_lines_dropped.increment();
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ pub(crate) struct AutoRate {
     /// Zero if it is not known.
     effective_rate_bits_per_s: AtomicU64,
     queue_us: AtomicU64,
+    /// Nothing is late, and nothing is to be told.
+    rests: AtomicBool,
     followed: Mutex<Followed>,
     written: Condvar,
 }
@@ -109,6 +111,7 @@ impl AutoRate {
             searches: AtomicU64::new(0),
             effective_rate_bits_per_s: AtomicU64::new(0),
             queue_us: AtomicU64::new(0),
+            rests: AtomicBool::new(false),
             followed: Mutex::new(Followed::default()),
             written: Condvar::new(),
         }
@@ -121,6 +124,9 @@ impl AutoRate {
 
     /// Bytes were written to a client's socket; `position` as in [`Write::position`].
     pub(super) fn on_write(&self, now: Time, position: u64, writer: &Writer<'_>) {
+        if self.rests.load(Relaxed) {
+            return;
+        }
         // Before the lock: it is a system call.
         let Ok(info) = tcp_info(&writer.fd) else {
             return;
@@ -144,7 +150,9 @@ impl AutoRate {
 
     /// A connection has ended with packets that carry nothing.
     pub(crate) fn on_overhead(&self, now: Time, wire_bytes: u64) {
-        self.lock().tell(now, Event::Overhead(wire_bytes));
+        if !self.rests.load(Relaxed) {
+            self.lock().tell(now, Event::Overhead(wire_bytes));
+        }
     }
 
     /// Whether the rate is being searched for.
@@ -183,6 +191,7 @@ impl AutoRate {
     pub(crate) fn stop(&self) {
         if self.is_on() {
             self.searches.fetch_add(1, Relaxed);
+            self.rests.store(false, Relaxed);
             self.queue_us.store(0, Relaxed);
             *self.lock() = Followed::default();
         }
@@ -247,6 +256,28 @@ impl AutoRate {
         let control = gate.on_poll(now, &samples, link.is_backlogged());
         self.lock().let_go(now, gate, &samples);
         control
+    }
+
+    /// Follows nothing until [`Self::resume`].
+    fn rest(&self, gate: &mut Gate) {
+        self.rests.store(true, Relaxed);
+        for socket in self.forget().into_keys() {
+            gate.on_close(socket);
+        }
+    }
+
+    /// Begins anew: one who wrote when the rest began may have told of it.
+    fn resume(&self) {
+        if self.rests.load(Relaxed) {
+            drop(self.forget());
+            self.rests.store(false, Relaxed);
+        }
+    }
+
+    fn forget(&self) -> BTreeMap<u64, Socket> {
+        let mut followed = self.lock();
+        followed.events.clear();
+        mem::take(&mut followed.sockets)
     }
 
     /// Tells a gate what has happened. It is not told under the lock, for which those
@@ -395,6 +426,7 @@ fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate, config: &GateConfig)
     let mut watch = config.named_bits_per_s.map(Watch::new);
     while let Some(link) = link.upgrade() {
         let auto = link.auto();
+        auto.resume();
         auto.wait_for_writes();
         let control = auto.poll(&mut gate, &link);
         if !link.set_found_rate(search, control.rate_bits_per_s) {
@@ -408,8 +440,12 @@ fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate, config: &GateConfig)
         {
             watch.say(remark);
         }
+        let rest = gate.rest(link.now());
+        if rest.is_some() {
+            auto.rest(&mut gate);
+        }
         drop(link);
-        std::thread::sleep(POLL_INTERVAL);
+        std::thread::sleep(rest.unwrap_or(POLL_INTERVAL));
     }
 }
 

@@ -11,6 +11,7 @@
 //! While no link explains the delays the pacer is open. Once one does the search begins
 //! at its rate, and is never let below a rate that is refuted.
 
+mod attention;
 mod bank;
 mod clients;
 mod evidence;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use super::{Control, RateControl, RateControlConfig, SocketSample, Write};
 use crate::Time;
+use attention::Attention;
 use bank::{Bank, index_of, rate_of};
 use clients::Clients;
 use evidence::{Evidence, Observation};
@@ -166,6 +168,7 @@ pub struct Gate {
     /// When an acknowledgement last told anything.
     learnt_at: Time,
     pulses: Pulses,
+    attention: Attention,
     state: State,
     fails: u32,
     polls: u32,
@@ -198,6 +201,7 @@ impl Gate {
             noise_s: 0.0,
             learnt_at: Time::ZERO,
             pulses: Pulses::default(),
+            attention: Attention::default(),
             state: State::Open,
             fails: 0,
             polls: 0,
@@ -346,6 +350,16 @@ impl Gate {
         self.control()
     }
 
+    /// How long nothing needs to be told or asked, for nothing is late: to be asked for
+    /// after each poll. Whoever rests closes all sockets ([`Gate::on_close`]), and tells of
+    /// them anew with the first writes after that.
+    pub fn rest(&mut self, now: Time) -> Option<Duration> {
+        if self.is_engaged() {
+            self.attention.wake(now);
+        }
+        self.attention.rest(now)
+    }
+
     /// Takes what one socket says into account.
     fn hear(&mut self, now: Time, sample: &GateSample, is_late: bool) {
         let Some(socket) = self.sockets.get_mut(&sample.socket) else {
@@ -366,7 +380,9 @@ impl Gate {
         let client = self.clients.get(now, network);
         client.unacked_bytes = client.unacked_bytes.saturating_sub(new);
         if let Some((probe, slot)) = self.probes.acknowledge(sample.socket, sample.bytes_acked) {
-            if sample.repeated == probe.repeated && !is_late {
+            if sample.repeated != probe.repeated {
+                self.attention.hear(None);
+            } else if !is_late {
                 self.learn(now, &probe, slot, sample.min_rtt);
             }
             self.probes.free(slot);
@@ -383,6 +399,7 @@ impl Gate {
         let rtt = now.since(probe.sent_at);
         let delay_s = client.delay_s(now, rtt, min_rtt, probe.is_big);
         self.delays.add(now, delay_s);
+        self.attention.hear(Some(delay_s));
         self.learnt_at = now;
         let predicted = self.probes.predicted(slot);
         let idle = predicted[least] < IDLE_S;

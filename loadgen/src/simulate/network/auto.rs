@@ -49,6 +49,8 @@ pub(super) struct AutoRate {
     /// By connection: what was written, and when.
     followed: BTreeMap<u64, (u64, Time)>,
     sleeps_until: Time,
+    /// Nothing is told before.
+    rests_until: Time,
     /// Where the turns of the others have got to.
     turn: u64,
     wanted: Vec<u64>,
@@ -72,6 +74,7 @@ impl AutoRate {
             search,
             followed: BTreeMap::new(),
             sleeps_until: Time::ZERO,
+            rests_until: Time::ZERO,
             turn: 0,
             wanted: Vec::new(),
             dice: Dice::new(seed ^ 0xa070),
@@ -88,7 +91,9 @@ impl AutoRate {
 
     /// Packets of a set-up or of an end have left.
     pub(super) fn overhead(&mut self, now: Time, wire_bytes: u64) {
-        if let Search::Gated(gate) = &mut self.search {
+        if let Search::Gated(gate) = &mut self.search
+            && now >= self.rests_until
+        {
             gate.on_overhead(now, wire_bytes);
         }
     }
@@ -102,6 +107,11 @@ impl AutoRate {
         connection: &mut Connection,
         position: u64,
     ) -> Option<Time> {
+        if now < self.rests_until {
+            // What leaves meanwhile is no news later.
+            connection.outlet.told = wire_bytes(connection);
+            return None;
+        }
         let socket = u64::from(c);
         let slept = self.followed.is_empty();
         if self.followed.len() >= SOCKETS_MAX && !self.followed.contains_key(&socket) {
@@ -173,13 +183,27 @@ impl AutoRate {
         self.let_go(now, connections);
         let (from, to) = LATE_US;
         let late_us = from + (to - from) * self.dice.uniform();
-        self.sleeps_until = now + POLL_INTERVAL + Duration::from_nanos((late_us * 1e3) as u64);
+        let sleep = self.rest(now).unwrap_or(POLL_INTERVAL);
+        self.sleeps_until = now + sleep + Duration::from_nanos((late_us * 1e3) as u64);
         let next = if self.followed.is_empty() {
             self.sleeps_until + IDLE_INTERVAL
         } else {
             self.sleeps_until
         };
         (rate, next)
+    }
+
+    /// Follows nothing for a while, if nothing is late.
+    fn rest(&mut self, now: Time) -> Option<Duration> {
+        let Search::Gated(gate) = &mut self.search else {
+            return None;
+        };
+        let rest = gate.rest(now)?;
+        self.rests_until = now + rest;
+        for socket in std::mem::take(&mut self.followed).into_keys() {
+            gate.on_close(socket);
+        }
+        Some(rest)
     }
 
     /// Lets go of those that have acknowledged everything, and of those that have been
@@ -206,11 +230,17 @@ impl AutoRate {
     }
 }
 
+/// What the wire has carried of a connection's segments.
+fn wire_bytes(connection: &Connection) -> u64 {
+    let counters = connection.sender.counters();
+    counters.bytes_sent + counters.segments * BARE_BYTES
+}
+
 /// Tells a gate what of a connection has left since it was last told.
 fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
     let counters = connection.sender.counters();
     connection.outlet.is_held = connection.sender.unsent() > 0;
-    let wire_bytes = counters.bytes_sent + counters.segments * BARE_BYTES;
+    let wire_bytes = wire_bytes(connection);
     let told = std::mem::replace(&mut connection.outlet.told, wire_bytes);
     gate.on_sent(
         now,

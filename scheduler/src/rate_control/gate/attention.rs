@@ -1,0 +1,122 @@
+//! Whether there is anything to look at.
+//!
+//! To ask the kernel after each write costs a few microseconds a request, and where no
+//! acknowledgement is late it teaches nothing. So one who has seen no delay for a while
+//! looks for a twentieth of the time, and is all there again with the first window in
+//! which acknowledgements are late.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// A window is at least so long,
+const WINDOW: Duration = Duration::from_millis(50);
+
+/// and has so many acknowledgements.
+const HEARD: u32 = 50;
+
+/// Nothing is looked at for so long after a window without delays.
+const REST: Duration = Duration::from_millis(950);
+
+/// After one with delays, and at first, every window counts for so long.
+const ATTENTIVE: Duration = Duration::from_secs(5);
+
+/// An acknowledgement so late has met a queue: those of a thread that is kept from the
+/// CPU for a moment are less late.
+const LATE_S: f32 = 0.004;
+
+/// More than this part of a window's acknowledgements are late where there is a queue.
+const LATE_PERCENT: u32 = 2;
+
+/// What the acknowledgements of the present window say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attention {
+    began: Time,
+    heard: u32,
+    late: u32,
+    /// The end of the last window with delays.
+    attentive_at: Time,
+}
+
+impl Attention {
+    /// An acknowledgement has come, after so much more than it takes without a queue;
+    /// none if something was lost.
+    pub(super) fn hear(&mut self, delay_s: Option<f32>) {
+        self.heard += 1;
+        self.late += u32::from(delay_s.is_none_or(|delay_s| delay_s >= LATE_S));
+    }
+
+    /// There is something to look at.
+    pub(super) fn wake(&mut self, now: Time) {
+        self.attentive_at = now;
+    }
+
+    /// How long nothing needs to be looked at.
+    pub(super) fn rest(&mut self, now: Time) -> Option<Duration> {
+        if now.since(self.began) < WINDOW || self.heard < HEARD {
+            return None;
+        }
+        if self.late * 100 > self.heard * LATE_PERCENT {
+            self.attentive_at = now;
+        }
+        let rests = now.since(self.attentive_at) >= ATTENTIVE;
+        *self = Self {
+            began: if rests { now + REST } else { now },
+            attentive_at: self.attentive_at,
+            ..Self::default()
+        };
+        rests.then_some(REST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second's windows of 100 acknowledgements each, so many of them late: how many
+    /// ended with a rest.
+    fn rests(attention: &mut Attention, second: u64, late: u32) -> usize {
+        let window = |number: u64| {
+            for heard in 0..100 {
+                attention.hear(Some(if heard < late { 0.005 } else { 0.001 }));
+            }
+            let now = Time::from_nanos(second * 1_000_000_000 + number * 50_000_000);
+            attention.rest(now).is_some()
+        };
+        (1..=20).map(window).filter(|rests| *rests).count()
+    }
+
+    #[test]
+    fn what_is_late_keeps_it_attentive_for_a_while() {
+        let mut attention = Attention::default();
+        // It does not know yet.
+        assert!((0..4).all(|second| rests(&mut attention, second, 0) == 0));
+        rests(&mut attention, 4, 0);
+        assert_eq!(rests(&mut attention, 5, 2), 1);
+        // A queue: the window that was begun sees it.
+        assert!((6..12).all(|second| rests(&mut attention, second, 3) <= 1));
+        assert!((12..16).all(|second| rests(&mut attention, second, 0) == 0));
+        rests(&mut attention, 16, 0);
+        assert_eq!(rests(&mut attention, 17, 0), 1);
+    }
+
+    #[test]
+    fn a_loss_is_late_and_few_say_nothing() {
+        let mut attention = Attention::default();
+        let late = Time::from_nanos(6_000_000_000);
+        for _ in 1..HEARD {
+            attention.hear(None);
+        }
+        assert_eq!(attention.rest(late), None);
+        attention.hear(None);
+        assert_eq!(attention.rest(late), None);
+        for _ in 0..HEARD {
+            attention.hear(Some(0.0));
+        }
+        assert_eq!(attention.rest(late + ATTENTIVE - WINDOW), None);
+        for _ in 0..HEARD {
+            attention.hear(Some(0.0));
+        }
+        assert_eq!(attention.rest(late + ATTENTIVE), Some(REST));
+    }
+}

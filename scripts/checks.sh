@@ -41,11 +41,11 @@ check-browser | 8 | make check-browser | PRIORITIES=all | browser | | proxy scri
 test-compose | 30 | make test-compose | | composed | checks>=1 | proxy Dockerfile docker docker-compose.yml
 bench | 10 | make bench | | benches | look_up_ns<=200 | scheduler
 mutants | 45 | make mutants | | mutated | missed<=0 | scheduler config
-slow-clients | 40 | make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
+slow-clients | 25 | ROUNDS=${ROUNDS:-5} make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
 background | 25 | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
 starvation | 8 | make starvation | VARIANTS=srpt DURATION_S=10 BARS=0 | starved | event_p99_ms<=50 head_max_ms<=1000 large_of_floor>=0.9 | proxy
 compare | 25 | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
-compare-networks | 150 | make compare-networks | ONLY=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy
+compare-networks | 30 | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy
 compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
@@ -53,8 +53,8 @@ bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 
 compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters
 compare-envoy-farm | 15 | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0 | proxy filters
 bench-envoy | 25 | make bench-envoy | ROUNDS=2 IDLE_S=2 | envoy_cost | module_off>=0.95 wasm_off>=0.85 | proxy filters
-soak-envoy | 90 | make soak-envoy | REQUESTS=30000 LIMITS=65536 | soaked_envoy | wrong<=0 | filters
-soak | 65 | SECONDS=${SOAK_S:-3600} make soak | SOAK_S=180 | soaked | | proxy
+soak-envoy | 25 | REQUESTS=${REQUESTS:-100000} make soak-envoy | REQUESTS=30000 LIMITS=65536 | soaked_envoy | wrong<=0 | filters
+soak | 20 | SECONDS=${SOAK_S:-900} make soak | SOAK_S=180 | soaked | | proxy
 TABLE
 }
 

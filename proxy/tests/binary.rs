@@ -273,9 +273,13 @@ fn it_goes_on_when_nobody_takes_what_it_logs() {
         let (a, b, c) = (named("a"), named("b"), named("c"));
         let directory = tempfile::tempdir().unwrap();
         let address = free_address();
+        let beside = tempfile::tempdir().unwrap();
         let serving = |origin: &Origin, more: &str| {
-            let path = write(directory.path(), origin.address, more);
-            binary::stand_on(&path, address);
+            // At once: a reload may be reading.
+            let written = write(beside.path(), origin.address, more);
+            binary::stand_on(&written, address);
+            let path = directory.path().join("sprat.yaml");
+            std::fs::rename(&written, &path).unwrap();
             path
         };
         let mut command = binary::run(&serving(&a, ""));

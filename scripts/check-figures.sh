@@ -34,6 +34,10 @@ figure_bytes_of_module() { said '^.*: \([0-9]*\) bytes; loads in .*$/bytes=\1/';
 
 figure_hash_of_filter() { said '^The same bytes twice: sha256 \(............\).*$/sha256=\1/'; }
 
+figure_simulated_networks() {
+    said '^Simulated: \([0-9]*\) of \([0-9]*\) runs within 15% in mean and goodput, \([0-9]*\) of \([0-9]*\) networks.*$/runs=\1 of_runs=\2 networks=\3 of_networks=\4/'
+}
+
 figure_simulated() {
     awk -F , '$1 == "srpt" { printf "srpt_of_theory_at_%s=%.3f\n", $2, $3 / $5 }' "$out/link.csv"
     echo "sita_slowdown=$(rounded "$(cell dispatch.csv sita slowdown)")"

@@ -4,15 +4,17 @@
 # are not modelled (BBR, trunks, two proxies, loss on the way to the server) are named. The
 # environment changes it:
 #
-#   RESULTS=results/networks     where the measured runs are, and simulated.md goes
+#   RESULTS=results/networks     where simulated.md goes
+#   RUNS=results/networks/runs   where the measured runs are
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
 
 RESULTS=${RESULTS:-results/networks}
-RUNS=$RESULTS/runs
+RUNS=${RUNS:-$RESULTS/runs}
 
 cd "$ROOT"
+mkdir -p "$RESULTS"
 [ -d "$RUNS" ] || die "there are no runs in $RUNS: sudo make compare-networks"
 measure_begin sprat-loadgen
 

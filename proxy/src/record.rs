@@ -337,14 +337,14 @@ impl Record {
                 self.generation.catalogue.learn(&lesson, self.bytes);
             }
         }
-        let told = Box::new(Told {
+        let told = Told {
             stats: Arc::clone(stats),
             started: self.started,
             bytes: self.bytes,
             line: self.line(duration, slowdown, aborted),
-        });
+        };
         if let (Some(gauge), false) = (self.stream.connection.gauge(), aborted || self.tunnelled) {
-            gauge.await_response(told);
+            gauge.await_response(Box::new(told));
         }
     }
 

@@ -399,7 +399,7 @@ fn the_policy_orders_the_streams_of_a_connection() {
 #[test]
 fn a_thousand_streams_of_twenty_connections_are_whole() {
     let origin = farm();
-    for rate in [Rate::Unlimited, Rate::Fixed(1_000_000_000)] {
+    for (rate, acknowledged) in [(Rate::Unlimited, 0.0), (Rate::Fixed(1_000_000_000), 1000.0)] {
         let mut config = config(&[origin.address]);
         config.uplink.rate = rate;
         config.runtime.workers = 2;
@@ -421,6 +421,9 @@ fn a_thousand_streams_of_twenty_connections_are_whole() {
                 ended.unwrap();
             }
         });
+        // Where responses are paced it is known when their clients have them.
+        let count = "sprat_response_acknowledged_seconds_count";
+        proxy.wait_metric(&[count], acknowledged);
         proxy.assert_no_leak();
         proxy.stop();
     }

@@ -142,7 +142,7 @@ words! {
     Auto = "auto",
     /// Without bound.
     Unlimited = "unlimited",
-    /// Not between any.
+    /// Clients do not share the link.
     NoShare = "none",
     /// The paper's choice.
     Paper = "paper",

@@ -82,7 +82,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// Takes no notice.
+/// A peer that takes no notice of malformed messages.
 struct Silent;
 
 impl screen::Peer for Silent {}

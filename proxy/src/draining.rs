@@ -115,7 +115,7 @@ pub(crate) struct Writing {
 pub(crate) enum Unwritten {
     /// Nobody takes what it writes: so much of the queue's room was still in use.
     Stalled(usize),
-    /// It panicked.
+    /// The writing thread panicked.
     Panicked,
 }
 

@@ -390,8 +390,8 @@ impl Record {
     }
 }
 
-/// What is still to be told of a response when its client has acknowledged it, or when
-/// nobody waits for that any more.
+/// What is still to be told of a response when its client has acknowledged it, or when the
+/// wait for that is over.
 struct Told {
     stats: Arc<WorkerStats>,
     started: Instant,

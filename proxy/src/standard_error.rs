@@ -54,7 +54,7 @@ impl Style {
     }
 }
 
-/// Where lines go.
+/// Where the log's lines go.
 #[derive(Clone, Debug)]
 pub(crate) enum StandardError {
     /// To standard error at once, however long that takes.

@@ -56,7 +56,7 @@ enum Descriptor {
     Lent(RawFd),
     /// By a duplicate, after the socket has been closed.
     Own(OwnedFd),
-    /// It is not: its end is over.
+    /// Nothing is asked any more: the connection's end is over.
     Gone,
 }
 
@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    /// Says when it is acknowledged; nothing, if nobody knows.
+    /// Sends when its response is acknowledged, or none where that stays unknown.
     struct Told(Sender<Option<Instant>>);
 
     impl Delivery for Told {

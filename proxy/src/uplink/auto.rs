@@ -548,6 +548,28 @@ mod tests {
     }
 
     #[test]
+    fn while_it_rests_nothing_is_followed() {
+        let auto = AutoRate::new();
+        let mut gate = Gate::new(&GateConfig::default());
+        let (mut socket, _client) = connected();
+        write(&auto, ms(0), 1, &mut socket, 100, 100);
+        auto.rest(&mut gate);
+        write(&auto, ms(1), 1, &mut socket, 100, 200);
+        auto.on_overhead(ms(1), 66);
+        let is_empty = || {
+            let followed = auto.lock();
+            followed.sockets.is_empty() && followed.events.is_empty()
+        };
+        assert!(is_empty());
+        // A worker had begun to tell when the rest began.
+        auto.lock().tell(ms(1), Event::Overhead(66));
+        auto.resume();
+        assert!(is_empty());
+        write(&auto, ms(2), 1, &mut socket, 100, 300);
+        assert!(!is_empty());
+    }
+
+    #[test]
     fn a_socket_that_holds_bytes_back_is_asked_about_at_once() {
         let auto = AutoRate::new();
         let (mut socket, _client) = connected();

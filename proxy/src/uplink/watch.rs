@@ -56,7 +56,7 @@ impl Watch {
         Some(slower.map_or(Remark::AsNamed, Remark::Slower))
     }
 
-    /// Says it.
+    /// Writes the remark to the log.
     pub(super) fn say(&self, remark: Remark) {
         let named_bits_per_s = self.named_bits_per_s;
         match remark {

@@ -33,7 +33,7 @@ pub(super) struct Burst {
 }
 
 impl Burst {
-    /// Of a flow that is opened.
+    /// Returns the burst of a flow that is opened.
     pub(super) fn new(now: Time) -> Self {
         Self {
             since: now,

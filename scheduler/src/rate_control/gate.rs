@@ -351,8 +351,8 @@ impl Gate {
     }
 
     /// How long nothing needs to be told or asked, for nothing is late: to be asked for
-    /// after each poll. Whoever rests closes all sockets ([`Gate::on_close`]), and tells of
-    /// them anew with the first writes after that.
+    /// after each poll. A driver that rests closes all sockets ([`Gate::on_close`]), and
+    /// tells of them anew with the first writes after that.
     pub fn rest(&mut self, now: Time) -> Option<Duration> {
         if self.is_engaged() {
             self.attention.wake(now);

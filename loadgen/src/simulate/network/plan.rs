@@ -22,9 +22,9 @@ pub(super) struct Request {
 /// A client, and the link to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientPlan {
-    /// Towards the client.
+    /// The link towards the client.
     pub(super) link: LinkSettings,
-    /// From the client to the server.
+    /// What a packet takes from the client to the server.
     pub(super) up_delay: Duration,
     /// Segments acknowledged at once before acknowledgements are delayed.
     pub(super) quick_acks: u32,

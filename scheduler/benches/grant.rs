@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sprat_scheduler::{
-    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
 };
 
 const OPEN_FLOWS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
@@ -51,14 +51,15 @@ impl Uplink {
     }
 
     fn shared(discipline: Discipline, flows: usize, clients: u64) -> Self {
-        let mut egress = Egress::new(EgressConfig {
-            discipline,
-            pacer: Pacer::exact(RATE_BITS_PER_S),
-            max_flows: flows + 1,
-            guard_factor: 8.0,
-            classes: Vec::new(),
-        });
-        egress.share_between_clients(Time::ZERO, clients > 0);
+        let egress = Egress::new(
+            Pacer::exact(RATE_BITS_PER_S),
+            EgressPolicy {
+                max_flows: flows + 1,
+                guard_factor: 8.0,
+                share_between_clients: clients > 0,
+                ..EgressPolicy::new(discipline)
+            },
+        );
         let mut uplink = Self {
             egress,
             now: Time::ZERO,
@@ -80,19 +81,15 @@ impl Uplink {
         let bytes = ((self.seed >> 58) + 1) * SEGMENT;
         let flow = self.open(bytes);
         self.left[flow.index()] = bytes;
-        self.egress.ready(self.now, flow, bytes);
+        self.egress.offer(self.now, flow, bytes);
     }
 
     fn open(&mut self, bytes: u64) -> FlowId {
-        let spec = FlowSpec {
-            class: 0,
-            size: Size::Exact(bytes),
-            cost: WireCost::ETHERNET_IPV4,
-            // Bits that the size does not come from, spread as a hash is.
-            client: (self.seed >> 16)
-                .checked_rem(self.clients)
-                .map(|client| client.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-        };
+        // Bits that the size does not come from, spread as a hash is.
+        let client = (self.seed >> 16)
+            .checked_rem(self.clients)
+            .map(|client| client.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let spec = FlowSpec::new(0, Size::Exact(bytes), WireCost::ETHERNET_IPV4).of_client(client);
         let flow = self.egress.open(self.now, spec);
         flow.expect("at most one more than always waits")
     }
@@ -103,11 +100,11 @@ impl Uplink {
         let Grant::Send { flow, bytes } = self.egress.grant(self.now) else {
             unreachable!("the link is free and flows wait");
         };
-        self.egress.sent(self.now, flow, bytes);
+        self.egress.written(self.now, flow, bytes);
         let left = &mut self.left[flow.index()];
         *left -= bytes;
         if *left > 0 {
-            self.egress.ready(self.now, flow, *left);
+            self.egress.offer(self.now, flow, *left);
         } else {
             self.egress.close(self.now, flow);
             self.arrive();
@@ -152,7 +149,7 @@ fn open_close(criterion: &mut Criterion) {
             bencher.iter(|| {
                 // Ahead of all, the dearest place to be in a heap.
                 let flow = uplink.open(black_box(1));
-                uplink.egress.ready(uplink.now, flow, 1);
+                uplink.egress.offer(uplink.now, flow, 1);
                 uplink.egress.close(uplink.now, flow);
             });
         });

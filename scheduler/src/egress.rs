@@ -1,386 +1,270 @@
 //! The uplink: who may send next, how much, and when.
 //!
-//! A driver opens a flow for each response, says when the flow has bytes that
-//! it could write at once ([`Egress::ready`]), asks whose turn it is
-//! ([`Egress::grant`]), writes, and says what was written ([`Egress::sent`]).
-//! A flow that cannot send, because its client's window is closed or its
-//! backend is slow, is not ready, and is passed over rather than waited for.
+//! A driver opens a flow for each response, says how much of it could be written at once
+//! ([`Egress::offer`]), asks whose turn it is ([`Egress::grant`]), writes, and says what
+//! was written ([`Egress::written`]). A flow that cannot send, because its client's window
+//! is closed or its backend is slow, offers nothing, and is passed over rather than waited
+//! for. [`Desk`](crate::Desk) does this for drivers whose writers wait for their turns.
+//!
+//! In layers, of which each knows those before it alone: [`flows`] has what is known of
+//! each flow; [`link`] when the link is free, and what may go past the queue; [`order`]
+//! who is next; [`ledger`] what has been granted and is left.
 
-mod allowance;
-mod change;
-mod coarse;
-mod express;
-mod floor;
-mod front;
-mod groups;
-mod held;
+mod flows;
+mod ledger;
+mod link;
 mod order;
-mod pauses;
-mod peers;
-mod ready;
-mod shares;
-mod turns;
 mod types;
 
 use std::time::Duration;
 
-use crate::classes::{ClassSpec, MAX_CLASSES};
-use crate::discipline::{FlowView, Ranker};
-use crate::pacer::Pacer;
-use crate::{Size, Time, WireCost};
-use allowance::Allowance;
-use express::Express;
-use floor::Floor;
-pub use floor::MAX_FLOOR_PERCENT;
-pub use groups::{GroupId, Precedence};
-use groups::{Groups, Member};
-use pauses::Burst;
-pub use peers::Urgency;
-use ready::{Next, Ready};
-use shares::Shares;
-use turns::{Part, Turns};
+use crate::discipline::FlowView;
+use crate::{Pacer, Size, Time, WireCost};
+use flows::{Flow, Flows};
+use ledger::Ledger;
+use link::Link;
+pub use order::{MAX_FLOOR_PERCENT, Urgency};
+use order::{Next, Order};
 pub use types::{
-    AtCapacity, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
+    AtCapacity, EgressClassStats, EgressPolicy, EgressStats, FlowId, FlowSpec, Grant, Grants,
+    GroupId, Lane, Precedence,
 };
-
-/// Bands at most, within a level.
-const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
-
-/// Of the link's time, percent that debits outside grants may take. Where
-/// every response has a connection of its own, with TLS, set-ups are most of
-/// what is sent; the rest is what a flood of them leaves to responses.
-const UNGRANTED_PERCENT: u64 = 80;
 
 /// The flows of one uplink, in order.
 #[derive(Clone, Debug)]
 pub struct Egress {
-    ranker: Ranker,
-    pacer: Pacer,
-    /// For what no grant covers.
-    ungranted: Allowance,
-    express: Express,
-    max_flows: usize,
-    slots: Vec<Flow>,
-    /// Slots of closed flows, to be used again.
-    vacant: Vec<u32>,
-    ready: Ready,
-    /// Connections with several flows.
-    groups: Groups,
-    /// By class: whether it takes what the others leave, and its level.
-    orders: Vec<(bool, u8)>,
-    class_stats: Vec<EgressClassStats>,
-    /// By class: payload bytes that its open flows have left, as far as known.
-    unsent_bytes: Vec<u128>,
+    flows: Flows,
+    link: Link,
+    order: Order,
+    ledger: Ledger,
+    policy: EgressPolicy,
+    /// Number of the next flow, by which ties are decided.
     next_seq: u64,
-    /// See [`Egress::announce`].
-    announced: usize,
-    turns: Turns,
-    /// Clients that share the link, if they do.
-    shares: Shares,
-    /// See [`Egress::share_between_clients`].
-    wants_shares: bool,
-    floor: Floor,
-    /// See [`Egress::set_floor`].
-    floor_percent: u8,
-    stats: EgressStats,
 }
 
-#[derive(Clone, Debug)]
-struct Flow {
-    generation: u32,
-    open: bool,
-    /// It has been granted something.
-    begun: bool,
-    /// It waits in the fast path's lane.
-    is_express: bool,
-    cost: WireCost,
-    class: usize,
-    /// Whose it is, if the driver has said.
-    client: Option<u64>,
-    /// Its client's place, where clients share the link.
-    share: Option<u32>,
-    /// Its place among those of its connection, if there are any.
-    member: Option<Member>,
-    view: FlowView,
-    /// Its part of its class's [`Egress::unsent_bytes`].
-    unsent_bytes: u64,
-    /// Its part in the round that `view.turn` belongs to; its client's when the
-    /// last grant was made, where clients share the link.
-    part: Part,
-    /// Payload bytes that may be written as soon as they are granted.
-    ready_bytes: u64,
-    /// Granted and not yet said to be sent.
-    granted_bytes: u64,
-    /// Its last grant was the floor's.
-    by_floor: bool,
-    /// When it was granted something last.
-    served_at: Option<Time>,
-    /// Since when it has had something to write.
-    ready_since: Time,
-    /// Since when its source has had nothing, if the driver has said so.
-    paused_at: Option<Time>,
-    /// What it has sent since the last pause.
-    burst: Burst,
-}
-
+/// A flow's way, from its opening to its end.
 impl Egress {
-    /// An uplink with no flows.
-    pub fn new(config: EgressConfig) -> Self {
-        let mut classes = config.classes;
-        classes.truncate(MAX_CLASSES);
-        if classes.is_empty() {
-            classes.push(ClassSpec::default());
-        }
+    /// Returns an uplink with no flows.
+    pub fn new(link: Pacer, policy: EgressPolicy) -> Self {
+        let policy = policy.bounded(0);
         Self {
-            ranker: Ranker::new(config.discipline),
-            ready: Ready::new(&classes, &config.pacer),
-            groups: Groups::default(),
-            orders: classes.iter().map(|c| (c.idle_only, c.level)).collect(),
-            class_stats: vec![EgressClassStats::default(); classes.len()],
-            unsent_bytes: vec![0; classes.len()],
-            turns: Turns::new(classes.len() * MAX_BANDS),
-            shares: Shares::new(false, classes.len()),
-            wants_shares: false,
-            ungranted: Allowance::new(UNGRANTED_PERCENT, &config.pacer),
-            express: Express::new(config.guard_factor, &config.pacer),
-            pacer: config.pacer,
-            max_flows: config.max_flows.min(u32::MAX as usize - 1),
-            slots: Vec::new(),
-            vacant: Vec::new(),
+            flows: Flows::default(),
+            order: Order::new(&policy, &link),
+            link: Link::new(link, policy.guard_factor),
+            ledger: Ledger::new(policy.classes.len()),
+            policy,
             next_seq: 0,
-            announced: 0,
-            floor: Floor::default(),
-            floor_percent: 0,
-            stats: EgressStats::default(),
         }
     }
 
-    /// A new response. It is not in the queue until [`Egress::ready`].
+    /// Opens a flow for a new response, which is in no queue until [`Egress::offer`].
+    ///
+    /// # Errors
+    ///
+    /// As many flows are open as [`EgressPolicy::max_flows`] allows.
     pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, AtCapacity> {
-        self.open_flow(now, spec, false)
-    }
-
-    fn open_flow(
-        &mut self,
-        now: Time,
-        spec: FlowSpec,
-        is_express: bool,
-    ) -> Result<FlowId, AtCapacity> {
-        if self.open_flows() >= self.max_flows {
-            return Err(AtCapacity {
-                max_flows: self.max_flows,
-            });
+        let max_flows = self.policy.max_flows;
+        if self.open_flows() >= max_flows {
+            return Err(AtCapacity { max_flows });
         }
-        if let Size::Exact(bytes) = spec.size {
-            self.ranker.observe(bytes);
-        }
-        let class = spec.class.min(self.orders.len() - 1);
-        let flow = Flow {
-            generation: 0,
-            open: true,
-            begun: false,
-            is_express,
-            cost: spec.cost,
-            class,
-            client: spec.client,
-            share: None,
-            member: None,
-            unsent_bytes: 0,
-            view: FlowView {
-                level: self.orders[class].1,
-                seq: self.next_seq,
-                arrival: now,
-                size: spec.size,
-                attained: 0,
-                turn: 0,
-            },
-            part: Part::NONE,
-            ready_bytes: 0,
-            granted_bytes: 0,
-            by_floor: false,
-            served_at: None,
-            ready_since: now,
-            paused_at: None,
-            burst: Burst::new(now),
+        let class = self.order.class(spec.class);
+        let view = FlowView {
+            level: self.order.level(class),
+            seq: self.next_seq,
+            arrival: now,
+            size: spec.size,
+            attained: 0,
+            turn: 0,
         };
         self.next_seq += 1;
-        let slot = match self.vacant.pop() {
-            Some(slot) => slot,
-            None => {
-                self.slots.push(flow.clone());
-                self.slots.len() as u32 - 1
-            }
-        };
-        let place = &mut self.slots[slot as usize];
-        let generation = place.generation.wrapping_add(1);
-        *place = Flow { generation, ..flow };
-        self.class_stats[class].open_flows += 1;
-        self.class_stats[class].opened += 1;
-        self.ready.open(now, class);
-        self.enter_share(slot);
-        self.recount(slot);
-        Ok(FlowId { slot, generation })
+        let flow = Flow::new(now, spec.cost, (class, spec.client), view);
+        let id = self.flows.insert(flow);
+        self.order.open(now, &mut self.flows, id.slot, spec.lane);
+        self.ledger.open(&mut self.flows[id.slot]);
+        Ok(id)
     }
 
-    /// The flow could write `bytes` at once (all together, not in addition).
-    ///
-    /// Bytes still granted count as sent. With 0 the flow leaves the queue.
-    pub fn ready(&mut self, now: Time, id: FlowId, bytes: u64) {
-        self.sent(now, id, u64::MAX);
-        let Some(flow) = flow_mut(&mut self.slots, id) else {
+    /// Has a flow wait for its turn with `bytes` that it could write at once, all
+    /// together and not in addition. With 0 it waits no longer. What it was granted before
+    /// counts as written.
+    pub fn offer(&mut self, now: Time, id: FlowId, bytes: u64) {
+        let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
-        if flow.ready_bytes == 0 {
-            flow.ready_since = now;
+        let written = std::mem::take(&mut flow.granted_bytes);
+        flow.view.attained = flow.view.attained.saturating_add(written);
+        if flow.offered_bytes == 0 {
+            flow.offered_since = now;
         }
-        flow.ready_bytes = bytes;
-        self.recount(id.slot);
-        if bytes == 0 {
-            self.dequeue(now, id.slot);
-            return;
+        flow.offered_bytes = bytes;
+        if bytes > 0 && flow.end_pause(now, self.link.pacer(), self.next_seq) {
+            self.next_seq += 1;
         }
-        self.end_pause(now, id.slot);
-        self.enqueue(now, id.slot);
+        self.ledger.recount(flow);
+        match bytes {
+            0 => self.order.remove(now, &mut self.flows, id.slot),
+            _ => self.enqueue(now, id.slot),
+        }
     }
 
-    /// Whose turn it is now. Call until it answers something other than
-    /// [`Grant::Send`].
+    fn enqueue(&mut self, now: Time, slot: u32) {
+        self.order.insert(now, &mut self.flows, &self.link, slot);
+    }
+
+    /// Grants the flow whose turn it is what it may write. To be called until it answers
+    /// something other than [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
-        let slot = match self.next(now) {
-            Next::Slot(slot) if self.slots[slot as usize].is_express => slot,
-            Next::Slot(first) => self.or_longest_waiting(now, first),
+        let slot = match self.order.take(now, &mut self.flows, &self.link) {
+            Next::Slot(slot) => slot,
             Next::At(until) => return Grant::Wait { until },
             Next::Nobody => return Grant::Idle,
         };
-        self.take_from_client(slot);
-        self.leave_group(now, slot);
-        let flow = &mut self.slots[slot as usize];
-        let quantum = self.ready.quantum(&self.pacer, flow.class, flow.cost);
-        let bytes = flow.ready_bytes.min(quantum);
+        let flow = &mut self.flows[slot];
+        let bytes = match self.policy.grants {
+            Grants::Quanta => flow.offered_bytes.min(self.order.quantum(&self.link, flow)),
+            Grants::Whole => flow.offered_bytes,
+        };
         let wire_bytes = flow.cost.bytes(bytes);
         flow.granted_bytes = bytes;
-        flow.ready_bytes = 0;
+        flow.offered_bytes = 0;
         flow.begun = true;
         flow.served_at = Some(now);
-        self.pacer.debit(now, wire_bytes);
-        if flow.is_express {
-            self.express.served(wire_bytes);
-        } else {
-            self.express.passed(wire_bytes);
-            self.ready.debit(now, flow.class, wire_bytes, &self.pacer);
-            self.charge(now, slot, wire_bytes);
-            self.count_for_floor(now, slot, wire_bytes, false);
-        }
-        let flow = &self.slots[slot as usize];
-        self.class_stats[flow.class].granted_bytes += bytes;
-        let generation = flow.generation;
-        self.recount(slot);
-        self.stats.grants += 1;
-        self.stats.granted_bytes += bytes;
-        self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
+        self.link.take(now, wire_bytes);
+        let granted = (slot, wire_bytes);
+        (self.order).charge(now, &mut self.flows, &self.link, granted);
+        (self.ledger).grant(&mut self.flows[slot], bytes, wire_bytes);
         Grant::Send {
-            flow: FlowId { slot, generation },
+            flow: self.flows.id(slot),
             bytes,
         }
     }
 
-    /// Who is next: the lane of the fast path in its turn, or when no flow can
-    /// take theirs.
-    fn next(&mut self, now: Time) -> Next {
-        let free_at = self.pacer.next_grant_at();
-        if free_at > now && self.waiting_flows() > 0 {
-            return Next::At(free_at);
-        }
-        if let Some(slot) = self.express.take_turn() {
-            return Next::Slot(slot);
-        }
-        match self.ready.next(now, free_at) {
-            Next::Slot(slot) => Next::Slot(slot),
-            other => self.express.take().map_or(other, Next::Slot),
-        }
-    }
-
-    /// Of what was granted, `bytes` have been written; the rest was not and is
-    /// refunded to the link.
-    pub fn sent(&mut self, now: Time, id: FlowId, bytes: u64) {
-        let Some(flow) = flow_mut(&mut self.slots, id) else {
+    /// Settles a grant, of which `bytes` have been written. What was not is given back; a
+    /// flow that has written more, because it cannot cut what it has, is charged with the
+    /// rest.
+    pub fn written(&mut self, now: Time, id: FlowId, bytes: u64) {
+        let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
         let granted = std::mem::take(&mut flow.granted_bytes);
-        let sent = granted.min(bytes);
-        flow.view.attained += sent;
-        if sent < granted {
-            let unused = flow.cost.bytes(granted) - flow.cost.bytes(sent);
-            self.pacer.refund(now, unused);
-            let is_express = flow.is_express;
-            let class = flow.class;
-            self.class_stats[class].granted_bytes -= granted - sent;
-            self.discharge(now, id.slot, unused);
-            if !is_express {
-                self.ready.refund(now, class, unused);
-                self.count_for_floor(now, id.slot, unused, true);
+        flow.view.attained = flow.view.attained.saturating_add(bytes);
+        let (was, is) = (flow.cost.bytes(granted), flow.cost.bytes(bytes));
+        if bytes < granted {
+            let unused = was - is;
+            self.link.give_back(now, unused);
+            (self.order).give_back(now, &mut self.flows, id.slot, unused);
+            let flow = &mut self.flows[id.slot];
+            self.ledger.give_back(flow, granted - bytes, unused);
+        } else if bytes > granted {
+            let beyond = is - was;
+            self.link.take(now, beyond);
+            let written = (id.slot, beyond);
+            (self.order).charge_more(now, &mut self.flows, &self.link, written);
+            let flow = &mut self.flows[id.slot];
+            self.ledger.extend(flow, bytes - granted, beyond);
+            if flow.waits() {
+                self.enqueue(now, id.slot);
             }
-            self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(unused);
-            self.stats.granted_bytes -= granted - sent;
-            self.recount(id.slot);
         }
     }
 
-    /// More is known about the flow's size, or something else than before.
+    /// Ranks a flow anew by what is known of its size now: more, or something else than
+    /// before.
     pub fn resize(&mut self, now: Time, id: FlowId, size: Size) {
-        let Some(flow) = flow_mut(&mut self.slots, id) else {
+        let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
-        if let (Size::Exact(bytes), false) = (size, matches!(flow.view.size, Size::Exact(_))) {
-            self.ranker.observe(bytes);
+        if !matches!(flow.view.size, Size::Exact(_)) {
+            self.order.note_size(size);
         }
         flow.view.size = size;
-        let is_ready = flow.ready_bytes > 0;
-        self.recount(id.slot);
-        if is_ready {
+        self.ledger.recount(flow);
+        if flow.waits() {
             self.enqueue(now, id.slot);
         }
     }
 
-    /// The response is over, whether complete or cut short. What was granted
-    /// and not sent is refunded.
+    /// Notes that a flow's source has nothing to write for now: not that its client takes
+    /// no more. What comes after a pause of 100 ms is ranked as a flow of unknown size that
+    /// has just been opened; if the size is unknown and a pause of 10 ms before it was
+    /// followed by less than a tenth of what the link carries, so is what comes after 10 ms.
+    /// One whose size is known exactly is no stream.
+    pub fn pause(&mut self, now: Time, id: FlowId) {
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.pause(now);
+        }
+    }
+
+    /// Ends a response, whether complete or cut short. What was granted and not written is
+    /// given back.
     pub fn close(&mut self, now: Time, id: FlowId) {
-        self.sent(now, id, 0);
-        let Some(flow) = flow_mut(&mut self.slots, id) else {
+        self.written(now, id, 0);
+        let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
-        // Nothing sent, nothing learnt: the client left before its turn.
-        if !matches!(flow.view.size, Size::Exact(_)) && flow.view.attained > 0 {
-            let attained = flow.view.attained;
-            self.ranker.observe(attained);
+        flow.offered_bytes = 0;
+        self.order.close(now, &mut self.flows, id.slot);
+        self.flows.remove(id.slot);
+        self.ledger.close(&mut self.flows[id.slot]);
+    }
+
+    /// Opens a group for a connection whose client says which of its responses it wants
+    /// first; see [`Lane::Grouped`].
+    pub fn open_group(&mut self) -> GroupId {
+        self.order.open_group()
+    }
+
+    /// Ends the group of a connection that is gone. Its flows are by themselves then.
+    pub fn close_group(&mut self, now: Time, group: GroupId) {
+        (self.order).close_group(now, &mut self.flows, &self.link, group);
+    }
+
+    /// Orders by another policy from now on. Open flows stay, each in the class of its
+    /// number; those that wait get their place in the new order, and a round robin begins
+    /// anew, of flows or of clients. Nothing that was debited is forgotten.
+    pub fn reconfigure(&mut self, now: Time, policy: EgressPolicy) {
+        self.policy = policy.bounded(self.policy.classes.len());
+        self.link.set_guard_factor(self.policy.guard_factor);
+        self.ledger.resize(self.policy.classes.len());
+        (self.order).renew(now, &mut self.flows, &self.link, &self.policy);
+    }
+}
+
+/// What goes past the queue.
+impl Egress {
+    /// Asks whether something small may go ahead of everything: a handshake, an interim or
+    /// bodiless response, a local reply, a head whose size is not yet known. If so it is
+    /// debited; if not (TOCS03 2.2.3), it waits for its turn in a flow of
+    /// [`Lane::Express`], as all do that come while one waits there.
+    ///
+    /// What goes ahead takes half of the link at most, and a burst of 100 ms.
+    pub fn fast_path(&mut self, now: Time, wire_bytes: u64) -> bool {
+        let admitted = self.note_arrival(now);
+        let ahead =
+            admitted && self.order.is_express_empty() && self.link.take_ahead(now, wire_bytes);
+        if ahead {
+            self.debit(now, wire_bytes);
+        } else {
+            self.ledger.stats.fast_path_refusals += 1;
         }
-        flow.open = false;
-        flow.ready_bytes = 0;
-        let class = flow.class;
-        self.dequeue(now, id.slot);
-        self.leave_share(id.slot);
-        self.ready.close(class, id.slot);
-        self.class_stats[class].open_flows -= 1;
-        self.recount(id.slot);
-        self.vacant.push(id.slot);
+        ahead
     }
 
-    /// A response of a class that is not `idle_only` is going to come: a
-    /// connection has been accepted, or a request is with a backend. Idle-only
-    /// classes wait for it as they do for one that has begun; until
-    /// [`Egress::retract`], or for as long as nothing is heard of it.
-    pub fn announce(&mut self, now: Time) {
-        self.announced += 1;
-        self.ready.announce(now);
+    /// Debits a connection that has been set up, which the kernel did: nothing can hold it
+    /// back. It counts as an arrival on the fast path.
+    pub fn connect(&mut self, now: Time, wire_bytes: u64) {
+        self.note_arrival(now);
+        self.debit(now, wire_bytes);
     }
 
-    /// What was announced has come (its flow is open), or will not.
-    pub fn retract(&mut self) {
-        self.announced = self.announced.saturating_sub(1);
-        self.ready.retract();
+    /// Shows an arrival to the guard; returns whether that lets it go ahead.
+    fn note_arrival(&mut self, now: Time) -> bool {
+        let admitted = self.link.note_arrival(now);
+        self.ledger.stats.guard_trips = self.link.guard_trips();
+        admitted
     }
 
-    /// `wire_bytes` went out that no grant covered, such as the kernel's own
+    /// Debits `wire_bytes` that went out under no grant, such as the kernel's own
     /// acknowledgements.
     ///
     /// The link waits for them, within bounds: such debits never move its clock
@@ -388,108 +272,129 @@ impl Egress {
     /// and take four fifths of its time at most. What is beyond is counted
     /// as overhead and otherwise forgotten.
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
-        let taken = self.ungranted.take(now, wire_bytes);
-        self.pacer.debit(now, taken);
-        self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_add(wire_bytes);
-        self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(taken);
+        let taken = self.link.take_ungranted(now, wire_bytes);
+        self.ledger.debit(wire_bytes, taken);
     }
 
-    /// Of what was debited, `wire_bytes` did not go out.
+    /// Gives back `wire_bytes` of what was debited, which did not go out.
     pub fn refund(&mut self, now: Time, wire_bytes: u64) {
-        self.pacer.refund(now, wire_bytes);
-        self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_sub(wire_bytes);
-        self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(wire_bytes);
+        self.link.give_back(now, wire_bytes);
+        self.ledger.refund(wire_bytes);
     }
 
-    /// When to call [`Egress::grant`] again if nothing else happens.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        let at = match self.express.len() {
-            0 => self.ready.next_at()?,
-            _ => Time::ZERO,
-        };
-        Some(self.pacer.next_grant_at().max(at))
+    /// Announces a response of a class that is not `idle_only`: a connection has been
+    /// accepted, or a request is with a backend. Idle-only classes wait for it as they do
+    /// for one that has begun; until [`Egress::retract`], or for as long as nothing is
+    /// heard of it.
+    pub fn announce(&mut self, now: Time) {
+        self.order.announce(now);
     }
 
-    /// How long what the open flows have left, as far as known, would occupy
-    /// the link: its load (SDIS02 3.2, for overload of the channel).
-    pub fn backlog(&self, now: Time) -> Duration {
-        self.backlog_of(now, |_| true)
-    }
-
-    /// The part of [`Egress::backlog`] that goes before a class or with it.
-    pub fn backlog_ahead(&self, now: Time, class: usize) -> Duration {
-        let own = self.orders[class.min(self.orders.len() - 1)];
-        self.backlog_of(now, |other| other <= own)
-    }
-
-    fn backlog_of(&self, now: Time, counts: impl Fn((bool, u8)) -> bool) -> Duration {
-        let classes = self.orders.iter().zip(&self.unsent_bytes);
-        let counted = classes.filter(|&(&order, _)| counts(order));
-        let bytes: u128 = counted.map(|(_, bytes)| bytes).sum();
-        let bytes = bytes + self.express.unsent_bytes;
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let queued = self.pacer.time_for(WireCost::ETHERNET_IPV4.bytes(bytes));
-        queued.saturating_add(self.pacer.next_grant_at().since(now))
-    }
-
-    /// The link.
-    pub fn pacer(&self) -> &Pacer {
-        &self.pacer
+    /// Retracts what was announced: its flow is open, or will not be.
+    pub fn retract(&mut self) {
+        self.order.retract();
     }
 
     /// Changes the link's rate, in bits per second on the wire.
     pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
-        self.pacer.change_rate(now, rate_bits_per_s);
-        self.ungranted.set_link(now, &self.pacer);
-        self.express.set_link(now, &self.pacer);
+        self.link.set_rate(now, rate_bits_per_s);
     }
 
-    /// Flows open.
-    pub fn open_flows(&self) -> usize {
-        self.slots.len() - self.vacant.len()
-    }
-
-    /// Flows that wait for a grant.
-    pub fn waiting_flows(&self) -> usize {
-        self.ready.len() + self.groups.hidden() + self.shares.hidden() + self.express.len()
-    }
-
-    /// The cutoffs between size classes, in bytes, ascending; empty for
-    /// disciplines without classes.
-    pub fn cutoffs(&self) -> &[u64] {
-        self.ranker.cutoffs()
-    }
-
-    /// What happened so far.
-    pub fn stats(&self) -> EgressStats {
-        self.stats
-    }
-
-    /// What happened so far, by class.
-    pub fn class_stats(&self) -> &[EgressClassStats] {
-        &self.class_stats
-    }
-
-    /// Takes what a flow has left into the sum.
-    fn recount(&mut self, slot: u32) {
-        let flow = &mut self.slots[slot as usize];
-        let left = match flow.view.size.bytes() {
-            _ if !flow.open => 0,
-            Some(bytes) => bytes.saturating_sub(flow.view.attained + flow.granted_bytes),
-            None => 0,
-        };
-        let unsent_bytes = left.max(flow.ready_bytes);
-        let sum = match flow.is_express {
-            true => &mut self.express.unsent_bytes,
-            false => &mut self.unsent_bytes[flow.class],
-        };
-        *sum += u128::from(unsent_bytes);
-        *sum -= u128::from(std::mem::replace(&mut flow.unsent_bytes, unsent_bytes));
+    /// Takes over when all that is debited will have left, from another driver that debits
+    /// the same link.
+    pub fn resume_at(&mut self, free_at: Time) {
+        self.link.resume_at(free_at);
     }
 }
 
-fn flow_mut(slots: &mut [Flow], id: FlowId) -> Option<&mut Flow> {
-    slots
-        .get_mut(id.slot as usize)
-        .filter(|flow| flow.open && flow.generation == id.generation)
+/// How it stands.
+impl Egress {
+    /// Returns when to call [`Egress::grant`] again if nothing else happens.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let at = self.order.next_at()?;
+        Some(self.pacer().next_grant_at().max(at))
+    }
+
+    /// Returns how long what the open flows have left, as far as known, would occupy
+    /// the link: its load (SDIS02 3.2, for overload of the channel).
+    pub fn backlog(&self, now: Time) -> Duration {
+        self.time_until_sent(now, |_| true)
+    }
+
+    /// Returns the part of [`Egress::backlog`] that goes before a class or with it.
+    pub fn backlog_ahead(&self, now: Time, class: usize) -> Duration {
+        let class = self.order.class(class);
+        self.time_until_sent(now, |other| self.order.is_ahead(other, class))
+    }
+
+    fn time_until_sent(&self, now: Time, counts: impl Fn(usize) -> bool) -> Duration {
+        let bytes = self.ledger.unsent_bytes(counts);
+        let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
+        self.link.time_until_sent(now, wire_bytes)
+    }
+
+    /// Returns the payload bytes that the open flows have left, as far as known.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.ledger.unsent_bytes(|_| true)
+    }
+
+    /// Returns how urgent the flow is that a grant would go to, once the link is free: for
+    /// several uplinks of one policy that send on one link.
+    pub fn urgency(&self, now: Time) -> Option<Urgency> {
+        self.order.urgency(now)
+    }
+
+    /// Returns how long the flow of each class that has gone longest without a grant has
+    /// waited for one; zero if none waits.
+    pub fn longest_waits(&self, now: Time) -> Vec<Duration> {
+        let mut waits = vec![Duration::ZERO; self.policy.classes.len()];
+        for flow in self.flows.iter().filter(|flow| flow.waits()) {
+            let since = flow.served_at.unwrap_or(flow.view.arrival);
+            let wait = &mut waits[flow.class];
+            *wait = (*wait).max(now.since(since.max(flow.offered_since)));
+        }
+        waits
+    }
+
+    /// Returns the policy, as it is bounded.
+    pub fn policy(&self) -> &EgressPolicy {
+        &self.policy
+    }
+
+    /// Returns the link's clock.
+    pub fn pacer(&self) -> &Pacer {
+        self.link.pacer()
+    }
+
+    /// Counts the open flows.
+    pub fn open_flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Counts the flows that wait for a grant.
+    pub fn waiting_flows(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Counts the clients that have flows open and share the link, once in each class; none
+    /// if they do not share it.
+    pub fn clients(&self) -> Option<usize> {
+        self.order.clients()
+    }
+
+    /// Returns the cutoffs between size classes, in bytes, ascending; empty for
+    /// disciplines without classes.
+    pub fn cutoffs(&self) -> &[u64] {
+        self.order.cutoffs()
+    }
+
+    /// Returns what happened so far.
+    pub fn stats(&self) -> EgressStats {
+        self.ledger.stats
+    }
+
+    /// Returns what happened so far, by class.
+    pub fn class_stats(&self) -> &[EgressClassStats] {
+        &self.ledger.classes
+    }
 }

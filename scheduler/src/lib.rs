@@ -11,6 +11,7 @@
 pub mod catalogue;
 pub mod classes;
 mod cutoffs;
+pub mod desk;
 mod discipline;
 pub mod dispatch;
 pub mod egress;
@@ -29,10 +30,11 @@ mod wire;
 
 pub use classes::{ClassSpec, MAX_CLASSES};
 pub use cutoffs::{Cutoffs, SizeClasses};
+pub use desk::{Desk, Turn};
 pub use discipline::Discipline;
 pub use egress::{
-    AtCapacity, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, FlowId,
-    FlowSpec, Grant, GroupId, MAX_FLOOR_PERCENT, Precedence, Urgency,
+    AtCapacity, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, FlowSpec, Grant,
+    Grants, GroupId, Lane, MAX_FLOOR_PERCENT, Precedence, Urgency,
 };
 pub use guard::Guard;
 pub use pacer::Pacer;

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use sprat_scheduler::{
-    ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size,
+    ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Size,
     Time, WireCost,
 };
 
@@ -58,13 +58,25 @@ fn disciplines() -> [Discipline; 5] {
 }
 
 fn egress(discipline: Discipline) -> Egress {
-    Egress::new(EgressConfig {
-        discipline,
-        pacer: Pacer::new(1_000_000_000),
-        max_flows: FLOWS,
-        guard_factor: 8.0,
-        classes: levels(3),
-    })
+    Egress::new(
+        Pacer::new(1_000_000_000),
+        EgressPolicy {
+            max_flows: FLOWS,
+            guard_factor: 8.0,
+            classes: levels(3),
+            ..EgressPolicy::new(discipline)
+        },
+    )
+}
+
+/// Gives part of the link to what has waited longest, and has clients share it perhaps.
+fn share(egress: &mut Egress, share_between_clients: bool) {
+    let policy = EgressPolicy {
+        floor_percent: 5,
+        share_between_clients,
+        ..egress.policy().clone()
+    };
+    egress.reconfigure(Time::ZERO, policy);
 }
 
 /// Classes that differ by level alone.
@@ -77,22 +89,21 @@ fn levels(count: u8) -> Vec<ClassSpec> {
 }
 
 fn spec(index: usize) -> FlowSpec {
-    FlowSpec {
-        class: index % 3,
-        size: match index % 4 {
+    FlowSpec::new(
+        index % 3,
+        match index % 4 {
             0 => Size::Unknown,
             _ => Size::Exact(1 + (index as u64 * 7919) % 200_000),
         },
-        cost: WireCost::ETHERNET_IPV4,
-        client: None,
-    }
+        WireCost::ETHERNET_IPV4,
+    )
 }
 
 fn open_all(egress: &mut Egress) -> Vec<FlowId> {
     let open = |index| {
         let flow = egress.open(Time::ZERO, spec(index));
         let flow = flow.expect("no more are opened than may be");
-        egress.ready(Time::ZERO, flow, u64::MAX);
+        egress.offer(Time::ZERO, flow, u64::MAX);
         flow
     };
     (0..FLOWS).map(open).collect()
@@ -130,9 +141,9 @@ fn a_grant_cycle_does_not_allocate() {
                 let Grant::Send { flow, bytes } = egress.grant(now) else {
                     panic!("all are ready");
                 };
-                egress.sent(now, flow, bytes / (1 + cycle % 2));
+                egress.written(now, flow, bytes / (1 + cycle % 2));
                 egress.resize(now, flow, Size::Exact(300_000 + cycle));
-                egress.ready(now, flow, u64::MAX);
+                egress.offer(now, flow, u64::MAX);
                 egress.fast_path(now, 66);
                 assert!(matches!(egress.grant(now), Grant::Wait { .. }));
             }
@@ -148,13 +159,15 @@ fn a_grant_cycle_between_classes_does_not_allocate() {
     classes[1].max_concurrency = 10;
     classes[1].weight = 3;
     classes[2].rate_bits_per_s = Some(1_000_000);
-    let mut egress = Egress::new(EgressConfig {
-        discipline: Discipline::Srpt,
-        pacer: Pacer::exact(1_000_000_000),
-        max_flows: FLOWS,
-        guard_factor: 8.0,
-        classes,
-    });
+    let mut egress = Egress::new(
+        Pacer::exact(1_000_000_000),
+        EgressPolicy {
+            max_flows: FLOWS,
+            guard_factor: 8.0,
+            classes,
+            ..EgressPolicy::new(Discipline::Srpt)
+        },
+    );
     open_all(&mut egress);
     let mut now = Time::ZERO;
     let mut cycle = |egress: &mut Egress| {
@@ -162,8 +175,8 @@ fn a_grant_cycle_between_classes_does_not_allocate() {
         let Grant::Send { flow, bytes } = egress.grant(now) else {
             panic!("two classes have no limit");
         };
-        egress.sent(now, flow, bytes / 2);
-        egress.ready(now, flow, u64::MAX);
+        egress.written(now, flow, bytes / 2);
+        egress.offer(now, flow, u64::MAX);
     };
     // Until the pool is full.
     for _ in 0..1000 {
@@ -177,8 +190,7 @@ fn a_grant_cycle_between_classes_does_not_allocate() {
 #[test]
 fn a_grant_cycle_between_clients_does_not_allocate() {
     let mut egress = egress(Discipline::Srpt);
-    egress.set_floor(Time::ZERO, 5);
-    egress.share_between_clients(Time::ZERO, true);
+    share(&mut egress, true);
     let open = |index: usize| {
         let client = Some(index as u64 % 50);
         let spec = FlowSpec {
@@ -186,7 +198,7 @@ fn a_grant_cycle_between_clients_does_not_allocate() {
             ..spec(index)
         };
         let flow = egress.open(Time::ZERO, spec).unwrap();
-        egress.ready(Time::ZERO, flow, u64::MAX);
+        egress.offer(Time::ZERO, flow, u64::MAX);
     };
     (0..FLOWS).for_each(open);
     let mut now = Time::from_nanos(2_000_000_000);
@@ -196,8 +208,8 @@ fn a_grant_cycle_between_clients_does_not_allocate() {
             let Grant::Send { flow, bytes } = egress.grant(now) else {
                 panic!("all are ready");
             };
-            egress.sent(now, flow, bytes / (1 + cycle % 2));
-            egress.ready(now, flow, u64::MAX);
+            egress.written(now, flow, bytes / (1 + cycle % 2));
+            egress.offer(now, flow, u64::MAX);
         }
     });
     assert_eq!(allocations, 0);
@@ -209,8 +221,7 @@ fn a_grant_cycle_between_clients_does_not_allocate() {
 fn clients_cost_no_more_than_their_flows() {
     let before = LIVE_BYTES.get();
     let mut egress = egress(Discipline::Srpt);
-    egress.set_floor(Time::ZERO, 5);
-    egress.share_between_clients(Time::ZERO, true);
+    share(&mut egress, true);
     let open = |egress: &mut Egress, index: usize, client: usize| {
         let client = Some(client as u64);
         let spec = FlowSpec {
@@ -218,7 +229,7 @@ fn clients_cost_no_more_than_their_flows() {
             ..spec(index)
         };
         let flow = egress.open(Time::ZERO, spec).unwrap();
-        egress.ready(Time::ZERO, flow, 1);
+        egress.offer(Time::ZERO, flow, 1);
         flow
     };
     // Each in turn has all the places that are left, and keeps one.
@@ -242,15 +253,16 @@ fn a_client_is_known_in_a_hundred_bytes() {
     const CLIENTS: u64 = 100_000;
     let live_bytes = |shares| {
         let before = LIVE_BYTES.get();
-        let mut egress = Egress::new(EgressConfig {
-            discipline: Discipline::Srpt,
-            pacer: Pacer::new(1_000_000_000),
-            max_flows: CLIENTS as usize,
-            guard_factor: 8.0,
-            classes: levels(3),
-        });
-        egress.set_floor(Time::ZERO, 5);
-        egress.share_between_clients(Time::ZERO, shares);
+        let mut egress = Egress::new(
+            Pacer::new(1_000_000_000),
+            EgressPolicy {
+                max_flows: CLIENTS as usize,
+                guard_factor: 8.0,
+                classes: levels(3),
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
+        share(&mut egress, shares);
         for client in 0..CLIENTS {
             let spec = FlowSpec {
                 // In the order of a hash.
@@ -258,7 +270,7 @@ fn a_client_is_known_in_a_hundred_bytes() {
                 ..spec(client as usize)
             };
             let flow = egress.open(Time::ZERO, spec).unwrap();
-            egress.ready(Time::ZERO, flow, 1);
+            egress.offer(Time::ZERO, flow, 1);
         }
         LIVE_BYTES.get() - before
     };
@@ -282,7 +294,7 @@ fn reusing_a_flows_place_does_not_allocate() {
         let allocations = allocations_in(|| {
             for index in 0..10_000 {
                 let flow = egress.open(Time::ZERO, spec(index)).unwrap();
-                egress.ready(Time::ZERO, flow, 100);
+                egress.offer(Time::ZERO, flow, 100);
                 egress.close(Time::ZERO, flow);
             }
         });
@@ -303,7 +315,7 @@ fn memory_is_bounded_by_the_number_of_flows() {
             for (index, flow) in flows.iter_mut().enumerate() {
                 egress.close(Time::ZERO, *flow);
                 *flow = egress.open(Time::ZERO, spec(index + round)).unwrap();
-                egress.ready(Time::ZERO, *flow, 1);
+                egress.offer(Time::ZERO, *flow, 1);
             }
             flows
                 .iter()

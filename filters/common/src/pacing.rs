@@ -1,7 +1,7 @@
 //! Bodies that go chunk by chunk, in the policy's order and as fast as the link
 //! carries them, where the host can hold a part of a body.
 //!
-//! The core's `Egress` has the order of a worker's responses. Which worker is
+//! The core's `Desk` has the order of a worker's responses. Which worker is
 //! next, and when, is a record that all share ([`link`]). The head of a response
 //! waits for its turn too, and goes with what is there of the body. What is let
 //! go is always all that is in hand, so a grant is extended to it; what comes
@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, FilterUplink};
-use sprat_scheduler::{Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+use sprat_scheduler::{
+    Desk, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Pacer, Size, Time, WireCost,
+};
 
 use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
@@ -36,10 +38,8 @@ const CONNECTIONS_REMEMBERED: usize = 4096;
 pub(crate) struct Pacing {
     link: Link,
     /// The order alone; when, is the link's.
-    order: Egress,
+    order: Desk<StreamId>,
     responses: BTreeMap<StreamId, Response>,
-    /// By [`FlowId::index`].
-    streams: Vec<StreamId>,
     connections: BTreeSet<u64>,
     held: usize,
 }
@@ -64,17 +64,17 @@ impl Pacing {
         worker: u64,
         bell: Option<u32>,
     ) -> Self {
+        let policy = EgressPolicy {
+            max_flows: uplink.max_flows,
+            guard_factor: f64::MAX,
+            classes: classes.iter().map(|class| class.spec.clone()).collect(),
+            grants: Grants::Whole,
+            ..EgressPolicy::new(uplink.policy.clone())
+        };
         Self {
             link: Link::new(rate_bits_per_s, worker, bell),
-            order: Egress::new(EgressConfig {
-                discipline: uplink.policy.clone(),
-                pacer: Pacer::exact(u64::MAX),
-                max_flows: uplink.max_flows,
-                guard_factor: f64::MAX,
-                classes: classes.iter().map(|class| class.spec.clone()).collect(),
-            }),
+            order: Desk::new(Egress::new(Pacer::exact(u64::MAX), policy)),
             responses: BTreeMap::new(),
-            streams: Vec::new(),
             connections: BTreeSet::new(),
             held: 0,
         }
@@ -87,7 +87,7 @@ impl Pacing {
 
     /// How long what was let go occupies the link, and what is left to go.
     pub(crate) fn backlog(&self, now: Time) -> Duration {
-        let left = self.order.unsent_bytes();
+        let left = self.order.egress().unsent_bytes();
         let queued = self.link.clock().time_for(COST.bytes(left));
         self.link
             .clock()
@@ -105,12 +105,7 @@ impl Pacing {
         host: &mut dyn Host,
     ) -> bool {
         let opening = self.opening(id, host);
-        let spec = FlowSpec {
-            class,
-            size: with_head(size),
-            cost: COST,
-            client: None,
-        };
+        let spec = FlowSpec::new(class, with_head(size), COST);
         let flow = match size {
             Size::Exact(0) => None,
             _ => self.order.open(now, spec).ok(),
@@ -121,16 +116,14 @@ impl Pacing {
             }
             let wire_bytes = opening + COST.bytes(HEAD_BYTES);
             self.link
-                .send(now, wire_bytes, self.order.urgency(now), host);
+                .send(now, wire_bytes, self.order.egress().urgency(now), host);
             return false;
         };
         if opening > 0 {
-            self.link.send(now, opening, self.order.urgency(now), host);
+            self.link
+                .send(now, opening, self.order.egress().urgency(now), host);
         }
-        if self.streams.len() <= flow.index() {
-            self.streams.resize(flow.index() + 1, 0);
-        }
-        self.streams[flow.index()] = id;
+        self.order.set_waker(flow, id);
         let following = match size {
             Size::Exact(bytes) => bytes.min(FOLLOWING_BYTES),
             Size::Estimate { .. } | Size::Unknown => 0,
@@ -144,7 +137,7 @@ impl Pacing {
         };
         self.responses.insert(id, response);
         self.held += 1;
-        self.order.ready(now, flow, HEAD_BYTES + following);
+        self.order.wait(now, flow, HEAD_BYTES + following);
         let goes = self.pump(now, Some(id), host);
         if !goes {
             host.count(Counter::Held, 1);
@@ -195,7 +188,7 @@ impl Pacing {
         }
         response.in_hand += bytes;
         let (flow, in_hand) = (response.flow, response.in_hand);
-        self.order.ready(now, flow, in_hand);
+        self.order.wait(now, flow, in_hand);
         let goes = self.pump(now, Some(id), host);
         if !goes {
             host.count(Counter::HeldChunks, 1);
@@ -235,10 +228,10 @@ impl Pacing {
     /// not called.
     pub(crate) fn pump(&mut self, now: Time, own: Option<StreamId>, host: &mut dyn Host) -> bool {
         let mut found = false;
-        if self.order.waiting_flows() > 0 && self.link.may_be_free(now) {
+        if self.order.egress().waiting_flows() > 0 && self.link.may_be_free(now) {
             self.link.look(now, host);
             // When, is for the link to say; also if time has been set back.
-            self.order.resume_at(Time::ZERO);
+            self.order.egress_mut().resume_at(Time::ZERO);
             while let Some(id) = self.next(now, host) {
                 match own == Some(id) {
                     true => found = true,
@@ -246,7 +239,7 @@ impl Pacing {
                 }
             }
         }
-        let first = self.order.urgency(now);
+        let first = self.order.egress().urgency(now);
         self.link.tell(now, first, host);
         found
     }
@@ -258,22 +251,19 @@ impl Pacing {
 
     /// The next response whose turn it is, which is debited.
     fn next(&mut self, now: Time, host: &mut dyn Host) -> Option<StreamId> {
-        let urgency = self.order.urgency(now)?;
+        let urgency = self.order.egress().urgency(now)?;
         if !self.link.may_be_free(now) || self.link.yields(now, urgency, host) {
             return None;
         }
-        let Grant::Send { flow, bytes } = self.order.grant(now) else {
-            return None;
-        };
-        let id = self.streams[flow.index()];
+        let id = *self.order.next(now)?;
         let response = self.responses.get_mut(&id)?;
         response.is_held = false;
         self.held -= 1;
         // With a head goes what follows it.
         let whole = std::mem::take(&mut response.in_hand) + response.prepaid;
-        self.order.extend(now, flow, whole.saturating_sub(bytes));
-        self.order.sent(now, flow, u64::MAX);
-        let next = self.order.urgency(now);
+        self.order.take(now, response.flow);
+        self.order.written(now, response.flow, whole);
+        let next = self.order.egress().urgency(now);
         self.link.send(now, COST.bytes(whole), next, host);
         self.close_if_ended(now, id);
         Some(id)
@@ -284,9 +274,8 @@ impl Pacing {
         if bytes == 0 {
             return;
         }
-        self.order.extend(now, flow, bytes);
-        self.order.sent(now, flow, u64::MAX);
-        let first = self.order.urgency(now);
+        self.order.written(now, flow, bytes);
+        let first = self.order.egress().urgency(now);
         self.link.send(now, COST.bytes(bytes), first, host);
     }
 

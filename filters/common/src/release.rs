@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, FilterUplink};
-use sprat_scheduler::{Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+use sprat_scheduler::{
+    Desk, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Pacer, Size, Time, WireCost,
+};
 
 use crate::clock::{is_recent, latest};
 use crate::host::{Host, StreamId};
@@ -49,10 +51,8 @@ const CLOCK: &str = "sprat.clock";
 pub(crate) struct Release {
     clock: Pacer,
     /// Who waits in each lane; the order alone, the clock is above.
-    lanes: Vec<Egress>,
+    lanes: Vec<Desk<StreamId>>,
     responses: BTreeMap<StreamId, Response>,
-    /// By lane and [`FlowId::index`].
-    streams: Vec<Vec<StreamId>>,
     worker: u64,
     held: usize,
     max_flows: usize,
@@ -75,21 +75,19 @@ impl Release {
         classes: &[Class],
         worker: u64,
     ) -> Self {
-        let lane = |_| {
-            Egress::new(EgressConfig {
-                discipline: uplink.policy.clone(),
-                pacer: Pacer::exact(u64::MAX),
-                max_flows: uplink.max_flows,
-                guard_factor: f64::MAX,
-                classes: classes.iter().map(|class| class.spec.clone()).collect(),
-            })
+        let policy = EgressPolicy {
+            max_flows: uplink.max_flows,
+            guard_factor: f64::MAX,
+            classes: classes.iter().map(|class| class.spec.clone()).collect(),
+            grants: Grants::Whole,
+            ..EgressPolicy::new(uplink.policy.clone())
         };
+        let lane = |_| Desk::new(Egress::new(Pacer::exact(u64::MAX), policy.clone()));
         let lanes = LANES.len() + 1;
         Self {
             clock: Pacer::new(rate_bits_per_s).with_lateness(LATENESS),
             lanes: (0..lanes).map(lane).collect(),
             responses: BTreeMap::new(),
-            streams: vec![Vec::new(); lanes],
             worker,
             held: 0,
             max_flows: uplink.max_flows,
@@ -127,21 +125,11 @@ impl Release {
         // Of an unknown size: neither before the small nor behind the largest.
         let bytes = size.bytes().unwrap_or(LANES[0] + 1);
         let lane = LANES.partition_point(|largest| *largest < bytes);
-        let spec = FlowSpec {
-            class,
-            size,
-            cost: WireCost::ETHERNET_IPV4,
-            client: None,
-        };
+        let spec = FlowSpec::new(class, size, WireCost::ETHERNET_IPV4);
         let Ok(flow) = self.lanes[lane].open(now, spec) else {
             host.count(Counter::Unscheduled, 1);
             return false;
         };
-        let streams = &mut self.streams[lane];
-        if streams.len() <= flow.index() {
-            streams.resize(flow.index() + 1, 0);
-        }
-        streams[flow.index()] = id;
         let response = Response {
             lane,
             flow,
@@ -151,7 +139,9 @@ impl Release {
         };
         self.responses.insert(id, response);
         self.held += 1;
-        self.lanes[lane].ready(now, flow, bytes.max(1));
+        let order = &mut self.lanes[lane];
+        order.set_waker(flow, id);
+        order.wait(now, flow, bytes.max(1));
         let own = self.pump(now, Some(id), host);
         if !own {
             host.count(Counter::Held, 1);
@@ -168,7 +158,7 @@ impl Release {
         }
         self.read_clock(now, host);
         for lane in 0..self.lanes.len() {
-            while self.lanes[lane].waiting_flows() > 0 {
+            while self.lanes[lane].egress().waiting_flows() > 0 {
                 let Some(id) = self.begin(now, lane, host) else {
                     // Whoever is smaller goes first.
                     return found;
@@ -198,11 +188,8 @@ impl Release {
             return None;
         }
         // When, is for the clock to say; also if time has been set back.
-        self.lanes[lane].resume_at(Time::ZERO);
-        let Grant::Send { flow, .. } = self.lanes[lane].grant(now) else {
-            return None;
-        };
-        let id = self.streams[lane][flow.index()];
+        self.lanes[lane].egress_mut().resume_at(Time::ZERO);
+        let id = *self.lanes[lane].next(now)?;
         let response = self.responses.get_mut(&id)?;
         response.held = false;
         response.renewed = now;

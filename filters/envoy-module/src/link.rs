@@ -1,31 +1,23 @@
-//! The uplink that all workers share: the core's [`Egress`] behind a mutex.
+//! The uplink that all workers share: the core's [`Desk`] behind a mutex.
 //!
 //! Streams ask for the link with what they have in hand, and are woken when it
 //! is their turn. What goes is always all that is in hand: Envoy lets go of a
 //! held body as a whole, so a grant is extended to it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sprat_scheduler::{
-    AtCapacity, ClassSpec, Discipline, Egress, EgressChange, EgressConfig, FlowId, FlowSpec, Grant,
-    Pacer, Size, Time, WireCost,
+    ClassSpec, Desk, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Lane, Pacer, Size,
+    Time, WireCost,
 };
 
 use crate::host::Wake;
 use crate::timer::Tick;
 
-/// How long a head waits for the first bytes of its body, so that both go out
-/// in one segment. A backend that writes them separately does so within this.
-const HEAD_WAIT: Duration = Duration::from_millis(2);
-
 /// Client connections whose opening is remembered, so that it is debited once.
 const CONNECTIONS_REMEMBERED: usize = 65_536;
-
-/// Arrivals on the fast path may be this many times their moving average
-/// (TOCS03 2.2.3), which is what the proxy has by default.
-const GUARD_FACTOR: f64 = 4.0;
 
 /// What an uplink is told by the configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +33,19 @@ pub(crate) struct Settings {
     pub(crate) classes: Vec<ClassSpec>,
 }
 
+impl Settings {
+    /// Envoy lets a chunk go whole, or holds it. Arrivals on the fast path are guarded as
+    /// they are in the proxy by default.
+    fn egress_policy(&self) -> EgressPolicy {
+        EgressPolicy {
+            max_flows: self.max_flows,
+            classes: self.classes.clone(),
+            grants: Grants::Whole,
+            ..EgressPolicy::new(self.policy.clone())
+        }
+    }
+}
+
 /// One uplink.
 pub(crate) struct Link {
     state: Mutex<State>,
@@ -50,27 +55,8 @@ struct State {
     settings: Settings,
     /// Of the configuration that the settings are from.
     generation: u64,
-    egress: Egress,
-    /// By [`FlowId::index`].
-    waiters: Vec<Waiter>,
-    /// Heads held back for the first bytes of their bodies, the earliest
-    /// first, and until when. Entries may be out of date.
-    heads: VecDeque<(Time, FlowId)>,
+    desk: Desk<Arc<dyn Wake>>,
     connections: BTreeSet<u64>,
-}
-
-#[derive(Default)]
-struct Waiter {
-    flow: Option<FlowId>,
-    /// To be woken when granted.
-    waker: Option<Arc<dyn Wake>>,
-    /// Bytes that the flow is in the queue with.
-    asked: u64,
-    /// Bytes debited and not yet let go: it is this flow's turn.
-    granted: u64,
-    /// Bytes of a head that is held back, outside the queue.
-    head: u64,
-    asked_at: Time,
 }
 
 /// What became of a stream's wish to write.
@@ -86,20 +72,13 @@ impl Link {
     /// An uplink with no flows, as the configuration of that generation wants
     /// it.
     pub(crate) fn new(settings: Settings, generation: u64) -> Self {
-        let egress = Egress::new(EgressConfig {
-            discipline: settings.policy.clone(),
-            pacer: Pacer::new(settings.rate_bits_per_s),
-            max_flows: settings.max_flows,
-            guard_factor: GUARD_FACTOR,
-            classes: settings.classes.clone(),
-        });
+        let link = Pacer::new(settings.rate_bits_per_s);
+        let egress = Egress::new(link, settings.egress_policy());
         Self {
             state: Mutex::new(State {
                 settings,
                 generation,
-                egress,
-                waiters: Vec::new(),
-                heads: VecDeque::new(),
+                desk: Desk::new(egress),
                 connections: BTreeSet::new(),
             }),
         }
@@ -117,16 +96,11 @@ impl Link {
         if state.settings == *settings {
             return None;
         }
-        state.egress.set_rate(now, settings.rate_bits_per_s);
-        let change = EgressChange {
-            discipline: settings.policy.clone(),
-            max_flows: settings.max_flows,
-            guard_factor: GUARD_FACTOR,
-            classes: settings.classes.clone(),
-        };
-        state.egress.reconfigure(now, change);
+        let egress = state.desk.egress_mut();
+        egress.set_rate(now, settings.rate_bits_per_s);
+        egress.reconfigure(now, settings.egress_policy());
         state.settings = settings.clone();
-        state.due()
+        state.desk.next_wakeup()
     }
 
     /// A request has come on a client's connection, which is debited for its
@@ -140,44 +114,22 @@ impl Link {
             state.connections.pop_first();
         }
         let opening = u64::from(WireCost::ETHERNET_IPV4.connection_overhead);
-        state.egress.connect(now, opening);
+        state.desk.egress_mut().connect(now, opening);
     }
 
-    /// A new response of `size` bytes with its head; none if as many are open
+    /// Opens a flow for a response of `size` bytes with its head; none if as many are open
     /// as may be.
     pub(crate) fn open(&self, now: Time, class: usize, size: Size) -> Option<FlowId> {
-        self.enter(class, size, |egress, spec| egress.open(now, spec))
+        let spec = FlowSpec::new(class, size, WireCost::ETHERNET_IPV4);
+        self.lock().desk.open(now, spec).ok()
     }
 
-    /// A flow of `bytes` that [`Link::fast_path`] refused; none if as many are
-    /// open as may be.
+    /// Opens a flow of `bytes` that [`Link::fast_path`] refused; none if as many are open as
+    /// may be.
     pub(crate) fn open_express(&self, now: Time, class: usize, bytes: u64) -> Option<FlowId> {
-        let size = Size::Exact(bytes);
-        self.enter(class, size, |egress, spec| egress.open_express(now, spec))
-    }
-
-    fn enter(
-        &self,
-        class: usize,
-        size: Size,
-        open: impl FnOnce(&mut Egress, FlowSpec) -> Result<FlowId, AtCapacity>,
-    ) -> Option<FlowId> {
-        let spec = FlowSpec {
-            class,
-            size,
-            cost: WireCost::ETHERNET_IPV4,
-            client: None,
-        };
-        let mut state = self.lock();
-        let flow = open(&mut state.egress, spec).ok()?;
-        if state.waiters.len() <= flow.index() {
-            state.waiters.resize_with(flow.index() + 1, Waiter::default);
-        }
-        state.waiters[flow.index()] = Waiter {
-            flow: Some(flow),
-            ..Waiter::default()
-        };
-        Some(flow)
+        let spec = FlowSpec::new(class, Size::Exact(bytes), WireCost::ETHERNET_IPV4);
+        let spec = spec.in_lane(Lane::Express);
+        self.lock().desk.open(now, spec).ok()
     }
 
     /// Holds a head of `bytes` back for a moment, in which the body may come.
@@ -190,12 +142,9 @@ impl Link {
         waker: Arc<dyn Wake>,
     ) -> Option<Time> {
         let mut state = self.lock();
-        let waiter = state.waiter(flow)?;
-        waiter.head = bytes;
-        waiter.waker = Some(waker);
-        waiter.asked_at = now;
-        state.heads.push_back((now + HEAD_WAIT, flow));
-        state.due()
+        state.desk.hold(now, flow, bytes);
+        state.desk.set_waker(flow, waker);
+        state.desk.next_wakeup()
     }
 
     /// The stream has `bytes` in hand, all together, and wants to write them.
@@ -208,84 +157,60 @@ impl Link {
         waker: impl FnOnce() -> Arc<dyn Wake>,
     ) -> (Asked, Option<Time>) {
         let mut state = self.lock();
-        let Some(waiter) = state.waiter(flow) else {
+        if !state.desk.is_open(flow) {
             return (Asked::Go, None);
-        };
-        if waiter.granted > 0 {
-            state.let_go(now, flow, bytes);
-            return (Asked::Go, state.due());
         }
-        waiter.head = 0;
-        if waiter.asked == 0 {
-            waiter.asked_at = now;
-        }
-        waiter.asked = bytes;
-        // Whoever asks is not woken by a grant that is made at once.
-        let known = waiter.waker.take();
-        state.egress.ready(now, flow, bytes);
+        state.desk.ask(now, flow, bytes);
         state.grant_due(now);
-        let granted = state.waiter(flow).is_some_and(|own| own.granted > 0);
-        if granted {
-            state.let_go(now, flow, bytes);
-        }
-        let waker = if granted {
-            known
-        } else {
-            Some(known.unwrap_or_else(waker))
+        let asked = match state.take_turn(now, flow, bytes) {
+            Some(_) => Asked::Go,
+            None => Asked::Wait,
         };
-        if let Some(own) = state.waiter(flow) {
-            own.waker = waker;
+        if asked == Asked::Wait && state.desk.waker(flow).is_none() {
+            state.desk.set_waker(flow, waker());
         }
-        let due = state.due();
-        (if granted { Asked::Go } else { Asked::Wait }, due)
+        (asked, state.desk.next_wakeup())
     }
 
     /// The stream was woken with `bytes` in hand: whether it is its turn, and
     /// how long it has waited. If it is, all of it is debited and goes.
     pub(crate) fn take_turn(&self, now: Time, flow: FlowId, bytes: u64) -> Option<Duration> {
-        let mut state = self.lock();
-        let waiter = state.waiter(flow).filter(|waiter| waiter.granted > 0)?;
-        let waited = now.since(waiter.asked_at);
-        state.let_go(now, flow, bytes);
-        Some(waited)
+        self.lock().take_turn(now, flow, bytes)
     }
 
     /// The response is over, or its client has left. What was granted and did
     /// not go is given to others, which is why [`Link::tick`] may be due.
     pub(crate) fn close(&self, now: Time, flow: FlowId) -> Option<Time> {
         let mut state = self.lock();
-        if let Some(waiter) = state.waiter(flow) {
-            *waiter = Waiter::default();
-        }
-        state.egress.close(now, flow);
+        state.desk.close(now, flow);
         state.grant_due(now);
-        state.due()
+        state.desk.next_wakeup()
     }
 
     /// Something small that goes ahead of everything, of `bytes` in a segment
     /// of its own; false if it has to wait for its turn.
     pub(crate) fn fast_path(&self, now: Time, bytes: u64) -> bool {
         let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
-        self.lock().egress.fast_path(now, wire_bytes)
+        self.lock().desk.egress_mut().fast_path(now, wire_bytes)
     }
 
     /// Bytes that go without waiting and are debited all the same.
     pub(crate) fn debit(&self, now: Time, bytes: u64) {
         let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
-        self.lock().egress.debit(now, wire_bytes);
+        self.lock().desk.egress_mut().debit(now, wire_bytes);
     }
 
     /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
     pub(crate) fn backlog(&self, now: Time, class: usize) -> (Duration, Duration) {
         let state = self.lock();
-        let egress = &state.egress;
+        let egress = state.desk.egress();
         (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
     /// On the wire.
     #[cfg(test)]
     pub(crate) fn rate_bits_per_s(&self) -> u64 {
-        self.lock().egress.pacer().rate_bits_per_s()
+        self.lock().desk.egress().pacer().rate_bits_per_s()
     }
 
     /// Of its classes, by number.
@@ -298,13 +223,13 @@ impl Link {
     /// Responses in progress.
     #[cfg(test)]
     pub(crate) fn open_flows(&self) -> usize {
-        self.lock().egress.open_flows()
+        self.lock().desk.egress().open_flows()
     }
 
     /// Wire bytes debited so far.
     #[cfg(test)]
     pub(crate) fn wire_bytes(&self) -> u64 {
-        self.lock().egress.stats().wire_bytes
+        self.lock().desk.egress().stats().wire_bytes
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -317,73 +242,27 @@ impl Tick for Link {
     /// Makes the grants that are due.
     fn tick(&self, now: Time) -> Option<Time> {
         let mut state = self.lock();
-        while let Some(&(until, flow)) = state.heads.front() {
-            if until > now {
-                break;
-            }
-            state.heads.pop_front();
-            // Its body has come, or its client has left.
-            let Some(waiter) = state.waiter(flow).filter(|waiter| waiter.head > 0) else {
-                continue;
-            };
-            let head = std::mem::take(&mut waiter.head);
-            waiter.asked = head;
-            state.egress.ready(now, flow, head);
-        }
         state.grant_due(now);
-        state.due()
+        state.desk.next_wakeup()
     }
 }
 
 impl State {
-    fn waiter(&mut self, flow: FlowId) -> Option<&mut Waiter> {
-        let waiter = self.waiters.get_mut(flow.index())?;
-        (waiter.flow == Some(flow)).then_some(waiter)
-    }
-
     /// Makes all grants that are due. Those who get one are woken under the
     /// lock: [`Link::close`] takes it too, so that none is woken after its
     /// stream is gone.
     fn grant_due(&mut self, now: Time) {
-        while let Grant::Send { flow, bytes } = self.egress.grant(now) {
-            let Some(waiter) = self.waiter(flow) else {
-                continue;
-            };
-            let whole = waiter.asked.max(bytes);
-            waiter.granted = whole;
-            waiter.asked = 0;
-            if let Some(waker) = &waiter.waker {
-                waker.wake();
-            }
-            self.egress.extend(now, flow, whole - bytes);
+        while let Some(waker) = self.desk.next(now) {
+            waker.wake();
         }
     }
 
-    /// `bytes` go, which may be more than were asked for: they were joined by
-    /// others while they waited.
-    fn let_go(&mut self, now: Time, flow: FlowId, bytes: u64) {
-        let Some(waiter) = self.waiter(flow) else {
-            return;
-        };
-        let granted = std::mem::take(&mut waiter.granted);
-        self.egress.extend(now, flow, bytes.saturating_sub(granted));
-        self.egress.sent(now, flow, bytes);
-    }
-
-    /// When something is to be done if nothing happens before.
-    fn due(&mut self) -> Option<Time> {
-        while let Some(&(_, flow)) = self.heads.front() {
-            if self.waiter(flow).is_some_and(|waiter| waiter.head > 0) {
-                break;
-            }
-            self.heads.pop_front();
-        }
-        let grant = self.egress.next_wakeup();
-        let head = self.heads.front().map(|&(until, _)| until);
-        match (grant, head) {
-            (Some(grant), Some(head)) => Some(grant.min(head)),
-            (one, other) => one.or(other),
-        }
+    /// Lets `bytes` go if it is their turn, which may be more than were asked for: they
+    /// were joined by others while they waited. Returns how long they have waited.
+    fn take_turn(&mut self, now: Time, flow: FlowId, bytes: u64) -> Option<Duration> {
+        let turn = self.desk.take(now, flow)?;
+        self.desk.written(now, flow, bytes);
+        Some(turn.waited)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use sprat_scheduler::{
-    Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, MAX_FLOOR_PERCENT, Pacer,
+    Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, MAX_FLOOR_PERCENT, Pacer,
     Size, Time, WireCost,
 };
 
@@ -252,15 +252,13 @@ struct Open {
 
 impl Link {
     fn new(plan: &Plan) -> Self {
-        let mut egress = Egress::new(EgressConfig {
-            discipline: plan.discipline.clone(),
-            pacer: Pacer::exact(plan.uplink_bits_per_s),
+        let policy = EgressPolicy {
             max_flows: plan.requests,
-            guard_factor: 3.0,
-            classes: Vec::new(),
-        });
-        egress.set_floor(Time::ZERO, plan.floor_percent);
-        egress.share_between_clients(Time::ZERO, plan.clients > 0);
+            floor_percent: plan.floor_percent,
+            share_between_clients: plan.clients > 0,
+            ..EgressPolicy::new(plan.discipline.clone())
+        };
+        let egress = Egress::new(Pacer::exact(plan.uplink_bits_per_s), policy);
         Self {
             egress,
             now: Time::ZERO,
@@ -297,12 +295,8 @@ impl Link {
             let unsent = self.egress.pacer().backlog(self.now);
             self.settle(unsent)?;
         }
-        let spec = FlowSpec {
-            class: 0,
-            size: Size::Exact(request.bytes),
-            cost: self.cost,
-            client: request.random.checked_rem(u64::from(self.clients)),
-        };
+        let spec = FlowSpec::new(0, Size::Exact(request.bytes), self.cost)
+            .of_client(request.random.checked_rem(u64::from(self.clients)));
         let flow = self.egress.open(self.now, spec)?;
         let open = Open {
             request: self.served.len(),
@@ -319,7 +313,7 @@ impl Link {
             ..Served::default()
         });
         self.total_bytes += request.bytes;
-        self.egress.ready(self.now, flow, request.bytes);
+        self.egress.offer(self.now, flow, request.bytes);
         Ok(())
     }
 
@@ -358,10 +352,10 @@ impl Link {
             open.left_bytes
         );
         open.left_bytes -= granted - unsent;
-        self.egress.sent(self.now, flow, granted - unsent);
+        self.egress.written(self.now, flow, granted - unsent);
         self.free_at = self.egress.pacer().next_grant_at();
         if open.left_bytes > 0 {
-            self.egress.ready(self.now, flow, open.left_bytes);
+            self.egress.offer(self.now, flow, open.left_bytes);
             return Ok(());
         }
         let served = &mut self.served[open.request];

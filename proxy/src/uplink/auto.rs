@@ -455,7 +455,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd as _;
 
-    use sprat_scheduler::{Discipline, EgressConfig, Pacer};
+    use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
 
     use super::*;
 
@@ -595,13 +595,13 @@ mod tests {
 
     #[test]
     fn a_search_that_is_over_does_not_change_a_rate_that_is_given() {
-        let link = PacedLink::new(EgressConfig {
-            discipline: Discipline::Srpt,
-            pacer: Pacer::exact(8_000_000),
-            max_flows: 8,
-            guard_factor: 4.0,
-            classes: Vec::new(),
-        });
+        let link = PacedLink::new(
+            Pacer::exact(8_000_000),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
         // The thread asks for no rate within a second, for nothing is written.
         AutoRate::start(&link, GateConfig::default()).unwrap();
         let search = link.auto().searches.load(Relaxed);

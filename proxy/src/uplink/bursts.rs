@@ -49,13 +49,9 @@ impl Bursts {
             Outlet::Marked(mark) => mark.next_class(self.attained).min(available),
             Outlet::Gauged(gauge) => {
                 if self.flow.is_none() {
-                    let spec = FlowSpec {
-                        class: self.class,
-                        size: Size::Unknown,
-                        cost: gauge.cost(),
-                        client: self.client,
-                    };
-                    self.flow = Flow::open(gauge.worker(), spec, None).ok();
+                    let spec = FlowSpec::new(self.class, Size::Unknown, gauge.cost())
+                        .of_client(self.client);
+                    self.flow = Flow::open(gauge.worker(), spec).ok();
                 }
                 match &mut self.flow {
                     Some(flow) => {

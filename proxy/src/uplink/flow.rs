@@ -4,69 +4,25 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sprat_scheduler::{
-    AtCapacity, Egress, FlowId, FlowSpec, GroupId, Precedence, Size, Time, WireCost,
-};
+use sprat_scheduler::{AtCapacity, FlowId, FlowSpec};
 
-use super::link::{Waiter, WorkerLink};
+use super::link::WorkerLink;
 
 /// A response's place on the uplink, given up when dropped.
 pub(crate) struct Flow {
     worker: Rc<WorkerLink>,
     id: FlowId,
-    /// Bytes the flow is in the queue with.
-    asked: u64,
-    asked_at: Time,
     waited: Duration,
 }
 
 impl Flow {
-    /// A new flow that has nothing to send yet; in HTTP/2, with its place
-    /// among those of its connection.
-    pub(crate) fn open(
-        worker: &Rc<WorkerLink>,
-        spec: FlowSpec,
-        place: Option<(GroupId, Precedence)>,
-    ) -> Result<Self, AtCapacity> {
-        Self::enter(worker, |egress, now| match place {
-            None => egress.open(now, spec),
-            Some((group, precedence)) => egress.open_in(now, spec, group, precedence),
-        })
-    }
-
-    /// A new flow of `bytes` that the fast path refused.
-    pub(crate) fn open_express(
-        worker: &Rc<WorkerLink>,
-        class: usize,
-        bytes: u64,
-        cost: WireCost,
-    ) -> Result<Self, AtCapacity> {
-        let size = Size::Exact(bytes);
-        let spec = FlowSpec {
-            class,
-            size,
-            cost,
-            // It goes ahead, or in the order of those that wanted to.
-            client: None,
-        };
-        Self::enter(worker, |egress, now| egress.open_express(now, spec))
-    }
-
-    fn enter(
-        worker: &Rc<WorkerLink>,
-        open: impl FnOnce(&mut Egress, Time) -> Result<FlowId, AtCapacity>,
-    ) -> Result<Self, AtCapacity> {
+    /// Opens a flow that has nothing to send yet.
+    pub(crate) fn open(worker: &Rc<WorkerLink>, spec: FlowSpec) -> Result<Self, AtCapacity> {
         let now = worker.link.now();
-        let mut state = worker.link.lock();
-        let id = open(&mut state.egress, now)?;
-        if state.waiters.len() <= id.index() {
-            state.waiters.resize_with(id.index() + 1, Waiter::default);
-        }
+        let id = worker.link.lock().desk.open(now, spec)?;
         Ok(Self {
             worker: Rc::clone(worker),
             id,
-            asked: 0,
-            asked_at: now,
             waited: Duration::ZERO,
         })
     }
@@ -76,39 +32,34 @@ impl Flow {
     pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
         let now = self.worker.link.now();
         let mut state = self.worker.link.lock();
-        let mut woken = Vec::new();
-        if self.asked == 0 {
-            self.asked_at = now;
-        }
-        if state.waiters[self.id.index()].granted == 0 && self.asked != available {
-            state.egress.ready(now, self.id, available);
-            self.asked = available;
-            // Without a waker: a grant made here is fetched below.
-            state.waiters[self.id.index()].waker = None;
-            woken = self.worker.grant_due(&mut state, now);
-        } else if state.timer_at.is_none() {
-            // The worker whose timer was armed is gone.
-            woken = self.worker.grant_due(&mut state, now);
-        }
-        let waiter = &mut state.waiters[self.id.index()];
-        let granted = std::mem::take(&mut waiter.granted);
-        if granted == 0 && !waiter.is_woken_by(cx.waker()) {
-            waiter.waker = Some(cx.waker().clone());
+        let is_news = state.desk.ask(now, self.id, available);
+        // Where no timer is set the worker whose it was may be gone.
+        let woken = match is_news || state.timer_at.is_none() {
+            true => self.worker.grant_due(&mut state, now),
+            false => Vec::new(),
+        };
+        let turn = state.desk.take(now, self.id);
+        if turn.is_none() && !is_woken_by(state.desk.waker(self.id), cx.waker()) {
+            state.desk.set_waker(self.id, cx.waker().clone());
         }
         drop(state);
         woken.into_iter().for_each(Waker::wake);
-        if granted == 0 {
+        let Some(turn) = turn else {
             return Poll::Pending;
-        }
-        self.asked = 0;
-        self.waited += now.since(self.asked_at);
-        Poll::Ready(granted)
+        };
+        self.waited += turn.waited;
+        Poll::Ready(turn.bytes)
     }
 
     /// The backend has nothing more for now.
     pub(crate) fn pause(&mut self) {
         let now = self.worker.link.now();
-        self.worker.link.lock().egress.pause(now, self.id);
+        self.worker
+            .link
+            .lock()
+            .desk
+            .egress_mut()
+            .pause(now, self.id);
     }
 
     /// How long its bytes have waited for the uplink.
@@ -121,15 +72,15 @@ impl Drop for Flow {
     fn drop(&mut self) {
         let now = self.worker.link.now();
         let mut state = self.worker.link.lock();
-        let unused = std::mem::take(&mut state.waiters[self.id.index()]).granted;
-        if unused == 0 {
-            state.egress.sent(now, self.id, u64::MAX);
-        }
-        state.egress.close(now, self.id);
+        state.desk.close(now, self.id);
         let woken = self.worker.grant_due(&mut state, now);
         drop(state);
         woken.into_iter().for_each(Waker::wake);
     }
+}
+
+fn is_woken_by(known: Option<&Waker>, waker: &Waker) -> bool {
+    known.is_some_and(|known| known.will_wake(waker))
 }
 
 #[cfg(test)]
@@ -137,7 +88,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
 
-    use sprat_scheduler::{Discipline, EgressConfig, Pacer};
+    use sprat_scheduler::{Discipline, EgressPolicy, Pacer, Size, WireCost};
     use tokio::task::{LocalSet, spawn_local};
     use tokio::time::timeout;
 
@@ -147,13 +98,8 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn open(worker: &Rc<WorkerLink>) -> Flow {
-        let spec = FlowSpec {
-            class: 0,
-            size: Size::Exact(100_000),
-            cost: WireCost::ETHERNET_IPV4,
-            client: None,
-        };
-        Flow::open(worker, spec, None).unwrap()
+        let spec = FlowSpec::new(0, Size::Exact(100_000), WireCost::ETHERNET_IPV4);
+        Flow::open(worker, spec).unwrap()
     }
 
     async fn grant(flow: &mut Flow) -> u64 {
@@ -162,14 +108,15 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_the_timer_of_a_worker_that_ends_is_served_all_the_same() {
-        let link = PacedLink::new(EgressConfig {
-            discipline: Discipline::Srpt,
+        let link = PacedLink::new(
             // 1,000 bytes take about 0.2 s.
-            pacer: Pacer::exact(40_000),
-            max_flows: 8,
-            guard_factor: 4.0,
-            classes: Vec::new(),
-        });
+            // 1,000 bytes take about 0.2 s.
+            Pacer::exact(40_000),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
         let work = LocalSet::new();
         let served = work.run_until(async {
             let one = WorkerLink::new(Arc::clone(&link)).unwrap();

@@ -306,7 +306,7 @@ fn wire_cost(stream: &TcpStream) -> WireCost {
 mod tests {
     use std::os::fd::AsFd;
 
-    use sprat_scheduler::{Discipline, EgressConfig, Pacer};
+    use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -318,13 +318,13 @@ mod tests {
 
     /// A connection on an uplink of its own: its gauge, its socket, its client's.
     async fn connected() -> (Rc<SocketGauge>, TcpStream, TcpStream) {
-        let link = PacedLink::new(EgressConfig {
-            discipline: Discipline::Srpt,
-            pacer: Pacer::exact(1_000_000),
-            max_flows: 8,
-            guard_factor: 4.0,
-            classes: Vec::new(),
-        });
+        let link = PacedLink::new(
+            Pacer::exact(1_000_000),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
         let worker = WorkerLink::new(link).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap());
@@ -397,11 +397,11 @@ mod tests {
         let info = sys::tcp_info(&socket).unwrap();
         gauge.close(socket.as_fd());
         let sent = counted(gauge.cost(), &info);
-        let stats = gauge.worker.link.lock().egress.stats();
+        let stats = gauge.worker.link.lock().desk.egress().stats();
         assert_eq!(stats.wire_bytes, sent + CLOSING_SEGMENTS * SEGMENT);
         // A stream of HTTP/2 learns of it later.
         gauge.worker.debit(gauge.cost().bytes(700));
         gauge.promise(700);
-        assert_eq!(gauge.worker.link.lock().egress.stats(), stats);
+        assert_eq!(gauge.worker.link.lock().desk.egress().stats(), stats);
     }
 }

@@ -1,4 +1,4 @@
-//! One uplink, shared by all workers: the core's [`Egress`] behind a mutex
+//! One uplink, shared by all workers: the core's [`Desk`] behind a mutex
 //! whose critical sections are a few heap operations long.
 
 use std::fmt;
@@ -10,8 +10,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use sprat_scheduler::{
-    ClassSpec, Egress, EgressChange, EgressClassStats, EgressConfig, EgressStats, Grant, GroupId,
-    Time,
+    ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, GroupId, Pacer, Time,
 };
 use tokio::time::Instant;
 
@@ -39,9 +38,7 @@ pub(crate) struct PacedLink {
 }
 
 pub(super) struct State {
-    pub(super) egress: Egress,
-    /// By [`FlowId::index`](sprat_scheduler::FlowId::index).
-    pub(super) waiters: Vec<Waiter>,
+    pub(super) desk: Desk<Waker>,
     /// When the earliest timer of any worker fires.
     pub(super) timer_at: Option<Time>,
     /// What is told of the scheduler's counters.
@@ -53,31 +50,18 @@ pub(super) struct State {
 impl State {
     /// Debits what no grant covers.
     fn debit(&mut self, now: Time, wire_bytes: u64) {
-        let before = self.egress.stats();
-        self.egress.debit(now, wire_bytes);
+        let before = self.desk.egress().stats();
+        self.desk.egress_mut().debit(now, wire_bytes);
         self.count_forgotten(before);
     }
 
     /// Counts what was debited outside grants since `before` and found no room on
     /// the scheduler's clock: it has gone out all the same.
     fn count_forgotten(&mut self, before: EgressStats) {
-        let now = self.egress.stats();
+        let now = self.desk.egress().stats();
         let debited = now.overhead_bytes.saturating_sub(before.overhead_bytes);
         let taken = now.wire_bytes.saturating_sub(before.wire_bytes);
         self.counters.count_forgotten(debited.saturating_sub(taken));
-    }
-}
-
-#[derive(Default)]
-pub(super) struct Waiter {
-    pub(super) waker: Option<Waker>,
-    /// Granted and not yet fetched.
-    pub(super) granted: u64,
-}
-
-impl Waiter {
-    pub(super) fn is_woken_by(&self, waker: &Waker) -> bool {
-        matches!(&self.waker, Some(own) if own.will_wake(waker))
     }
 }
 
@@ -111,17 +95,16 @@ impl fmt::Debug for PacedLink {
 
 impl PacedLink {
     /// An uplink with no flows.
-    pub(crate) fn new(config: EgressConfig) -> Arc<Self> {
+    pub(crate) fn new(link: Pacer, policy: EgressPolicy) -> Arc<Self> {
         Arc::new(Self {
-            awaited: AtomicU32::new(awaited(&config.classes)),
+            awaited: AtomicU32::new(awaited(&policy.classes)),
             auto: AutoRate::new(),
             epoch: Instant::now(),
             client_hasher: RandomState::new(),
             next_socket: AtomicU64::new(0),
-            rate_bits_per_s: AtomicU64::new(config.pacer.rate_bits_per_s()),
+            rate_bits_per_s: AtomicU64::new(link.rate_bits_per_s()),
             state: Mutex::new(State {
-                egress: Egress::new(config),
-                waiters: Vec::new(),
+                desk: Desk::new(Egress::new(link, policy)),
                 timer_at: None,
                 counters: Counters::default(),
                 floods: Seldom::default(),
@@ -133,13 +116,13 @@ impl PacedLink {
     pub(crate) fn status(&self) -> LinkStatus {
         let effective_rate_bits_per_s = self.effective_rate_bits_per_s();
         let mut state = self.lock();
-        let stats = state.egress.stats();
+        let egress = state.desk.egress();
+        let stats = egress.stats();
         LinkStatus {
-            open_flows: state.egress.open_flows(),
-            waiting_flows: state.egress.waiting_flows(),
-            clients: state.egress.clients(),
-            rate_bits_per_s: effective_rate_bits_per_s
-                .map(|_| state.egress.pacer().rate_bits_per_s()),
+            open_flows: egress.open_flows(),
+            waiting_flows: egress.waiting_flows(),
+            clients: egress.clients(),
+            rate_bits_per_s: effective_rate_bits_per_s.map(|_| egress.pacer().rate_bits_per_s()),
             effective_rate_bits_per_s,
             queue: self.auto.queue(),
             stats: state.counters.publish(stats),
@@ -149,7 +132,7 @@ impl PacedLink {
     /// What goes on in each class.
     pub(crate) fn class_status(&self) -> ClassStatus {
         let mut state = self.lock();
-        let stats = state.egress.class_stats().to_vec();
+        let stats = state.desk.egress().class_stats().to_vec();
         state.counters.publish_classes(stats)
     }
 
@@ -158,36 +141,24 @@ impl PacedLink {
         &self.auto
     }
 
-    /// Another order from now on.
-    pub(crate) fn change(&self, change: EgressChange) {
-        self.awaited
-            .store(awaited(&change.classes), Ordering::Relaxed);
+    /// Orders by another policy from now on.
+    pub(crate) fn change(&self, policy: EgressPolicy) {
+        let bits = awaited(&policy.classes);
+        self.awaited.store(bits, Ordering::Relaxed);
         let now = self.now();
-        self.lock().egress.reconfigure(now, change);
-    }
-
-    /// Gives another part of the link to what has waited longest.
-    pub(crate) fn set_floor(&self, percent: u8) {
-        let now = self.now();
-        self.lock().egress.set_floor(now, percent);
-    }
-
-    /// Has clients share the link, or no longer.
-    pub(crate) fn share_between_clients(&self, shares: bool) {
-        let now = self.now();
-        self.lock().egress.share_between_clients(now, shares);
+        self.lock().desk.egress_mut().reconfigure(now, policy);
     }
 
     /// How long the response of each class that has gone longest without a turn has
     /// waited for one.
     pub(crate) fn longest_waits(&self) -> Vec<Duration> {
         let now = self.now();
-        self.lock().egress.longest_waits(now)
+        self.lock().desk.egress().longest_waits(now)
     }
 
     /// Whether flows wait for their turn.
     pub(crate) fn is_backlogged(&self) -> bool {
-        self.lock().egress.waiting_flows() > 0
+        self.lock().desk.egress().waiting_flows() > 0
     }
 
     /// Changes the link's rate.
@@ -209,7 +180,8 @@ impl PacedLink {
     }
 
     fn apply_rate(&self, state: &mut State, rate_bits_per_s: u64) {
-        state.egress.set_rate(self.now(), rate_bits_per_s);
+        let now = self.now();
+        state.desk.egress_mut().set_rate(now, rate_bits_per_s);
         self.rate_bits_per_s
             .store(rate_bits_per_s, Ordering::Relaxed);
     }
@@ -274,7 +246,7 @@ impl WorkerLink {
 
     /// Whether nobody sends through it, nor could.
     pub(crate) fn is_unused(self: &Rc<Self>, own: usize) -> bool {
-        Rc::strong_count(self) <= own && self.link.lock().egress.open_flows() == 0
+        Rc::strong_count(self) <= own && self.link.lock().desk.egress().open_flows() == 0
     }
 
     /// Makes the grants that are due.
@@ -322,7 +294,7 @@ impl WorkerLink {
     /// A client's socket has taken bytes.
     pub(super) fn on_write(&self, writer: &Writer<'_>) {
         if self.is_auto() {
-            let position = self.link.lock().egress.stats().wire_bytes;
+            let position = self.link.lock().desk.egress().stats().wire_bytes;
             self.link.auto.on_write(self.link.now(), position, writer);
         }
     }
@@ -356,7 +328,8 @@ impl WorkerLink {
 
     /// Of what was debited, `wire_bytes` never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
-        self.link.lock().egress.refund(self.link.now(), wire_bytes);
+        let now = self.link.now();
+        self.link.lock().desk.egress_mut().refund(now, wire_bytes);
     }
 
     /// Puts right what was debited for a connection. What left long ago is
@@ -369,7 +342,7 @@ impl WorkerLink {
         match settled.present {
             0 => {}
             1.. => state.debit(self.link.now(), bytes),
-            _ => state.egress.refund(self.link.now(), bytes),
+            _ => state.desk.egress_mut().refund(self.link.now(), bytes),
         }
     }
 
@@ -395,14 +368,14 @@ impl WorkerLink {
     /// See [`Egress::announce`].
     pub(crate) fn announce(&self) {
         let now = self.link.now();
-        self.link.lock().egress.announce(now);
+        self.link.lock().desk.egress_mut().announce(now);
     }
 
     /// See [`Egress::retract`]; those who waited for it may have their turn.
     pub(crate) fn retract(&self) {
         let now = self.link.now();
         let mut state = self.link.lock();
-        state.egress.retract();
+        state.desk.egress_mut().retract();
         let granted = self.grant_due(&mut state, now);
         drop(state);
         granted.into_iter().for_each(Waker::wake);
@@ -410,20 +383,20 @@ impl WorkerLink {
 
     /// See [`Egress::open_group`].
     pub(crate) fn open_group(&self) -> GroupId {
-        self.link.lock().egress.open_group()
+        self.link.lock().desk.egress_mut().open_group()
     }
 
     /// See [`Egress::close_group`].
     pub(crate) fn close_group(&self, group: GroupId) {
         let now = self.link.now();
-        self.link.lock().egress.close_group(now, group);
+        self.link.lock().desk.egress_mut().close_group(now, group);
     }
 
     /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
     pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
         let now = self.link.now();
         let state = self.link.lock();
-        let egress = &state.egress;
+        let egress = state.desk.egress();
         (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
@@ -441,11 +414,10 @@ impl WorkerLink {
     fn arrive<T>(&self, arrival: impl FnOnce(&mut Egress, Time) -> T) -> T {
         let now = self.link.now();
         let mut state = self.link.lock();
-        let before = state.egress.stats();
-        let trips = before.guard_trips;
-        let outcome = arrival(&mut state.egress, now);
+        let before = state.desk.egress().stats();
+        let outcome = arrival(state.desk.egress_mut(), now);
         state.count_forgotten(before);
-        let tripped = state.egress.stats().guard_trips > trips;
+        let tripped = state.desk.egress().stats().guard_trips > before.guard_trips;
         let unsaid = tripped.then(|| state.floods.note(now)).flatten();
         drop(state);
         if let Some(trips) = unsaid {
@@ -463,23 +435,16 @@ impl WorkerLink {
     #[must_use]
     pub(super) fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
         let mut granted = Vec::new();
-        loop {
-            match state.egress.grant(now) {
-                Grant::Send { flow, bytes } => {
-                    let waiter = &mut state.waiters[flow.index()];
-                    waiter.granted = bytes;
-                    granted.extend(waiter.waker.take());
-                }
-                Grant::Wait { until } => {
-                    if state.timer_at.is_none_or(|at| until < at) {
-                        state.timer_at = Some(until);
-                        self.timer.arm(until.since(now));
-                    }
-                    return granted;
-                }
-                Grant::Idle => return granted,
-            }
+        while let Some(waker) = state.desk.next(now) {
+            granted.push(waker.clone());
         }
+        if let Some(until) = state.desk.next_wakeup()
+            && state.timer_at.is_none_or(|at| until < at)
+        {
+            state.timer_at = Some(until);
+            self.timer.arm(until.since(now));
+        }
+        granted
     }
 }
 
@@ -489,8 +454,7 @@ impl Drop for WorkerLink {
         // waits has to arm another's.
         let mut state = self.link.lock();
         state.timer_at = None;
-        let waiting = state.waiters.iter_mut();
-        let waiting: Vec<_> = waiting.filter_map(|waiter| waiter.waker.take()).collect();
+        let waiting: Vec<_> = state.desk.waiting().cloned().collect();
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
     }
@@ -505,13 +469,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn floods_are_told_of_once_a_minute() {
-        let link = PacedLink::new(EgressConfig {
-            discipline: Discipline::Srpt,
-            pacer: Pacer::exact(10_000_000_000),
-            max_flows: 8,
-            guard_factor: 4.0,
-            classes: Vec::new(),
-        });
+        let link = PacedLink::new(
+            Pacer::exact(10_000_000_000),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
         let worker = WorkerLink::new(Arc::clone(&link)).unwrap();
         let (log, _listening) = said::listen();
         let seconds = Duration::from_secs;

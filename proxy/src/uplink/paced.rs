@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response, header};
 use http_body::{Body, Frame, SizeHint};
-use sprat_scheduler::{AtCapacity, FlowSpec, Size};
+use sprat_scheduler::desk::HEAD_WAIT;
+use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Size};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -19,10 +20,6 @@ use super::gauge::SocketGauge;
 use crate::begun::with_held;
 use crate::connection::Stream;
 use crate::error::Reason;
-
-/// How long a head waits for the first bytes of its body, so that both go out
-/// in one segment. A backend that writes them separately does so within this.
-const HEAD_WAIT: Duration = Duration::from_millis(2);
 
 /// How long a head waits for the first turn of its response: what is over sooner costs
 /// no segment more, and a client that hears nothing for longer may think that nobody
@@ -122,16 +119,12 @@ where
         },
         Size::Unknown => Size::Unknown,
     };
-    let place = stream
-        .precedence(response.headers())
-        .map(|precedence| (gauge.group(), precedence));
-    let spec = FlowSpec {
-        class: turn.class,
-        size: whole,
-        cost: gauge.cost(),
-        client: turn.client,
+    let lane = match stream.precedence(response.headers()) {
+        Some(precedence) => Lane::Grouped(gauge.group(), precedence),
+        None => Lane::Ordered,
     };
-    let flow = Flow::open(gauge.worker(), spec, place);
+    let spec = FlowSpec::new(turn.class, whole, gauge.cost()).of_client(turn.client);
+    let flow = Flow::open(gauge.worker(), spec.in_lane(lane));
     let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
     gauge.retract();
     let (parts, inner) = response.into_parts();
@@ -175,7 +168,9 @@ pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) 
     if worker.fast_path(wire_bytes) {
         return gauge.promise(bytes);
     }
-    let Ok(mut flow) = Flow::open_express(worker, class, bytes, gauge.cost()) else {
+    // Neither its class's order nor its client's share counts.
+    let spec = FlowSpec::new(class, Size::Exact(bytes), gauge.cost()).in_lane(Lane::Express);
+    let Ok(mut flow) = Flow::open(worker, spec) else {
         // With no room for another flow, what is small goes at once.
         worker.debit(wire_bytes);
         return gauge.promise(bytes);

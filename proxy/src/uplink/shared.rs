@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sprat_config::resolved::{self as config, Engine, Rate};
 use sprat_scheduler::rate_control::gate::GateConfig;
-use sprat_scheduler::{Discipline, EgressChange, EgressConfig, Pacer};
+use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
 
 use super::auto::AutoRate;
 use super::kernel::KernelLink;
@@ -44,16 +44,7 @@ impl SharedUplink {
             Rate::Fixed(bits_per_s) => bits_per_s,
             Rate::Auto => AutoRate::initial_rate_bits_per_s(&GateConfig::default()),
         };
-        let change = egress_change(uplink, classes);
-        let link = PacedLink::new(EgressConfig {
-            discipline: change.discipline,
-            pacer: Pacer::new(rate_bits_per_s),
-            max_flows: change.max_flows,
-            guard_factor: change.guard_factor,
-            classes: change.classes,
-        });
-        link.set_floor(uplink.floor_percent);
-        link.share_between_clients(uplink.share.is_some());
+        let link = PacedLink::new(Pacer::new(rate_bits_per_s), policy(uplink, classes));
         if let Some(config) = searched(uplink) {
             AutoRate::start(&link, config)?;
         }
@@ -80,9 +71,7 @@ impl SharedUplink {
     /// From now on it is as the configuration wants it.
     pub(crate) fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
         let Self::Paced(link) = self else { return };
-        link.change(egress_change(uplink, classes));
-        link.set_floor(uplink.floor_percent);
-        link.share_between_clients(uplink.share.is_some());
+        link.change(policy(uplink, classes));
         if let Some(config) = searched(uplink) {
             if let Err(error) = AutoRate::start(link, config) {
                 tracing::error!(%error, "the uplink's rate stays: no thread to search for it");
@@ -113,11 +102,14 @@ fn is_paced(uplink: &config::Uplink) -> bool {
     !kernel && uplink.rate != Rate::Unlimited
 }
 
-fn egress_change(uplink: &config::Uplink, classes: &config::Classes) -> EgressChange {
-    EgressChange {
-        discipline: uplink.policy.clone(),
+/// Returns the core's policy as the configuration has it.
+fn policy(uplink: &config::Uplink, classes: &config::Classes) -> EgressPolicy {
+    EgressPolicy {
         max_flows: uplink.max_flows,
         guard_factor: uplink.guard_factor,
         classes: classes.list.iter().map(|c| c.spec.clone()).collect(),
+        floor_percent: uplink.floor_percent,
+        share_between_clients: uplink.share.is_some(),
+        ..EgressPolicy::new(uplink.policy.clone())
     }
 }

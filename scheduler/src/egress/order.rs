@@ -1,134 +1,636 @@
-//! Which flows stand in the queue, and where: by themselves, or for others of
-//! their connection, or of their client.
+//! The order: which of the flows that have something to write is next.
+//!
+//! The flows stand in a queue ([`Ready`]), one for all of its connection ([`Groups`]) and
+//! one for all of its client where clients share the link ([`Shares`]). What a flow is
+//! granted is charged to its turn, or its client's ([`Turns`]). A part of what is granted
+//! goes to what has waited longest ([`Floor`]), and what the fast path has refused takes
+//! turns with all of it ([`Express`]).
 
-use super::front::Change;
-use super::groups::{GroupId, LaneKey, Precedence};
-use super::{AtCapacity, Egress, Flow, FlowId, FlowSpec, MAX_BANDS};
-use crate::Time;
+mod express;
+mod floor;
+mod front;
+mod groups;
+mod held;
+mod ready;
+mod shares;
+mod turns;
+mod urgency;
 
-impl Egress {
-    /// A connection whose client says which of its responses it wants first.
-    pub fn open_group(&mut self) -> GroupId {
+use super::flows::{Flow, Flows};
+use super::link::Link;
+use super::types::{EgressPolicy, GroupId, Lane};
+use crate::classes::ClassSpec;
+use crate::discipline::Ranker;
+use crate::queue::Rank;
+use crate::{Pacer, Size, Time};
+use express::Express;
+pub use floor::MAX_FLOOR_PERCENT;
+use floor::{Floor, rank_by_age};
+use front::Change;
+use groups::{Groups, LaneKey, Member};
+pub(super) use ready::Next;
+use ready::Ready;
+use shares::Shares;
+use turns::{Part, Turns};
+pub use urgency::Urgency;
+
+/// Bands at most, within a level.
+const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
+
+/// A flow's place in the order.
+#[derive(Clone, Debug)]
+struct Place {
+    /// Among those of its connection, if there are any.
+    member: Option<Member>,
+    /// Its client's, where clients share the link.
+    share: Option<u32>,
+    /// Its part in the round that its turn belongs to; its client's when the last grant
+    /// was made, where clients share the link.
+    part: Part,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            member: None,
+            share: None,
+            part: Part::NONE,
+        }
+    }
+}
+
+/// The flows that wait, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    ranker: Ranker,
+    /// By slot.
+    places: Vec<Place>,
+    ready: Ready,
+    express: Express,
+    groups: Groups,
+    turns: Turns,
+    shares: Shares,
+    floor: Floor,
+    /// By class: whether it takes what the others leave, and its level.
+    classes: Vec<(bool, u8)>,
+    /// Responses that are going to come, see [`Order::announce`].
+    announced: usize,
+}
+
+impl Order {
+    /// Returns an order of no flows. The policy has a class at least.
+    pub(super) fn new(policy: &EgressPolicy, link: &Pacer) -> Self {
+        let ranker = Ranker::new(policy.discipline.clone());
+        Self {
+            places: Vec::new(),
+            ready: Ready::new(&policy.classes, link),
+            express: Express::default(),
+            groups: Groups::default(),
+            turns: Turns::new(policy.classes.len() * MAX_BANDS),
+            shares: shares(policy, &ranker),
+            floor: floor(policy, &ranker),
+            classes: levels(&policy.classes),
+            announced: 0,
+            ranker,
+        }
+    }
+
+    /// Orders by another policy from now on, under which no class has gone. What the
+    /// discipline has learnt is kept if it is the same; the flows that wait take their
+    /// places, and rounds begin anew.
+    pub(super) fn renew(
+        &mut self,
+        now: Time,
+        flows: &mut Flows,
+        link: &Link,
+        policy: &EgressPolicy,
+    ) {
+        if *self.ranker.discipline() != policy.discipline {
+            self.ranker = Ranker::new(policy.discipline.clone());
+        }
+        let mut unused = link.pacer().clone();
+        unused.resume_at(Time::ZERO);
+        let mut ready = Ready::new(&policy.classes, &unused);
+        ready.take_over(now, &self.ready);
+        self.ready = ready;
+        self.groups.clear();
+        self.turns = Turns::new(policy.classes.len() * MAX_BANDS);
+        self.shares = shares(policy, &self.ranker);
+        self.floor = floor(policy, &self.ranker);
+        self.classes = levels(&policy.classes);
+        for _ in 0..self.announced {
+            self.ready.announce(now);
+        }
+        for slot in flows.slots() {
+            if flows[slot].open {
+                self.reopen(now, flows, slot);
+            }
+        }
+        for slot in flows.slots() {
+            if flows[slot].waits() {
+                self.insert(now, flows, link, slot);
+            }
+        }
+    }
+
+    /// Takes in an open flow after a change. One that has begun keeps its place in its
+    /// class's pool.
+    fn reopen(&mut self, now: Time, flows: &mut Flows, slot: u32) {
+        let flow = &mut flows[slot];
+        flow.view.level = self.level(flow.class);
+        flow.by_floor = false;
+        let place = &mut self.places[slot as usize];
+        place.part = Part::NONE;
+        place.share = None;
+        self.ready.open(now, flow.class);
+        if self.ready.is_limited(flow.class) && !flow.is_express {
+            place.member = None;
+            if flow.begun {
+                self.ready.seat(flow.class, slot);
+            }
+        }
+        self.enter_share(flows, slot);
+    }
+
+    /// Returns the class that a driver means by a number.
+    pub(super) fn class(&self, class: usize) -> usize {
+        class.min(self.classes.len() - 1)
+    }
+
+    /// Returns a class's level.
+    pub(super) fn level(&self, class: usize) -> u8 {
+        self.classes[class].1
+    }
+
+    /// Whether `other` goes before a class, or with it.
+    pub(super) fn is_ahead(&self, other: usize, class: usize) -> bool {
+        self.classes[other] <= self.classes[class]
+    }
+
+    /// Takes in a flow that is opened.
+    pub(super) fn open(&mut self, now: Time, flows: &mut Flows, slot: u32, lane: Lane) {
+        let flow = &mut flows[slot];
+        self.note_size(flow.view.size);
+        self.ready.open(now, flow.class);
+        let mut place = Place::default();
+        match lane {
+            Lane::Express => flow.is_express = true,
+            Lane::Grouped(group, precedence) if !self.ready.is_limited(flow.class) => {
+                place.member = self.groups.member(group, precedence);
+            }
+            Lane::Ordered | Lane::Grouped(..) => {}
+        }
+        match self.places.get_mut(slot as usize) {
+            Some(former) => *former = place,
+            None => self.places.push(place),
+        }
+        self.enter_share(flows, slot);
+    }
+
+    /// Lets go of a flow that is closed.
+    pub(super) fn close(&mut self, now: Time, flows: &mut Flows, slot: u32) {
+        let flow = &flows[slot];
+        // Nothing sent, nothing learnt: the client left before its turn.
+        if !matches!(flow.view.size, Size::Exact(_)) && flow.view.attained > 0 {
+            self.ranker.observe(flow.view.attained);
+        }
+        self.remove(now, flows, slot);
+        let flow = &mut flows[slot];
+        if let Some(share) = self.places[slot as usize].share.take() {
+            self.shares.leave(share, flow.client, slot);
+        }
+        self.ready.close(flow.class, slot);
+    }
+
+    /// Learns the size of a response, if it is exact.
+    pub(super) fn note_size(&mut self, size: Size) {
+        if let Size::Exact(bytes) = size {
+            self.ranker.observe(bytes);
+        }
+    }
+
+    pub(super) fn open_group(&mut self) -> GroupId {
         self.groups.open()
     }
 
-    /// The connection is gone.
-    pub fn close_group(&mut self, now: Time, group: GroupId) {
-        for slot in self.groups.close(group) {
-            self.enqueue(now, slot);
-        }
-    }
-
-    /// A new response on a connection that may have others, whose client says
-    /// this of it. Where a class bounds how many of its flows are served at a
-    /// time, that decides, and what the client says does not count.
-    pub fn open_in(
+    pub(super) fn close_group(
         &mut self,
         now: Time,
-        spec: FlowSpec,
+        flows: &mut Flows,
+        link: &Link,
         group: GroupId,
-        precedence: Precedence,
-    ) -> Result<FlowId, AtCapacity> {
-        let id = self.open(now, spec)?;
-        let flow = &mut self.slots[id.slot as usize];
-        if !self.ready.is_limited(flow.class) {
-            flow.member = self.groups.member(group, precedence);
+    ) {
+        for slot in self.groups.close(group) {
+            self.insert(now, flows, link, slot);
         }
-        Ok(id)
     }
 
-    /// Puts a flow with bytes to write in its place in the queue.
-    pub(super) fn enqueue(&mut self, now: Time, slot: u32) {
-        let flow = &mut self.slots[slot as usize];
+    /// A response of a class that does not wait for others is going to come.
+    pub(super) fn announce(&mut self, now: Time) {
+        self.announced += 1;
+        self.ready.announce(now);
+    }
+
+    /// What was announced has come, or will not.
+    pub(super) fn retract(&mut self) {
+        self.announced = self.announced.saturating_sub(1);
+        self.ready.retract();
+    }
+
+    /// Returns the payload bytes of a flow's next grant, at most.
+    pub(super) fn quantum(&self, link: &Link, flow: &Flow) -> u64 {
+        self.ready.quantum(link.pacer(), flow.class, flow.cost)
+    }
+
+    /// Counts the flows that wait.
+    pub(super) fn len(&self) -> usize {
+        self.ready.len() + self.groups.hidden() + self.shares.hidden() + self.express.len()
+    }
+
+    /// Counts the clients that share the link, if they do.
+    pub(super) fn clients(&self) -> Option<usize> {
+        self.shares.clients()
+    }
+
+    pub(super) fn cutoffs(&self) -> &[u64] {
+        self.ranker.cutoffs()
+    }
+
+    /// Returns the earliest that a flow may be granted something on a link that is free.
+    pub(super) fn next_at(&self) -> Option<Time> {
+        match self.express.len() {
+            0 => self.ready.next_at(),
+            _ => Some(Time::ZERO),
+        }
+    }
+
+    /// Whether no flow waits in the fast path's lane.
+    pub(super) fn is_express_empty(&self) -> bool {
+        self.express.len() == 0
+    }
+}
+
+/// Who stands in the queue: a flow by itself, or one for others of its connection and of
+/// its client.
+impl Order {
+    /// Puts a flow that has something to write in its place, or moves it there.
+    pub(super) fn insert(&mut self, now: Time, flows: &mut Flows, link: &Link, slot: u32) {
+        let flow = &mut flows[slot];
         if flow.is_express {
             self.express.join(slot, flow.view.seq);
             return;
         }
         if self.ranker.takes_turns() {
             let band = usize::from(self.ranker.band(&flow.view));
-            let lane = flow.class * MAX_BANDS + band;
-            let quantum = self.ready.quantum(&self.pacer, flow.class, flow.cost);
-            let wire_bytes = flow.cost.bytes(flow.ready_bytes.min(quantum));
-            let turn = (flow.view.turn, wire_bytes);
-            flow.view.turn = self.turns.join(&mut flow.part, turn, lane);
+            let round = flow.class * MAX_BANDS + band;
+            let bytes = flow.offered_bytes.min(self.quantum(link, flow));
+            let turn = (flow.view.turn, flow.cost.bytes(bytes));
+            flow.view.turn = self
+                .turns
+                .join(&mut self.places[slot as usize].part, turn, round);
         }
         let rank = self.ranker.rank(&flow.view);
-        let (key, attained) = (flow.lane_key(), flow.view.attained);
-        let change = flow
-            .member
-            .and_then(|member| (self.groups).insert(member, key, slot, (rank, attained)));
+        let attained = flow.view.attained;
+        let (member, key) = self.membership(flow, slot);
+        let change = member.and_then(|member| {
+            let ranks = (rank, attained);
+            self.groups.insert(member, key, slot, ranks)
+        });
         match change {
-            None => self.stand(now, slot),
-            Some(change) => self.change(now, change),
+            None => self.stand(now, flows, slot),
+            Some(change) => self.follow_group(now, flows, change),
         }
     }
 
-    /// Takes a flow out of the queue, if it is in.
-    pub(super) fn dequeue(&mut self, now: Time, slot: u32) {
-        let flow = &mut self.slots[slot as usize];
-        self.turns.leave(&mut flow.part);
-        if flow.is_express {
+    /// Takes a flow that has nothing to write out of its place, if it is in.
+    pub(super) fn remove(&mut self, now: Time, flows: &mut Flows, slot: u32) {
+        self.turns.leave(&mut self.places[slot as usize].part);
+        if flows[slot].is_express {
             self.express.leave(slot);
             return;
         }
-        self.step_out(now, slot);
-        self.leave_group(now, slot);
-        self.rest_client(slot);
+        self.step_out(now, flows, slot);
+        self.leave_group(now, flows, slot);
+        // A client of whom that was all is out of its round.
+        if let Some(share) = self.share(slot) {
+            self.shares.rest(share);
+        }
     }
 
-    /// Puts a flow in the queue by its present rank.
-    pub(super) fn stand(&mut self, now: Time, slot: u32) {
-        let flow = &self.slots[slot as usize];
-        match flow.share {
-            Some(share) => self.stand_for_client(now, share, slot),
-            None => {
-                let rank = self.ranker.rank(&flow.view);
-                self.ready.insert(now, flow.class, slot, rank);
+    /// Puts a flow in the queue by its present rank, or among those of its client.
+    fn stand(&mut self, now: Time, flows: &Flows, slot: u32) {
+        let flow = &flows[slot];
+        let rank = self.ranker.rank(&flow.view);
+        match self.share(slot) {
+            None => self.ready.insert(now, flow.class, slot, rank),
+            Some(share) => {
+                let change = self.shares.insert(share, slot, rank);
+                self.follow_client(now, flows, share, change);
             }
         }
-        self.join_floor(slot);
+        self.join_floor(flows, slot);
     }
 
     /// Takes a flow out of the queue, but not out of its group.
-    pub(super) fn step_out(&mut self, now: Time, slot: u32) {
-        let flow = &self.slots[slot as usize];
-        match flow.share {
-            Some(share) => self.step_out_for_client(now, share, slot),
+    fn step_out(&mut self, now: Time, flows: &Flows, slot: u32) {
+        let flow = &flows[slot];
+        match self.share(slot) {
             None => self.ready.remove(flow.class, slot),
+            Some(share) => {
+                let change = self.shares.remove(share, slot);
+                self.follow_client(now, flows, share, change);
+            }
         }
-        self.leave_floor(slot);
+        self.leave_floor(flows, slot);
     }
 
-    /// The flow is not in the queue: another of its group may take its place.
-    pub(super) fn leave_group(&mut self, now: Time, slot: u32) {
-        let flow = &self.slots[slot as usize];
-        let member = flow.member;
-        let key = flow.lane_key();
+    /// Takes a flow that is not in the queue out of its group, of which another may take
+    /// its place.
+    fn leave_group(&mut self, now: Time, flows: &mut Flows, slot: u32) {
+        let (member, key) = self.membership(&flows[slot], slot);
         let change = member.and_then(|member| self.groups.remove(member, key, slot));
         if let Some(change) = change {
-            self.change(now, change);
+            self.follow_group(now, flows, change);
         }
     }
 
-    /// Another flow of a group stands in the queue for it.
-    fn change(&mut self, now: Time, change: Change) {
+    /// Has another flow of a group stand in the queue for it.
+    fn follow_group(&mut self, now: Time, flows: &mut Flows, change: Change) {
         if let Some(out) = change.out {
-            self.step_out(now, out);
+            self.step_out(now, flows, out);
         }
         if let Some(slot) = change.into {
-            let flow = &mut self.slots[slot as usize];
-            flow.view.turn = self.turns.show(&flow.part, flow.view.turn);
-            self.stand(now, slot);
+            let flow = &mut flows[slot];
+            flow.view.turn = (self.turns).show(&self.places[slot as usize].part, flow.view.turn);
+            self.stand(now, flows, slot);
         }
+    }
+
+    /// Returns its client's place, where clients share the link.
+    fn share(&self, slot: u32) -> Option<u32> {
+        self.places[slot as usize].share
+    }
+
+    /// Returns a flow's place among those of its connection, if there are any, and with
+    /// which of them it is compared.
+    fn membership(&self, flow: &Flow, slot: u32) -> (Option<Member>, LaneKey) {
+        let place = &self.places[slot as usize];
+        let (class, share) = (flow.class, place.share);
+        (place.member, LaneKey { class, share })
+    }
+
+    /// Gives a flow that has been opened its client's place, if it is to have one.
+    fn enter_share(&mut self, flows: &Flows, slot: u32) {
+        let flow = &flows[slot];
+        if self.shares.is_on() && !flow.is_express && !self.ready.is_limited(flow.class) {
+            let whose = (flow.class, flow.client);
+            let share = self.shares.enter(whose, slot, |other| {
+                let other = &flows[other];
+                (self.ranker.rank(&other.view), rank_by_age(other))
+            });
+            self.places[slot as usize].share = Some(share);
+        }
+    }
+
+    /// Has another flow of a client stand in the queue for it.
+    fn follow_client(&mut self, now: Time, flows: &Flows, share: u32, change: Change) {
+        if let Some(out) = change.out {
+            self.ready.remove(flows[out].class, out);
+        }
+        if change.into.is_some() {
+            self.show_client(now, flows, share);
+        }
+    }
+
+    /// Puts a client's first flow in the queue, at the client's present turn.
+    fn show_client(&mut self, now: Time, flows: &Flows, share: u32) {
+        let Some((slot, turn)) = self.shares.shown(share) else {
+            return;
+        };
+        let flow = &flows[slot];
+        let rank = Rank {
+            level: flow.view.level,
+            band: 0,
+            key: turn,
+            seq: flow.view.seq,
+        };
+        self.ready.insert(now, flow.class, slot, rank);
     }
 }
 
-impl Flow {
-    /// With which others of its connection it is compared.
-    fn lane_key(&self) -> LaneKey {
-        LaneKey {
-            class: self.class,
-            share: self.share,
+/// Whose turn it is, and what a grant costs.
+impl Order {
+    /// Takes the next flow out of the queue to be granted something.
+    pub(super) fn take(&mut self, now: Time, flows: &mut Flows, link: &Link) -> Next {
+        let slot = match self.next(now, link.pacer().next_grant_at()) {
+            Next::Slot(slot) if flows[slot].is_express => slot,
+            Next::Slot(first) => self.or_longest_waiting(now, flows, first),
+            other => return other,
+        };
+        if let Some(share) = self.share(slot) {
+            self.shares.take(share, slot);
         }
+        self.leave_group(now, flows, slot);
+        Next::Slot(slot)
+    }
+
+    /// Finds who is next: the lane of the fast path in its turn, or when no flow can
+    /// take theirs.
+    fn next(&mut self, now: Time, free_at: Time) -> Next {
+        if free_at > now && self.len() > 0 {
+            return Next::At(free_at);
+        }
+        if let Some(slot) = self.express.take_turn() {
+            return Next::Slot(slot);
+        }
+        match self.ready.next(now, free_at) {
+            Next::Slot(slot) => Next::Slot(slot),
+            other => self.express.take().map_or(other, Next::Slot),
+        }
+    }
+
+    /// Charges a flow that was taken with what it is granted.
+    pub(super) fn charge(
+        &mut self,
+        now: Time,
+        flows: &mut Flows,
+        link: &Link,
+        (slot, wire_bytes): (u32, u64),
+    ) {
+        let flow = &mut flows[slot];
+        if flow.is_express {
+            self.express.served(wire_bytes);
+            return;
+        }
+        self.express.passed(wire_bytes);
+        (self.ready).debit(now, flow.class, wire_bytes, link.pacer());
+        match self.share(slot) {
+            None => {
+                let part = &mut self.places[slot as usize].part;
+                flow.view.turn = self.turns.grant(part, flow.view.turn, wire_bytes);
+            }
+            Some(share) => {
+                let is_early = flow.by_floor;
+                let part = self.shares.grant(now, share, wire_bytes, is_early);
+                self.places[slot as usize].part = part;
+                self.show_client(now, flows, share);
+                self.renew_age(flows, share);
+            }
+        }
+        self.count_for_floor(now, &flows[slot], Moved::Out(wire_bytes));
+    }
+
+    /// Charges a flow with what it has written beyond its grant.
+    pub(super) fn charge_more(
+        &mut self,
+        now: Time,
+        flows: &mut Flows,
+        link: &Link,
+        (slot, wire_bytes): (u32, u64),
+    ) {
+        let flow = &mut flows[slot];
+        if flow.is_express {
+            return;
+        }
+        (self.ready).debit(now, flow.class, wire_bytes, link.pacer());
+        let (share, part) = (self.share(slot), &self.places[slot as usize].part);
+        match share {
+            None => flow.view.turn = self.turns.extend(part, flow.view.turn, wire_bytes),
+            Some(share) => {
+                self.shares.extend(share, part, wire_bytes);
+                self.show_client(now, flows, share);
+            }
+        }
+        self.count_for_floor(now, &flows[slot], Moved::Out(wire_bytes));
+    }
+
+    /// Gives back what a flow was charged with and did not write.
+    pub(super) fn give_back(&mut self, now: Time, flows: &mut Flows, slot: u32, wire_bytes: u64) {
+        let flow = &mut flows[slot];
+        if flow.is_express {
+            return;
+        }
+        self.ready.refund(now, flow.class, wire_bytes);
+        let (share, part) = (self.share(slot), &self.places[slot as usize].part);
+        match share {
+            None => flow.view.turn = self.turns.refund(part, flow.view.turn, wire_bytes),
+            Some(share) => {
+                self.shares.refund(share, part, wire_bytes);
+                self.show_client(now, flows, share);
+            }
+        }
+        self.count_for_floor(now, &flows[slot], Moved::Back(wire_bytes));
+    }
+}
+
+/// Wire bytes that a grant takes, or gives back.
+#[derive(Clone, Copy)]
+enum Moved {
+    Out(u64),
+    Back(u64),
+}
+
+/// The floor, which is for clients in turn where they share the link: one with many flows
+/// that wait has no more of it than one with a single one.
+impl Order {
+    /// Returns the floor's lane of a class.
+    fn floor_lane(&self, class: usize) -> usize {
+        if self.ready.is_arbited() { class } else { 0 }
+    }
+
+    /// Puts a flow among those that wait for the floor. One that has no place in its
+    /// class's pool waits for that.
+    fn join_floor(&mut self, flows: &Flows, slot: u32) {
+        let flow = &flows[slot];
+        if self.floor.is_off() || (self.ready.is_limited(flow.class) && !flow.begun) {
+            return;
+        }
+        let rank = rank_by_age(flow);
+        match self.share(slot) {
+            None => (self.floor).insert(self.floor_lane(flow.class), slot, rank),
+            Some(share) => {
+                self.shares.join_age(share, slot, rank);
+                self.renew_age(flows, share);
+            }
+        }
+    }
+
+    fn leave_floor(&mut self, flows: &Flows, slot: u32) {
+        if self.floor.is_off() {
+            return;
+        }
+        let flow = &flows[slot];
+        match self.share(slot) {
+            None => self.floor.remove(self.floor_lane(flow.class), slot),
+            Some(share) => {
+                if self.shares.leave_age(share, slot) {
+                    self.renew_age(flows, share);
+                }
+            }
+        }
+    }
+
+    /// Ranks a client by when it was served last, or its oldest flow takes part.
+    fn renew_age(&mut self, flows: &Flows, share: u32) {
+        if self.floor.is_off() {
+            return;
+        }
+        let lane = self.floor_lane(self.shares.class(share));
+        match self.shares.oldest(share) {
+            None => self.floor.remove(lane, share),
+            Some((slot, served_at)) => {
+                let rank = rank_by_age(&flows[slot]);
+                let key = rank.key.max(served_at.as_nanos());
+                self.floor.insert(lane, share, Rank { key, ..rank });
+            }
+        }
+    }
+
+    /// Returns the flow to serve where `first` is the first in order, and has been taken
+    /// out of the queue.
+    fn or_longest_waiting(&mut self, now: Time, flows: &mut Flows, first: u32) -> u32 {
+        if self.floor.is_off() {
+            return first;
+        }
+        self.leave_floor(flows, first);
+        let flow = &mut flows[first];
+        flow.by_floor = false;
+        let due = self.floor.due(self.floor_lane(flow.class), now);
+        // All that wait in a lane are flows, or all are clients.
+        let due = match self.share(first) {
+            None => due,
+            Some(_) => due.and_then(|client| self.shares.oldest(client).map(|(slot, _)| slot)),
+        };
+        let Some(other) = due else {
+            return first;
+        };
+        self.stand(now, flows, first);
+        self.step_out(now, flows, other);
+        flows[other].by_floor = true;
+        other
+    }
+
+    /// Takes what a flow was granted into what is owed to the floor, or takes it back.
+    fn count_for_floor(&mut self, now: Time, flow: &Flow, moved: Moved) {
+        let lane = self.floor_lane(flow.class);
+        self.floor.count(lane, now, moved, flow.by_floor);
+    }
+}
+
+fn levels(classes: &[ClassSpec]) -> Vec<(bool, u8)> {
+    classes.iter().map(|c| (c.idle_only, c.level)).collect()
+}
+
+/// Disciplines that have flows take turns know no clients.
+fn shares(policy: &EgressPolicy, ranker: &Ranker) -> Shares {
+    let is_on = policy.share_between_clients && !ranker.takes_turns();
+    Shares::new(is_on, policy.classes.len())
+}
+
+/// Disciplines under which nothing starves need no floor.
+fn floor(policy: &EgressPolicy, ranker: &Ranker) -> Floor {
+    match ranker.may_starve() {
+        true => Floor::new(policy.floor_percent),
+        false => Floor::new(0),
     }
 }

@@ -1,6 +1,6 @@
 //! What a driver tells an uplink, and is told.
 
-use crate::{ClassSpec, Discipline, Pacer, Size, Time, WireCost};
+use crate::{ClassSpec, Discipline, MAX_CLASSES, Size, Time, WireCost};
 
 #[cfg(doc)]
 use crate::{Egress, Guard};
@@ -19,29 +19,98 @@ impl FlowId {
     }
 }
 
+/// An open group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+/// What a client says of a response (RFC 9218 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Precedence {
+    /// 0 is served before 7; more than that counts as 7.
+    pub urgency: u8,
+    /// Of use before it is complete: those of the same urgency share, byte by
+    /// byte, and come after those that are not.
+    pub incremental: bool,
+}
+
+impl Default for Precedence {
+    /// Of a response of which nothing is said.
+    fn default() -> Self {
+        Self {
+            urgency: 3,
+            incremental: false,
+        }
+    }
+}
+
 /// What a driver says of a flow when it opens it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSpec {
-    /// Index into [`EgressConfig::classes`]; the last one if past it.
+    /// Index into [`EgressPolicy::classes`]; the last one if past it.
     pub class: usize,
     /// Bytes that the flow is going to write, response head included.
     pub size: Size,
     /// What its bytes cost on the wire.
     pub cost: WireCost,
-    /// Whose it is, by a number that the driver gives clients (a hash will do), for
-    /// [`Egress::share_between_clients`]; none if that is not known.
+    /// Number of the client that it belongs to, a hash perhaps, for
+    /// [`EgressPolicy::share_between_clients`]; none if that is not known.
     pub client: Option<u64>,
+    /// Where it waits.
+    pub lane: Lane,
+}
+
+impl FlowSpec {
+    /// Returns a flow of no known client, by itself in the order.
+    pub fn new(class: usize, size: Size, cost: WireCost) -> Self {
+        Self {
+            class,
+            size,
+            cost,
+            client: None,
+            lane: Lane::Ordered,
+        }
+    }
+
+    /// The same of a client, if it is known.
+    #[must_use]
+    pub fn of_client(self, client: Option<u64>) -> Self {
+        Self { client, ..self }
+    }
+
+    /// The same in another lane.
+    #[must_use]
+    pub fn in_lane(self, lane: Lane) -> Self {
+        Self { lane, ..self }
+    }
+}
+
+/// Where a flow waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lane {
+    /// In the discipline's order, by itself.
+    #[default]
+    Ordered,
+    /// In the order, with others of a connection whose client says this of it. Where a
+    /// class bounds how many of its flows are served at a time, that decides, and what the
+    /// client says does not count.
+    Grouped(GroupId, Precedence),
+    /// In the fast path's lane, for what [`Egress::fast_path`] has refused: it has half of
+    /// what is granted while other flows wait. Neither class nor size counts.
+    Express,
 }
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// `flow` writes `bytes` now. It has left the queue: call
-    /// [`Egress::sent`], then [`Egress::ready`] if it has more.
+    /// [`Egress::written`], then [`Egress::offer`] if it has more.
     Send {
         /// The flow.
         flow: FlowId,
-        /// At least 1, at most what it said was ready.
+        /// At least 1, at most what it has offered.
         bytes: u64,
     },
     /// The link is busy: ask again at `until`.
@@ -49,8 +118,8 @@ pub enum Grant {
         /// In the future.
         until: Time,
     },
-    /// No flow is ready: ask again after the next [`Egress::ready`] (or, if a
-    /// class's pool is full, [`Egress::close`]).
+    /// No flow may be granted anything: ask again after the next [`Egress::offer`] (or,
+    /// if a class's pool is full, [`Egress::close`]).
     Idle,
 }
 
@@ -62,35 +131,68 @@ pub struct AtCapacity {
     pub max_flows: usize,
 }
 
-/// An uplink's parameters.
-#[derive(Clone, Debug)]
-pub struct EgressConfig {
+/// How an uplink orders its flows, all of which may change while it is in use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EgressPolicy {
     /// Whom to serve first.
     pub discipline: Discipline,
-    /// The link.
-    pub pacer: Pacer,
     /// Flows open at a time.
     pub max_flows: usize,
     /// See [`Guard::new`].
     pub guard_factor: f64,
-    /// Priority classes, [`MAX_CLASSES`](crate::classes::MAX_CLASSES) at most; none is one class of level
-    /// 0.
+    /// Priority classes, [`MAX_CLASSES`] at most; none is one class of level 0. After a
+    /// change each has the number that it had, and one that is missing at the end is of
+    /// level 0.
     pub classes: Vec<ClassSpec>,
+    /// Percent of the link, [`MAX_FLOOR_PERCENT`](crate::MAX_FLOOR_PERCENT) at most, for
+    /// the flow that has gone longest without a grant; 0 is the discipline's order alone.
+    /// Where classes have rates, weights or pools of their own it is that part of each
+    /// class's share. Under `fcfs` and `fair` it changes nothing.
+    pub floor_percent: u8,
+    /// Whether the clients that flows are of ([`FlowSpec::client`]) share each class's
+    /// part of the link. A flow of no known client is one by itself. A class with a bound
+    /// on the flows that are served at a time keeps the discipline's order, and so does
+    /// what goes ahead of everything. Under `fair` and `bands`, which have flows take
+    /// turns, it changes nothing.
+    pub share_between_clients: bool,
+    /// What a grant covers.
+    pub grants: Grants,
 }
 
-/// What may become of an uplink's order while it is in use; see
-/// [`Egress::reconfigure`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct EgressChange {
-    /// Whom to serve first. What one has learnt is kept if it is the same.
-    pub discipline: Discipline,
-    /// Flows open at a time; those that are, stay.
-    pub max_flows: usize,
-    /// See [`Guard::new`].
-    pub guard_factor: f64,
-    /// Priority classes, each under the number that it had; one that is
-    /// missing at the end becomes one of level 0.
-    pub classes: Vec<ClassSpec>,
+impl EgressPolicy {
+    /// Returns a discipline's order with no classes, no floor and no shares, for 65,536
+    /// flows.
+    pub fn new(discipline: Discipline) -> Self {
+        Self {
+            discipline,
+            max_flows: 65_536,
+            guard_factor: 4.0,
+            classes: Vec::new(),
+            floor_percent: 0,
+            share_between_clients: false,
+            grants: Grants::Quanta,
+        }
+    }
+
+    /// Bounds what has bounds, and adds the classes that are `known` already.
+    pub(super) fn bounded(mut self, known: usize) -> Self {
+        self.max_flows = self.max_flows.min(u32::MAX as usize - 1);
+        self.classes.truncate(MAX_CLASSES);
+        let classes = self.classes.len().max(known).max(1);
+        self.classes.resize(classes, ClassSpec::default());
+        self
+    }
+}
+
+/// What a grant covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grants {
+    /// What occupies the link for some 300 us, a segment at least.
+    #[default]
+    Quanta,
+    /// All that a flow has offered, for a driver that cannot cut what it has to write: an
+    /// Envoy filter lets a chunk go whole, or holds it.
+    Whole,
 }
 
 /// What happened so far.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use sprat_scheduler::{ClassSpec, Discipline, Egress, EgressChange, FlowId, FlowSpec, Grant, Size};
+use sprat_scheduler::{ClassSpec, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Size};
 
 use crate::driver::{egress, egress_of, levels, ms, plain};
 
@@ -26,14 +26,9 @@ impl Flows {
         let now = ms(self.now_ms);
         let size = Size::Exact(bytes);
         let cost = plain(1, 0);
-        let spec = FlowSpec {
-            class,
-            size,
-            cost,
-            client: None,
-        };
+        let spec = FlowSpec::new(class, size, cost);
         let id = self.egress.open(now, spec).unwrap();
-        self.egress.ready(now, id, bytes);
+        self.egress.offer(now, id, bytes);
         self.open.push((id, bytes));
     }
 
@@ -53,10 +48,10 @@ impl Flows {
             order.push(char::from(b'A' + at as u8));
             self.open[at].1 -= 1;
             let left = self.open[at].1;
-            self.egress.sent(now, flow, 1);
+            self.egress.written(now, flow, 1);
             match left {
                 0 => self.egress.close(now, flow),
-                _ => self.egress.ready(now, flow, left),
+                _ => self.egress.offer(now, flow, left),
             }
         }
         order
@@ -72,11 +67,11 @@ impl Flows {
     }
 
     fn change_to(&mut self, discipline: Discipline, classes: Vec<ClassSpec>, max_flows: usize) {
-        let change = EgressChange {
-            discipline,
+        let change = EgressPolicy {
             max_flows,
             guard_factor: 8.0,
             classes,
+            ..EgressPolicy::new(discipline)
         };
         self.egress.reconfigure(ms(self.now_ms), change);
     }
@@ -105,12 +100,7 @@ fn those_that_wait_take_their_place_in_the_new_order() {
 #[test]
 fn another_number_of_flows_may_be_open_and_those_that_are_stay() {
     let mut flows = Flows::new(egress(Discipline::Fcfs, pacer()));
-    let spec = FlowSpec {
-        class: 0,
-        size: Size::Exact(1),
-        cost: plain(1, 0),
-        client: None,
-    };
+    let spec = FlowSpec::new(0, Size::Exact(1), plain(1, 0));
     for bytes in [50, 5, 1] {
         flows.open(0, bytes);
     }

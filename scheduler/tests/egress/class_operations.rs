@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sprat_scheduler::{
-    ClassSpec, Discipline, Egress, EgressChange, FlowId, FlowSpec, Grant, GroupId, Pacer,
+    ClassSpec, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Lane, Pacer,
     Precedence, Size, Time,
 };
 
-use crate::driver::{disciplines, egress_of, plain};
+use crate::driver::{disciplines, egress_of, plain, share};
 
 /// Connections with several responses.
 const GROUPS: usize = 3;
@@ -179,7 +179,9 @@ impl Model {
                     incremental: urgency % 2 == 1,
                 };
                 let group = self.groups[group];
-                let id = self.egress.open_in(self.now, spec, group, precedence);
+                let id = self
+                    .egress
+                    .open(self.now, spec.in_lane(Lane::Grouped(group, precedence)));
                 self.begin(id.expect("there is room"), &spec);
             }
             Op::CloseGroup { group } => {
@@ -203,7 +205,7 @@ impl Model {
                     self.close(flow);
                 }
             }
-            Op::Share(shares) => self.egress.share_between_clients(self.now, shares),
+            Op::Share(shares) => share(&mut self.egress, self.now, shares),
             Op::Announce => {
                 self.announced += 1;
                 self.egress.announce(self.now);
@@ -229,17 +231,12 @@ impl Model {
     }
 
     fn spec(&self, class: usize, bytes: u64, client: Option<u64>) -> FlowSpec {
-        FlowSpec {
-            class: class % self.classes.len(),
-            size: Size::Exact(bytes),
-            cost: plain(1, 0),
-            client,
-        }
+        FlowSpec::new(class % self.classes.len(), Size::Exact(bytes), plain(1, 0)).of_client(client)
     }
 
     fn begin(&mut self, id: FlowId, spec: &FlowSpec) {
         let left = spec.size.bytes().expect("all are known");
-        self.egress.ready(self.now, id, left);
+        self.egress.offer(self.now, id, left);
         self.flows.push(Flow {
             id,
             class: spec.class,
@@ -255,18 +252,19 @@ impl Model {
             let flow = &mut self.flows[flow];
             flow.ready = ready;
             let bytes = if ready { flow.left } else { 0 };
-            self.egress.ready(self.now, flow.id, bytes);
+            self.egress.offer(self.now, flow.id, bytes);
         }
     }
 
     /// Classes are what they are from now on, and those that are missing
     /// become plain ones.
     fn reconfigure(&mut self, discipline: Discipline, mut classes: Vec<ClassSpec>) {
-        let change = EgressChange {
-            discipline,
+        let change = EgressPolicy {
             max_flows: 1000,
             guard_factor: 8.0,
             classes: classes.clone(),
+            discipline,
+            ..self.egress.policy().clone()
         };
         self.egress.reconfigure(self.now, change);
         classes.resize(classes.len().max(self.classes.len()), ClassSpec::default());
@@ -302,7 +300,7 @@ impl Model {
                 let granted = granted.expect("it was opened");
                 self.check_turn(granted);
                 let bytes_sent = bytes.min(part);
-                self.egress.sent(self.now, flow, bytes_sent);
+                self.egress.written(self.now, flow, bytes_sent);
                 let flow = &mut self.flows[granted];
                 assert!(flow.ready && (1..=flow.left).contains(&bytes));
                 flow.left -= bytes_sent;
@@ -312,7 +310,7 @@ impl Model {
                 if flow.left == 0 {
                     self.close(granted);
                 } else {
-                    self.egress.ready(self.now, flow.id, flow.left);
+                    self.egress.offer(self.now, flow.id, flow.left);
                 }
                 true
             }

@@ -150,32 +150,24 @@ fn shares_hold_however_much_has_been_sent() {
     );
     let (size, cost) = (Size::Unknown, plain(1, 0));
     let flows = [0, 1].map(|class| {
-        let id = egress.open(
-            ms(0),
-            FlowSpec {
-                class,
-                size,
-                cost,
-                client: None,
-            },
-        );
+        let id = egress.open(ms(0), FlowSpec::new(class, size, cost));
         id.expect("there is room")
     });
     // Each has sent an exbibyte: three years at 100 Gbit/s.
     let far = Time::from_nanos(u64::MAX);
     for flow in flows {
-        egress.ready(far, flow, 1);
+        egress.offer(far, flow, 1);
         assert!(matches!(egress.grant(far), Grant::Send { .. }));
-        egress.extend(far, flow, 1 << 60);
+        egress.written(far, flow, 1 << 60);
     }
     let mut order = String::new();
-    flows.iter().for_each(|&flow| egress.ready(far, flow, 1));
+    flows.iter().for_each(|&flow| egress.offer(far, flow, 1));
     for _ in 0..6 {
         let Grant::Send { flow, .. } = egress.grant(far) else {
             panic!("{order}: and then?");
         };
         order.push(if flow == flows[0] { 'A' } else { 'B' });
-        egress.ready(far, flow, 1);
+        egress.offer(far, flow, 1);
     }
     assert_eq!(order, "ABABAB");
 }
@@ -248,7 +240,7 @@ fn the_background_is_held_back_for_a_tenth_of_its_own_time_at_most() {
     driver.pause(0);
     for now in 0..11_050 {
         // Never ready for long, always alive.
-        driver.egress.ready(driver.now, driver.clients[0].id, 1);
+        driver.egress.offer(driver.now, driver.clients[0].id, 1);
         driver.pause(0);
         driver.run_until(ms(now + 1));
     }
@@ -272,17 +264,9 @@ fn the_background_sends_less_at_a_time() {
         let cost = WireCost::ETHERNET_IPV4;
         let size = Size::Exact(10_000);
         let flow = egress
-            .open(
-                ms(0),
-                FlowSpec {
-                    class,
-                    size,
-                    cost,
-                    client: None,
-                },
-            )
+            .open(ms(0), FlowSpec::new(class, size, cost))
             .unwrap();
-        egress.ready(ms(0), flow, 10_000);
+        egress.offer(ms(0), flow, 10_000);
         let now = egress.pacer().next_grant_at();
         let Grant::Send { bytes, .. } = egress.grant(now) else {
             panic!("the link is free");
@@ -341,32 +325,27 @@ fn the_backlog_ahead_of_a_class_is_what_goes_before_it() {
 fn what_is_unsent_is_neither_sent_nor_granted() {
     let classes = vec![weight(0, 1)];
     let mut egress = egress_of(Discipline::Fcfs, Pacer::exact(8_000_000), classes);
-    let spec = |size| FlowSpec {
-        class: 0,
-        size,
-        cost: plain(1000, 0),
-        client: None,
-    };
+    let spec = |size| FlowSpec::new(0, size, plain(1000, 0));
     let grant = |egress: &mut Egress| {
         let now = egress.pacer().next_grant_at();
         assert!(matches!(egress.grant(now), Grant::Send { .. }));
     };
     let flow = egress.open(ms(0), spec(Size::Exact(10_000))).unwrap();
     assert_eq!(egress.unsent_bytes(), 10_000);
-    egress.ready(ms(0), flow, 3_000);
+    egress.offer(ms(0), flow, 3_000);
     assert_eq!(egress.unsent_bytes(), 10_000, "more is to come");
     grant(&mut egress);
     assert_eq!(egress.unsent_bytes(), 9_000, "granted");
-    egress.ready(ms(0), flow, 3_000);
+    egress.offer(ms(0), flow, 3_000);
     grant(&mut egress);
     assert_eq!(egress.unsent_bytes(), 8_000, "sent, and granted");
-    egress.sent(ms(0), flow, 400);
+    egress.written(ms(0), flow, 400);
     assert_eq!(egress.unsent_bytes(), 8_600, "refunded");
-    egress.ready(ms(0), flow, 20_000);
+    egress.offer(ms(0), flow, 20_000);
     assert_eq!(egress.unsent_bytes(), 20_000, "more than was said");
     let other = egress.open(ms(0), spec(Size::Unknown)).unwrap();
     assert_eq!(egress.unsent_bytes(), 20_000, "as far as known");
-    egress.ready(ms(0), other, 70);
+    egress.offer(ms(0), other, 70);
     assert_eq!(egress.unsent_bytes(), 20_070);
     egress.resize(ms(0), other, Size::Exact(500));
     assert_eq!(egress.unsent_bytes(), 20_500);

@@ -1,9 +1,9 @@
 //! Clients that share the link, whatever numbers of flows they have.
 
-use crate::driver::{Driver, Link, UNIT, levels, ms, plain, segments_of};
+use crate::driver::{Driver, Link, UNIT, levels, ms, plain, segments_of, set_floor, share};
 use proptest::prelude::*;
 use sprat_scheduler::{
-    ClassSpec, Discipline, EgressChange, FlowSpec, Grant, Precedence, Size, WireCost,
+    ClassSpec, Discipline, EgressPolicy, FlowSpec, Grant, Precedence, Size, WireCost,
 };
 
 const MANY: u64 = 1 << 40;
@@ -15,7 +15,7 @@ const Z: Option<u64> = Some(200);
 
 fn shared_by(discipline: Discipline, link: Link, classes: Vec<ClassSpec>) -> Driver {
     let mut driver = Driver::with_classes(discipline, link, classes);
-    driver.egress.share_between_clients(driver.now, true);
+    share(&mut driver.egress, driver.now, true);
     driver
 }
 
@@ -173,16 +173,11 @@ fn what_is_not_sent_is_given_back() {
 #[test]
 fn a_late_refund_is_no_saving() {
     let mut driver = shared();
-    let spec = FlowSpec {
-        class: 0,
-        size: Size::Exact(1000),
-        cost: UNIT.cost,
-        client: X,
-    };
+    let spec = FlowSpec::new(0, Size::Exact(1000), UNIT.cost).of_client(X);
     let late: Vec<_> = (0..30)
         .map(|_| {
             let flow = driver.egress.open(driver.now, spec).unwrap();
-            driver.egress.ready(driver.now, flow, 1000);
+            driver.egress.offer(driver.now, flow, 1000);
             driver.now = driver.egress.pacer().next_grant_at();
             let Grant::Send { flow, .. } = driver.egress.grant(driver.now) else {
                 panic!("it is ready");
@@ -312,7 +307,7 @@ fn users_of_one_connection_share_like_others() {
 #[test]
 fn the_floor_reaches_what_its_own_client_hides() {
     let mut driver = shared();
-    driver.egress.set_floor(driver.now, 10);
+    set_floor(&mut driver.egress, driver.now, 10);
     let small = arrive(&mut driver, X, &[MANY]);
     let hidden = arrive(&mut driver, X, &[MANY + 1]);
     let other = arrive(&mut driver, Y, &[MANY]);
@@ -332,7 +327,7 @@ fn the_floor_reaches_what_its_own_client_hides() {
 #[test]
 fn the_floor_is_no_way_to_a_larger_share() {
     let mut driver = shared();
-    driver.egress.set_floor(driver.now, 50);
+    set_floor(&mut driver.egress, driver.now, 50);
     let hog = arrive(&mut driver, X, &[MANY; 100]);
     let others: Vec<_> = (0..9)
         .map(|owner| arrive(&mut driver, Some(owner + 1000), &[MANY])[0])
@@ -351,7 +346,7 @@ fn the_floor_is_no_way_to_a_larger_share() {
 #[test]
 fn the_floor_reaches_lower_levels() {
     let mut driver = shared();
-    driver.egress.set_floor(driver.now, 10);
+    set_floor(&mut driver.egress, driver.now, 10);
     driver.owner = X;
     driver.arrive(MANY);
     let mut low = |owner, flows| {
@@ -384,7 +379,7 @@ fn the_floor_reaches_lower_levels() {
 #[test]
 fn the_floor_is_not_lost_as_flows_come_and_go_beside() {
     let mut driver = shared();
-    driver.egress.set_floor(driver.now, 10);
+    set_floor(&mut driver.egress, driver.now, 10);
     arrive(&mut driver, X, &[MANY]);
     driver.owner = Y;
     let waits = driver.arrive_as(3, Size::Exact(MANY), MANY);
@@ -412,20 +407,21 @@ fn it_can_begin_and_end_while_flows_wait() {
     driver.arrive_in(group, Precedence::default(), 0, 11); // B
     arrive(&mut driver, Y, &[20]); // C
     assert_eq!(driver.serve(2), "AA");
-    driver.egress.share_between_clients(driver.now, true);
+    share(&mut driver.egress, driver.now, true);
     assert_eq!(driver.egress.waiting_flows(), 3);
     assert_eq!(driver.serve(6), "ACACAC");
-    driver.egress.share_between_clients(driver.now, false);
+    share(&mut driver.egress, driver.now, false);
     assert_eq!(driver.egress.waiting_flows(), 3);
     assert_eq!(driver.serve(5), "AAAAA");
     // Where flows have turns clients have none; afterwards they do again.
-    driver.egress.share_between_clients(driver.now, true);
+    share(&mut driver.egress, driver.now, true);
     let mut change = |discipline| {
-        let change = EgressChange {
-            discipline,
+        let change = EgressPolicy {
             max_flows: 1000,
             guard_factor: 8.0,
             classes: levels(2),
+            discipline,
+            ..driver.egress.policy().clone()
         };
         driver.egress.reconfigure(driver.now, change);
         driver.serve(6)

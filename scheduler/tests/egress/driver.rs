@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use sprat_scheduler::{
-    ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, GroupId, Pacer,
-    Precedence, Size, Time, WireCost,
+    ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Lane,
+    Pacer, Precedence, Size, Time, WireCost,
 };
 
 /// A link and what a segment costs on it.
@@ -45,13 +45,33 @@ pub(crate) fn egress(discipline: Discipline, pacer: Pacer) -> Egress {
 }
 
 pub(crate) fn egress_of(discipline: Discipline, pacer: Pacer, classes: Vec<ClassSpec>) -> Egress {
-    Egress::new(EgressConfig {
-        discipline,
+    Egress::new(
         pacer,
-        max_flows: 1000,
-        guard_factor: 8.0,
-        classes,
-    })
+        EgressPolicy {
+            max_flows: 1000,
+            guard_factor: 8.0,
+            classes,
+            ..EgressPolicy::new(discipline)
+        },
+    )
+}
+
+/// Gives part of the link to what has waited longest.
+pub(crate) fn set_floor(egress: &mut Egress, now: Time, floor_percent: u8) {
+    let policy = EgressPolicy {
+        floor_percent,
+        ..egress.policy().clone()
+    };
+    egress.reconfigure(now, policy);
+}
+
+/// Has clients share the link, or no longer.
+pub(crate) fn share(egress: &mut Egress, now: Time, share_between_clients: bool) {
+    let policy = EgressPolicy {
+        share_between_clients,
+        ..egress.policy().clone()
+    };
+    egress.reconfigure(now, policy);
 }
 
 /// Classes that differ by level alone: class 0 is of level 0, and so on.
@@ -159,12 +179,7 @@ impl Driver {
         size: Size,
         bytes: u64,
     ) -> usize {
-        let spec = FlowSpec {
-            class,
-            size,
-            cost,
-            client: self.owner,
-        };
+        let spec = FlowSpec::new(class, size, cost).of_client(self.owner);
         let id = self.egress.open(self.now, spec);
         self.begin(id.expect("room for another flow"), cost, bytes)
     }
@@ -178,18 +193,15 @@ impl Driver {
         bytes: u64,
     ) -> usize {
         let (size, cost) = (Size::Exact(bytes), self.cost);
-        let spec = FlowSpec {
-            class,
-            size,
-            cost,
-            client: self.owner,
-        };
-        let id = self.egress.open_in(self.now, spec, group, precedence);
+        let spec = FlowSpec::new(class, size, cost).of_client(self.owner);
+        let id = self
+            .egress
+            .open(self.now, spec.in_lane(Lane::Grouped(group, precedence)));
         self.begin(id.expect("room for another flow"), cost, bytes)
     }
 
     fn begin(&mut self, id: FlowId, cost: WireCost, bytes: u64) -> usize {
-        self.egress.ready(self.now, id, bytes);
+        self.egress.offer(self.now, id, bytes);
         self.clients.push(Client {
             id,
             cost,
@@ -204,7 +216,7 @@ impl Driver {
     /// The client's window closes.
     pub(crate) fn pause(&mut self, flow: usize) {
         self.clients[flow].paused = true;
-        self.egress.ready(self.now, self.clients[flow].id, 0);
+        self.egress.offer(self.now, self.clients[flow].id, 0);
     }
 
     /// The client's window opens.
@@ -212,7 +224,7 @@ impl Driver {
         let client = &mut self.clients[flow];
         client.paused = false;
         if client.finished_at.is_none() {
-            self.egress.ready(self.now, client.id, client.left);
+            self.egress.offer(self.now, client.id, client.left);
         }
     }
 
@@ -282,9 +294,9 @@ impl Driver {
             flow,
             bytes,
         });
-        egress.sent(now, id, bytes);
+        egress.written(now, id, bytes);
         if client.left > 0 {
-            egress.ready(now, id, client.left);
+            egress.offer(now, id, client.left);
         } else {
             client.finished_at = Some(egress.pacer().next_grant_at());
             egress.close(now, id);

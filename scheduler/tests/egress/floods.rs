@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sprat_scheduler::{
-    ClassSpec, Discipline, Egress, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    ClassSpec, Discipline, Egress, FlowId, FlowSpec, Grant, Lane, Pacer, Size, Time, WireCost,
 };
 
 use crate::driver::{disciplines, egress, egress_of, levels, ms, plain};
@@ -16,12 +16,7 @@ const COST: WireCost = WireCost::ETHERNET_IPV4;
 const HEAD_BYTES: u64 = 250;
 
 fn spec(bytes: u64) -> FlowSpec {
-    FlowSpec {
-        class: 0,
-        size: Size::Exact(bytes),
-        cost: COST,
-        client: None,
-    }
+    FlowSpec::new(0, Size::Exact(bytes), COST)
 }
 
 /// Requests for heads on kept connections, so many a second, and one response
@@ -75,9 +70,11 @@ impl Flood {
             self.order.push('h');
             return;
         }
-        let flow = self.egress.open_express(self.now, spec(HEAD_BYTES));
+        let flow = self
+            .egress
+            .open(self.now, spec(HEAD_BYTES).in_lane(Lane::Express));
         let flow = flow.expect("there is room for 64");
-        self.egress.ready(self.now, flow, HEAD_BYTES);
+        self.egress.offer(self.now, flow, HEAD_BYTES);
         self.waiting += 1;
     }
 
@@ -85,12 +82,12 @@ impl Flood {
         let Grant::Send { flow, bytes } = self.egress.grant(self.now) else {
             panic!("a grant is due");
         };
-        self.egress.sent(self.now, flow, bytes);
+        self.egress.written(self.now, flow, bytes);
         match &mut self.body {
             Some((body, left)) if *body == flow => {
                 self.order.push('B');
                 *left -= bytes;
-                self.egress.ready(self.now, flow, *left);
+                self.egress.offer(self.now, flow, *left);
                 if *left == 0 {
                     self.egress.close(self.now, flow);
                     self.body = None;
@@ -114,7 +111,7 @@ impl Flood {
     fn beside(&mut self, bytes: u64) -> (String, Duration) {
         let flow = self.egress.open(self.now, spec(bytes));
         let flow = flow.expect("there is room for one more");
-        self.egress.ready(self.now, flow, bytes);
+        self.egress.offer(self.now, flow, bytes);
         self.body = Some((flow, bytes));
         self.order.clear();
         let begun = self.now;
@@ -212,11 +209,11 @@ fn a_class_that_may_not_send_holds_no_head_up() {
         cost,
         ..spec(bytes)
     };
-    let open = [(); 4].map(|()| egress.open_express(ms(0), spec(1)).unwrap());
+    let open = [(); 4].map(|()| egress.open(ms(0), spec(1).in_lane(Lane::Express)).unwrap());
     let slow = egress.open(ms(0), spec(2)).unwrap();
-    egress.ready(ms(0), slow, 1);
+    egress.offer(ms(0), slow, 1);
     for head in open {
-        egress.ready(ms(0), head, 1);
+        egress.offer(ms(0), head, 1);
     }
     assert_eq!(egress.waiting_flows(), 5);
     let mut order = Vec::new();
@@ -225,9 +222,9 @@ fn a_class_that_may_not_send_holds_no_head_up() {
             panic!("heads wait");
         };
         order.push(flow);
-        egress.sent(ms(now), flow, 1);
+        egress.written(ms(now), flow, 1);
         let left = u64::from(flow == slow);
-        egress.ready(ms(now), flow, left);
+        egress.offer(ms(now), flow, left);
     }
     assert_eq!(order, [open[0], slow, open[1], open[2]]);
     assert_eq!(egress.next_wakeup(), Some(ms(4)));
@@ -250,14 +247,14 @@ fn what_waits_to_go_ahead_takes_nothing_of_its_class() {
         cost: plain(1, 0),
         ..spec(bytes)
     };
-    let head = egress.open_express(ms(0), spec(9)).unwrap();
-    egress.ready(ms(0), head, 9);
+    let head = egress.open(ms(0), spec(9).in_lane(Lane::Express)).unwrap();
+    egress.offer(ms(0), head, 9);
     assert_eq!(egress.backlog_ahead(ms(0), 0), egress.backlog(ms(0)));
     assert!(egress.backlog(ms(0)) > Duration::ZERO);
     assert!(matches!(egress.grant(ms(0)), Grant::Send { flow, .. } if flow == head));
-    egress.sent(ms(0), head, 1);
+    egress.written(ms(0), head, 1);
     let flow = egress.open(ms(0), spec(1)).unwrap();
-    egress.ready(ms(0), flow, 1);
+    egress.offer(ms(0), flow, 1);
     assert!(matches!(egress.grant(ms(1)), Grant::Send { flow: next, .. } if next == flow));
     egress.close(ms(1), flow);
     egress.close(ms(1), head);
@@ -297,7 +294,7 @@ proptest! {
         const RUN_MS: u64 = 3_000;
         let mut egress = egress(discipline, Pacer::exact(RATE));
         let body = egress.open(ms(0), spec(1 << 30)).unwrap();
-        egress.ready(ms(0), body, 1 << 20);
+        egress.offer(ms(0), body, 1 << 20);
         let mut own = 0;
         for (at, arrival) in (0..RUN_MS).zip(arrivals.iter().cycle()) {
             match *arrival {
@@ -306,8 +303,8 @@ proptest! {
                         if egress.fast_path(ms(at), COST.bytes(bytes)) {
                             continue;
                         }
-                        if let Ok(flow) = egress.open_express(ms(at), spec(bytes)) {
-                            egress.ready(ms(at), flow, bytes);
+                        if let Ok(flow) = egress.open(ms(at), spec(bytes).in_lane(Lane::Express)) {
+                            egress.offer(ms(at), flow, bytes);
                         }
                     }
                 }
@@ -319,10 +316,10 @@ proptest! {
             while now < ms(at + 1) {
                 match egress.grant(now) {
                     Grant::Send { flow, bytes } => {
-                        egress.sent(now, flow, bytes);
+                        egress.written(now, flow, bytes);
                         if flow == body {
                             own += COST.bytes(bytes);
-                            egress.ready(now, flow, 1 << 20);
+                            egress.offer(now, flow, 1 << 20);
                         } else {
                             // In one segment, or it would have more to send.
                             egress.close(now, flow);

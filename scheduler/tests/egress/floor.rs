@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::driver::{Driver, Link, UNIT, levels, ms, plain, segments_of};
+use crate::driver::{Driver, Link, UNIT, levels, ms, plain, segments_of, set_floor};
 use proptest::prelude::*;
 use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Precedence};
 
@@ -10,7 +10,7 @@ const MANY: u64 = 1 << 40;
 
 fn floored(discipline: Discipline, link: Link, classes: Vec<ClassSpec>, percent: u8) -> Driver {
     let mut driver = Driver::with_classes(discipline, link, classes);
-    driver.egress.set_floor(driver.now, percent);
+    set_floor(&mut driver.egress, driver.now, percent);
     driver
 }
 
@@ -138,14 +138,14 @@ fn it_can_be_changed_while_flows_wait() {
     driver.arrive(MANY);
     driver.arrive(MANY);
     driver.run_until(ms(5_000));
-    driver.egress.set_floor(driver.now, 10);
+    set_floor(&mut driver.egress, driver.now, 10);
     driver.run_until(ms(15_000));
     assert_eq!(bytes_since(&driver, 1, 0), 1_000);
-    driver.egress.set_floor(driver.now, 0);
+    set_floor(&mut driver.egress, driver.now, 0);
     driver.run_until(ms(25_000));
     assert_eq!(bytes_since(&driver, 1, 0), 1_000);
     // More than half is no floor.
-    driver.egress.set_floor(driver.now, 99);
+    set_floor(&mut driver.egress, driver.now, 99);
     driver.run_until(ms(35_000));
     assert_eq!(bytes_since(&driver, 1, 0), 6_000);
 }

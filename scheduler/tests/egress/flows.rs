@@ -2,19 +2,14 @@
 
 use crate::driver::{egress, ms, plain};
 use sprat_scheduler::{
-    AtCapacity, Cutoffs, Discipline, Egress, EgressConfig, EgressStats, FlowId, FlowSpec, Grant,
+    AtCapacity, Cutoffs, Discipline, Egress, EgressPolicy, EgressStats, FlowId, FlowSpec, Grant,
     Pacer, Size, WireCost,
 };
 
 const MBIT: u64 = 1_000_000;
 
 fn spec(size: Size) -> FlowSpec {
-    FlowSpec {
-        class: 0,
-        size,
-        cost: WireCost::ETHERNET_IPV4,
-        client: None,
-    }
+    FlowSpec::new(0, size, WireCost::ETHERNET_IPV4)
 }
 
 fn granted(egress: &mut Egress) -> (FlowId, u64) {
@@ -30,8 +25,8 @@ fn a_flow_is_granted_at_most_what_is_ready() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(10 * MBIT));
     let flow = egress.open(ms(0), spec(Size::Exact(5000))).unwrap();
     assert_eq!(egress.grant(ms(0)), Grant::Idle, "nothing is ready");
-    egress.ready(ms(0), flow, 10);
-    egress.ready(ms(0), flow, 700);
+    egress.offer(ms(0), flow, 10);
+    egress.offer(ms(0), flow, 700);
     assert_eq!(granted(&mut egress), (flow, 700), "said again, not added");
     assert_eq!(egress.grant(ms(100)), Grant::Idle, "it has left the queue");
 }
@@ -41,27 +36,26 @@ fn a_flow_with_nothing_ready_is_passed_over() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(10 * MBIT));
     let small = egress.open(ms(0), spec(Size::Exact(10))).unwrap();
     let large = egress.open(ms(0), spec(Size::Exact(1000))).unwrap();
-    egress.ready(ms(0), small, 10);
-    egress.ready(ms(0), large, 1000);
-    egress.ready(ms(0), small, 0);
+    egress.offer(ms(0), small, 10);
+    egress.offer(ms(0), large, 1000);
+    egress.offer(ms(0), small, 0);
     assert_eq!(egress.waiting_flows(), 1);
     assert_eq!(granted(&mut egress), (large, 1000));
 }
 
 #[test]
-fn ready_tells_that_what_was_granted_is_sent() {
+fn an_offer_tells_that_what_was_granted_is_written() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(10 * MBIT));
     let flow = egress.open(ms(0), spec(Size::Exact(3000))).unwrap();
     let other = egress.open(ms(0), spec(Size::Exact(2000))).unwrap();
-    egress.ready(ms(0), flow, 3000);
+    egress.offer(ms(0), flow, 3000);
     assert_eq!(granted(&mut egress), (flow, 1448));
     // With 1552 left it goes before the other, which has 2000.
-    egress.ready(ms(0), other, 2000);
-    egress.ready(ms(0), flow, 1552);
+    egress.offer(ms(0), other, 2000);
+    egress.offer(ms(0), flow, 1552);
     assert_eq!(granted(&mut egress), (flow, 1448));
-    egress.sent(ms(0), flow, 1448);
-    egress.sent(ms(0), flow, 1448);
-    egress.sent(ms(0), flow, 0);
+    egress.written(ms(0), flow, 1448);
+    egress.written(ms(0), flow, 0);
     assert_eq!(egress.stats().granted_bytes, 2 * 1448, "told once");
 }
 
@@ -69,10 +63,10 @@ fn ready_tells_that_what_was_granted_is_sent() {
 fn what_was_not_sent_is_refunded() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
     let flow = egress.open(ms(0), spec(Size::Exact(9000))).unwrap();
-    egress.ready(ms(0), flow, 9000);
+    egress.offer(ms(0), flow, 9000);
     assert_eq!(granted(&mut egress), (flow, 1448));
     assert_eq!(egress.pacer().backlog(ms(0)), 1514);
-    egress.sent(ms(0), flow, 100);
+    egress.written(ms(0), flow, 100);
     assert_eq!(egress.pacer().backlog(ms(0)), 166);
     assert_eq!(egress.stats().granted_bytes, 100);
 }
@@ -82,9 +76,9 @@ fn closing_refunds_and_leaves_the_queue() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
     let flow = egress.open(ms(0), spec(Size::Exact(9000))).unwrap();
     let waiting = egress.open(ms(0), spec(Size::Exact(9000))).unwrap();
-    egress.ready(ms(0), flow, 9000);
+    egress.offer(ms(0), flow, 9000);
     assert_eq!(granted(&mut egress), (flow, 1448));
-    egress.ready(ms(0), waiting, 9000);
+    egress.offer(ms(0), waiting, 9000);
     egress.close(ms(0), flow);
     egress.close(ms(0), waiting);
     assert_eq!(egress.pacer().backlog(ms(0)), 0);
@@ -102,12 +96,12 @@ fn closing_refunds_and_leaves_the_queue() {
 fn a_late_refund_is_no_credit() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
     let flow = egress.open(ms(0), spec(Size::Exact(90_000))).unwrap();
-    egress.ready(ms(0), flow, 90_000);
+    egress.offer(ms(0), flow, 90_000);
     egress.grant(ms(0));
-    egress.sent(ms(1000), flow, 0);
-    egress.ready(ms(1000), flow, 90_000);
+    egress.written(ms(1000), flow, 0);
+    egress.offer(ms(1000), flow, 90_000);
     assert!(matches!(egress.grant(ms(1000)), Grant::Send { .. }));
-    egress.ready(ms(1000), flow, 90_000);
+    egress.offer(ms(1000), flow, 90_000);
     let until = egress.pacer().next_grant_at();
     assert_eq!(until.since(ms(1000)).as_micros(), 1514);
     assert_eq!(egress.grant(ms(1000)), Grant::Wait { until });
@@ -122,31 +116,32 @@ fn identifiers_of_closed_flows_do_nothing() {
     assert_eq!(flow.index(), stale.index(), "the place is used again");
     assert_ne!(flow, stale);
 
-    egress.ready(ms(0), stale, 10);
+    egress.offer(ms(0), stale, 10);
     assert_eq!(egress.waiting_flows(), 0);
-    egress.ready(ms(0), flow, 5000);
-    egress.ready(ms(0), stale, 0);
+    egress.offer(ms(0), flow, 5000);
+    egress.offer(ms(0), stale, 0);
     assert_eq!(egress.waiting_flows(), 1);
     assert_eq!(granted(&mut egress), (flow, 1448));
-    egress.sent(ms(0), stale, 0);
+    egress.written(ms(0), stale, 0);
     assert_eq!(egress.stats().granted_bytes, 1448, "not refunded");
     egress.resize(ms(0), stale, Size::Exact(1));
     egress.close(ms(0), stale);
     assert_eq!(egress.open_flows(), 1);
-    egress.sent(ms(0), flow, 1448);
-    egress.ready(ms(0), flow, 3552);
+    egress.written(ms(0), flow, 1448);
+    egress.offer(ms(0), flow, 3552);
     assert_eq!(granted(&mut egress), (flow, 1448));
 }
 
 #[test]
 fn flows_are_bounded() {
-    let mut egress = Egress::new(EgressConfig {
-        discipline: Discipline::Srpt,
-        pacer: Pacer::exact(8 * MBIT),
-        max_flows: 2,
-        guard_factor: 8.0,
-        classes: Vec::new(),
-    });
+    let mut egress = Egress::new(
+        Pacer::exact(8 * MBIT),
+        EgressPolicy {
+            max_flows: 2,
+            guard_factor: 8.0,
+            ..EgressPolicy::new(Discipline::Srpt)
+        },
+    );
     let first = egress.open(ms(0), spec(Size::Unknown)).unwrap();
     let second = egress.open(ms(0), spec(Size::Unknown)).unwrap();
     let full = egress.open(ms(0), spec(Size::Unknown)).unwrap_err();
@@ -172,9 +167,9 @@ fn cutoffs_are_learnt_from_what_passes() {
     let close_after = |egress: &mut Egress, size: Size, sent: u64| {
         let flow = egress.open(ms(0), spec(size)).unwrap();
         if sent > 0 {
-            egress.ready(ms(0), flow, sent);
+            egress.offer(ms(0), flow, sent);
             granted(egress);
-            egress.sent(ms(0), flow, sent);
+            egress.written(ms(0), flow, sent);
         }
         egress.close(ms(0), flow);
     };
@@ -218,14 +213,9 @@ fn any_cutoffs_are_accepted() {
     for cutoffs in [vec![], vec![0], vec![u64::MAX], (0..1000).rev().collect()] {
         let bands = Discipline::Bands(Cutoffs::Fixed(cutoffs));
         let mut egress = egress(bands, Pacer::exact(8 * MBIT));
-        let spec = FlowSpec {
-            class: 255,
-            size: Size::Exact(2000),
-            cost: plain(0, 0),
-            client: None,
-        };
+        let spec = FlowSpec::new(255, Size::Exact(2000), plain(0, 0));
         let flow = egress.open(ms(0), spec).unwrap();
-        egress.ready(ms(0), flow, 2000);
+        egress.offer(ms(0), flow, 2000);
         assert_eq!(granted(&mut egress).0, flow);
         assert!(egress.cutoffs().len() <= 15);
         assert!(egress.cutoffs().is_sorted());

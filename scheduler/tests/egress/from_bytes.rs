@@ -80,14 +80,13 @@ fn size(bytes: &mut Bytes<'_>) -> Option<Size> {
 }
 
 fn spec(bytes: &mut Bytes<'_>) -> Option<FlowSpec> {
-    Some(FlowSpec {
-        class: usize::from(bytes.next()?),
-        size: size(bytes)?,
-        cost: match bytes.below(4)? {
+    Some(FlowSpec::new(
+        usize::from(bytes.next()?),
+        size(bytes)?,
+        match bytes.below(4)? {
             0 => plain(1, 0),
             1 => plain(9000, 40),
             _ => WireCost::ETHERNET_IPV4,
         },
-        client: None,
-    })
+    ))
 }

@@ -9,14 +9,9 @@ const GBIT: u64 = 1_000 * MBIT;
 
 fn first_grant(rate_bits_per_s: u64, cost: WireCost, ready: u64) -> u64 {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(rate_bits_per_s));
-    let spec = FlowSpec {
-        class: 0,
-        size: Size::Unknown,
-        cost,
-        client: None,
-    };
+    let spec = FlowSpec::new(0, Size::Unknown, cost);
     let flow = egress.open(ms(0), spec).expect("room for another flow");
-    egress.ready(ms(0), flow, ready);
+    egress.offer(ms(0), flow, ready);
     match egress.grant(ms(0)) {
         Grant::Send { bytes, .. } => bytes,
         other => panic!("{other:?}"),
@@ -60,15 +55,10 @@ fn odd_wires_still_get_something() {
 fn the_next_grant_is_when_the_link_is_free() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
     assert_eq!(egress.next_wakeup(), None);
-    let spec = FlowSpec {
-        class: 0,
-        size: Size::Exact(934 + 1000),
-        cost: plain(1000, 66),
-        client: None,
-    };
+    let spec = FlowSpec::new(0, Size::Exact(934 + 1000), plain(1000, 66));
     let flow = egress.open(ms(5), spec).unwrap();
     assert_eq!(egress.next_wakeup(), None);
-    egress.ready(ms(5), flow, 1934);
+    egress.offer(ms(5), flow, 1934);
     assert!(egress.next_wakeup().is_some_and(|at| at <= ms(5)));
     assert!(matches!(
         egress.grant(ms(5)),
@@ -76,7 +66,7 @@ fn the_next_grant_is_when_the_link_is_free() {
     ));
     assert_eq!(egress.next_wakeup(), None);
 
-    egress.ready(ms(5), flow, 934);
+    egress.offer(ms(5), flow, 934);
     let until = Time::from_nanos(6_066_000);
     assert_eq!(egress.next_wakeup(), Some(until));
     assert_eq!(egress.grant(ms(6)), Grant::Wait { until });
@@ -90,14 +80,9 @@ fn the_next_grant_is_when_the_link_is_free() {
 #[test]
 fn a_new_rate_holds_at_once_also_for_what_has_not_left() {
     let mut egress = egress(Discipline::Srpt, Pacer::exact(8 * MBIT));
-    let spec = FlowSpec {
-        class: 0,
-        size: Size::Unknown,
-        cost: plain(1000, 0),
-        client: None,
-    };
+    let spec = FlowSpec::new(0, Size::Unknown, plain(1000, 0));
     let flow = egress.open(ms(0), spec).unwrap();
-    egress.ready(ms(0), flow, u64::MAX);
+    egress.offer(ms(0), flow, u64::MAX);
     assert!(matches!(
         egress.grant(ms(0)),
         Grant::Send { bytes: 1000, .. }
@@ -105,7 +90,7 @@ fn a_new_rate_holds_at_once_also_for_what_has_not_left() {
     // Of the 1000 bytes, 500 are left, and leave ten times as fast.
     let half = Time::from_nanos(500_000);
     egress.set_rate(half, 80 * MBIT);
-    egress.ready(half, flow, u64::MAX);
+    egress.offer(half, flow, u64::MAX);
     let until = Time::from_nanos(550_000);
     assert_eq!(egress.grant(half), Grant::Wait { until });
     assert!(matches!(

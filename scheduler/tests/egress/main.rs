@@ -9,6 +9,7 @@ mod classes;
 mod clients;
 #[path = "../operations/corpus.rs"]
 mod corpus;
+mod desk;
 mod driver;
 mod floods;
 mod floor;
@@ -28,3 +29,4 @@ mod small_cases;
 fn the_corpus_runs() {
     corpus::each("egress", from_bytes::run);
 }
+mod whole;

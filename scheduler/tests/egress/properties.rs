@@ -87,12 +87,12 @@ proptest! {
         lateness_nanos in prop::collection::vec(0u64..=200_000, 300),
     ) {
         let mut egress = egress(Discipline::Fcfs, Pacer::new(WIRE.rate_bits_per_s));
-        let spec = FlowSpec { class: 0, size: Size::Unknown, cost: WIRE.cost, client: None };
+        let spec = FlowSpec::new(0, Size::Unknown, WIRE.cost);
         let flow = egress.open(Time::ZERO, spec).unwrap();
         let start = Time::from_nanos(1_000_000_000);
         let mut now = start;
         for lateness in &lateness_nanos {
-            egress.ready(now, flow, u64::MAX);
+            egress.offer(now, flow, u64::MAX);
             now = now.max(egress.pacer().next_grant_at()) + Duration::from_nanos(*lateness);
             let granted = egress.grant(now);
             prop_assert_eq!(granted, Grant::Send { flow, bytes: 1448 });

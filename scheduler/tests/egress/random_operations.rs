@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sprat_scheduler::{
-    AtCapacity, Cutoffs, Discipline, Egress, EgressChange, EgressConfig, FlowId, FlowSpec, Grant,
-    Pacer, Size, Time, WireCost,
+    AtCapacity, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Size,
+    Time, WireCost,
 };
 
 use crate::driver::{levels, plain};
 
 const MAX_FLOWS: usize = 12;
+
+/// Bytes that a driver says it has written, less than.
+const WRITTEN_MAX: u64 = 1 << 40;
 pub(crate) const AGEING: u64 = 1_000_000;
 pub(crate) const CUTOFFS: [u64; 3] = [1000, 5000, 20_000];
 
@@ -55,12 +58,7 @@ fn spec() -> impl Strategy<Value = FlowSpec> {
         1 => prop::sample::select(vec![plain(1, 0), plain(9000, 40), plain(0, u32::MAX)]),
     ];
     let class = prop_oneof![4 => Just(0usize), 2 => 0usize..4, 1 => any::<usize>()];
-    (class, size(), cost).prop_map(|(class, size, cost)| FlowSpec {
-        class,
-        size,
-        cost,
-        client: None,
-    })
+    (class, size(), cost).prop_map(|(class, size, cost)| FlowSpec::new(class, size, cost))
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -144,13 +142,14 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(discipline: Discipline) -> Self {
-        let egress = Egress::new(EgressConfig {
-            discipline: discipline.clone(),
-            pacer: Pacer::exact(10_000_000),
-            max_flows: MAX_FLOWS,
-            guard_factor: 4.0,
-            classes: levels(16),
-        });
+        let egress = Egress::new(
+            Pacer::exact(10_000_000),
+            EgressPolicy {
+                max_flows: MAX_FLOWS,
+                classes: levels(16),
+                ..EgressPolicy::new(discipline.clone())
+            },
+        );
         Self {
             discipline,
             egress,
@@ -171,11 +170,10 @@ impl Model {
             Op::Pass(time) => self.now = now + time,
             Op::SetRate { bits_per_s } => self.egress.set_rate(now, bits_per_s),
             Op::Reconfigure(discipline) => {
-                let change = EgressChange {
-                    discipline: discipline.clone(),
+                let change = EgressPolicy {
                     max_flows: MAX_FLOWS,
-                    guard_factor: 4.0,
                     classes: levels(16),
+                    ..EgressPolicy::new(discipline.clone())
                 };
                 self.egress.reconfigure(now, change);
                 self.discipline = discipline;
@@ -196,8 +194,7 @@ impl Model {
             Op::Ready { flow, bytes } => self.ready(flow, bytes),
             Op::Sent { flow, bytes } => {
                 if let Some(flow) = self.pick(flow) {
-                    self.egress.sent(now, self.flows[flow].id, bytes);
-                    self.settle(flow, bytes);
+                    self.written(flow, bytes % WRITTEN_MAX);
                 }
             }
             Op::Resize { flow, size } => {
@@ -251,21 +248,29 @@ impl Model {
         let Some(flow) = self.pick(flow) else {
             return;
         };
-        self.egress.ready(self.now, self.flows[flow].id, bytes);
-        self.settle(flow, u64::MAX);
+        self.egress.offer(self.now, self.flows[flow].id, bytes);
+        let outstanding = self.flows[flow].outstanding;
+        self.settle(flow, outstanding);
         if self.flows[flow].open {
             self.flows[flow].ready = bytes;
         }
     }
 
-    /// Of what is outstanding, `bytes` were sent and the rest was not.
+    fn written(&mut self, flow: usize, bytes: u64) {
+        self.egress.written(self.now, self.flows[flow].id, bytes);
+        if self.flows[flow].open {
+            self.settle(flow, bytes);
+        }
+    }
+
+    /// So much was sent, whether more or less than what is outstanding.
     fn settle(&mut self, flow: usize, bytes: u64) {
         let flow = &mut self.flows[flow];
         let outstanding = std::mem::take(&mut flow.outstanding);
-        let sent = outstanding.min(bytes);
-        flow.attained += sent;
-        self.sent += sent;
-        self.refunded += outstanding - sent;
+        flow.attained += bytes;
+        self.sent += bytes;
+        self.granted += bytes.saturating_sub(outstanding);
+        self.refunded += outstanding.saturating_sub(bytes);
     }
 
     fn grant(&mut self) {

@@ -96,14 +96,9 @@ fn a_new_flow_takes_its_first_turn_in_the_round_that_is_on() {
 }
 
 fn open_ready(egress: &mut Egress, cost: WireCost) -> FlowId {
-    let spec = FlowSpec {
-        class: 0,
-        size: Size::Unknown,
-        cost,
-        client: None,
-    };
+    let spec = FlowSpec::new(0, Size::Unknown, cost);
     let flow = egress.open(ms(0), spec).expect("room for another flow");
-    egress.ready(ms(0), flow, MANY);
+    egress.offer(ms(0), flow, MANY);
     flow
 }
 
@@ -123,8 +118,8 @@ fn a_flow_keeps_the_part_of_its_turn_that_it_did_not_use() {
         // The first never manages more than a quarter of its turn.
         let bytes = if flow == first { bytes / 4 } else { bytes };
         served[usize::from(flow == second)] += bytes;
-        egress.sent(now, flow, bytes);
-        egress.ready(now, flow, MANY);
+        egress.written(now, flow, bytes);
+        egress.offer(now, flow, MANY);
     }
     let [slow, fast] = served;
     assert!(slow.abs_diff(fast) <= 1000, "{served:?}");

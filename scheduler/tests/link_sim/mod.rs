@@ -17,7 +17,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use sprat_scheduler::{
-    Discipline, Egress, EgressConfig, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    Discipline, Egress, EgressPolicy, FlowSpec, Grant, Pacer, Size, Time, WireCost,
 };
 
 pub(crate) use control::{Controller, Fixed, Frontier, InFlightWindow};
@@ -214,13 +214,14 @@ pub(crate) struct Sim<C> {
 
 impl<C: Controller> Sim<C> {
     pub(crate) fn new(link: Link, seed: u64, requests: &[Request], control: C) -> Self {
-        let egress = Egress::new(EgressConfig {
-            discipline: link.discipline.clone(),
-            pacer: Pacer::new(control.rate_bits_per_s()),
-            max_flows: 1 << 20,
-            guard_factor: 1e6,
-            classes: Vec::new(),
-        });
+        let egress = Egress::new(
+            Pacer::new(control.rate_bits_per_s()),
+            EgressPolicy {
+                max_flows: 1 << 20,
+                guard_factor: 1e6,
+                ..EgressPolicy::new(link.discipline.clone())
+            },
+        );
         let mut sim = Self {
             now: Time::ZERO,
             tokens: link.burst_bytes as f64,
@@ -320,12 +321,7 @@ impl<C: Controller> Sim<C> {
             self.egress
                 .debit(self.now, u64::from(COST.connection_overhead));
         }
-        let spec = FlowSpec {
-            class: 0,
-            size: Size::Exact(conn.total),
-            cost: COST,
-            client: None,
-        };
+        let spec = FlowSpec::new(0, Size::Exact(conn.total), COST);
         let flow = self
             .egress
             .open(self.now, spec)
@@ -335,7 +331,7 @@ impl<C: Controller> Sim<C> {
             self.flows.resize(flow.index() + 1, 0);
         }
         self.flows[flow.index()] = c;
-        self.egress.ready(self.now, flow, conn.total);
+        self.egress.offer(self.now, flow, conn.total);
     }
 
     fn grant(&mut self) {
@@ -357,7 +353,7 @@ impl<C: Controller> Sim<C> {
                 }
                 Grant::Send { flow, bytes } => {
                     let c = self.flows[flow.index()];
-                    self.egress.sent(self.now, flow, bytes);
+                    self.egress.written(self.now, flow, bytes);
                     self.conns[c as usize].write(bytes);
                     let conn = &self.conns[c as usize];
                     self.control.wrote(
@@ -390,9 +386,9 @@ impl<C: Controller> Sim<C> {
                 });
             }
         } else if conn.not_sent() < NOTSENT_LOWAT {
-            self.egress.ready(self.now, flow, left);
+            self.egress.offer(self.now, flow, left);
         } else {
-            self.egress.ready(self.now, flow, 0);
+            self.egress.offer(self.now, flow, 0);
         }
     }
 

@@ -201,7 +201,7 @@ fn check_bytes(plan: &Plan, now: Time, counted: &Counted, ends: &Ends<'_>) -> an
         "of {asked} bytes {received} were received"
     );
     if let Some(paced) = ends.paced {
-        let granted = paced.egress.stats().granted_bytes;
+        let granted = paced.desk.egress().stats().granted_bytes;
         ensure!(granted == asked, "of {asked} bytes {granted} were granted");
     }
     Ok(())

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use sprat_scheduler::rate_control::gate::GateConfig;
-use sprat_scheduler::{Discipline, Egress, EgressConfig, FlowSpec, Pacer, Size, Time, WireCost};
+use sprat_scheduler::{
+    Desk, Discipline, Egress, EgressPolicy, FlowSpec, Pacer, Size, Time, WireCost,
+};
 
 use super::auto::AutoRate;
 use super::connection::Connection;
@@ -33,9 +35,8 @@ const HORIZON: Duration = Duration::from_millis(250);
 
 /// A proxy.
 pub(super) struct Paced {
-    pub(super) egress: Egress,
-    /// By flow: its connection.
-    pub(super) flows: Vec<u32>,
+    /// Flows are woken by the numbers of their connections.
+    pub(super) desk: Desk<u32>,
     pub(super) wake: Alarm,
     pub(super) poll_alarm: Alarm,
     auto: Option<AutoRate>,
@@ -59,15 +60,12 @@ impl Paced {
             System::Search => (0, Some(AutoRate::alone(plan.seed))),
         };
         let rate = auto.as_ref().map_or(rate, AutoRate::rate_bits_per_s);
+        let policy = EgressPolicy {
+            max_flows: plan.requests.len().max(1),
+            ..EgressPolicy::new(Discipline::Srpt)
+        };
         Some(Self {
-            egress: Egress::new(EgressConfig {
-                discipline: Discipline::Srpt,
-                pacer: Pacer::new(rate),
-                max_flows: plan.requests.len().max(1),
-                guard_factor: 4.0,
-                classes: Vec::new(),
-            }),
-            flows: Vec::new(),
+            desk: Desk::new(Egress::new(Pacer::new(rate), policy)),
             wake: Alarm::default(),
             poll_alarm: Alarm::default(),
             auto,
@@ -77,7 +75,7 @@ impl Paced {
 
     /// The pacer's rate.
     pub(super) fn rate_bits_per_s(&self) -> u64 {
-        self.egress.pacer().rate_bits_per_s()
+        self.desk.egress().pacer().rate_bits_per_s()
     }
 
     /// Whether [`Paced::poll`] is to be called.
@@ -99,7 +97,7 @@ impl Paced {
         outlet.unsent_max = (self.rate_bits_per_s() / 8 / 500).clamp(LEAST, MOST);
         outlet.settled_at = now;
         outlet.debited = OPENING;
-        self.egress.connect(now, OPENING);
+        self.desk.egress_mut().connect(now, OPENING);
         if let Some(auto) = &mut self.auto {
             auto.overhead(now, OPENING);
         }
@@ -107,18 +105,10 @@ impl Paced {
 
     /// A response of `bytes` has begun.
     pub(super) fn open(&mut self, now: Time, c: u32, connection: &mut Connection, bytes: u64) {
-        let spec = FlowSpec {
-            class: 0,
-            size: Size::Exact(bytes),
-            cost: WireCost::ETHERNET_IPV4,
-            client: None,
-        };
-        let opened = self.egress.open(now, spec);
+        let spec = FlowSpec::new(0, Size::Exact(bytes), WireCost::ETHERNET_IPV4);
+        let opened = self.desk.open(now, spec);
         let flow = opened.expect("there are no more flows than requests");
-        if self.flows.len() <= flow.index() {
-            self.flows.resize(flow.index() + 1, 0);
-        }
-        self.flows[flow.index()] = c;
+        self.desk.set_waker(flow, c);
         connection.outlet.flow = Some(flow);
         connection.outlet.left = bytes;
     }
@@ -137,7 +127,7 @@ impl Paced {
             self.settle(now, connection);
         }
         if let Some(auto) = &mut self.auto {
-            let position = self.egress.stats().wire_bytes;
+            let position = self.desk.egress().stats().wire_bytes;
             if let Some(at) = auto.wrote(now, c, connection, position) {
                 self.poll_alarm.set(events, Some(at), Event::Poll);
             }
@@ -147,12 +137,11 @@ impl Paced {
     /// The response is in the socket.
     pub(super) fn close(&mut self, now: Time, connection: &mut Connection) {
         if let Some(flow) = connection.outlet.flow.take() {
-            self.egress.sent(now, flow, u64::MAX);
-            self.egress.close(now, flow);
+            self.desk.close(now, flow);
         }
         if connection.closes {
             self.settle(now, connection);
-            self.egress.debit(now, CLOSING);
+            self.desk.egress_mut().debit(now, CLOSING);
             if let Some(auto) = &mut self.auto {
                 auto.overhead(now, CLOSING);
             }
@@ -169,12 +158,17 @@ impl Paced {
         let outlet = &mut connection.outlet;
         let since = now.since(outlet.settled_at).as_secs_f64();
         let share = (HORIZON.as_secs_f64() / since.max(HORIZON.as_secs_f64())).min(1.0);
-        let link_bytes = (self.egress.pacer().rate_bits_per_s() / 8) as f64 * HORIZON.as_secs_f64();
+        let link_bytes =
+            (self.desk.egress().pacer().rate_bits_per_s() / 8) as f64 * HORIZON.as_secs_f64();
         let present = |all: u64| (all as f64 * share).min(link_bytes) as u64;
         if counted > outlet.debited {
-            self.egress.debit(now, present(counted - outlet.debited));
+            self.desk
+                .egress_mut()
+                .debit(now, present(counted - outlet.debited));
         } else if counted < outlet.debited {
-            self.egress.refund(now, present(outlet.debited - counted));
+            self.desk
+                .egress_mut()
+                .refund(now, present(outlet.debited - counted));
         }
         outlet.debited = counted;
         outlet.moved = 0;
@@ -184,9 +178,9 @@ impl Paced {
     /// Asks the kernel; when to do so again.
     pub(super) fn poll(&mut self, now: Time, connections: &mut [Connection]) -> Option<Time> {
         let auto = self.auto.as_mut()?;
-        let backlogged = self.egress.waiting_flows() > 0;
+        let backlogged = self.desk.egress().waiting_flows() > 0;
         let (rate, next) = auto.poll(now, connections, backlogged);
-        self.egress.set_rate(now, rate);
+        self.desk.egress_mut().set_rate(now, rate);
         Some(next)
     }
 }

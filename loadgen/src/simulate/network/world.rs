@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use sprat_scheduler::{Grant, Time, WireCost};
+use sprat_scheduler::{Time, WireCost};
 
 use super::congestion::Algorithm;
 use super::connection::{Client, Connection, Content, Handshake, Kind, Upward};
@@ -429,32 +429,29 @@ impl<'a> World<'a> {
         let outlet = &mut self.connections[c as usize].outlet;
         if let Some(flow) = outlet.flow {
             let held = outlet.left.min(HELD_MAX);
-            paced.egress.ready(self.now, flow, held);
+            paced.desk.wait(self.now, flow, held);
         }
     }
 
     /// Makes the grants that are due.
     fn grant(&mut self) {
         while let Some(paced) = &mut self.paced {
-            match paced.egress.grant(self.now) {
-                Grant::Idle => return,
-                Grant::Wait { until } => {
-                    let late = paced.lateness();
-                    paced
-                        .wake
-                        .set(&mut self.events, Some(until + late), Event::Wake);
-                    return;
-                }
-                Grant::Send { flow, bytes } => {
-                    let c = paced.flows[flow.index()];
-                    let connection = &mut self.connections[c as usize];
-                    let cost = WireCost::ETHERNET_IPV4.bytes(bytes);
-                    connection.outlet.debited += cost;
-                    connection.outlet.left -= bytes;
-                    connection.outlet.pending = bytes;
-                    self.push(c);
-                }
-            }
+            let Some(&c) = paced.desk.next(self.now) else {
+                break;
+            };
+            let outlet = &mut self.connections[c as usize].outlet;
+            let turn = outlet.flow.and_then(|flow| paced.desk.take(self.now, flow));
+            let bytes = turn.map_or(0, |turn| turn.bytes);
+            outlet.debited += WireCost::ETHERNET_IPV4.bytes(bytes);
+            outlet.left -= bytes;
+            outlet.pending = bytes;
+            self.push(c);
+        }
+        if let Some(paced) = &mut self.paced
+            && let Some(until) = paced.desk.next_wakeup()
+        {
+            let at = Some(until + paced.lateness());
+            paced.wake.set(&mut self.events, at, Event::Wake);
         }
     }
 

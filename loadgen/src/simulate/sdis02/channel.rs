@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{bail, ensure};
 use sprat_scheduler::{
-    ClassSpec, Discipline, Egress, EgressConfig, FlowId, FlowSpec, Grant, Pacer, Size, Time,
+    ClassSpec, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Size, Time,
     WireCost,
 };
 
@@ -37,13 +37,15 @@ struct Reply {
 impl Channel {
     pub(super) fn new(bits_per_s: u64, replies_max: usize, classes: Vec<ClassSpec>) -> Self {
         Self {
-            egress: Egress::new(EgressConfig {
-                discipline: Discipline::Fair,
-                pacer: Pacer::exact(bits_per_s),
-                max_flows: replies_max,
-                guard_factor: 3.0,
-                classes,
-            }),
+            egress: Egress::new(
+                Pacer::exact(bits_per_s),
+                EgressPolicy {
+                    max_flows: replies_max,
+                    guard_factor: 3.0,
+                    classes,
+                    ..EgressPolicy::new(Discipline::Fair)
+                },
+            ),
             expected: None,
             replies: BTreeMap::new(),
             tasks: Vec::new(),
@@ -68,14 +70,9 @@ impl Channel {
         class: usize,
         bytes: u64,
     ) -> anyhow::Result<bool> {
-        let spec = FlowSpec {
-            class,
-            size: Size::Exact(bytes),
-            cost: COST,
-            client: None,
-        };
+        let spec = FlowSpec::new(class, Size::Exact(bytes), COST);
         let flow = self.egress.open(now, spec)?;
-        self.egress.ready(now, flow, bytes);
+        self.egress.offer(now, flow, bytes);
         if self.tasks.len() <= flow.index() {
             self.tasks.resize(flow.index() + 1, task);
         }
@@ -95,9 +92,9 @@ impl Channel {
         // It may have been cancelled since.
         let reply = self.replies.get_mut(&task)?;
         reply.left_bytes -= bytes;
-        self.egress.sent(now, reply.flow, bytes);
+        self.egress.written(now, reply.flow, bytes);
         if reply.left_bytes > 0 {
-            self.egress.ready(now, reply.flow, reply.left_bytes);
+            self.egress.offer(now, reply.flow, reply.left_bytes);
             return None;
         }
         self.egress.close(now, reply.flow);
@@ -135,7 +132,7 @@ impl Channel {
     pub(super) fn cancel(&mut self, now: Time, task: usize) {
         if let Some(reply) = self.replies.remove(&task) {
             // What has been granted leaves, all the same.
-            self.egress.sent(now, reply.flow, u64::MAX);
+            self.egress.offer(now, reply.flow, 0);
             self.egress.close(now, reply.flow);
         }
     }

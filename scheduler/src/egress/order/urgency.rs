@@ -1,7 +1,7 @@
 //! For several uplinks of one policy that send on one link, each with flows of
 //! its own, such as the workers of a host that lets them share little.
 
-use super::Egress;
+use super::Order;
 use crate::{Discipline, Time};
 
 /// How urgent the first flow of an uplink is: the least goes first. The order
@@ -17,21 +17,9 @@ pub struct Urgency {
     pub key: u64,
 }
 
-impl Egress {
-    /// When all that is debited will have left, as somebody else has it who
-    /// debits the same link.
-    pub fn resume_at(&mut self, free_at: Time) {
-        self.pacer.resume_at(free_at);
-    }
-
-    /// Payload bytes that the open flows have left, as far as known.
-    pub fn unsent_bytes(&self) -> u64 {
-        let bytes: u128 = self.unsent_bytes.iter().sum::<u128>() + self.express.unsent_bytes;
-        u64::try_from(bytes).unwrap_or(u64::MAX)
-    }
-
-    /// How urgent the flow is that a grant would go to, once the link is free.
-    pub fn urgency(&self, now: Time) -> Option<Urgency> {
+impl Order {
+    /// Returns how urgent the flow is that a grant would go to, once the link is free.
+    pub(in crate::egress) fn urgency(&self, now: Time) -> Option<Urgency> {
         if self.express.len() > 0 {
             let (level, band, key) = (0, 0, 0);
             return Some(Urgency { level, band, key });
@@ -54,30 +42,23 @@ impl Egress {
 #[cfg(test)]
 mod tests {
     use crate::{
-        ClassSpec, Cutoffs, Discipline, Egress, EgressConfig, FlowSpec, Pacer, Size, Time, WireCost,
+        ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowSpec, Pacer, Size, Time, WireCost,
     };
 
     use super::Urgency;
 
     fn egress(discipline: Discipline, classes: Vec<ClassSpec>) -> Egress {
-        Egress::new(EgressConfig {
-            discipline,
-            pacer: Pacer::exact(8_000_000),
-            max_flows: 8,
-            guard_factor: 4.0,
+        let policy = EgressPolicy {
             classes,
-        })
+            ..EgressPolicy::new(discipline)
+        };
+        Egress::new(Pacer::exact(8_000_000), policy)
     }
 
     fn ready(egress: &mut Egress, class: usize, bytes: u64) {
-        let spec = FlowSpec {
-            class,
-            size: Size::Exact(bytes),
-            cost: WireCost::ETHERNET_IPV4,
-            client: None,
-        };
+        let spec = FlowSpec::new(class, Size::Exact(bytes), WireCost::ETHERNET_IPV4);
         let flow = egress.open(Time::ZERO, spec).unwrap();
-        egress.ready(Time::ZERO, flow, bytes);
+        egress.offer(Time::ZERO, flow, bytes);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const QUANTUM_MAX_BYTES: u64 = 256 << 10;
 const BACKGROUND_MIN_BYTES: u64 = 512;
 
 /// Who is next.
-pub(super) enum Next {
+pub(in crate::egress) enum Next {
     /// This slot, which is no longer ready.
     Slot(u32),
     /// Nobody before then.

@@ -4,54 +4,26 @@
 //! no connection gets ahead of another by what it says.
 
 use super::front::{Change, Front};
+use crate::egress::types::{GroupId, Precedence};
 use crate::queue::{Positions, Rank};
 
-/// What a client says of a response (RFC 9218 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Precedence {
-    /// 0 is served before 7; more than that counts as 7.
-    pub urgency: u8,
-    /// Of use before it is complete: those of the same urgency share, byte by
-    /// byte, and come after those that are not.
-    pub incremental: bool,
-}
-
-impl Default for Precedence {
-    /// Of a response of which nothing is said.
-    fn default() -> Self {
-        Self {
-            urgency: 3,
-            incremental: false,
-        }
-    }
-}
-
-impl Precedence {
-    /// The rank within its group of a flow that the discipline ranks so, and
-    /// that has sent `attained` bytes. All flows that are compared are of one
-    /// class, whose level is of no interest.
-    fn rank(self, discipline: Rank, attained: u64) -> Rank {
-        let level = self.urgency.min(7) * 2 + u8::from(self.incremental);
-        if self.incremental {
-            return Rank {
-                level,
-                band: 0,
-                key: attained,
-                seq: discipline.seq,
-            };
-        }
-        Rank {
+/// The rank within its group of a flow that the discipline ranks so, and
+/// that has sent `attained` bytes. All flows that are compared are of one
+/// class, whose level is of no interest.
+fn rank(precedence: Precedence, discipline: Rank, attained: u64) -> Rank {
+    let level = precedence.urgency.min(7) * 2 + u8::from(precedence.incremental);
+    if precedence.incremental {
+        return Rank {
             level,
-            ..discipline
-        }
+            band: 0,
+            key: attained,
+            seq: discipline.seq,
+        };
     }
-}
-
-/// An open group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GroupId {
-    slot: u32,
-    generation: u32,
+    Rank {
+        level,
+        ..discipline
+    }
 }
 
 /// A flow's place in its group.
@@ -170,7 +142,7 @@ impl Groups {
         };
         let front = &mut group.lanes[at].front;
         let before = front.hidden();
-        let rank = member.precedence.rank(rank, attained);
+        let rank = self::rank(member.precedence, rank, attained);
         let change = front.insert(&mut self.positions, slot, rank);
         self.hidden = self.hidden + front.hidden() - before;
         Some(change)

@@ -1,0 +1,291 @@
+//! Those who wait for the uplink: what every driver of an [`Egress`] does, be it a proxy, a
+//! filter or a simulator.
+//!
+//! A writer waits with the bytes that it has in hand ([`Desk::wait`], [`Desk::ask`]). The driver makes the
+//! grants that are due ([`Desk::next`]) after each call that may have changed whose turn it
+//! is, and when [`Desk::next_wakeup`] says so, and wakes whom it is told to. A writer that
+//! is woken takes its turn ([`Desk::take`]).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::{AtCapacity, Egress, FlowId, FlowSpec, Grant, Time};
+
+/// How long a head waits for the first bytes of its body, so that both go out in one
+/// segment. A backend that writes them separately does so within this.
+pub const HEAD_WAIT: Duration = Duration::from_millis(2);
+
+/// An uplink, and those who wait for it. `W` is what a driver wakes a writer by: a task's
+/// waker, or the number of a stream.
+#[derive(Clone, Debug)]
+pub struct Desk<W> {
+    egress: Egress,
+    /// By [`FlowId::index`].
+    writers: Vec<Writer<W>>,
+    /// Heads held back for the first bytes of their bodies, the earliest first, and until
+    /// when. Entries may be out of date.
+    heads: VecDeque<(Time, FlowId)>,
+    /// When the next grant is due, as far as that is known since the last one that was not
+    /// made. An uplink that is asked when it could be made does not know of all that a class
+    /// waits for.
+    due: Due,
+}
+
+/// A flow's writer.
+#[derive(Clone, Debug)]
+struct Writer<W> {
+    /// None once the flow is closed.
+    flow: Option<FlowId>,
+    /// To be woken when it is granted something.
+    waker: Option<W>,
+    /// Whether it has asked and not yet looked: it is not woken.
+    looks: bool,
+    /// Bytes that it waits with.
+    asked: u64,
+    /// Since when it has waited.
+    asked_at: Time,
+    /// Bytes granted and not yet taken.
+    granted: u64,
+    /// Bytes taken, of which it has not said how many it has written.
+    taken: u64,
+    /// Bytes of a head that is held back.
+    head: u64,
+}
+
+/// When the next grant is due.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    At(Time),
+    Never,
+    /// Something has happened since.
+    Unknown,
+}
+
+/// What a writer may write now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// At least 1.
+    pub bytes: u64,
+    /// How long they have waited.
+    pub waited: Duration,
+}
+
+impl<W> Writer<W> {
+    fn new(now: Time, flow: FlowId) -> Self {
+        Self {
+            flow: Some(flow),
+            waker: None,
+            looks: false,
+            asked: 0,
+            asked_at: now,
+            granted: 0,
+            taken: 0,
+            head: 0,
+        }
+    }
+}
+
+impl<W> Desk<W> {
+    /// Returns a desk that no writer waits at.
+    pub fn new(egress: Egress) -> Self {
+        Self {
+            egress,
+            writers: Vec::new(),
+            heads: VecDeque::new(),
+            due: Due::Unknown,
+        }
+    }
+
+    /// Returns the uplink.
+    pub fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
+    /// Returns the uplink, for what is no writer's: debits, announcements, changes. Grants
+    /// may be due afterwards.
+    pub fn egress_mut(&mut self) -> &mut Egress {
+        self.due = Due::Unknown;
+        &mut self.egress
+    }
+
+    /// Opens a flow; see [`Egress::open`].
+    ///
+    /// # Errors
+    ///
+    /// As many flows are open as may be.
+    pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, AtCapacity> {
+        let flow = self.egress.open(now, spec)?;
+        let writer = Writer::new(now, flow);
+        match self.writers.get_mut(flow.index()) {
+            Some(place) => *place = writer,
+            None => self.writers.push(writer),
+        }
+        Ok(flow)
+    }
+
+    /// Whether a flow is open.
+    pub fn is_open(&self, flow: FlowId) -> bool {
+        let writer = self.writers.get(flow.index());
+        writer.is_some_and(|writer| writer.flow == Some(flow))
+    }
+
+    /// Has a writer wait with the bytes that it has in hand, all together. What it has
+    /// taken before counts as written. Returns whether grants may be due by it.
+    pub fn wait(&mut self, now: Time, flow: FlowId, bytes: u64) -> bool {
+        let Some(writer) = self.writer(flow) else {
+            return false;
+        };
+        if writer.granted > 0 || (writer.asked == bytes && writer.head == 0) {
+            return false;
+        }
+        if writer.asked == 0 && writer.head == 0 {
+            writer.asked_at = now;
+        }
+        writer.head = 0;
+        writer.asked = bytes;
+        writer.taken = 0;
+        self.egress_mut().offer(now, flow, bytes);
+        true
+    }
+
+    /// The same for a writer that looks at once ([`Desk::take`]) whether it is its turn:
+    /// what it is granted before that wakes nobody.
+    pub fn ask(&mut self, now: Time, flow: FlowId, bytes: u64) -> bool {
+        if let Some(writer) = self.writer(flow) {
+            writer.looks = true;
+        }
+        self.wait(now, flow, bytes)
+    }
+
+    /// Holds a head of so many bytes back for [`HEAD_WAIT`], in which its body may come.
+    /// After that it asks by itself.
+    pub fn hold(&mut self, now: Time, flow: FlowId, bytes: u64) {
+        let Some(writer) = self.writer(flow) else {
+            return;
+        };
+        writer.head = bytes;
+        writer.asked_at = now;
+        self.heads.push_back((now + HEAD_WAIT, flow));
+    }
+
+    /// Takes what a writer has been granted, if it has; all of it counts as written, unless
+    /// [`Desk::written`] says otherwise.
+    pub fn take(&mut self, now: Time, flow: FlowId) -> Option<Turn> {
+        let writer = self.writer(flow)?;
+        writer.looks = false;
+        let bytes = std::mem::take(&mut writer.granted);
+        if bytes == 0 {
+            return None;
+        }
+        writer.taken = bytes;
+        let waited = now.since(writer.asked_at);
+        Some(Turn { bytes, waited })
+    }
+
+    /// Settles what a writer has taken: see [`Egress::written`].
+    pub fn written(&mut self, now: Time, flow: FlowId, bytes: u64) {
+        if let Some(writer) = self.writer(flow) {
+            writer.taken = 0;
+            self.egress_mut().written(now, flow, bytes);
+        }
+    }
+
+    /// Ends a flow. What it was granted and has not taken is given back, so that grants may
+    /// be due.
+    pub fn close(&mut self, now: Time, flow: FlowId) {
+        let Some(writer) = self.writer(flow) else {
+            return;
+        };
+        writer.flow = None;
+        writer.waker = None;
+        let taken = std::mem::take(&mut writer.taken);
+        if taken > 0 {
+            self.egress_mut().written(now, flow, taken);
+        }
+        self.egress_mut().close(now, flow);
+    }
+
+    /// Makes the next grant that is due, and returns whom to wake by it. To be called until
+    /// it returns none.
+    pub fn next(&mut self, now: Time) -> Option<&W> {
+        self.release_heads(now);
+        loop {
+            let (flow, bytes) = match self.egress.grant(now) {
+                Grant::Send { flow, bytes } => (flow, bytes),
+                Grant::Wait { until } => {
+                    self.due = Due::At(until);
+                    return None;
+                }
+                Grant::Idle => {
+                    self.due = Due::Never;
+                    return None;
+                }
+            };
+            let index = flow.index();
+            let writer = &mut self.writers[index];
+            writer.granted = bytes;
+            writer.asked = 0;
+            if !writer.looks && writer.waker.is_some() {
+                return self.writers[index].waker.as_ref();
+            }
+        }
+    }
+
+    /// Has the heads ask that have waited for long enough.
+    fn release_heads(&mut self, now: Time) {
+        while let Some(&(until, flow)) = self.heads.front() {
+            if until > now {
+                break;
+            }
+            self.heads.pop_front();
+            // Its body has come, or its client has left.
+            let Some(writer) = self.writer(flow).filter(|writer| writer.head > 0) else {
+                continue;
+            };
+            let head = std::mem::take(&mut writer.head);
+            writer.asked = head;
+            self.egress_mut().offer(now, flow, head);
+        }
+    }
+
+    /// Returns when to call [`Desk::next`] if nothing else happens.
+    pub fn next_wakeup(&mut self) -> Option<Time> {
+        while let Some(&(_, flow)) = self.heads.front() {
+            if self.writer(flow).is_some_and(|writer| writer.head > 0) {
+                break;
+            }
+            self.heads.pop_front();
+        }
+        let head = self.heads.front().map(|&(until, _)| until);
+        let grant = match self.due {
+            Due::At(at) => Some(at),
+            Due::Never => None,
+            Due::Unknown => self.egress.next_wakeup(),
+        };
+        [head, grant].into_iter().flatten().min()
+    }
+
+    /// Returns what a writer is woken by, if it has said so.
+    pub fn waker(&self, flow: FlowId) -> Option<&W> {
+        let writer = self.writers.get(flow.index())?;
+        writer.waker.as_ref().filter(|_| self.is_open(flow))
+    }
+
+    /// Has a writer woken by this from now on.
+    pub fn set_waker(&mut self, flow: FlowId, waker: W) {
+        if let Some(writer) = self.writer(flow) {
+            writer.waker = Some(waker);
+        }
+    }
+
+    /// Iterates over what the writers that wait are woken by.
+    pub fn waiting(&self) -> impl Iterator<Item = &W> {
+        let waiting = self.writers.iter().filter(|writer| writer.asked > 0);
+        waiting.filter_map(|writer| writer.waker.as_ref())
+    }
+
+    fn writer(&mut self, flow: FlowId) -> Option<&mut Writer<W>> {
+        let writer = self.writers.get_mut(flow.index())?;
+        (writer.flow == Some(flow)).then_some(writer)
+    }
+}

@@ -1,0 +1,153 @@
+//! The open flows of an uplink, each in a slot that is used again.
+
+mod pauses;
+
+use std::ops::{Index, IndexMut};
+
+use super::types::FlowId;
+use crate::discipline::FlowView;
+use crate::{Time, WireCost};
+use pauses::Burst;
+
+/// An open flow.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    generation: u32,
+    pub(super) open: bool,
+    /// Whether it has been granted anything.
+    pub(super) begun: bool,
+    /// Whether it waits in the fast path's lane.
+    pub(super) is_express: bool,
+    pub(super) cost: WireCost,
+    pub(super) class: usize,
+    /// Number of the client that it belongs to, if the driver has said.
+    pub(super) client: Option<u64>,
+    /// What the discipline ranks it by.
+    pub(super) view: FlowView,
+    /// Its part in the sum of all that is unsent, in payload bytes.
+    pub(super) unsent_bytes: u64,
+    /// Payload bytes that it could write as soon as they are granted.
+    pub(super) offered_bytes: u64,
+    /// Payload bytes granted, of which the driver has not said that they are written.
+    pub(super) granted_bytes: u64,
+    /// Whether its last grant was the floor's.
+    pub(super) by_floor: bool,
+    /// When it was granted something last.
+    pub(super) served_at: Option<Time>,
+    /// Since when it has had something to write.
+    pub(super) offered_since: Time,
+    /// Since when its source has had nothing, if the driver has said so.
+    paused_at: Option<Time>,
+    /// What it has sent since the last pause.
+    burst: Burst,
+}
+
+impl Flow {
+    /// Returns a flow that has nothing to write yet.
+    pub(super) fn new(
+        now: Time,
+        cost: WireCost,
+        (class, client): (usize, Option<u64>),
+        view: FlowView,
+    ) -> Self {
+        Self {
+            generation: 0,
+            open: true,
+            begun: false,
+            is_express: false,
+            cost,
+            class,
+            client,
+            view,
+            unsent_bytes: 0,
+            offered_bytes: 0,
+            granted_bytes: 0,
+            by_floor: false,
+            served_at: None,
+            offered_since: now,
+            paused_at: None,
+            burst: Burst::new(now),
+        }
+    }
+
+    /// Whether it waits for a grant.
+    pub(super) fn waits(&self) -> bool {
+        self.open && self.offered_bytes > 0
+    }
+}
+
+/// The flows by their slots.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flows {
+    slots: Vec<Flow>,
+    /// Slots of closed flows, to be used again.
+    vacant: Vec<u32>,
+}
+
+impl Flows {
+    /// Counts the open flows.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+
+    /// Gives a flow a slot.
+    pub(super) fn insert(&mut self, mut flow: Flow) -> FlowId {
+        let slot = match self.vacant.pop() {
+            Some(slot) => {
+                let place = &mut self.slots[slot as usize];
+                flow.generation = place.generation.wrapping_add(1);
+                *place = flow;
+                slot
+            }
+            None => {
+                flow.generation = 1;
+                self.slots.push(flow);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.id(slot)
+    }
+
+    /// Gives a flow's slot to the next one.
+    pub(super) fn remove(&mut self, slot: u32) {
+        self[slot].open = false;
+        self.vacant.push(slot);
+    }
+
+    /// Returns the open flow of that name.
+    pub(super) fn get_mut(&mut self, id: FlowId) -> Option<&mut Flow> {
+        self.slots
+            .get_mut(id.slot as usize)
+            .filter(|flow| flow.open && flow.generation == id.generation)
+    }
+
+    /// Returns the name of a slot's flow.
+    pub(super) fn id(&self, slot: u32) -> FlowId {
+        let generation = self[slot].generation;
+        FlowId { slot, generation }
+    }
+
+    /// Iterates over all slots, those of closed flows too.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.slots.len() as u32
+    }
+
+    /// Iterates over the open flows.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.slots.iter().filter(|flow| flow.open)
+    }
+}
+
+impl Index<u32> for Flows {
+    type Output = Flow;
+
+    fn index(&self, slot: u32) -> &Flow {
+        &self.slots[slot as usize]
+    }
+}
+
+impl IndexMut<u32> for Flows {
+    fn index_mut(&mut self, slot: u32) -> &mut Flow {
+        &mut self.slots[slot as usize]
+    }
+}

@@ -1,0 +1,102 @@
+//! The link: its clock, and how much of it may be taken outside grants.
+
+mod allowance;
+
+use std::time::Duration;
+
+use crate::guard::Guard;
+use crate::{Pacer, Time};
+use allowance::Allowance;
+
+/// Of the link's time, percent that debits outside grants may take. Where
+/// every response has a connection of its own, with TLS, set-ups are most of
+/// what is sent; the rest is what a flood of them leaves to responses.
+const UNGRANTED_PERCENT: u64 = 80;
+
+/// Of the link's time, percent that may be taken without waiting for it.
+const AHEAD_PERCENT: u64 = 50;
+
+/// A link's clock, and the bounds on what goes past the queue.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pacer: Pacer,
+    /// For what no grant covers.
+    ungranted: Allowance,
+    /// For what goes ahead of all flows (TOCS03 2.2.3): a lasting flood becomes the
+    /// guard's average, so a share of the link bounds it as well.
+    ahead: Allowance,
+    guard: Guard,
+}
+
+impl Link {
+    /// Returns a link of which nothing has been taken.
+    pub(super) fn new(pacer: Pacer, guard_factor: f64) -> Self {
+        Self {
+            ungranted: Allowance::new(UNGRANTED_PERCENT, &pacer),
+            ahead: Allowance::new(AHEAD_PERCENT, &pacer),
+            guard: Guard::new(guard_factor),
+            pacer,
+        }
+    }
+
+    /// Returns the link's clock.
+    pub(super) fn pacer(&self) -> &Pacer {
+        &self.pacer
+    }
+
+    pub(super) fn set_guard_factor(&mut self, factor: f64) {
+        self.guard.set_factor(factor);
+    }
+
+    pub(super) fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
+        self.pacer.change_rate(now, rate_bits_per_s);
+        self.ungranted.set_link(now, &self.pacer);
+        self.ahead.set_link(now, &self.pacer);
+    }
+
+    /// See [`Pacer::resume_at`].
+    pub(super) fn resume_at(&mut self, free_at: Time) {
+        self.pacer.resume_at(free_at);
+    }
+
+    /// Takes what is granted.
+    pub(super) fn take(&mut self, now: Time, wire_bytes: u64) {
+        self.pacer.debit(now, wire_bytes);
+    }
+
+    /// Takes what no grant covers, as far as that may be; returns how much it was.
+    pub(super) fn take_ungranted(&mut self, now: Time, wire_bytes: u64) -> u64 {
+        let taken = self.ungranted.take(now, wire_bytes);
+        self.pacer.debit(now, taken);
+        taken
+    }
+
+    /// Gives back what was taken and not sent.
+    pub(super) fn give_back(&mut self, now: Time, wire_bytes: u64) {
+        self.pacer.refund(now, wire_bytes);
+    }
+
+    /// Counts an arrival on the fast path; returns whether the guard lets it go ahead.
+    pub(super) fn note_arrival(&mut self, now: Time) -> bool {
+        self.guard.admit(now)
+    }
+
+    /// Takes `wire_bytes` of what may go ahead of all flows; false if that is used up.
+    pub(super) fn take_ahead(&mut self, now: Time, wire_bytes: u64) -> bool {
+        let has_room = self.ahead.room(now) >= wire_bytes;
+        if has_room {
+            self.ahead.take(now, wire_bytes);
+        }
+        has_room
+    }
+
+    pub(super) fn guard_trips(&self) -> u64 {
+        self.guard.trips()
+    }
+
+    /// Returns how long `wire_bytes` occupy the link behind what has been taken.
+    pub(super) fn time_until_sent(&self, now: Time, wire_bytes: u64) -> Duration {
+        let queued = self.pacer.time_for(wire_bytes);
+        queued.saturating_add(self.pacer.next_grant_at().since(now))
+    }
+}

@@ -1,0 +1,239 @@
+//! Clients that share the link, whatever numbers of flows they have.
+//!
+//! The clients of a class take turns by wire bytes (see `turns.rs`), and each has its own
+//! flows go in the discipline's order among themselves. In the queue stands one flow for
+//! each client, its best, with the client's turn for a key: so levels and classes come
+//! first, as without shares, and one who splits a download into a hundred gains nothing.
+//!
+//! A client has a place here while it has a flow open in the class. One that comes, or
+//! comes back, is due at the round's present time.
+
+use std::collections::BTreeMap;
+
+use super::front::Change;
+use super::held::{Held, Standing};
+use super::turns::{Part, Turns};
+use crate::Time;
+use crate::queue::Rank;
+
+/// The places of clients, by class.
+#[derive(Clone, Debug)]
+pub(super) struct Shares {
+    is_on: bool,
+    /// By class, then by the client's number. Flows that nobody has said whose they are
+    /// have places that none else finds.
+    by_client: Vec<BTreeMap<u64, u32>>,
+    places: Vec<Place>,
+    vacant: Vec<u32>,
+    /// A round for each class.
+    turns: Turns,
+    standing: Standing,
+    /// Flows that are ready and not in the queue.
+    hidden: usize,
+}
+
+/// A client's place in a class.
+#[derive(Clone, Debug)]
+struct Place {
+    class: u8,
+    turn: u64,
+    part: Part,
+    held: Held,
+    /// When one of its flows was granted something last.
+    served_at: Time,
+}
+
+impl Shares {
+    /// No clients. Only those that are on give places.
+    pub(super) fn new(is_on: bool, classes: usize) -> Self {
+        let classes = if is_on { classes } else { 0 };
+        Self {
+            is_on,
+            by_client: vec![BTreeMap::new(); classes],
+            places: Vec::new(),
+            vacant: Vec::new(),
+            turns: Turns::new(classes),
+            standing: Standing::default(),
+            hidden: 0,
+        }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Flows that are ready and not in the queue.
+    pub(super) fn hidden(&self) -> usize {
+        self.hidden
+    }
+
+    /// A flow of this client has been opened; the client's place. See [`Held::enter`] for
+    /// the ranks.
+    pub(super) fn enter(
+        &mut self,
+        (class, client): (usize, Option<u64>),
+        slot: u32,
+        ranks: impl FnOnce(u32) -> (Rank, Rank),
+    ) -> u32 {
+        let known = client.and_then(|client| self.by_client[class].get(&client));
+        if let Some(&share) = known {
+            let held = &mut self.places[share as usize].held;
+            held.enter(&mut self.standing, slot, ranks);
+            return share;
+        }
+        let place = Place {
+            // Classes are few.
+            class: class as u8,
+            turn: 0,
+            part: Part::NONE,
+            held: Held::one(slot),
+            served_at: Time::ZERO,
+        };
+        let share = match self.vacant.pop() {
+            Some(share) => {
+                self.places[share as usize] = place;
+                share
+            }
+            None => {
+                if self.places.len() == self.places.capacity() {
+                    // Twice as many would be twice the memory.
+                    self.places.reserve_exact(self.places.len() / 8 + 8);
+                }
+                self.places.push(place);
+                self.places.len() as u32 - 1
+            }
+        };
+        if let Some(client) = client {
+            self.by_client[class].insert(client, share);
+        }
+        share
+    }
+
+    /// A flow of this client is over, and not ready.
+    pub(super) fn leave(&mut self, share: u32, client: Option<u64>, slot: u32) {
+        let place = &mut self.places[share as usize];
+        if place.held.leave(&mut self.standing, slot) {
+            self.turns.leave(&mut place.part);
+            if let Some(client) = client {
+                self.by_client[usize::from(place.class)].remove(&client);
+            }
+            self.vacant.push(share);
+        }
+    }
+
+    /// A flow is ready, or has another rank in the discipline's order.
+    pub(super) fn insert(&mut self, share: u32, slot: u32, rank: Rank) -> Change {
+        let place = &mut self.places[share as usize];
+        if !place.part.waits() {
+            let lane = usize::from(place.class);
+            // Due when the clock says so, and no sooner for having little to send:
+            // the next of a client's flows may be large, and the client gone
+            // before that is its debt.
+            let turn = (place.turn, u64::MAX);
+            place.turn = self.turns.join(&mut place.part, turn, lane);
+        }
+        let before = place.held.hidden();
+        let change = place.held.insert(&mut self.standing, slot, rank);
+        self.hidden = self.hidden + place.held.hidden() - before;
+        change
+    }
+
+    /// A flow is no longer ready; another of its client's may come in its place.
+    pub(super) fn remove(&mut self, share: u32, slot: u32) -> Change {
+        let place = &mut self.places[share as usize];
+        let before = place.held.hidden();
+        let change = place.held.remove(&mut self.standing, slot);
+        self.hidden = self.hidden + place.held.hidden() - before;
+        change
+    }
+
+    /// A flow that has left the queue is about to be granted something.
+    pub(super) fn take(&mut self, share: u32, slot: u32) {
+        let held = &mut self.places[share as usize].held;
+        let before = held.hidden();
+        held.take(&mut self.standing, slot);
+        self.hidden = self.hidden + held.hidden() - before;
+    }
+
+    /// A client that has no flow ready is out of its round.
+    pub(super) fn rest(&mut self, share: u32) {
+        let place = &mut self.places[share as usize];
+        if place.held.is_empty() {
+            self.turns.leave(&mut place.part);
+        }
+    }
+
+    /// A flow that was taken out is granted so much, in its client's turn or
+    /// before it: what a refund needs to know. The client's next flow is shown.
+    pub(super) fn grant(&mut self, now: Time, share: u32, wire_bytes: u64, is_early: bool) -> Part {
+        let place = &mut self.places[share as usize];
+        let (part, turn) = (&mut place.part, place.turn);
+        place.turn = match is_early {
+            true => self.turns.grant_early(part, turn, wire_bytes),
+            false => self.turns.grant(part, turn, wire_bytes),
+        };
+        place.served_at = now;
+        let receipt = place.part.receipt();
+        if place.held.is_empty() {
+            self.turns.leave(&mut place.part);
+            return receipt;
+        }
+        if !place.part.waits() {
+            // It waits on, and keeps its turn.
+            let (lane, turn) = (usize::from(place.class), (place.turn, u64::MAX));
+            place.turn = self.turns.join(&mut place.part, turn, lane);
+        }
+        let before = place.held.hidden();
+        place.held.show();
+        self.hidden = self.hidden + place.held.hidden() - before;
+        receipt
+    }
+
+    /// Of what a flow was granted by this receipt its client did not send so much.
+    pub(super) fn refund(&mut self, share: u32, receipt: &Part, wire_bytes: u64) {
+        let place = &mut self.places[share as usize];
+        place.turn = self.turns.refund(receipt, place.turn, wire_bytes);
+    }
+
+    /// A flow was given more than it was granted by this receipt.
+    pub(super) fn extend(&mut self, share: u32, receipt: &Part, wire_bytes: u64) {
+        let place = &mut self.places[share as usize];
+        place.turn = self.turns.extend(receipt, place.turn, wire_bytes);
+    }
+
+    /// Counts the clients that have flows open, once in each class; none if they do not
+    /// share the link.
+    pub(super) fn clients(&self) -> Option<usize> {
+        self.is_on.then(|| self.places.len() - self.vacant.len())
+    }
+
+    /// Returns a place's class.
+    pub(super) fn class(&self, share: u32) -> usize {
+        usize::from(self.places[share as usize].class)
+    }
+
+    /// Returns the flow that stands in the queue for a client, and the client's turn.
+    pub(super) fn shown(&self, share: u32) -> Option<(u32, u64)> {
+        let place = &self.places[share as usize];
+        place.held.shown().map(|slot| (slot, place.turn))
+    }
+
+    /// Puts a flow that waits among those of its client, with this rank by age.
+    pub(super) fn join_age(&mut self, share: u32, slot: u32, rank: Rank) {
+        let held = &mut self.places[share as usize].held;
+        held.join_age(&mut self.standing, slot, rank);
+    }
+
+    /// Takes a flow from among those that wait; returns whether it was there.
+    pub(super) fn leave_age(&mut self, share: u32, slot: u32) -> bool {
+        let held = &mut self.places[share as usize].held;
+        held.leave_age(&mut self.standing, slot)
+    }
+
+    /// Returns the flow of a client that has gone longest without a grant, and when the
+    /// client was served last.
+    pub(super) fn oldest(&self, share: u32) -> Option<(u32, Time)> {
+        let place = self.places.get(share as usize)?;
+        place.held.oldest().map(|slot| (slot, place.served_at))
+    }
+}

@@ -6,9 +6,9 @@
 //! is closed or its backend is slow, offers nothing, and is passed over rather than waited
 //! for. [`Desk`](crate::Desk) does this for drivers whose writers wait for their turns.
 //!
-//! In layers, of which each knows those before it alone: [`flows`] has what is known of
-//! each flow; [`link`] when the link is free, and what may go past the queue; [`order`]
-//! who is next; [`ledger`] what has been granted and is left.
+//! In layers, of which each knows those before it alone: `flows` has what is known of
+//! each flow; `link` when the link is free, and what may go past the queue; `order`
+//! who is next; `ledger` what has been granted and is left.
 
 mod flows;
 mod ledger;

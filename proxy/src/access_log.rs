@@ -22,9 +22,10 @@ use sprat_scheduler::Size;
 use crate::catalogue::Layer;
 use crate::draining::{self, Receiver, Unwritten, Writing};
 use crate::error::Reason;
-use crate::inspect::{self, Problem};
+use crate::problem::Problem;
 use crate::screen::Malformed;
 use crate::upstream::Member;
+use crate::writable;
 
 /// Lines that may wait for the writer.
 const QUEUE_LINES: usize = 16_384;
@@ -317,7 +318,7 @@ pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
     let LogTarget::File(path) = &config.target else {
         return None;
     };
-    let wrong = inspect::appendable(path).err()?;
+    let wrong = writable::appendable(path).err()?;
     let message = format!("cannot write the access log {}: {wrong}", path.display());
     let help = "make the directory, and let the user that Sprat runs as write there";
     Some(Problem::at(&config.span, message).help(help))

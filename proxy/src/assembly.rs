@@ -14,11 +14,12 @@ use sprat_config::resolved::{Cluster, Config, Listener, Route};
 use crate::access_log;
 use crate::catalogue::Catalogue;
 use crate::dns::Names;
+use crate::identity::Identity;
 use crate::limits::{Overload, RateLimiter};
 use crate::listener::{ListenerShared, ListenerState};
-use crate::routing::{Identity, Routes};
+use crate::routing::Routes;
 use crate::stats::NamedStats;
-use crate::tls::ListenerTls;
+use crate::tls::{ClusterTls, ListenerTls};
 use crate::uplink::SharedUplink;
 use crate::upstream::SharedCluster;
 
@@ -121,7 +122,13 @@ impl Assembly {
 }
 
 impl Assembly {
-    /// Of those listeners that have it.
+    /// Returns the TLS of the clusters that have it.
+    pub(crate) fn cluster_tls(&self) -> Vec<Arc<ClusterTls>> {
+        let all = self.clusters.iter();
+        all.filter_map(|cluster| cluster.tls.clone()).collect()
+    }
+
+    /// Returns the TLS of the listeners that have it.
     pub(crate) fn tls(&self) -> Vec<Arc<ListenerTls>> {
         let all = self.listeners.iter();
         all.filter_map(|listener| listener.shared.tls.clone())

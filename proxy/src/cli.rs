@@ -15,9 +15,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::healthcheck;
-use crate::inspect::{Purpose, inspect};
+use crate::inspect::inspect;
 use crate::link;
 use crate::operate::{Operator, pid_file};
+use crate::problem::Purpose;
 use crate::standard_error::{StandardError, Style};
 
 /// What standard input is called in errors.

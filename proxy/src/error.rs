@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
 
-pub(crate) use advice::Advice;
+pub(crate) use advice::{Advice, RateStatus};
 
 /// RFC 9209.
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

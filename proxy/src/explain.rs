@@ -16,7 +16,7 @@ use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, Listener, Pa
 use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
 use sprat_scheduler::{Size, Time};
 
-use crate::catalogue::offline;
+use crate::catalogue::{Destination, offline};
 use crate::error::Reason;
 use crate::handler::path::{has_same_rules, refusal};
 use crate::headers::Head;
@@ -185,8 +185,18 @@ fn look_up(
     uri: &Uri,
     headers: &HeaderMap,
 ) -> anyhow::Result<(Size, String)> {
-    let found = match route {
-        Some(route) => offline::look_up(config, route, host, uri, headers)?,
+    let found = match route.zip(uri.path_and_query()) {
+        Some((route, target)) => {
+            let upstream = route.target(uri);
+            let to = Destination {
+                cluster: route.cluster,
+                route: route.index,
+                host,
+                target,
+                upstream: upstream.as_ref().and_then(Uri::path_and_query),
+            };
+            offline::look_up(config, &to, headers)?
+        }
         None => None,
     };
     Ok(match found {

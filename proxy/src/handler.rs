@@ -3,6 +3,7 @@
 
 mod attempt;
 mod blame;
+mod bounds;
 mod check;
 mod exchange;
 mod http2;
@@ -32,16 +33,16 @@ use self::check::{check, content_length, is_last_hop, make_asterisk, requested_h
 use self::exchange::Exchange;
 use self::interim::Interims;
 use self::upgrade::Offer;
+use crate::answer::{self, Body};
 use crate::begun::Begun;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
 use crate::error::Reason;
 use crate::generation::Generation;
 use crate::headers::{self, Client, Head};
-use crate::limits;
 use crate::record::Record;
 use crate::routing::{self, Route};
-use crate::uplink::Body;
+use crate::uplink::Course as _;
 use crate::upload::{LeastRate, RequestBody, Upload};
 use crate::upstream::{Upstream, affinity_hash};
 
@@ -52,7 +53,6 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let mut record = Record::open(&stream, &parts);
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
-    let uplink = &generation.uplink;
     let checked = match check(&stream.connection, &parts, slips) {
         Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
         checked => checked,
@@ -60,19 +60,19 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let underscores = stream.connection.listener.config.underscores;
     let checked = checked.and_then(|()| headers::names::admit(&mut parts.headers, underscores));
     let admitted =
-        checked.and_then(|()| limits::admit(&stream.connection, &parts.headers, &mut record));
-    limits::tell_client(&stream.connection, &parts.headers, &mut record);
+        checked.and_then(|()| bounds::admit(&stream.connection, &parts.headers, &mut record));
+    bounds::tell_client(&stream.connection, &parts.headers, &mut record);
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
         record.upload = unwanted(&parts, body);
-        return uplink.answer_options(&stream, record).await;
+        return answer::answer_options(&stream, record).await;
     }
     let plan = admitted.and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
     let plan = match plan {
         Ok(plan) => plan,
         Err(reason) => {
             record.upload = unwanted(&parts, body);
-            return uplink.refuse(&stream, reason, json, record).await;
+            return answer::refuse(&stream, reason, json, record).await;
         }
     };
     let exchange = plan.exchange(parts, body);
@@ -87,7 +87,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         Ok(response) => {
             let mut response = response.map(Begun::new);
             if let Err(reason) = exchange.begin(response.body_mut(), &mut record).await {
-                return uplink.refuse(&stream, reason, json, record).await;
+                return answer::refuse(&stream, reason, json, record).await;
             }
             exchange.announce_close(&mut response);
             let known = exchange.plan.known(&response, &mut record).await;
@@ -97,11 +97,11 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             let bounds = exchange.plan.bounds(&record);
             stream.begin_response(Some(bounds));
             let response = response.map(|body| record.read_ahead(body));
-            uplink.respond(&stream, response, known, json, record).await
+            answer::respond(&stream, response, known, json, record).await
         }
         Err(reason) => {
             record.lease = None;
-            uplink.refuse(&stream, reason, json, record).await
+            answer::refuse(&stream, reason, json, record).await
         }
     }
 }
@@ -168,7 +168,7 @@ impl<'a> Plan<'a> {
         let route = find_route(connection, generation, parts, host, other_reading, record)?;
         record.cluster = Some(route.cluster);
         if let Some(rate) = &route.rate {
-            limits::admit_by_route(connection, rate, &parts.headers, record)?;
+            bounds::admit_by_route(connection, rate, &parts.headers, record)?;
         }
         let retrieves = parts.method == Method::GET || parts.method == Method::HEAD;
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;

@@ -15,19 +15,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
 use sprat_scheduler::Time;
-use sprat_scheduler::limits::{HeapState, Shortage, Tallies};
+use sprat_scheduler::limits::{Shortage, Tallies};
 use tokio::time::Instant;
 
 pub(crate) use self::client::{ClientKey, ClientNumbers, Prefixes};
-pub(crate) use self::overload::{Overload, watch};
-pub(crate) use self::rate::{RateLimiter, RateStatus};
-use crate::connection::Connection;
+pub(crate) use self::overload::Overload;
+pub(crate) use self::rate::RateLimiter;
 use crate::error::{Advice, Reason};
-use crate::record::Record;
 
 /// When to ask again after a refusal for want of a place, in seconds: places
 /// come free all the time.
 const RETRY_AFTER_S: u64 = 1;
+
+/// A request that is over a bound.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Reason,
+    /// What its client is told.
+    pub(crate) advice: Box<Advice>,
+}
+
+impl Refusal {
+    /// Returns the refusal of a request that finds no place.
+    pub(crate) fn of_place(reason: Reason) -> Self {
+        let advice = Box::new(Advice::later(RETRY_AFTER_S));
+        Self { reason, advice }
+    }
+}
 
 /// What the clients of a listener may take.
 #[derive(Debug)]
@@ -91,6 +105,19 @@ impl ListenerLimits {
         Time::ZERO + self.epoch.elapsed()
     }
 
+    /// Takes a request with these header fields, or says which bound it is over.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        ip: IpAddr,
+        headers: &HeaderMap,
+    ) -> Result<RequestPlace, Refusal> {
+        let client = self.prefixes.key(ip);
+        if let Some(rate) = &self.rate {
+            rate.admit(client, headers)?;
+        }
+        self.request(client).map_err(Refusal::of_place)
+    }
+
     /// A place for a request of this client.
     fn request(self: &Arc<Self>, client: ClientKey) -> Result<RequestPlace, Reason> {
         if self.open_requests.fetch_add(1, Relaxed) >= self.max_requests {
@@ -145,57 +172,4 @@ impl Drop for RequestPlace {
             lock(open).leave(&self.client);
         }
     }
-}
-
-/// Takes a request, or says which bound it is over; it keeps its place as long
-/// as its record.
-pub(crate) fn admit(
-    connection: &Connection,
-    headers: &HeaderMap,
-    record: &mut Record,
-) -> Result<(), Reason> {
-    let refuse = |record: &mut Record, reason| {
-        record.advice = Some(Box::new(Advice::later(RETRY_AFTER_S)));
-        Err(reason)
-    };
-    let overload = connection.worker.overload.as_ref();
-    if overload.is_some_and(|overload| overload.state() >= HeapState::NoRequests) {
-        return refuse(record, Reason::HeapFull);
-    }
-    let Some(limits) = &connection.listener.shared.limits else {
-        return Ok(());
-    };
-    let client = limits.prefixes.key(connection.peer.ip());
-    if let Some(rate) = &limits.rate {
-        rate.admit(client, headers, record)?;
-    }
-    match limits.request(client) {
-        Ok(place) => {
-            record.place = Some(Box::new(place));
-            Ok(())
-        }
-        Err(reason) => refuse(record, reason),
-    }
-}
-
-/// Takes a request that goes by a route with a rate limit.
-pub(crate) fn admit_by_route(
-    connection: &Connection,
-    rate: &RateLimiter,
-    headers: &HeaderMap,
-    record: &mut Record,
-) -> Result<(), Reason> {
-    rate.admit(client_of(connection), headers, record)
-}
-
-/// The client that a connection is of, cut as its listener says.
-fn client_of(connection: &Connection) -> ClientKey {
-    let prefixes = Prefixes::new(&connection.listener.config.limits.per_client);
-    prefixes.key(connection.peer.ip())
-}
-
-/// Notes whose a request is, where clients share the uplink.
-pub(crate) fn tell_client(connection: &Connection, headers: &HeaderMap, record: &mut Record) {
-    let numbers = record.generation().sharing.as_ref();
-    record.client = numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
 }

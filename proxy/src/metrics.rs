@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicUsize;
 
 use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sprat_config::Shown;
@@ -27,17 +27,18 @@ pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
 use crate::assembly::Assembly;
 use crate::catalogue::CatalogueView;
+use crate::counters::{
+    Counter, DURATION_BOUNDS_S, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES, SLOWDOWN_BOUNDS,
+};
+use crate::encoding::{count, gauge, histogram};
 use crate::error::{Fault, Reason};
 use crate::reload::Reloads;
-use crate::stats::{
-    Counter, DURATION_BOUNDS_S, Histogram, LARGEST_SIZE_CLASS, NamedStats, SIZE_CLASSES,
-    SLOWDOWN_BOUNDS, WorkerStats,
-};
+use crate::stats::{NamedStats, WorkerStats};
 use crate::tls::TlsView;
 use crate::uplink::{SharedUplink, UplinkView};
 use crate::upstream::{Breaker, SharedStation};
 
-/// Classes of status codes, by [`crate::stats::ClusterStats::responses`].
+/// Classes of status codes, by [`crate::upstream::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 
 /// Everything that can be scraped.
@@ -130,10 +131,17 @@ impl Present {
         let names = config.classes.list.iter().map(|class| class.name.clone());
         let names: Vec<String> = names.collect();
         let mut registry = Registry::with_prefix("sprat");
-        let catalogue = Arc::new(CatalogueView::new(catalogue, workers));
+        let catalogue = Arc::new(CatalogueView::new(
+            catalogue,
+            workers
+                .iter()
+                .map(|worker| Arc::clone(&worker.catalogue))
+                .collect(),
+        ));
         let tls = assembly.tls();
         if !tls.is_empty() {
-            registry.register_collector(Box::new(TlsView::new(workers, tls)));
+            let handshakes = workers.iter().map(|worker| Arc::clone(&worker.handshakes));
+            registry.register_collector(Box::new(TlsView::new(handshakes.collect(), tls)));
         }
         registry.register_collector(Box::new(View {
             clusters: Arc::clone(&clusters),
@@ -304,37 +312,4 @@ impl View {
         }
         Ok(())
     }
-}
-
-pub(crate) fn count(metric: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
-    metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
-}
-
-pub(crate) fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: u64,
-) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    metric.encode_gauge(&value)
-}
-
-pub(crate) fn histogram<'a>(
-    metric: &mut MetricEncoder<'_>,
-    bounds: &[f64; 16],
-    parts: impl Iterator<Item = &'a Histogram>,
-) -> fmt::Result {
-    let mut buckets: Vec<(f64, u64)> = bounds.iter().map(|&bound| (bound, 0)).collect();
-    // Without one that is named `+Inf`, Prometheus knows no percentile.
-    buckets.push((f64::INFINITY, 0));
-    let mut sum = 0;
-    for part in parts {
-        sum += part.sum_millionths.get();
-        for (bucket, count) in buckets.iter_mut().zip(&part.counts) {
-            bucket.1 += count.get();
-        }
-    }
-    let count = buckets.iter().map(|&(_, count)| count).sum();
-    metric.encode_histogram::<NoLabelSet>(sum as f64 / 1e6, count, &buckets, None)
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 pub(crate) use self::header::{Ends, header};
 use self::header::{LINE_MAX, SIGNATURE};
-use crate::stats::Counter;
+use crate::counters::Counter;
 
 /// Bytes of version 2's head, whose last two are the length of the rest.
 const HEAD: usize = 16;

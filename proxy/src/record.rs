@@ -21,7 +21,7 @@ use crate::limits::RequestPlace;
 use crate::read_ahead::ReadAhead;
 use crate::screen::Malformed;
 use crate::stats::WorkerStats;
-use crate::uplink::Delivery;
+use crate::uplink::{Course as _, Delivery};
 use crate::upload::{Progress, Upload};
 use crate::upstream::{Endpoint, Held, Lease};
 

@@ -248,8 +248,8 @@ impl Next {
             .collect();
         let mut inherited = Inherited::default();
         let sockets = listener::bind_all(&fresh, workers, &mut inherited, &own.listeners)?;
-        let tls =
-            tls::watch(&assembly.tls(), &assembly.clusters).context("cannot start a thread")?;
+        let tls = tls::watch(&assembly.tls(), &assembly.cluster_tls())
+            .context("cannot start a thread")?;
         Ok(Self {
             assembly,
             writer,
@@ -275,7 +275,7 @@ impl Present {
         self.keeper
             .follow(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.
-        tls::look(&assembly.tls(), &assembly.clusters);
+        tls::look(&assembly.tls(), &assembly.cluster_tls());
         assembly
             .uplink
             .commit(&assembly.config.uplink, &assembly.config.classes);

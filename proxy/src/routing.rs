@@ -1,6 +1,5 @@
 //! From a request's host and path to its route.
 
-mod identity;
 mod table;
 
 use std::collections::HashMap;
@@ -14,8 +13,6 @@ use sprat_config::resolved::{Config, PathPattern, RetryPolicy, RouteMatch, Upgra
 
 use self::table::Table;
 use crate::limits::RateLimiter;
-
-pub(crate) use self::identity::Identity;
 
 /// A route as a worker uses it.
 #[derive(Debug)]

@@ -308,7 +308,7 @@ impl Parts {
         let metrics = Arc::new(Metrics::new(stats, &reloads, &assembly));
         let reloader = Reloader::new(Present {
             keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
-            tls: tls::watch(&assembly.tls(), &assembly.clusters)?,
+            tls: tls::watch(&assembly.tls(), &assembly.cluster_tls())?,
             health: HealthKeeper::start(&assembly.clusters)?,
             assembly,
             workers: orders,

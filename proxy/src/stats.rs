@@ -1,150 +1,19 @@
-//! What one worker counts.
-//!
-//! Every worker owns its counters, so that counting never makes two threads
-//! share a cache line; whoever reads them ([`crate::metrics`]) sums over the
-//! workers. A [`Counter`] has one writer, its worker.
+//! What one worker counts, of all that it does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, Cluster, Config};
 use tokio::time::Instant;
 
 use crate::catalogue::LayerStats;
-use crate::error::Reason;
+use crate::counters::{
+    ByReason, Counter, DURATION_BOUNDS_S, Histogram, SLOWDOWN_BOUNDS, size_class,
+};
 use crate::proxy_protocol::HeaderStats;
 use crate::tls::HandshakeStats;
-
-/// A number with one writer and any number of readers.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds; by the owning worker only.
-    pub(crate) fn add(&self, amount: u64) {
-        // One writer, so no read-modify-write across threads is needed.
-        self.0
-            .store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
-    }
-
-    /// Adds one; by the owning worker only.
-    pub(crate) fn increment(&self) {
-        self.add(1);
-    }
-
-    /// Takes one away, for a gauge; by the owning worker only.
-    pub(crate) fn decrement(&self) {
-        self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
-    }
-
-    /// The present value.
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-/// Size classes of responses, by upper bound in bytes; one more lies above.
-pub(crate) const SIZE_CLASSES: [(&str, u64); 4] = [
-    ("<=1K", 1 << 10),
-    ("<=10K", 10 << 10),
-    ("<=100K", 100 << 10),
-    ("<=1M", 1 << 20),
-];
-
-/// The name of the size class above the last of [`SIZE_CLASSES`].
-pub(crate) const LARGEST_SIZE_CLASS: &str = ">1M";
-
-/// The index of the size class of a response.
-pub(crate) fn size_class(bytes: u64) -> usize {
-    SIZE_CLASSES
-        .iter()
-        .position(|&(_, bound)| bytes <= bound)
-        .unwrap_or(SIZE_CLASSES.len())
-}
-
-/// Upper bounds of the duration histogram, seconds.
-pub(crate) const DURATION_BOUNDS_S: [f64; 16] = [
-    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-    60.0,
-];
-
-/// Upper bounds of the slowdown histogram (ratio).
-pub(crate) const SLOWDOWN_BOUNDS: [f64; 16] = [
-    1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 20.0, 35.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 5000.0,
-];
-
-/// A histogram with fixed bounds; its counts are not cumulative.
-#[derive(Debug, Default)]
-pub(crate) struct Histogram {
-    /// One for each bound, and one for what lies above.
-    pub(crate) counts: [Counter; 17],
-    /// Sum of the values in millionths.
-    pub(crate) sum_millionths: Counter,
-}
-
-impl Histogram {
-    /// Adds a value; by the owning worker only.
-    pub(crate) fn observe(&self, bounds: &[f64; 16], value: f64) {
-        let bucket = bounds.partition_point(|&bound| bound < value);
-        self.counts[bucket].increment();
-        self.sum_millionths.add((value * 1e6) as u64);
-    }
-}
-
-/// A counter for each [`Reason::index`].
-#[derive(Debug)]
-pub(crate) struct ByReason([Counter; Reason::ALL.len()]);
-
-impl Default for ByReason {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Counter::default()))
-    }
-}
-
-impl std::ops::Index<usize> for ByReason {
-    type Output = Counter;
-
-    fn index(&self, index: usize) -> &Counter {
-        &self.0[index]
-    }
-}
-
-/// What is counted for an endpoint.
-#[derive(Debug, Default)]
-pub(crate) struct EndpointStats {
-    /// Requests sent to it.
-    pub(crate) requests: Counter,
-    /// Connections opened.
-    pub(crate) connects: Counter,
-    /// Requests that went over a kept connection.
-    pub(crate) reuses: Counter,
-    /// Requests sent again, there or elsewhere, after an attempt there failed.
-    pub(crate) retries: Counter,
-    /// Attempts made there beside one elsewhere that was slow.
-    pub(crate) hedges: Counter,
-    /// Failures by [`Reason::index`].
-    pub(crate) errors: ByReason,
-}
-
-/// What is counted for a cluster. Clones count together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClusterStats {
-    /// Responses by hundreds of the status, from 1xx; the last is a response
-    /// that never got a status.
-    pub(crate) responses: Arc<[Counter; 6]>,
-    /// Seconds that requests waited for an endpoint, of those that had to.
-    pub(crate) queue_waits: Arc<Histogram>,
-}
-
-impl ClusterStats {
-    /// A request waited for an endpoint.
-    pub(crate) fn waited(&self, wait: Duration) {
-        let waits = &self.queue_waits;
-        waits.observe(&DURATION_BOUNDS_S, wait.as_secs_f64());
-    }
-}
+use crate::upstream::ClusterStats;
 
 /// What is counted for a priority class.
 #[derive(Debug, Default)]
@@ -236,9 +105,9 @@ pub(crate) struct WorkerStats {
     /// Headers of the PROXY protocol.
     pub(crate) proxy_headers: HeaderStats,
     /// TLS handshakes.
-    pub(crate) handshakes: HandshakeStats,
+    pub(crate) handshakes: Arc<HandshakeStats>,
     /// Look-ups of sizes.
-    pub(crate) catalogue: LayerStats,
+    pub(crate) catalogue: Arc<LayerStats>,
     /// Connections that have switched to another protocol so far.
     pub(crate) tunnels: Counter,
     /// Those that are open (gauge).
@@ -301,29 +170,5 @@ impl WorkerStats {
     /// The client has acknowledged all of a response so long after its request.
     pub(crate) fn observe_acknowledged(&self, bytes: u64, took: Duration) {
         self.acknowledged[size_class(bytes)].observe(&DURATION_BOUNDS_S, took.as_secs_f64());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn size_classes_include_their_bounds() {
-        let bytes = [0, 1024, 1025, 10_240, 102_400, 1 << 20, (1 << 20) + 1];
-        assert_eq!(bytes.map(size_class), [0, 0, 1, 1, 2, 3, 4]);
-    }
-
-    #[test]
-    fn a_value_on_a_bound_counts_below_it() {
-        let histogram = Histogram::default();
-        for value in [1.0, 1.1, 5000.0, 5001.0] {
-            histogram.observe(&SLOWDOWN_BOUNDS, value);
-        }
-        let counts: Vec<_> = histogram.counts.iter().map(Counter::get).collect();
-        assert_eq!(counts[0], 1);
-        assert_eq!(counts[1], 1);
-        assert_eq!(counts[15], 1);
-        assert_eq!(counts[16], 1);
     }
 }

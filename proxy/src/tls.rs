@@ -7,9 +7,9 @@
 mod certificates;
 mod cluster;
 mod files;
-mod handshake;
 mod listener;
 mod metrics;
+mod outcome;
 mod pem;
 mod shown;
 mod verifier;
@@ -22,14 +22,13 @@ use rustls::{SupportedProtocolVersion, version};
 use sprat_config::resolved::{Config, TlsVersion};
 
 use crate::background::Background;
-use crate::inspect::Problem;
-use crate::upstream::SharedCluster;
+use crate::problem::Problem;
 pub(crate) use certificates::PeerNames;
 pub(crate) use cluster::ClusterTls;
 use files::{Occasion, Reloadable};
-pub(crate) use handshake::{HandshakeStats, Secured, accept};
 pub(crate) use listener::ListenerTls;
 pub(crate) use metrics::TlsView;
+pub(crate) use outcome::{HandshakeStats, Outcome, PlainHttp, Secured};
 pub(crate) use shown::EndpointStream;
 
 /// What application protocols are called in a handshake (RFC 7301 6).
@@ -58,7 +57,7 @@ fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion]
 /// No thread can be had.
 pub(crate) fn watch(
     listeners: &[Arc<ListenerTls>],
-    clusters: &[Arc<SharedCluster>],
+    clusters: &[Arc<ClusterTls>],
 ) -> io::Result<Option<Background>> {
     files::watch(all(listeners, clusters).collect())
 }
@@ -66,17 +65,16 @@ pub(crate) fn watch(
 /// The configuration is read anew: has files read again that have changed, and the
 /// authorities that this system believes. Whoever has just put a certificate in its
 /// place need not wait for the thread.
-pub(crate) fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<SharedCluster>]) {
+pub(crate) fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<ClusterTls>]) {
     all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));
 }
 
 fn all(
     listeners: &[Arc<ListenerTls>],
-    clusters: &[Arc<SharedCluster>],
+    clusters: &[Arc<ClusterTls>],
 ) -> impl Iterator<Item = Arc<dyn Reloadable>> {
     let listeners = listeners.iter().map(|own| Arc::clone(own) as _);
-    let clusters = clusters.iter().filter_map(|own| own.tls.as_ref());
-    listeners.chain(clusters.map(|own| Arc::clone(own) as _))
+    listeners.chain(clusters.iter().map(|own| Arc::clone(own) as _))
 }
 
 /// What is wrong with the files of `config` that have to do with TLS.

@@ -14,11 +14,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::accept::now_or_never;
 use crate::connection::Connection;
+use crate::connection::Io;
+use crate::counters::Counter;
 use crate::error::Reason;
 use crate::listener::Place;
 use crate::record::Record;
-use crate::stats::Counter;
-use crate::uplink::{Bursts, Io};
+use crate::uplink::Bursts;
 use crate::upstream::ConnectionPlace;
 
 /// A connection that has switched protocols, before the client's side is
@@ -87,7 +88,7 @@ pub(crate) async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, t
         down: &stats.tunnel_bytes_down,
         up: &stats.tunnel_bytes_up,
     };
-    let mut bursts = Bursts::new(connection, record.class, record.client);
+    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client);
     let (from_client, to_client) = split(client);
     let (from_upstream, to_upstream) = split(upstream);
     let both = async {
@@ -170,7 +171,7 @@ async fn pass(
 async fn down(
     mut upstream: impl AsyncRead + Unpin,
     mut client: impl AsyncWrite + Unpin,
-    bursts: &mut Bursts,
+    bursts: &mut Bursts<'_>,
     buffer_bytes: usize,
     progress: &Progress<'_>,
 ) -> Result<(), Reason> {

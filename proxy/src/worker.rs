@@ -1,6 +1,8 @@
 //! One thread's part of the server: its event loop, its listening sockets and
 //! the connections that it accepts.
 
+mod shedding;
+
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +25,7 @@ use crate::assembly::Assembly;
 use crate::connection::Connection;
 use crate::error::Reason;
 use crate::generation::Generation;
-use crate::limits::{self, Overload};
+use crate::limits::Overload;
 use crate::listener::Bound;
 use crate::stats::WorkerStats;
 use crate::uplink::{Granting, Uplink};
@@ -153,7 +155,7 @@ impl Seed {
         let mut acceptors = Vec::new();
         worker.listen(&mut acceptors, self.first).await?;
         let reaper = spawn_local(reap(Rc::clone(&worker)));
-        let watch = spawn_local(limits::watch(Rc::clone(&worker)));
+        let watch = spawn_local(shedding::watch(Rc::clone(&worker)));
         loop {
             tokio::select! {
                 biased;

@@ -6,7 +6,8 @@ use super::document_root;
 use super::manifest;
 use super::snapshot;
 use super::store;
-use crate::inspect::{Problem, Purpose, replaceable};
+use crate::problem::{Problem, Purpose};
+use crate::writable::replaceable;
 
 /// What is wrong with what the catalogue of `config` is told of.
 pub(crate) fn inspect(config: &Config, purpose: Purpose) -> Vec<Problem> {

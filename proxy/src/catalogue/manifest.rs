@@ -20,7 +20,7 @@ use sprat_scheduler::catalogue::{Key, KeyHasher};
 
 use self::lines::{Line, Lines};
 use self::wrong::Wrong;
-use crate::inspect::Problem;
+use crate::problem::Problem;
 use crate::stamp::Stamp;
 
 /// A manifest in use.

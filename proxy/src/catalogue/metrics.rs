@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::layer::Answer;
 use super::probe::ProbeCounts;
 use super::{Catalogue, Layer};
-use crate::metrics::{count, gauge, histogram};
-use crate::stats::{Counter, Histogram, WorkerStats};
+use crate::counters::{Counter, Histogram};
+use crate::encoding::{count, gauge, histogram};
 
 /// Upper bounds of how far a size was off, in doublings.
 const DOUBLINGS: [f64; 16] = [
@@ -64,7 +64,8 @@ impl LayerStats {
 #[derive(Debug)]
 pub(crate) struct CatalogueView {
     catalogue: Arc<Catalogue>,
-    workers: Vec<Arc<WorkerStats>>,
+    /// Of each worker.
+    look_ups: Vec<Arc<LayerStats>>,
 }
 
 /// What the admin listener tells of the catalogue.
@@ -88,10 +89,10 @@ struct LayerSummary {
 }
 
 impl CatalogueView {
-    pub(crate) fn new(catalogue: &Arc<Catalogue>, workers: &[Arc<WorkerStats>]) -> Self {
+    pub(crate) fn new(catalogue: &Arc<Catalogue>, look_ups: Vec<Arc<LayerStats>>) -> Self {
         Self {
             catalogue: Arc::clone(catalogue),
-            workers: workers.to_vec(),
+            look_ups,
         }
     }
 
@@ -101,9 +102,9 @@ impl CatalogueView {
     }
 
     fn sum(&self, layer: Layer, of: impl Fn(&Outcomes) -> &Counter) -> u64 {
-        let workers = self.workers.iter();
+        let workers = self.look_ups.iter();
         workers
-            .map(|worker| of(&worker.catalogue.0[layer.index()]).get())
+            .map(|worker| of(&worker.0[layer.index()]).get())
             .sum()
     }
 
@@ -147,8 +148,8 @@ impl CatalogueView {
         let (name, kind) = ("catalogue_error_doublings", MetricType::Histogram);
         let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
         for layer in Layer::ALL {
-            let parts = self.workers.iter();
-            let parts = parts.map(|worker| &worker.catalogue.0[layer.index()].off);
+            let parts = self.look_ups.iter();
+            let parts = parts.map(|worker| &worker.0[layer.index()].off);
             let labels = [("layer", layer.name())];
             histogram(&mut metric.encode_family(&labels)?, &DOUBLINGS, parts)?;
         }

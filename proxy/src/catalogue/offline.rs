@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Uri};
+use http::HeaderMap;
 use sprat_config::Config;
 
 use super::{Catalogue, Destination, Found, LayerStats, Patience};
-use crate::routing::Route;
 
 /// What the snapshot, the manifests and the document root say of the size of a
 /// response to GET. Nothing is asked over the network.
@@ -16,25 +15,13 @@ use crate::routing::Route;
 /// A configuration that cannot be served.
 pub(crate) fn look_up(
     config: &Config,
-    route: &Route,
-    host: &str,
-    uri: &Uri,
+    to: &Destination<'_>,
     fields: &HeaderMap,
 ) -> anyhow::Result<Option<Found>> {
     let mut config = config.clone();
     config.catalogue.shared = None;
     let catalogue = Arc::new(Catalogue::new(&config, (0, 0))?);
-    let upstream = route.target(uri);
-    let asked = uri.path_and_query().and_then(|target| {
-        let to = Destination {
-            cluster: route.cluster,
-            route: route.index,
-            host,
-            target,
-            upstream: upstream.as_ref().and_then(Uri::path_and_query),
-        };
-        catalogue.asked(&to, fields)
-    });
+    let asked = catalogue.asked(to, fields);
     let Some(asked) = asked else {
         return Ok(None);
     };

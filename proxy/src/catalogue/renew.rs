@@ -12,7 +12,7 @@ use super::probe::RouteProbes;
 use super::store::Store;
 use super::{Catalogue, seconds};
 use crate::background::Background;
-use crate::routing::Identity;
+use crate::identity::Identity;
 
 pub(super) type StartedStore = (Arc<Store>, Background);
 

@@ -11,12 +11,12 @@ use sprat_config::fields::problem;
 use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
+use super::io::{Io, Socket};
 use super::preface::NotHttp2;
 use super::serve::End;
 use super::{Connection, Phase, Stream};
 use crate::error::Reason;
 use crate::record::Record;
-use crate::uplink::{Io, Socket};
 
 /// A connection that ends with an answer is still read, so that a client that is
 /// sending gets that instead of a reset (RFC 9112 9.6): until nothing has come for so

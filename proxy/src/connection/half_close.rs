@@ -11,8 +11,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead as _, ReadBuf};
 
+use super::io::Io;
 use super::{Connection, Phase};
-use crate::uplink::Io;
 
 impl Connection {
     /// Reads from the client. The end of what it sends is not given while it is owed

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::Stream;
-use crate::uplink::{Body, BodyError};
+use crate::answer::{Body, BodyError};
 
 /// A response's body on an HTTP/2 connection.
 pub(super) struct Multiplexed {

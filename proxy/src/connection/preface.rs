@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Connection;
-use crate::uplink::Io;
+use super::io::Io;
 
 /// What HTTP/2 begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

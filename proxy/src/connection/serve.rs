@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conclusion::conclude;
 use super::deadlines::rearm;
+use super::io::{Io, Socket};
 use super::preface::{self, Prefaced};
-use super::{Connection, Stream, http2};
+use super::{Connection, Stream, handshake, http2};
+use crate::answer::Body;
 use crate::error::Reason;
 use crate::handler;
-use crate::tls;
 use crate::tunnel;
-use crate::uplink::{Body, Io, Socket};
 
 /// Why a connection's loop ended.
 pub(super) enum End {
@@ -53,7 +53,7 @@ pub(crate) async fn serve(connection: Rc<Connection>, stream: TcpStream) {
     let io = match &connection.listener.shared.tls {
         None => Io::plain(Socket::new(stream, Rc::clone(&connection))),
         // Boxed: a connection does not carry a handshake's room.
-        Some(tls) => match Box::pin(tls::accept(&connection, tls, stream)).await {
+        Some(tls) => match Box::pin(handshake::accept(&connection, tls, stream)).await {
             Some(io) => io,
             None => return,
         },

@@ -16,7 +16,7 @@ use crate::error::Reason;
 use crate::framing::Slips;
 use crate::precedence;
 use crate::record::Record;
-use crate::uplink::FlushGate;
+use crate::uplink::{Course, FlushGate};
 
 /// So long the upstream may have been kept from sending, in all, and is answerable for
 /// the end of its response. Servers give up on who takes nothing, or too little, after
@@ -141,29 +141,11 @@ impl Stream {
         }
     }
 
-    /// Whether there are others beside it.
-    pub(crate) fn is_http2(&self) -> bool {
-        self.http2.is_some()
-    }
-
-    /// Which of its connection's responses the client wants first: what it
-    /// said, unless the response says something else.
-    pub(crate) fn precedence(&self, response: &HeaderMap) -> Option<Precedence> {
-        let own = self.http2.as_ref()?;
-        Some(precedence::told(response, own.precedence.get()))
-    }
-
     fn state(&self) -> &StreamState {
         match &self.http2 {
             None => &self.connection.only,
             Some(stream) => &stream.state,
         }
-    }
-
-    /// Opens when what it has given is in the socket; none if that is its
-    /// connection's affair.
-    pub(crate) fn gate(&self) -> Option<&FlushGate> {
-        self.http2.as_ref().map(|stream| &stream.gate)
     }
 
     /// The handler waits, and wants to be polled again by then.
@@ -216,24 +198,6 @@ impl Stream {
         self.state().phase.get() == Phase::Responding
     }
 
-    /// The upstream has sent a chunk.
-    pub(crate) fn upstream_sent(&self) {
-        let state = self.state();
-        let was_silent = state.upstream_silent_since.get().is_some();
-        let is_judged = state.left_since.get().is_some();
-        if was_silent || is_judged {
-            let now = Instant::now();
-            match (is_judged, was_silent) {
-                // It was read at once.
-                (true, true) => state.left_since.set(Some(now)),
-                (true, false) => state.resume(now),
-                (false, _) => {}
-            }
-            state.end_silence(now);
-        }
-        state.has_begun.set(true);
-    }
-
     /// How long the upstream was waited for since the response began.
     pub(crate) fn upstream_silence(&self) -> Duration {
         self.state().silent.get()
@@ -242,16 +206,6 @@ impl Stream {
     /// Whether the upstream has paused in the midst of the response.
     pub(crate) fn has_paused(&self) -> bool {
         self.state().has_paused.get()
-    }
-
-    /// The client could take more than the upstream has sent.
-    pub(crate) fn upstream_silent(&self) {
-        let state = self.state();
-        if state.upstream_silent_since.get().is_none() {
-            let now = Instant::now();
-            state.upstream_silent_since.set(Some(now));
-            state.resume(now);
-        }
     }
 
     /// Whether the client, or the uplink, has kept the upstream from sending for so
@@ -312,5 +266,46 @@ impl Stream {
     pub(crate) fn cut_reason(&self) -> Option<Reason> {
         let own = self.http2.as_ref().and_then(|stream| stream.cut.get());
         own.or(self.connection.cut.get())
+    }
+}
+
+impl Course for Stream {
+    fn is_http2(&self) -> bool {
+        self.http2.is_some()
+    }
+
+    fn precedence(&self, response: &HeaderMap) -> Option<Precedence> {
+        let own = self.http2.as_ref()?;
+        Some(precedence::told(response, own.precedence.get()))
+    }
+
+    fn gate(&self) -> Option<&FlushGate> {
+        self.http2.as_ref().map(|stream| &stream.gate)
+    }
+
+    fn upstream_sent(&self) {
+        let state = self.state();
+        let was_silent = state.upstream_silent_since.get().is_some();
+        let is_judged = state.left_since.get().is_some();
+        if was_silent || is_judged {
+            let now = Instant::now();
+            match (is_judged, was_silent) {
+                // It was read at once.
+                (true, true) => state.left_since.set(Some(now)),
+                (true, false) => state.resume(now),
+                (false, _) => {}
+            }
+            state.end_silence(now);
+        }
+        state.has_begun.set(true);
+    }
+
+    fn upstream_silent(&self) {
+        let state = self.state();
+        if state.upstream_silent_since.get().is_none() {
+            let now = Instant::now();
+            state.upstream_silent_since.set(Some(now));
+            state.resume(now);
+        }
     }
 }

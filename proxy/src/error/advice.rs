@@ -2,9 +2,26 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
-use crate::limits::RateStatus;
+/// draft-ietf-httpapi-ratelimit-headers, sections 3 and 4.
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// What a client that asks too often is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RateStatus {
+    pub(crate) policy: HeaderValue,
+    pub(crate) state: HeaderValue,
+}
+
+impl RateStatus {
+    /// Adds it to an answer.
+    fn add(self, headers: &mut HeaderMap) {
+        headers.insert(RATELIMIT_POLICY, self.policy);
+        headers.insert(RATELIMIT, self.state);
+    }
+}
 
 /// What a refused client is told beside the reason.
 #[derive(Clone, Debug)]

@@ -21,6 +21,7 @@ use crate::begun::Begun;
 use crate::error::{Advice, Reason, accepts_html};
 use crate::headers;
 use crate::record::Record;
+use crate::uplink::Course as _;
 use crate::upload::{GateOpener, RequestBody, Upload};
 
 /// How long a head waits for the first bytes of a body whose length it tells. Most

@@ -11,6 +11,7 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};
 
 use super::exchange::Exchange;
+use crate::answer;
 use crate::headers;
 use crate::hpack::FIELD_OVERHEAD;
 use crate::screen::Interim;
@@ -189,7 +190,6 @@ impl Exchange<'_> {
         // It has no body to tell the length of (RFC 9110 8.6).
         interim.headers.remove(CONTENT_LENGTH);
         let plan = &self.plan;
-        let uplink = &plan.generation.uplink;
-        uplink.interim(plan.stream, plan.class, &interim).await;
+        answer::interim(plan.stream, plan.class, &interim).await;
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::Plan;
 use super::check::content_length;
+use crate::answer::{self, Body};
 use crate::connection::Stream;
 use crate::error::Reason;
 use crate::headers::{self, tokens};
@@ -16,7 +17,6 @@ use crate::listener::Place;
 use crate::record::Record;
 use crate::routing::Route;
 use crate::tunnel::Tunnel;
-use crate::uplink::Body;
 
 /// What a client would switch to, as far as its route allows.
 pub(super) struct Offer {
@@ -93,7 +93,7 @@ pub(super) async fn switch(
     mut record: Box<Record>,
     json: bool,
 ) -> Response<Body> {
-    let (stream, uplink) = (plan.stream, &plan.generation.uplink);
+    let stream = plan.stream;
     let chosen = response.headers().get(UPGRADE).cloned();
     // It is there as soon as the task that drives the connection has been on.
     stream.wait();
@@ -109,9 +109,7 @@ pub(super) async fn switch(
         record.lease.take(),
         chosen,
     ) else {
-        return uplink
-            .refuse(stream, Reason::ProtocolError, json, record)
-            .await;
+        return answer::refuse(stream, Reason::ProtocolError, json, record).await;
     };
     // It is no request any more: `max_tunnels` counts it.
     record.place = None;
@@ -126,5 +124,5 @@ pub(super) async fn switch(
         buffer_bytes: allowed.buffer_bytes,
         places: (offer.place, lease.into_tunnel()),
     };
-    uplink.switch(stream, response, tunnel).await
+    answer::switch(stream, response, tunnel).await
 }

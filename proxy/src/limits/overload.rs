@@ -7,21 +7,15 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sprat_config::resolved::{Config, OverloadManager};
 use sprat_scheduler::limits::{HeapGuard, HeapState};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
-use crate::connection::Connection;
-use crate::error::Reason;
 use crate::sys;
-use crate::worker::Worker;
-
-/// Of the open exchanges, this part is ended at each look.
-const SHED_PART: usize = 8;
 
 /// The state of the process's memory, shared by all workers.
 #[derive(Debug)]
@@ -63,8 +57,13 @@ impl Overload {
         HeapState::ALL.get(index).copied().unwrap_or_default()
     }
 
+    /// Returns how often to look.
+    pub(crate) fn refresh_interval(&self) -> Duration {
+        self.config.refresh_interval
+    }
+
     /// Looks anew, if no other worker just has.
-    fn look(&self) {
+    pub(crate) fn look(&self) {
         // Taken: another worker is at it.
         let Ok(mut watch) = self.watch.try_lock() else {
             return;
@@ -135,41 +134,6 @@ impl Memory {
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         kib.map(|kib| kib * 1024)
             .ok_or_else(|| io::Error::other("/proc/self/status has no VmRSS"))
-    }
-}
-
-/// Looks at the memory now and then, and ends a worker's exchanges while there
-/// is too little; runs as long as the worker.
-pub(crate) async fn watch(worker: Rc<Worker>) {
-    let Some(overload) = &worker.overload else {
-        return;
-    };
-    let mut ticks = interval(overload.config.refresh_interval);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        overload.look();
-        if overload.state() == HeapState::Shedding {
-            shed(&worker);
-        }
-    }
-}
-
-/// Ends every connection that waits for a request, and the newest of those
-/// that serve one: who came first has the least left to wait for.
-fn shed(worker: &Worker) {
-    let connections = worker.connections.borrow();
-    let mut open: Vec<&Rc<Connection>> = Vec::new();
-    for (_, connection) in &*connections {
-        match connection.is_busy() {
-            true => open.push(connection),
-            false => connection.cut(Reason::HeapFull),
-        }
-    }
-    open.sort_unstable_by_key(|connection| std::cmp::Reverse(connection.accepted));
-    let count = open.len().div_ceil(SHED_PART);
-    for connection in &open[..count] {
-        connection.cut(Reason::HeapFull);
     }
 }
 

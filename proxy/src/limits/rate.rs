@@ -3,37 +3,17 @@
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use sprat_config::resolved::{RateLimit, Route};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Bucket, Exceeded, RateTable};
 use tokio::time::Instant;
 
-use super::{ClientKey, ClientNumbers, lock};
-use crate::error::{Advice, Reason};
-use crate::record::Record;
+use super::{ClientKey, ClientNumbers, Refusal, lock};
+use crate::error::{Advice, RateStatus, Reason};
 
 /// Parts of a table, each with a lock of its own.
 const SHARDS: usize = 8;
-
-/// draft-ietf-httpapi-ratelimit-headers, sections 3 and 4.
-const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-
-/// What a client that asks too often is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RateStatus {
-    policy: HeaderValue,
-    state: HeaderValue,
-}
-
-impl RateStatus {
-    /// Adds it to an answer.
-    pub(crate) fn add(self, headers: &mut HeaderMap) {
-        headers.insert(RATELIMIT_POLICY, self.policy);
-        headers.insert(RATELIMIT, self.state);
-    }
-}
 
 /// Token buckets, one for each client.
 #[derive(Debug)]
@@ -63,20 +43,15 @@ impl RateLimiter {
     }
 
     /// Takes a token for a request, or has the client told when to come again.
-    pub(super) fn admit(
-        &self,
-        client: ClientKey,
-        headers: &HeaderMap,
-        record: &mut Record,
-    ) -> Result<(), Reason> {
+    pub(crate) fn admit(&self, client: ClientKey, headers: &HeaderMap) -> Result<(), Refusal> {
         let key = self.clients.number(|| client, headers);
         let now = Time::ZERO + self.epoch.elapsed();
         // The lowest bits: a table goes by the highest.
         let shard = &self.shards[key as usize % SHARDS];
         let taken = lock(shard).take(key, now);
-        taken.map(drop).map_err(|exceeded| {
-            record.advice = Some(Box::new(self.advice(exceeded)));
-            Reason::RateLimited
+        taken.map(drop).map_err(|exceeded| Refusal {
+            reason: Reason::RateLimited,
+            advice: Box::new(self.advice(exceeded)),
         })
     }
 

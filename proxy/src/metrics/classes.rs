@@ -6,8 +6,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use sprat_scheduler::station::{ClassStats, RefusalReason};
 
-use super::{CODE_CLASSES, View, count, histogram};
-use crate::stats::DURATION_BOUNDS_S;
+use super::{CODE_CLASSES, View};
+use crate::counters::DURATION_BOUNDS_S;
+use crate::encoding::{count, histogram};
 
 impl View {
     /// Requests that wait for an endpoint, and those turned away.

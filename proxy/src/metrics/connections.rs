@@ -5,8 +5,9 @@ use std::fmt;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::{View, count, gauge};
+use super::View;
 use crate::access_log;
+use crate::encoding::{count, gauge};
 use crate::proxy_protocol::HEADER_RESULTS;
 use crate::standard_error;
 

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::{View, count};
+use super::View;
 use crate::dns::{Name, RESULTS};
+use crate::encoding::count;
 
 impl View {
     /// Of each name: how often it was asked for, and what it is.

@@ -8,9 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::{View, count};
+use super::View;
+use crate::counters::Counter;
+use crate::encoding::count;
 use crate::error::{Fault, Reason};
-use crate::stats::{Counter, EndpointStats};
+use crate::upstream::EndpointStats;
 use crate::upstream::{Condition, EndpointCondition, Member, Shared};
 
 impl View {

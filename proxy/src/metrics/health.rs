@@ -9,7 +9,8 @@ use prometheus_client::metrics::MetricType;
 use serde_json::{Value, json};
 use sprat_scheduler::health::Ejection;
 
-use super::{ClusterView, View, count};
+use super::{ClusterView, View};
+use crate::encoding::count;
 use crate::upstream::{Condition, EndpointCondition};
 
 impl View {

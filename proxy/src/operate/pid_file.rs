@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::inspect::replaceable;
+use crate::writable::replaceable;
 
 /// Removed when dropped, unless another process has written it since.
 pub(super) struct PidFile(PathBuf);

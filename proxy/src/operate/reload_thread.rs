@@ -10,8 +10,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use crate::cli;
-use crate::inspect::Purpose;
 use crate::notify;
+use crate::problem::Purpose;
 use crate::server::Control;
 use crate::stamp::Stamp;
 

@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 use sprat_config::Shown;
 
-use crate::metrics::{count, gauge};
+use crate::encoding::{count, gauge};
 
 /// How reloads went, for `/metrics` and `/config`.
 #[derive(Debug, Default)]

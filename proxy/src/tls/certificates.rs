@@ -16,7 +16,7 @@ use x509_parser::parse_x509_certificate;
 
 use super::pem;
 use super::provider;
-use crate::inspect::Problem;
+use crate::problem::Problem;
 
 /// A certificate as it is shown.
 pub(super) struct Served {
@@ -150,7 +150,7 @@ impl PeerNames {
     }
 
     /// Of the certificate that a peer has shown, and that was verified.
-    pub(super) fn of_peer(chain: Option<&[CertificateDer<'_>]>) -> Option<Self> {
+    pub(crate) fn of_peer(chain: Option<&[CertificateDer<'_>]>) -> Option<Self> {
         let (_, parsed) = parse_x509_certificate(chain?.first()?).ok()?;
         Some(Self::of(&parsed))
     }

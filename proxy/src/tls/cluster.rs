@@ -21,7 +21,7 @@ use super::shown::{EndpointStream, REFUSALS, Shown, with_asked};
 use super::verifier::{AnyCertificate, Trusting};
 use super::{HTTP_1, HTTP_2, provider, versions};
 use crate::error::Reason;
-use crate::inspect::Problem;
+use crate::problem::Problem;
 
 /// A cluster's TLS.
 pub(crate) struct ClusterTls {

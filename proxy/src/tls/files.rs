@@ -8,7 +8,7 @@ use std::time::Duration;
 use sprat_config::resolved::FileAt;
 
 use crate::background::Background;
-use crate::inspect::Problem;
+use crate::problem::Problem;
 use crate::stamp::Stamp;
 
 /// How often files are looked at: as manifests are.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use rustls::crypto::ring::Ticketer;
@@ -17,7 +18,7 @@ use super::certificates::{Certificates, Served};
 use super::files::{Files, Reloadable};
 use super::pem;
 use super::{HTTP_1, HTTP_2, provider, versions};
-use crate::inspect::Problem;
+use crate::problem::Problem;
 
 /// Sessions remembered for clients that take no tickets; about 200 bytes each.
 const SESSIONS_MAX: usize = 1024;
@@ -81,6 +82,11 @@ impl fmt::Debug for ListenerTls {
 }
 
 impl ListenerTls {
+    /// Returns how long a client may take for its handshake.
+    pub(crate) fn handshake_timeout(&self) -> Duration {
+        self.config.handshake_timeout
+    }
+
     /// A listener's, if it has any.
     ///
     /// # Errors
@@ -162,7 +168,7 @@ impl ListenerTls {
     }
 
     /// For a connection that comes now.
-    pub(super) fn server(&self) -> Arc<ServerConfig> {
+    pub(crate) fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current().server)
     }
 
@@ -182,7 +188,7 @@ impl ListenerTls {
     }
 
     /// A place for a handshake; none if all are taken.
-    pub(super) fn begin(&self) -> Option<Handshaking<'_>> {
+    pub(crate) fn begin(&self) -> Option<Handshaking<'_>> {
         let bound = self.config.max_handshakes;
         let taken = self
             .handshakes
@@ -192,7 +198,7 @@ impl ListenerTls {
 }
 
 /// A handshake in progress.
-pub(super) struct Handshaking<'a>(&'a AtomicUsize);
+pub(crate) struct Handshaking<'a>(&'a AtomicUsize);
 
 impl Drop for Handshaking<'_> {
     fn drop(&mut self) {

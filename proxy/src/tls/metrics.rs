@@ -8,21 +8,25 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
 use super::listener::ListenerTls;
-use crate::metrics::count;
-use crate::stats::WorkerStats;
+use super::outcome::HandshakeStats;
+use crate::encoding::count;
 
 /// Handshakes, and until when certificates are valid.
 #[derive(Debug)]
 pub(crate) struct TlsView {
-    workers: Vec<Arc<WorkerStats>>,
+    /// Of each worker.
+    handshakes: Vec<Arc<HandshakeStats>>,
     listeners: Vec<Arc<ListenerTls>>,
 }
 
 impl TlsView {
     /// Of these workers and listeners.
-    pub(crate) fn new(workers: &[Arc<WorkerStats>], listeners: Vec<Arc<ListenerTls>>) -> Self {
+    pub(crate) fn new(
+        handshakes: Vec<Arc<HandshakeStats>>,
+        listeners: Vec<Arc<ListenerTls>>,
+    ) -> Self {
         Self {
-            workers: workers.to_vec(),
+            handshakes,
             listeners,
         }
     }
@@ -35,8 +39,8 @@ impl Collector for TlsView {
         let kind = MetricType::Counter;
         let mut metric = encoder.encode_descriptor("tls_handshakes", help, None, kind)?;
         let mut sums: Vec<((&str, &str), u64)> = Vec::new();
-        for worker in &self.workers {
-            for (index, (labels, value)) in worker.handshakes.each().enumerate() {
+        for worker in &self.handshakes {
+            for (index, (labels, value)) in worker.each().enumerate() {
                 match sums.get_mut(index) {
                     Some(sum) => sum.1 += value,
                     None => sums.push((labels, value)),

@@ -11,7 +11,7 @@ use sprat_config::resolved::FileAt;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::parse_x509_certificate;
 
-use crate::inspect::Problem;
+use crate::problem::Problem;
 
 /// Bytes of a file at most: a bundle of every public authority has 220 KB.
 const MAX_BYTES: u64 = 4 << 20;

@@ -5,18 +5,16 @@
 //! the tunnel before.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::time::Duration;
 
 use sprat_scheduler::{FlowSpec, Size};
 
 use super::Outlet;
 use super::flow::Flow;
-use crate::connection::Connection;
 
 /// A tunnel's place on the uplink.
-pub(crate) struct Bursts {
-    connection: Rc<Connection>,
+pub(crate) struct Bursts<'a> {
+    outlet: &'a Outlet,
     class: usize,
     /// Whose it is, where clients share the uplink.
     client: Option<u64>,
@@ -27,11 +25,11 @@ pub(crate) struct Bursts {
     waited: Duration,
 }
 
-impl Bursts {
-    /// Those of a connection, in this class and of this client.
-    pub(crate) fn new(connection: &Rc<Connection>, class: usize, client: Option<u64>) -> Self {
+impl<'a> Bursts<'a> {
+    /// Returns those of a tunnel in this class, of this client.
+    pub(crate) fn new(outlet: &'a Outlet, class: usize, client: Option<u64>) -> Self {
         Self {
-            connection: Rc::clone(connection),
+            outlet,
             class,
             client,
             flow: None,
@@ -44,7 +42,7 @@ impl Bursts {
     /// be written then, one at least. All that was written before must be in
     /// the socket.
     pub(crate) async fn turn(&mut self, available: usize) -> usize {
-        let bytes = match self.connection.outlet() {
+        let bytes = match self.outlet {
             Outlet::Plain => available,
             Outlet::Marked(mark) => mark.next_class(self.attained).min(available),
             Outlet::Gauged(gauge) => {
@@ -74,7 +72,7 @@ impl Bursts {
         if let Some(flow) = self.flow.take() {
             self.waited += flow.waited();
         }
-        if let Outlet::Marked(mark) = self.connection.outlet() {
+        if let Outlet::Marked(mark) = self.outlet {
             mark.unmark();
         }
         self.attained = 0;

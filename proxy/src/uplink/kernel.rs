@@ -18,9 +18,9 @@ use socket2::SockRef;
 use sprat_config::resolved::Qdisc;
 use sprat_scheduler::{Cutoffs, Size, SizeClasses};
 
+use super::Course;
 use super::flush::FlushGate;
 use crate::begun::with_held;
-use crate::connection::Stream;
 use crate::sys::set_max_pacing_rate;
 
 /// A write waits until the kernel has sent all that was written before: a
@@ -169,18 +169,18 @@ impl SocketMark {
 }
 
 /// A body whose bytes have the priority of what is left of it.
-pub(crate) struct Marked<B> {
+pub(crate) struct Marked<B, C> {
     inner: B,
     mark: Rc<SocketMark>,
-    stream: Stream,
+    stream: C,
     size: Size,
     sent: u64,
     chunk: Bytes,
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Marked<B> {
+impl<B: Body<Data = Bytes> + Unpin, C: Course> Marked<B, C> {
     /// A response of `size` bytes on this connection.
-    pub(crate) fn new(inner: B, stream: &Stream, mark: &Rc<SocketMark>, size: Size) -> Self {
+    pub(crate) fn new(inner: B, stream: &C, mark: &Rc<SocketMark>, size: Size) -> Self {
         if let Size::Exact(bytes) = size {
             mark.link.observe(bytes);
         }
@@ -210,7 +210,7 @@ impl<B: Body<Data = Bytes> + Unpin> Marked<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Marked<B> {
+impl<B: Body<Data = Bytes> + Unpin, C: Course + Unpin> Body for Marked<B, C> {
     type Data = Bytes;
     type Error = B::Error;
 

@@ -8,7 +8,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
 use super::link::PacedLink;
-use crate::metrics::{count, gauge};
+use crate::encoding::{count, gauge};
 
 /// A paced uplink's present values and counters.
 #[derive(Debug)]

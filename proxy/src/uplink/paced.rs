@@ -14,11 +14,11 @@ use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Size};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use super::Course;
 use super::flow::Flow;
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
 use crate::begun::with_held;
-use crate::connection::Stream;
 use crate::error::Reason;
 
 /// How long a head waits for the first turn of its response: what is over sooner costs
@@ -37,11 +37,11 @@ const FRAME_HEADER: u64 = 9;
 const CHUNKS_HELD: usize = 2;
 
 /// A body under the uplink's scheduler.
-pub(crate) struct Paced<B: Body> {
+pub(crate) struct Paced<B: Body, C> {
     inner: B,
     flow: Flow,
     gauge: Rc<SocketGauge>,
-    stream: Stream,
+    stream: C,
     /// Read from upstream and not yet granted.
     chunks: [Bytes; CHUNKS_HELD],
     trailers: Option<HeaderMap>,
@@ -60,7 +60,7 @@ pub(crate) struct Paced<B: Body> {
     has_paused: bool,
 }
 
-impl<B: Body> Paced<B> {
+impl<B: Body, C> Paced<B, C> {
     /// How long its bytes have waited for the uplink.
     pub(crate) fn waited(&self) -> Duration {
         self.flow.waited()
@@ -89,14 +89,15 @@ pub(crate) struct FirstTurn {
 ///
 /// As many flows are open as may be, or the response has waited for its first turn for as
 /// long as its class lets it.
-pub(crate) async fn pace<B>(
-    stream: &Stream,
+pub(crate) async fn pace<B, C>(
+    stream: &C,
     gauge: &Rc<SocketGauge>,
     size: Size,
     turn: FirstTurn,
     response: Response<B>,
-) -> Result<Response<Paced<B>>, Reason>
+) -> Result<Response<Paced<B, C>>, Reason>
 where
+    C: Course,
     B: Body<Data = Bytes, Error: Unpin> + Unpin,
 {
     let head = head_bytes(stream, &response);
@@ -183,7 +184,7 @@ pub(crate) async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) 
     }
 }
 
-impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Paced<B> {
+impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
     /// Waits for the first bytes of the body, for as long as a head may. Most
     /// are here already, and need no timer.
     async fn first(&mut self) -> Result<Result<(), B::Error>, Elapsed> {
@@ -308,7 +309,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Paced<B> {
     }
 }
 
-impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for Paced<B> {
+impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Paced<B, C> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -356,7 +357,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for Paced<B> {
 /// Bytes of the head, a few over rather than under. HTTP/2 writes a field that
 /// it has written before in a byte or two, others with about three quarters of
 /// their length (RFC 7541); what it comes to is known when it is written.
-pub(crate) fn head_bytes<B>(stream: &Stream, response: &Response<B>) -> u64 {
+pub(crate) fn head_bytes<B>(stream: &impl Course, response: &Response<B>) -> u64 {
     let bytes = text_bytes(response);
     match stream.is_http2() {
         true => FRAME_HEADER + bytes / 2,

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use super::members::Member;
 use super::multiplexed::Pool;
 use super::sender::Single;
+use super::stats::EndpointStats;
 use super::{Sender, take_one};
 use crate::proxy_protocol::Ends;
-use crate::stats::EndpointStats;
 
 /// A kept connection.
 struct Idle {

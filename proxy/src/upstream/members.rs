@@ -9,9 +9,9 @@ use http::HeaderValue;
 use sprat_config::resolved::{Cluster, Dispatch, DnsType, Endpoint, EndpointAddress};
 use sprat_scheduler::dispatch::EndpointSpec;
 
+use super::stats::EndpointStats;
 use super::{Shared, stable_hash};
 use crate::dns::{Name, Names};
-use crate::stats::EndpointStats;
 
 /// An endpoint at present.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ mod sender;
 mod shared;
 mod sizes;
 mod station;
+mod stats;
 mod transport;
 
 use std::cell::{Cell, RefCell};
@@ -36,7 +37,6 @@ use sprat_scheduler::station::{Arrival, Refusal, Ticket};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::stats::ClusterStats;
 use crate::tls::ClusterTls;
 
 pub(crate) use breaker::Breaker;
@@ -53,6 +53,7 @@ pub(crate) use sender::{Refused, Sender, reason as broken_reason};
 pub(crate) use shared::{SharedCluster, inspect};
 use station::Placed;
 pub(crate) use station::{SharedStation, station_config};
+pub(crate) use stats::{ClusterStats, EndpointStats};
 
 /// What all workers know of an endpoint.
 #[derive(Debug, Default)]

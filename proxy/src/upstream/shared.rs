@@ -12,7 +12,7 @@ use super::breaker::Breaker;
 use super::members::Source;
 use super::{SharedStation, station_config};
 use crate::dns::Names;
-use crate::inspect::Problem;
+use crate::problem::Problem;
 use crate::tls::ClusterTls;
 
 /// What all workers know of a cluster.

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
-use super::Outlet;
-use crate::connection::Connection;
+use super::Connection;
+use crate::uplink::Outlet;
 
 /// A client's socket. What it puts on the wire is told to its [`Connection`]
 /// and to the connection's gauge.

@@ -4,6 +4,15 @@ use std::fmt;
 
 use sprat_config::resolved::{FileAt, Span};
 
+/// What a configuration is looked at for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To tell the operator all that is wrong.
+    Check,
+    /// To serve by it.
+    Serve,
+}
+
 /// How much depends on what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gravity {

@@ -1,0 +1,41 @@
+//! What one worker counts of endpoints and clusters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::counters::{ByReason, Counter, DURATION_BOUNDS_S, Histogram};
+
+/// What is counted for an endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointStats {
+    /// Requests sent to it.
+    pub(crate) requests: Counter,
+    /// Connections opened.
+    pub(crate) connects: Counter,
+    /// Requests that went over a kept connection.
+    pub(crate) reuses: Counter,
+    /// Requests sent again, there or elsewhere, after an attempt there failed.
+    pub(crate) retries: Counter,
+    /// Attempts made there beside one elsewhere that was slow.
+    pub(crate) hedges: Counter,
+    /// Failures by [`Reason::index`].
+    pub(crate) errors: ByReason,
+}
+
+/// What is counted for a cluster. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterStats {
+    /// Responses by hundreds of the status, from 1xx; the last is a response
+    /// that never got a status.
+    pub(crate) responses: Arc<[Counter; 6]>,
+    /// Seconds that requests waited for an endpoint, of those that had to.
+    pub(crate) queue_waits: Arc<Histogram>,
+}
+
+impl ClusterStats {
+    /// A request waited for an endpoint.
+    pub(crate) fn waited(&self, wait: Duration) {
+        let waits = &self.queue_waits;
+        waits.observe(&DURATION_BOUNDS_S, wait.as_secs_f64());
+    }
+}

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use crate::connection::{self, Connection, NEW_WHILE_DRAINING};
 use crate::limits::ConnectionPlace;
 use crate::listener::ListenerState;
+use crate::poll::now_or_never;
 use crate::proxy_protocol::{self, Ends};
 use crate::worker::Worker;
 
@@ -111,7 +112,7 @@ async fn accept(
                 arrive(&worker, &present(), stream, peer, &end);
             }
             Err(error) => {
-                worker.stats.accept_errors.increment();
+                worker.serving.stats.accept_errors.increment();
                 if !std::mem::replace(&mut complained, true) {
                     let listener = &present().config.name;
                     tracing::error!(%error, listener, "a connection cannot be accepted");
@@ -145,7 +146,7 @@ fn arrive(
         return;
     }
     let Some(place) = listener.take_arrival() else {
-        worker.stats.refused_connections.increment();
+        worker.serving.stats.refused_connections.increment();
         return;
     };
     worker.arriving.set(worker.arriving.get() + 1);
@@ -179,7 +180,7 @@ async fn announced(
     match &listener.config.proxy_protocol {
         None => Some(ends),
         Some(config) => {
-            let stats = &worker.stats.proxy_headers;
+            let stats = &worker.serving.stats.proxy_headers;
             proxy_protocol::receive(config, stats, stream, ends).await
         }
     }
@@ -191,24 +192,15 @@ async fn late(end: &mut watch::Receiver<()>) {
     sleep(NEW_WHILE_DRAINING).await;
 }
 
-/// The future's output if it has one at once.
-pub(crate) async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = std::future::ready(()) => None,
-    }
-}
-
 /// A place for a connection of this client, if its listener counts them.
 fn client_place(
     worker: &Worker,
     listener: &ListenerState,
     ip: IpAddr,
 ) -> Result<Option<ConnectionPlace>, ()> {
-    let overload = worker.overload.as_ref();
+    let overload = worker.serving.overload.as_ref();
     if overload.is_some_and(|overload| overload.state() >= HeapState::NoConnections) {
-        worker.stats.overload_connections.increment();
+        worker.serving.stats.overload_connections.increment();
         return Err(());
     }
     let Some(limits) = &listener.shared.limits else {
@@ -216,7 +208,7 @@ fn client_place(
     };
     let place = limits.connect(ip);
     if place.is_none() {
-        worker.stats.client_connections.increment();
+        worker.serving.stats.client_connections.increment();
     }
     place.map(Some).ok_or(())
 }
@@ -228,7 +220,7 @@ fn admit(
     ends: Ends,
 ) -> Option<Rc<Connection>> {
     let Some(place) = listener.take_place() else {
-        worker.stats.refused_connections.increment();
+        worker.serving.stats.refused_connections.increment();
         return None;
     };
     let client_place = client_place(worker, listener, ends.client.ip()).ok()?;
@@ -236,9 +228,9 @@ fn admit(
         // The client has gone already.
         tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
     }
-    worker.stats.connections.increment();
-    worker.stats.open_connections.increment();
-    let generation = worker.generation();
+    worker.serving.stats.connections.increment();
+    worker.serving.stats.open_connections.increment();
+    let generation = worker.serving.generation();
     let dscp = (generation.classifier.wants_dscp())
         // Of the socket: the client may be elsewhere.
         .then(|| {
@@ -251,7 +243,7 @@ fn admit(
     let most_unsent = listener.config.max_unsent_bytes;
     let outlet = generation.uplink.accept(&stream, most_unsent);
     let connection = Rc::new(Connection::new(
-        Rc::clone(worker),
+        Rc::clone(&worker.serving),
         Arc::clone(listener),
         ends,
         dscp,
@@ -265,7 +257,7 @@ fn admit(
     spawn_local(async move {
         connection::serve(served, stream).await;
         worker.connections.borrow_mut().remove(key);
-        worker.stats.open_connections.decrement();
+        worker.serving.stats.open_connections.decrement();
         drop((place, client_place));
         worker.left();
     });

@@ -50,11 +50,11 @@ use crate::framing::RequestWatch;
 use crate::listener::ListenerState;
 use crate::proxy_protocol::Ends;
 use crate::record::Record;
+use crate::serving::Serving;
 use crate::tls::Secured;
 use crate::tunnel::Tunnel;
 use crate::uplink::{Outlet, SocketGauge};
 use crate::upstream::Held;
-use crate::worker::Worker;
 use tokio::time::Instant;
 
 /// What a connection is waiting for.
@@ -95,8 +95,8 @@ pub(crate) struct ResponseBounds {
 
 /// A client's connection.
 pub(crate) struct Connection {
-    /// The worker that owns it.
-    pub(crate) worker: Rc<Worker>,
+    /// What it is served by.
+    pub(crate) serving: Rc<Serving>,
     /// The listener that accepted it.
     pub(crate) listener: Arc<ListenerState>,
     /// When.
@@ -144,7 +144,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// A connection that has just been accepted.
     pub(crate) fn new(
-        worker: Rc<Worker>,
+        serving: Rc<Serving>,
         listener: Arc<ListenerState>,
         ends: Ends,
         dscp: Option<u8>,
@@ -152,7 +152,7 @@ impl Connection {
     ) -> Self {
         let now = Instant::now();
         Self {
-            worker,
+            serving,
             listener,
             accepted: now,
             peer: ends.client,

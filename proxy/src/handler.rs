@@ -288,7 +288,7 @@ impl<'a> Plan<'a> {
                     false => Patience::None,
                 };
                 let catalogue = &self.generation.catalogue;
-                let stats = &self.connection.worker.stats.catalogue;
+                let stats = &self.connection.serving.stats.catalogue;
                 let looking = catalogue.lookup_with_source(asked, patience, stats);
                 self.ask(record, looking).await
             }
@@ -325,7 +325,7 @@ impl<'a> Plan<'a> {
     /// learn what can be learnt.
     async fn known(&self, response: &Response<Begun<Incoming>>, record: &mut Record) -> Size {
         let catalogue = &self.generation.catalogue;
-        let stats = &self.connection.worker.stats.catalogue;
+        let stats = &self.connection.serving.stats.catalogue;
         let asked = self.asked.as_ref();
         let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
         let teaches = response.status() == StatusCode::OK;

@@ -88,14 +88,14 @@ impl Record {
     /// A request whose head has just been read. Boxed, for it is handed on
     /// many times.
     pub(crate) fn open(stream: &Stream, parts: &Parts) -> Box<Self> {
-        let generation = stream.connection.worker.generation();
+        let generation = stream.connection.serving.generation();
         let request = (generation.log.is_some()).then(|| Box::new(Asked::of(parts)));
         Self::new(stream, generation, request)
     }
 
     /// A request whose head could not be read.
     pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
-        let generation = stream.connection.worker.generation();
+        let generation = stream.connection.serving.generation();
         let is_logged = generation.log.is_some();
         let mut own = Self::new(stream, generation, None);
         own.unread_line = stream.connection.unread_line().filter(|_| is_logged);
@@ -104,14 +104,14 @@ impl Record {
 
     /// A request of HTTP/2 that was malformed.
     pub(crate) fn malformed(stream: &Stream, request: Malformed) -> Box<Self> {
-        let generation = stream.connection.worker.generation();
+        let generation = stream.connection.serving.generation();
         let request = Asked::of_malformed(request).map(Box::new);
         Self::new(stream, generation, request)
     }
 
     fn new(stream: &Stream, generation: Rc<Generation>, request: Option<Box<Asked>>) -> Box<Self> {
-        let worker = &stream.connection.worker;
-        worker.stats.open_requests.increment();
+        let serving = &stream.connection.serving;
+        serving.stats.open_requests.increment();
         let class = generation.classifier.default_class();
         Box::new(Self {
             stream: stream.clone(),
@@ -183,7 +183,7 @@ impl Record {
     /// The response's body has so many bytes: how right was the catalogue?
     pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
         if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
-            let stats = &self.stream.connection.worker.stats;
+            let stats = &self.stream.connection.serving.stats;
             stats.catalogue.compare(layer, said, bytes);
             if layer == Layer::HeadProbe && said != bytes {
                 self.generation.catalogue.probe_lied(lesson);
@@ -291,7 +291,7 @@ impl Record {
         self.end_upload(!aborted);
         let duration = self.started.elapsed();
         let generation = &self.generation;
-        let stats = &self.stream.connection.worker.stats;
+        let stats = &self.stream.connection.serving.stats;
         let counters = &generation.classes[self.class];
         stats.open_requests.decrement();
         if !self.tunnelled {

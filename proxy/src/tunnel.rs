@@ -12,12 +12,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::{Instant, sleep_until};
 
-use crate::accept::now_or_never;
 use crate::connection::Connection;
 use crate::connection::Io;
 use crate::counters::Counter;
 use crate::error::Reason;
 use crate::listener::Place;
+use crate::poll::now_or_never;
 use crate::record::Record;
 use crate::uplink::Bursts;
 use crate::upstream::ConnectionPlace;
@@ -79,7 +79,7 @@ pub(crate) async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, t
         buffer_bytes,
         places: _places,
     } = tunnel;
-    let stats = &connection.worker.stats;
+    let stats = &connection.serving.stats;
     stats.tunnels.increment();
     stats.open_tunnels.increment();
     let progress = Progress {

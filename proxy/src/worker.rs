@@ -25,8 +25,8 @@ use crate::assembly::Assembly;
 use crate::connection::Connection;
 use crate::error::Reason;
 use crate::generation::Generation;
-use crate::limits::Overload;
 use crate::listener::Bound;
+use crate::serving::Serving;
 use crate::stats::WorkerStats;
 use crate::uplink::{Granting, Uplink};
 
@@ -81,11 +81,8 @@ pub(crate) struct Serve {
 /// One thread's part of the server.
 pub(crate) struct Worker {
     index: usize,
-    /// Its counters.
-    pub(crate) stats: Arc<WorkerStats>,
-    /// None if nobody watches the memory.
-    pub(crate) overload: Option<Arc<Overload>>,
-    generation: RefCell<Rc<Generation>>,
+    /// What its connections are served by.
+    pub(crate) serving: Rc<Serving>,
     /// For the present uplink, and those before that are still sent through.
     granting: RefCell<Vec<Granting>>,
     /// Open connections.
@@ -139,18 +136,17 @@ impl Seed {
         let uplink = Uplink::new(&self.first.assembly.uplink)?;
         let assembly = &self.first.assembly;
         let generation = Generation::new(assembly, self.index, uplink, &self.reclaim, None);
+        let overload = self.first.assembly.overload.clone();
         let worker = Rc::new(Worker {
             index: self.index,
-            stats: self.stats,
-            overload: self.first.assembly.overload.clone(),
-            generation: RefCell::new(Rc::new(generation)),
+            serving: Rc::new(Serving::new(self.stats, overload, generation)),
             granting: RefCell::default(),
             connections: RefCell::default(),
             arriving: Cell::default(),
             reclaim: self.reclaim,
             emptied: Notify::new(),
         });
-        let granting = worker.generation().uplink.start();
+        let granting = worker.serving.generation().uplink.start();
         worker.granting.borrow_mut().push(granting);
         let mut acceptors = Vec::new();
         worker.listen(&mut acceptors, self.first).await?;
@@ -181,7 +177,7 @@ impl Seed {
         worker.end(self.stage).await;
         reaper.abort();
         watch.abort();
-        for upstream in &worker.generation().upstreams {
+        for upstream in &worker.serving.generation().upstreams {
             upstream.close_idle();
         }
         Ok(())
@@ -189,20 +185,15 @@ impl Seed {
 }
 
 impl Worker {
-    /// What a request that begins now is served by.
-    pub(crate) fn generation(&self) -> Rc<Generation> {
-        Rc::clone(&self.generation.borrow())
-    }
-
     /// Serves by another configuration from now on.
     async fn obey(self: &Rc<Self>, acceptors: &mut Vec<Acceptor>, order: Serve) {
-        let before = self.generation();
+        let before = self.serving.generation();
         let uplink = self.uplink(&order.assembly, &before.uplink);
         let (index, reclaim) = (self.index, &self.reclaim);
         let next = Generation::new(&order.assembly, index, uplink, reclaim, Some(&before));
         before.give_way_to(&next);
         next.uplink.look();
-        self.generation.replace(Rc::new(next));
+        self.serving.serve_by(next);
         if let Err(error) = self.listen(acceptors, order).await {
             tracing::error!("a new listener's socket is not served: {error:#}");
         }
@@ -312,14 +303,14 @@ async fn reap(worker: Rc<Worker>) {
     loop {
         tokio::select! {
             _ = ticks.tick() => {
-                worker.stats.rounds.increment();
+                worker.serving.stats.rounds.increment();
                 let now = Instant::now();
-                let generation = worker.generation();
+                let generation = worker.serving.generation();
                 generation.upstreams.iter().for_each(|upstream| upstream.reap(now));
                 worker.granting.borrow_mut().retain(|granting| !granting.is_unused());
             }
             () = worker.reclaim.notified() => {
-                let generation = worker.generation();
+                let generation = worker.serving.generation();
                 generation.upstreams.iter().for_each(|upstream| upstream.give_way());
             }
         }

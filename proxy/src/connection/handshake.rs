@@ -34,7 +34,7 @@ pub(crate) async fn accept(
     tls: &ListenerTls,
     stream: TcpStream,
 ) -> Option<Io> {
-    let stats = &connection.worker.stats.handshakes;
+    let stats = &connection.serving.stats.handshakes;
     let Some(place) = tls.begin() else {
         stats.count(Outcome::Overflow);
         return None;
@@ -145,7 +145,7 @@ async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: Socke
     };
     // As the SYN-ACK before it: until it is through, the client cannot ask.
     if let Some(gauge) = connection.gauge() {
-        let class = connection.worker.generation().classifier.default_class();
+        let class = connection.serving.generation().classifier.default_class();
         go_ahead(gauge, class, FLIGHT_BYTES).await;
     }
     let accepted = hello.into_stream(tls.server()).into_fallible().await;

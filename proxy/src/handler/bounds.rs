@@ -15,7 +15,7 @@ pub(super) fn admit(
     headers: &HeaderMap,
     record: &mut Record,
 ) -> Result<(), Reason> {
-    let overload = connection.worker.overload.as_ref();
+    let overload = connection.serving.overload.as_ref();
     if overload.is_some_and(|overload| overload.state() >= HeapState::NoRequests) {
         return Err(refuse(record, Refusal::of_place(Reason::HeapFull)));
     }

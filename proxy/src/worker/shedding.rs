@@ -15,7 +15,7 @@ const SHED_PART: usize = 8;
 /// Looks at the memory now and then, and ends a worker's exchanges while there
 /// is too little; runs as long as the worker.
 pub(super) async fn watch(worker: Rc<Worker>) {
-    let Some(overload) = &worker.overload else {
+    let Some(overload) = &worker.serving.overload else {
         return;
     };
     let mut ticks = interval(overload.refresh_interval());

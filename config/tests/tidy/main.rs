@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+mod circles;
 mod crates;
 mod documents;
 mod image;
@@ -27,6 +28,11 @@ fn crates_depend_one_way() {
     assert_none(&crates::wrong_dependencies(&crates::packages(
         &Tree::checkout(),
     )));
+}
+
+#[test]
+fn modules_form_no_large_circles() {
+    assert_none(&circles::complaints(&Tree::checkout()));
 }
 
 #[test]

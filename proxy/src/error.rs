@@ -378,8 +378,8 @@ impl Reason {
         matches!(self, Self::ConnectionLimit | Self::NoSocket)
     }
 
-    /// Whether the rest of the connection can't be used: the request's end is
-    /// unknown, or the client is still sending what nobody wants.
+    /// Returns whether the rest of the connection can't be used: the request's end is
+    /// unknown, or the client is still sending a body that the proxy will not read.
     pub(crate) fn ends_connection(self) -> bool {
         match self {
             Self::MethodRefused | Self::PathRedirect | Self::RateLimited | Self::ClientFull => {

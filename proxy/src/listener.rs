@@ -31,7 +31,7 @@ pub(crate) struct ListenerState {
     pub(crate) forwarder: Forwarder,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
-    /// What outlives its bounds.
+    /// What is kept when a reload changes the listener's bounds.
     pub(crate) shared: ListenerShared,
 }
 

@@ -248,7 +248,7 @@ impl View {
         gauge(encoder, "open_requests", help, open)?;
         let help = "Bytes of response bodies handed to clients";
         self.counter(encoder, "response_bytes", help, |w| &w.response_bytes)?;
-        let help = "Responses that ended before their end";
+        let help = "Responses that were cut short: by the client, the backend or a time-out";
         self.counter(encoder, "aborted_responses", help, |w| &w.aborted)
     }
 

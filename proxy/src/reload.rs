@@ -101,7 +101,7 @@ impl Reloader {
         Ok(notes)
     }
 
-    /// The same, and the workers have taken it when the second part ends.
+    /// Begins a reload. The receiver disconnects once every worker has switched.
     ///
     /// # Errors
     ///

@@ -91,7 +91,7 @@ pub(crate) struct WorkerStats {
     pub(crate) accept_errors: Counter,
     /// Requests that failed, by [`Reason::index`].
     pub(crate) failures: ByReason,
-    /// Responses that ended before their end.
+    /// Responses that were cut short: by the client, the backend, or a time-out.
     pub(crate) aborted: Counter,
     /// Lines that the access log had no room for.
     pub(crate) log_lines_dropped: Counter,

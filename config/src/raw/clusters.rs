@@ -191,7 +191,7 @@ choices! {
     HashKey as "HashKey": "what is hashed" {
         /// Host, path and query.
         "url" => Self::Url,
-        /// The client's address.
+        /// The address that the client's connection comes from.
         "client" => Self::Client,
     }
 }

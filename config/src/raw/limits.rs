@@ -80,7 +80,7 @@ record! {
         required max_tokens: Count<1, 1_000_000>,
         /// Tokens that come back in each `fill_interval`.
         default("1") tokens_per_fill: Count<1, 1_000_000>,
-        /// See there.
+        /// How often `tokens_per_fill` tokens come back.
         required fill_interval: Timeout,
     }
 
@@ -98,13 +98,13 @@ record! {
     }
 }
 
-/// The client's address.
+/// A key that is the client's address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByClient;
 
 choices! {
     ByClient as "ByClient": "a key" {
-        /// The client's address.
+        /// The address that the client's connection comes from.
         "client" => ByClient,
     }
 }

@@ -68,9 +68,9 @@ impl Sent {
         self.silence.replace(Some(silence.clone()));
     }
 
-    /// The same request, sent later, has been answered by another endpoint: counts as
-    /// none what this one has to say, if it has said nothing at all so far. It had
-    /// more time for it, and gets no more. An answer of 5xx is no measure.
+    /// Counts this attempt as one without a response, if its endpoint has sent no byte: the
+    /// same request, sent later to another endpoint, has been answered. An answer of 5xx
+    /// is no measure.
     pub(super) fn overtaken_by(&self, answer: &Answer) {
         let status = answer.response.status().as_u16();
         let was_silent = match &*self.silence.borrow() {

@@ -90,7 +90,7 @@ impl SharedCluster {
             && own.thresholds() == other.thresholds()
     }
 
-    /// Whether nothing is different in another that came of it.
+    /// Returns whether rebuilding from the new configuration has changed nothing.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.config == other.config
             && Arc::ptr_eq(&self.station, &other.station)

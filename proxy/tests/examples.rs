@@ -125,6 +125,20 @@ fn every_route_of_every_example_serves() {
     }
 }
 
+/// The Markdown pages below the directory.
+fn pages(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut pages = Vec::new();
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            pages.extend(self::pages(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages
+}
+
 /// The name of a counter in a document is what `/metrics` has: with `_total`.
 #[test]
 fn documents_name_counters_as_they_are_printed() {
@@ -137,9 +151,9 @@ fn documents_name_counters_as_they_are_printed() {
         .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix("_total counter"))
         .collect();
     assert!(counters.contains(&"sprat_requests"), "{counters:?}");
-    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    for entry in std::fs::read_dir(documents).unwrap() {
-        let path = entry.unwrap().path();
+    let pages = pages(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs"));
+    assert!(pages.len() > 10, "{pages:?}");
+    for path in pages {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let short = words.find(|word| counters.contains(word));

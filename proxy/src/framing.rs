@@ -214,8 +214,7 @@ impl RequestWatch {
         }
         self.slashes += memchr_iter(b'/', line).count();
         self.slips.three_slashes = self.slashes == 3;
-        // Most lines come whole, and need no other look.
-        if !line.ends_with(b" HTTP/1.1\r") && self.version.correct(line) {
+        if self.version.correct(line) {
             self.slips.other_version = true;
         }
     }

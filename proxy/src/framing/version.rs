@@ -2,8 +2,13 @@
 //! message of a later minor version read as one of the latest known, and hyper knows
 //! no more than 1.0 and 1.1.
 
+use memchr::memmem;
+
 /// What is before the digits of a version, in a request line.
 const BEFORE: &[u8] = b" HTTP/";
+
+/// How most lines end, and nothing in them is a version but that.
+const USUAL: &[u8] = b" HTTP/1.1\r";
 
 /// What HTTP/2 begins with, up to its version: no request, and left as it is.
 const PREFACE: &[u8] = b"PRI * HTTP/";
@@ -32,6 +37,11 @@ impl VersionWatch {
         const MAJOR: usize = BEFORE.len();
         const DOT: usize = MAJOR + 1;
         const MINOR: usize = MAJOR + 2;
+        // Most lines come whole, and need no look at each byte.
+        if self.matched == 0 && ends_as_usual(line) {
+            self.preface = None;
+            return false;
+        }
         let mut other_major = false;
         for byte in line {
             let is_preface = self.preface == Some(PREFACE.len());
@@ -59,6 +69,11 @@ impl VersionWatch {
         }
         other_major
     }
+}
+
+/// Whether the one version in the line is [`USUAL`], at its end.
+fn ends_as_usual(line: &[u8]) -> bool {
+    line.ends_with(USUAL) && memmem::find(line, BEFORE) == Some(line.len() - USUAL.len())
 }
 
 #[cfg(test)]
@@ -91,6 +106,12 @@ mod tests {
                 ("GET / HTTP/1.20\r\n", "GET / HTTP/1.10\r\n", false),
                 ("GET / HTTP/01.1\r\n", "GET / HTTP/11.1\r\n", true),
                 ("GET / HTTP/2\r\n", "GET / HTTP/1\r\n", true),
+                // Nor is it one with a second behind it, however they come.
+                (
+                    "GET / HTTP/0.n HTTP/1.1\r\n",
+                    "GET / HTTP/1.n HTTP/1.1\r\n",
+                    true,
+                ),
                 ("GET / http/1.7\r\n", "GET / http/1.7\r\n", false),
                 (
                     "GET /HTTP/1.7 HTTP/1.1\r\n",

@@ -84,9 +84,9 @@ pub(crate) struct Reading<B: Body> {
 
 /// How a body ended.
 enum End<E> {
-    /// With an error that the client has not been told.
-    Failed(E),
-    /// As it should, or the client has been told.
+    /// With an error; none once the client has been told.
+    Failed(Option<E>),
+    /// As it should.
     Over,
 }
 
@@ -171,7 +171,7 @@ impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
                     self.frames.push_back(frame);
                     self.end = ends_with_it.then_some(End::Over);
                 }
-                Some(Err(error)) => self.end = Some(End::Failed(error)),
+                Some(Err(error)) => self.end = Some(End::Failed(Some(error))),
                 None => self.end = Some(End::Over),
             }
             if let Some(client) = self.client.take() {
@@ -192,14 +192,9 @@ impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
             }
             return Poll::Ready(Some(Ok(frame)));
         }
-        match self.end.take() {
-            Some(end) => {
-                self.end = Some(End::Over);
-                Poll::Ready(match end {
-                    End::Failed(error) => Some(Err(error)),
-                    End::Over => None,
-                })
-            }
+        match &mut self.end {
+            Some(End::Failed(error)) => Poll::Ready(error.take().map(Err)),
+            Some(End::Over) => Poll::Ready(None),
             None => {
                 self.client = Some(cx.waker().clone());
                 Poll::Pending
@@ -227,7 +222,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReadAhead<B> {
             Self::Direct(body) => body.is_end_stream(),
             Self::Ahead(reading, _) => {
                 let own = reading.borrow();
-                own.frames.is_empty() && matches!(own.end, Some(End::Over))
+                let ended = matches!(own.end, Some(End::Over | End::Failed(None)));
+                own.frames.is_empty() && ended
             }
         }
     }
@@ -239,7 +235,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReadAhead<B> {
                 let own = reading.borrow();
                 let rest = match (&own.end, &own.body) {
                     (None, Some(body)) => body.size_hint(),
-                    _ => SizeHint::with_exact(0),
+                    (Some(End::Over), _) => SizeHint::with_exact(0),
+                    // It may have been longer: what came of it is not its size, and a
+                    // response that is cut must not seem whole.
+                    _ => SizeHint::default(),
                 };
                 with_held(rest, own.pool.own as u64)
             }
@@ -403,10 +402,14 @@ mod tests {
             body.frames.push_back(Err("broken"));
             let (mut body, told) = ahead(body, 64, &used);
             turns().await;
-            assert!(!body.is_end_stream());
+            // Nothing says its size: whoever wrote a length after it would make a whole
+            // response of what is cut.
+            let says_no_size = |body: &ReadAhead<Script>| body.size_hint().exact().is_none();
+            assert!(!body.is_end_stream() && says_no_size(&body));
             assert!(body.frame().await.unwrap().is_ok());
             assert_eq!(body.frame().await.unwrap().unwrap_err(), "broken");
             assert!(body.frame().await.is_none());
+            assert!(body.is_end_stream() && says_no_size(&body));
             assert_eq!(told.get(), None);
         })
         .await;

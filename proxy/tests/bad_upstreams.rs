@@ -168,8 +168,14 @@ fn an_upstream_that_refuses_is_502() {
 }
 
 /// What is sent before the upstream fails reaches the client, and the client
-/// can tell that it is not all.
+/// can tell that it is not all; also where responses are read ahead of clients.
 fn upstream_breaks_off(head: &'static str, then: fn(Peer), reason: &str) {
+    for max_requests in [usize::MAX, 100] {
+        breaks_off(head, then, reason, max_requests);
+    }
+}
+
+fn breaks_off(head: &'static str, then: fn(Peer), reason: &str, max_requests: usize) {
     let origin = Origin::start(move |mut peer| {
         peer.try_message(true);
         peer.send(head);
@@ -177,6 +183,7 @@ fn upstream_breaks_off(head: &'static str, then: fn(Peer), reason: &str) {
     });
     let mut config = config(&[origin.address]);
     config.routes[0].idle_timeout = Duration::from_millis(300);
+    with_cluster(&mut config, |cluster| cluster.max_requests = max_requests);
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
     client.send(get("/"));

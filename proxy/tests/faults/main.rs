@@ -104,6 +104,17 @@ fn what_comes_in_small_pieces_is_no_flood() {
     }
 }
 
+/// What had been read ahead of a response that its backend cut was taken for the whole
+/// before its head was written: one with a length that was not its own, and one with
+/// no length that seemed whole.
+#[test]
+fn what_a_backend_cuts_is_never_whole() {
+    for seed in [537, 9519] {
+        let wrong = world::run(seed).wrong;
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    }
+}
+
 /// Of HTTP/2, when the requests are over that waited when another configuration
 /// came; of HTTP/1.1, when the endpoint reads nothing of a request that is over.
 #[test]

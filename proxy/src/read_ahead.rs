@@ -74,6 +74,9 @@ pub(crate) struct Reading<B: Body> {
     pool: Pool,
     /// Bytes that the body has had so far.
     read: u64,
+    /// Trailers came with it: over HTTP/1.1 there is no place for them behind a body
+    /// whose head says its length.
+    has_trailers: bool,
     end: Option<End<B::Error>>,
     at_end: Option<Box<dyn FnOnce(u64)>>,
     /// Who reads ahead, while there is no room.
@@ -110,6 +113,7 @@ impl<B: Body<Data = Bytes> + Unpin + 'static> ReadAhead<B> {
             bound,
             pool,
             read: 0,
+            has_trailers: false,
             end: None,
             at_end: Some(Box::new(at_end)),
             reader: None,
@@ -168,6 +172,7 @@ impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
                     let bytes = frame.data_ref().map_or(0, Bytes::len);
                     self.pool.take(bytes);
                     self.read += bytes as u64;
+                    self.has_trailers |= frame.is_trailers();
                     self.frames.push_back(frame);
                     self.end = ends_with_it.then_some(End::Over);
                 }
@@ -235,7 +240,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReadAhead<B> {
                 let own = reading.borrow();
                 let rest = match (&own.end, &own.body) {
                     (None, Some(body)) => body.size_hint(),
-                    (Some(End::Over), _) => SizeHint::with_exact(0),
+                    (Some(End::Over), _) if !own.has_trailers => SizeHint::with_exact(0),
                     // It may have been longer: what came of it is not its size, and a
                     // response that is cut must not seem whole.
                     _ => SizeHint::default(),
@@ -267,7 +272,7 @@ mod tests {
 
     /// A body of frames that come one for each turn of the runtime, if `slow`.
     struct Script {
-        frames: VecDeque<Result<Bytes, &'static str>>,
+        frames: VecDeque<Result<Frame<Bytes>, &'static str>>,
         slow: bool,
         asked: bool,
         left: Rc<Cell<usize>>,
@@ -276,7 +281,8 @@ mod tests {
     impl Script {
         fn new(lengths: &[usize], slow: bool) -> (Self, Rc<Cell<usize>>) {
             let left = Rc::new(Cell::new(lengths.len()));
-            let frames = lengths.iter().map(|length| Ok(vec![b'x'; *length].into()));
+            let data = |length: &usize| Ok(Frame::data(vec![b'x'; *length].into()));
+            let frames = lengths.iter().map(data);
             let own = Self {
                 frames: frames.collect(),
                 slow,
@@ -303,7 +309,7 @@ mod tests {
             self.asked = false;
             let next = self.frames.pop_front();
             self.left.set(self.frames.len());
-            Poll::Ready(next.map(|frame| frame.map(Frame::data)))
+            Poll::Ready(next)
         }
     }
 
@@ -411,6 +417,24 @@ mod tests {
             assert!(body.frame().await.is_none());
             assert!(body.is_end_stream() && says_no_size(&body));
             assert_eq!(told.get(), None);
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_body_with_trailers_says_no_size() {
+        let run = LocalSet::new();
+        run.run_until(async {
+            let (mut body, _) = Script::new(&[10], false);
+            let trailers = http::HeaderMap::new();
+            body.frames.push_back(Ok(Frame::trailers(trailers)));
+            let (mut body, told) = ahead(body, 64, &Arc::default());
+            assert_eq!(told.get(), Some(10));
+            for _ in 0..2 {
+                assert_eq!(body.size_hint().exact(), None);
+                assert!(body.frame().await.unwrap().is_ok());
+            }
+            assert!(body.frame().await.is_none());
         })
         .await;
     }

@@ -94,8 +94,15 @@ fn bodiless_statuses_pass() {
     assert_eq!(origin.connections(), 1);
 }
 
+/// Also where responses are read ahead of clients.
 #[test]
 fn chunked_bodies_and_trailers_pass_both_ways() {
+    for max_requests in [usize::MAX, 100] {
+        trailers_pass(max_requests);
+    }
+}
+
+fn trailers_pass(max_requests: usize) {
     let origin = Origin::http(|request| {
         assert_eq!(request.field("transfer-encoding"), Some("chunked"));
         assert_eq!(request.field("te"), Some("trailers"));
@@ -108,7 +115,9 @@ fn chunked_bodies_and_trailers_pass_both_ways() {
             request.text()
         )
     });
-    let proxy = Proxy::of(&[&origin]);
+    let mut config = config(&[origin.address]);
+    with_cluster(&mut config, |cluster| cluster.max_requests = max_requests);
+    let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
     for _ in 0..2 {
         let answer = client.ask(

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use common::*;
+use sprat_config::resolved::Rate;
 
 fn upstream_does(
     serve: impl Fn(Peer) + Send + Sync + 'static,
@@ -170,12 +171,12 @@ fn an_upstream_that_refuses_is_502() {
 /// What is sent before the upstream fails reaches the client, and the client
 /// can tell that it is not all; also where responses are read ahead of clients.
 fn upstream_breaks_off(head: &'static str, then: fn(Peer), reason: &str) {
-    for max_requests in [usize::MAX, 100] {
-        breaks_off(head, then, reason, max_requests);
+    for is_read_ahead in [false, true] {
+        breaks_off(head, then, reason, is_read_ahead);
     }
 }
 
-fn breaks_off(head: &'static str, then: fn(Peer), reason: &str, max_requests: usize) {
+fn breaks_off(head: &'static str, then: fn(Peer), reason: &str, is_read_ahead: bool) {
     let origin = Origin::start(move |mut peer| {
         peer.try_message(true);
         peer.send(head);
@@ -183,7 +184,11 @@ fn breaks_off(head: &'static str, then: fn(Peer), reason: &str, max_requests: us
     });
     let mut config = config(&[origin.address]);
     config.routes[0].idle_timeout = Duration::from_millis(300);
-    with_cluster(&mut config, |cluster| cluster.max_requests = max_requests);
+    if is_read_ahead {
+        with_cluster(&mut config, |cluster| cluster.max_requests = 100);
+        // Heads wait for the uplink, and what is behind them comes meanwhile.
+        config.uplink.rate = Rate::Fixed(200_000);
+    }
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
     client.send(get("/"));

@@ -25,6 +25,7 @@ use crate::handover::{Inherited, Lent};
 use crate::listener::{self, Bound};
 use crate::metrics::Metrics;
 use crate::tls;
+use crate::uplink::SharedUplink;
 use crate::upstream::HealthKeeper;
 use crate::worker::{Order, Serve};
 
@@ -134,6 +135,12 @@ impl Reloader {
         let present = self.lock();
         let listeners = &present.as_ref()?.assembly.listeners;
         listeners.get(index).map(|listener| listener.id)
+    }
+
+    /// The uplink; nothing once the server has stopped.
+    pub(crate) fn uplink(&self) -> Option<SharedUplink> {
+        let present = self.lock();
+        present.as_ref().map(|own| own.assembly.uplink.clone())
     }
 
     /// Tells the worker with this number something.

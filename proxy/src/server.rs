@@ -20,6 +20,7 @@ use crate::metrics::{Exposition, Metrics};
 use crate::reload::{LentAll, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
 use crate::tls;
+use crate::uplink::SharedUplink;
 use crate::upstream::HealthKeeper;
 use crate::worker::{Order, Seed, Serve, Stage};
 
@@ -112,6 +113,14 @@ impl Control {
     pub(crate) fn begin_reload(&self, config: &Config) -> anyhow::Result<()> {
         let begun = self.reloader.begin(config, &|| self.is_serving());
         begun.map(drop)
+    }
+
+    /// See [`crate::simulation::Simulated::debited_wire_bytes`].
+    pub(crate) fn debited_wire_bytes(&self) -> Option<u64> {
+        match self.reloader.uplink()? {
+            SharedUplink::Paced(link) => Some(link.debited_wire_bytes()),
+            SharedUplink::Unlimited | SharedUplink::Kernel(_) => None,
+        }
     }
 
     /// The number that the sockets of a listener go by.

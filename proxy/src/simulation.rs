@@ -93,6 +93,13 @@ impl Simulated {
         self.parts.control.clone()
     }
 
+    /// Bytes on the wire that the uplink was debited for, less what was taken back;
+    /// nothing where none is paced. Its counter among the metrics never falls, and so is
+    /// above this until what comes next has made up for what was taken back.
+    pub fn debited_wire_bytes(&self) -> Option<u64> {
+        self.parts.control.debited_wire_bytes()
+    }
+
     /// The metrics in Prometheus' text format.
     pub fn metrics(&self) -> String {
         self.parts.metrics.text(crate::metrics::Exposition::Text)

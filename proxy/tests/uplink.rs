@@ -321,6 +321,18 @@ fn a_body_that_fails_at_its_very_beginning_does_not_look_whole() {
 }
 
 #[test]
+fn rates_are_told_in_bytes_per_second() {
+    let origin = farm();
+    let mut config = paced(&origin, Rate::Fixed(8_000_000), Discipline::Srpt);
+    config.uplink.adapt = false;
+    let proxy = Proxy::start(&config);
+    for name in ["rate_bytes", "effective_rate_bytes"] {
+        let rate = proxy.metric(&[&format!("sprat_uplink_{name}_per_second")]);
+        assert_eq!(rate, 1e6, "{name}");
+    }
+}
+
+#[test]
 fn without_a_rate_nothing_is_held_back_where_nothing_is_shared() {
     let origin = farm();
     let proxy = Proxy::start(&paced(&origin, Rate::Auto, Discipline::Srpt));

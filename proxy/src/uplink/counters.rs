@@ -31,17 +31,26 @@ impl Counters {
         self.forgotten_bytes = self.forgotten_bytes.saturating_add(wire_bytes);
     }
 
+    /// The sums at this moment: they fall where something is taken back.
+    pub(super) fn exact(&self, stats: EgressStats) -> EgressStats {
+        let past = self.past_bytes;
+        let wire_bytes = stats.wire_bytes.saturating_add(self.forgotten_bytes);
+        EgressStats {
+            overhead_bytes: stats.overhead_bytes.saturating_add_signed(past),
+            wire_bytes: wire_bytes.saturating_add_signed(past),
+            ..stats
+        }
+    }
+
     /// The counters as they are to be told.
     pub(super) fn publish(&mut self, stats: EgressStats) -> EgressStats {
-        let past = self.past_bytes;
+        let exact = self.exact(stats);
         let told = &self.told;
-        let wire_bytes = stats.wire_bytes.saturating_add(self.forgotten_bytes);
         self.told = EgressStats {
-            granted_bytes: stats.granted_bytes.max(told.granted_bytes),
-            overhead_bytes: (stats.overhead_bytes.saturating_add_signed(past))
-                .max(told.overhead_bytes),
-            wire_bytes: wire_bytes.saturating_add_signed(past).max(told.wire_bytes),
-            ..stats
+            granted_bytes: exact.granted_bytes.max(told.granted_bytes),
+            overhead_bytes: exact.overhead_bytes.max(told.overhead_bytes),
+            wire_bytes: exact.wire_bytes.max(told.wire_bytes),
+            ..exact
         };
         self.told
     }
@@ -79,6 +88,7 @@ mod tests {
         let mut counters = Counters::default();
         assert_eq!(counters.publish(stats(900, 200, 700)), stats(900, 200, 700));
         assert_eq!(counters.publish(stats(500, 150, 350)), stats(900, 200, 700));
+        assert_eq!(counters.exact(stats(500, 150, 350)), stats(500, 150, 350));
         assert_eq!(counters.publish(stats(950, 190, 760)), stats(950, 200, 760));
         assert_eq!(counters.publish(stats(990, 230, 760)), stats(990, 230, 760));
     }
@@ -90,6 +100,7 @@ mod tests {
         assert_eq!(counters.publish(stats(900, 200, 700)), stats(960, 260, 700));
         counters.count_past(-100);
         assert_eq!(counters.publish(stats(900, 200, 700)), stats(960, 260, 700));
+        assert_eq!(counters.exact(stats(900, 200, 700)), stats(860, 160, 700));
         assert_eq!(
             counters.publish(stats(1100, 400, 700)),
             stats(1060, 360, 700)

@@ -129,6 +129,13 @@ impl PacedLink {
         }
     }
 
+    /// Bytes on the wire that have been debited and not taken back, in all.
+    pub(crate) fn debited_wire_bytes(&self) -> u64 {
+        let state = self.lock();
+        let stats = state.desk.egress().stats();
+        state.counters.exact(stats).wire_bytes
+    }
+
     /// What goes on in each class.
     pub(crate) fn class_status(&self) -> ClassStatus {
         let mut state = self.lock();

@@ -83,7 +83,9 @@ impl Collector for UplinkView {
             (
                 "uplink_effective_rate_bytes_per_second",
                 "What the link is known to carry, all headers counted: what it is named, or what was found; none while it is not known",
-                status.effective_rate_bits_per_s.map(|rate| rate as f64),
+                status
+                    .effective_rate_bits_per_s
+                    .map(|rate| rate as f64 / 8.0),
             ),
         ];
         for (name, help, value) in rates {

@@ -1,5 +1,7 @@
 //! What must be true of the metrics when all is over.
 
+use sprat::simulation::Simulated;
+
 use crate::world::World;
 
 /// What of each of these was taken has been given back.
@@ -15,12 +17,10 @@ pub(crate) const NOTHING_LEFT: [&str; 9] = [
     "sprat_uplink_class_flows",
 ];
 
-/// What the uplink was debited for, in bytes on the wire.
-pub(crate) const DEBITED: &str = "sprat_uplink_wire_bytes_total";
-
 /// Whatever was taken has been given back, and the uplink has paid for what went
 /// out, `sent` bytes of the wire.
-pub(crate) fn check(world: &World, metrics: &str, sent: u64) {
+pub(crate) fn check(world: &World, proxy: &Simulated, sent: u64) {
+    let metrics = &proxy.metrics();
     for name in NOTHING_LEFT {
         if sum(world, metrics, name).is_some_and(|left| left != 0.0) {
             world.wrong("the end", &format!("{name} is not 0"));
@@ -30,10 +30,17 @@ pub(crate) fn check(world: &World, metrics: &str, sent: u64) {
     if world.plan.reloads.iter().any(|reload| reload.drains) {
         return;
     }
-    if let Some(debited) = sum(world, metrics, DEBITED)
-        && debited != sent as f64
+    let debited = proxy.debited_wire_bytes();
+    if let Some(debited) = debited.map(|bytes| world.plant.debited(bytes))
+        && debited != sent
     {
         let what = format!("{debited} bytes were debited for {sent} that went out");
+        world.wrong("the end", &what);
+    }
+    // It may not have fallen, and so is no less.
+    let told = sum(world, metrics, "sprat_uplink_wire_bytes_total");
+    if told.is_some_and(|told| told < sent as f64) {
+        let what = format!("{told:?} bytes are told of {sent} that went out");
         world.wrong("the end", &what);
     }
 }

@@ -107,8 +107,15 @@ impl Plant {
     pub(crate) fn counted(&self, name: &str, value: f64) -> f64 {
         match self.what {
             Some(Planted::Left(own)) if own == name => value + 1.0,
-            Some(Planted::Debited(bytes)) if name == counts::DEBITED => value + f64::from(bytes),
             _ => value,
+        }
+    }
+
+    /// Bytes that the uplink was debited for at the end, and what they are taken for.
+    pub(crate) fn debited(&self, bytes: u64) -> u64 {
+        match self.what {
+            Some(Planted::Debited(more)) => bytes.saturating_add_signed(more.into()),
+            _ => bytes,
         }
     }
 }

@@ -332,7 +332,7 @@ async fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
     for worker in workers {
         bounded(&world, "a worker", worker).await;
     }
-    counts::check(&world, &proxy.metrics(), world.wire_bytes.get());
+    counts::check(&world, &proxy, world.wire_bytes.get());
     drop(proxy);
     Outcome {
         trace: world.trace.take(),

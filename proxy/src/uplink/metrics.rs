@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::link::PacedLink;
+use super::link::{LinkStatus, PacedLink};
 use crate::encoding::{count, gauge};
 
 /// A paced uplink's present values and counters.
@@ -73,27 +73,7 @@ impl Collector for UplinkView {
                 status.waiting_flows as u64,
             ),
         ];
-        // Where nothing is held back there is no rate, and no sample.
-        let rates = [
-            (
-                "uplink_rate_bytes_per_second",
-                "Rate at which responses are sent now, all headers counted; none while nothing is held back",
-                status.rate_bits_per_s.map(|rate| rate as f64 / 8.0),
-            ),
-            (
-                "uplink_effective_rate_bytes_per_second",
-                "What the link is known to carry, all headers counted: what it is named, or what was found; none while it is not known",
-                status
-                    .effective_rate_bits_per_s
-                    .map(|rate| rate as f64 / 8.0),
-            ),
-        ];
-        for (name, help, value) in rates {
-            if let Some(value) = value {
-                let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-                metric.encode_gauge(&value)?;
-            }
-        }
+        rates(&status, &mut encoder)?;
         let help = "What waits on the link behind the pacer, as far as is known";
         let name = "uplink_queue_seconds";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -139,4 +119,27 @@ impl Collector for UplinkView {
         }
         self.classes(&mut encoder)
     }
+}
+
+/// Where nothing is held back there is no rate, and no sample.
+fn rates(status: &LinkStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let rates = [
+        (
+            "uplink_rate_bytes_per_second",
+            "Rate at which responses are sent now, all headers counted; none while nothing is held back",
+            status.rate_bits_per_s,
+        ),
+        (
+            "uplink_effective_rate_bytes_per_second",
+            "What the link is known to carry, all headers counted: what it is named, or what was found; none while it is not known",
+            status.effective_rate_bits_per_s,
+        ),
+    ];
+    for (name, help, bits_per_s) in rates {
+        if let Some(bits_per_s) = bits_per_s {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            metric.encode_gauge(&(bits_per_s as f64 / 8.0))?;
+        }
+    }
+    Ok(())
 }

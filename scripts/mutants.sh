@@ -44,10 +44,10 @@ mutate() {
 }
 
 # count DIRECTORY NAME: of a list of its results.
-count() { grep -c '' "$1/mutants.out/$2.txt" 2>/dev/null || true; }
+count() { { cat "$1/mutants.out/$2.txt" 2>/dev/null || true; } | wc -l; }
 
 # lines DIRECTORY NAME: of a list of its results, and of those before it.
-lines() { cat "$1"/mutants.out/{previously_,}"$2".txt 2>/dev/null | sort -u | wc -l; }
+lines() { { cat "$1"/mutants.out/{previously_,}"$2".txt 2>/dev/null || true; } | sort -u | wc -l; }
 
 # changed: what changed since BASE, in copies of the tree.
 changed() {
@@ -100,7 +100,8 @@ one() {
         "$(git hash-object "$file" | cut -c 1-10)" "$caught" "$(count "$out" timeout)" \
         "$(count "$out" missed)" \
         "$(lines "$out" unviable)" >"$out/row"
-    cp "$out/mutants.out/missed.txt" "$out/missed"
+    # A file that has nothing to mutate has no lists.
+    cat "$out/mutants.out/missed.txt" >"$out/missed" 2>/dev/null || true
     say "$file: $caught caught, $(count "$out" missed) missed"
     mapfile -t every < <(sources)
     (

@@ -90,6 +90,8 @@ mod tests {
         assert_eq!(cost.bytes(1), 1 + 22 + 66);
         // A segment holds 22 bytes less; one more byte takes a second one.
         assert_eq!(cost.payload_in(1), 1426);
+        // 144,800 bytes: eight records of 16,406 and one of 13,552.
+        assert_eq!(cost.payload_in(100), 8 * 16_384 + 13_530);
         assert_eq!(cost.bytes(1426), 1514);
         assert_eq!(cost.bytes(1427), 1427 + 22 + 2 * 66);
         assert_eq!(cost.stream_bytes(16_384), 16_406);

@@ -113,28 +113,29 @@ stands() {
     done
     local file
     while read -r file; do
-        same_but_for_tests "$commit" "$file" || return 1
+        builds_the_same "$commit" "$file" || return 1
     done < <(
         git diff --name-only --no-renames "$commit" -- "${paths[@]}"
         git ls-files --others --exclude-standard -- "${paths[@]}"
     )
 }
 
-# same_but_for_tests COMMIT FILE: whether what is built of it is as it was: a file of
-# tests, or one that differs in the module of tests at its end.
-same_but_for_tests() {
+# builds_the_same COMMIT FILE: whether what is built of it is as it was: a file of
+# tests, or one that differs in comments or in the module of tests at its end.
+builds_the_same() {
     case $2 in
         */src/tests.rs | */src/*/tests.rs | */src/tests/*.rs | */src/*/tests/*.rs) return 0 ;;
         *.rs) ;;
         *) return 1 ;;
     esac
     [ -e "$2" ] && git cat-file -e "$1:$2" 2>/dev/null &&
-        [ "$(git show "$1:$2" | without_tests)" = "$(without_tests <"$2")" ]
+        [ "$(git show "$1:$2" | built_of)" = "$(built_of <"$2")" ]
 }
 
-# without_tests: what it reads, up to the module of tests.
-without_tests() {
-    awk '$0 == "#[cfg(test)]" { held = 1; next }
+# built_of: what it reads without comments, up to the module of tests.
+built_of() {
+    awk '/^ *\/\// { next }
+        $0 == "#[cfg(test)]" { held = 1; next }
         held && $0 == "mod tests {" { exit }
         held { print "#[cfg(test)]"; held = 0 }
         { print }'

@@ -18,7 +18,7 @@ pub const MAX_LEVELS: usize = 16;
 /// Classes at most: who is next is found by looking at each.
 pub const MAX_CLASSES: usize = 32;
 
-/// A priority class.
+/// A priority class of requests and responses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSpec {
     /// Priority level, below [`MAX_LEVELS`]; 0 is served first.

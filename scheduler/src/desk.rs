@@ -20,7 +20,7 @@ pub const HEAD_WAIT: Duration = Duration::from_millis(2);
 #[derive(Clone, Debug)]
 pub struct Desk<W> {
     egress: Egress,
-    /// By [`FlowId::index`].
+    /// The writers, by [`FlowId::index`].
     writers: Vec<Writer<W>>,
     /// Heads held back for the first bytes of their bodies, the earliest first, and until
     /// when. Entries may be out of date.
@@ -31,7 +31,7 @@ pub struct Desk<W> {
     due: Due,
 }
 
-/// A flow's writer.
+/// The writer of a flow, and what it waits for.
 #[derive(Clone, Debug)]
 struct Writer<W> {
     /// None once the flow is closed.
@@ -64,7 +64,7 @@ enum Due {
 /// What a writer may write now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// At least 1.
+    /// The bytes granted, at least 1.
     pub bytes: u64,
     /// How long they have waited.
     pub waited: Duration,
@@ -96,7 +96,7 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Returns the uplink.
+    /// Returns the uplink that the desk serves.
     pub fn egress(&self) -> &Egress {
         &self.egress
     }

@@ -94,13 +94,13 @@ pub struct Asked {
     pub bytes: u64,
     /// Its class's level is the highest.
     pub highest: bool,
-    /// Of the resource.
+    /// The hash of the resource.
     pub hash: u64,
     /// Drawn for this request by the caller.
     pub random: u64,
 }
 
-/// Chooses endpoints.
+/// A balancer that chooses an endpoint for each request.
 #[derive(Clone, Debug)]
 pub struct Balancer {
     chooser: Chooser,

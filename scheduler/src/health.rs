@@ -25,9 +25,9 @@ use crate::Time;
 /// An endpoint is to be taken out of use, or back in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its slot.
+    /// The slot of the endpoint.
     pub endpoint: usize,
-    /// Out of use.
+    /// Whether the endpoint is out of use.
     pub out: bool,
 }
 

@@ -189,7 +189,7 @@ impl RateControl {
         }
     }
 
-    /// The last answer.
+    /// Returns the last answer of the rate control.
     pub fn control(&self) -> Control {
         self.control
     }

@@ -43,7 +43,7 @@ pub enum Answer<A> {
     },
     /// The name has none.
     Nothing,
-    /// Nobody could say.
+    /// No name server could answer.
     Failed,
 }
 
@@ -51,7 +51,7 @@ pub enum Answer<A> {
 #[derive(Clone, Debug)]
 pub struct Resolution<A> {
     config: ResolutionConfig,
-    /// Ascending, each once.
+    /// The addresses in ascending order, each once.
     addresses: Vec<A>,
     /// Of the last answer, beyond the bound.
     unused: usize,

@@ -8,12 +8,12 @@ pub enum Size {
     Exact(u64),
     /// Predicted from earlier responses, a manifest or an estimator.
     Estimate {
-        /// The predicted size.
+        /// The predicted size in bytes.
         bytes: u64,
         /// How far the prediction is trusted, 0 to 1.
         confidence: f32,
     },
-    /// Nothing is known.
+    /// Nothing is known of the size.
     Unknown,
 }
 

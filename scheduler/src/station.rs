@@ -39,16 +39,16 @@ use crate::dispatch::{Balancer, Dispatch, EndpointSpec};
 use crate::limits::Shortage;
 use crate::{Size, Time};
 
-/// A station's parameters.
+/// The parameters of a station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StationConfig {
     /// How an endpoint is chosen.
     pub dispatch: Dispatch,
-    /// At least one.
+    /// The endpoints, at least one.
     pub endpoints: Vec<EndpointSpec>,
     /// Requests in service at each endpoint.
     pub max_requests: usize,
-    /// At least one.
+    /// The classes, at least one.
     pub classes: Vec<ClassSpec>,
     /// Who goes first among those of one level.
     pub order: Order,
@@ -139,7 +139,7 @@ pub enum Verdict {
     Start {
         /// To be given back by `finish`, `cancel` or `step_back`.
         ticket: Ticket,
-        /// Its slot.
+        /// The slot of the endpoint.
         endpoint: usize,
     },
     /// It waits; `poll` will tell.
@@ -147,7 +147,7 @@ pub enum Verdict {
         /// To be given back by `cancel`, unless `poll` ends it.
         ticket: Ticket,
     },
-    /// Turned away.
+    /// The request is turned away.
     Refuse(Refusal),
 }
 
@@ -156,16 +156,16 @@ pub enum Verdict {
 pub enum Event {
     /// To this endpoint, now.
     Started {
-        /// Which one.
+        /// The ticket of the request that starts.
         ticket: Ticket,
-        /// The endpoint's slot.
+        /// The slot of the endpoint that it starts at.
         endpoint: usize,
     },
     /// Turned away; the ticket is void.
     Refused {
-        /// Which one.
+        /// The ticket of the request that is refused.
         ticket: Ticket,
-        /// Why.
+        /// The reason for the refusal.
         refusal: Refusal,
     },
 }
@@ -173,13 +173,13 @@ pub enum Event {
 /// What happened so far to the requests of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
-    /// Came.
+    /// The number of requests that arrived.
     pub arrived: u64,
     /// Went to an endpoint at once.
     pub started: u64,
     /// Waited first; of them, see the next two.
     pub waited: u64,
-    /// Wait now.
+    /// The number of requests that wait now.
     pub waiting: usize,
     /// Are being served now.
     pub running: usize,
@@ -239,9 +239,9 @@ struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Vacant,
-    /// In this queue.
+    /// The request waits in this queue.
     Waiting(usize),
-    /// At this endpoint.
+    /// The request is served at this endpoint.
     Running(usize),
     /// Nowhere, between two attempts.
     Away,
@@ -370,7 +370,7 @@ impl Station {
         self.events.pop_front()
     }
 
-    /// By class.
+    /// Returns the counters of each class.
     pub fn stats(&self) -> &[ClassStats] {
         &self.stats
     }
@@ -404,7 +404,7 @@ impl Station {
         self.slots.len() - self.vacant.len()
     }
 
-    /// Requests that wait.
+    /// Returns the number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.queues.total()
     }

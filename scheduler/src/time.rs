@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Time(u64);
 
 impl Time {
-    /// The epoch.
+    /// The epoch that all times count from.
     pub const ZERO: Self = Self(0);
 
     /// The time `nanos` nanoseconds after the epoch.

@@ -8,6 +8,7 @@
 
 mod checks;
 mod circles;
+mod comments;
 mod crates;
 mod documents;
 mod image;
@@ -62,6 +63,11 @@ fn the_image_gets_what_it_is_built_from() {
 #[test]
 fn files_and_functions_are_short() {
     assert_none(&lengths::complaints(&Tree::checkout()));
+}
+
+#[test]
+fn doc_comments_stand_alone() {
+    assert_none(&comments::complaints(&Tree::checkout()));
 }
 
 #[test]

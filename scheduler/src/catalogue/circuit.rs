@@ -45,7 +45,7 @@ impl Circuit {
         self.next_trial = None;
     }
 
-    /// It was not.
+    /// Counts a failure, which may open the circuit.
     pub fn fail(&mut self, now: Time) {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= self.failures_max {

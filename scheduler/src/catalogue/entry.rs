@@ -20,7 +20,7 @@ pub struct Packed(pub [u64; 2]);
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) learnt_s: u32,
-    /// At most [`MAX_KNOWN_BYTES`].
+    /// The response's size in bytes, at most [`MAX_KNOWN_BYTES`].
     pub(super) bytes: u64,
     /// Bit `n`: the `n`-th field tells variants apart.
     pub(super) fields: u8,

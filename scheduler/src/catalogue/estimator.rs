@@ -30,7 +30,7 @@ const CONFIDENCE_MAX: f64 = 0.75;
 /// Extensions of more characters are no extensions.
 const EXTENSION_MAX: usize = 8;
 
-/// An estimator's parameters.
+/// The parameters of an estimator of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EstimatorConfig {
     /// Memory at most; a group takes a little more than 4 KB.
@@ -81,7 +81,7 @@ impl Groups {
     }
 }
 
-/// `/a/b.min.JS` -> `js`
+/// Returns a path's extension in lower case: `js` of `/a/b.min.JS`.
 fn extension(path: &str) -> Option<String> {
     let name = path.rsplit('/').next()?;
     let (stem, extension) = name.rsplit_once('.')?;
@@ -169,7 +169,7 @@ impl Group {
 #[derive(Clone, Debug)]
 pub struct Estimator {
     config: EstimatorConfig,
-    /// Sets of [`WAYS`].
+    /// The groups, in sets of [`WAYS`].
     groups: Vec<Option<Box<Group>>>,
 }
 

@@ -90,7 +90,7 @@ impl KeyHasher {
         Self::new((hash.h1, hash.h2))
     }
 
-    /// The secret.
+    /// Returns the secret that keys are hashed with.
     pub const fn secret(&self) -> (u64, u64) {
         self.secret
     }

@@ -15,7 +15,7 @@ const USELESS_MAX: u32 = 5;
 /// The bounds on a route's probes.
 #[derive(Clone, Debug)]
 pub struct ProbesConfig {
-    /// At a time.
+    /// The most probes that are under way at a time.
     pub max_concurrent: usize,
     /// How long a resource is left alone whose probe told nothing, and a route
     /// whose probes did so five times in a row.
@@ -60,7 +60,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// None yet.
+    /// Creates a schedule with no probe under way.
     pub fn new(config: &ProbesConfig) -> Self {
         let ttl_s = u32::try_from(config.negative_ttl.as_secs()).unwrap_or(u32::MAX);
         Self {
@@ -110,7 +110,7 @@ impl Probes {
         self.circuit.fail(now);
     }
 
-    /// Those under way.
+    /// Returns the number of probes under way.
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }

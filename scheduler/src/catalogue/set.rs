@@ -45,9 +45,9 @@ struct Counts {
 /// What an insertion did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// There was room.
+    /// There was room for the entry.
     Added,
-    /// Another gave way.
+    /// Another entry gave way to it.
     Evicted,
 }
 
@@ -69,7 +69,7 @@ impl Set<'_> {
         self.0[0] = (counts.main | (counts.probation << 8) | (counts.next_ghost << 16)) as u64;
     }
 
-    /// Entries in use.
+    /// Returns the number of entries in use.
     pub(super) fn len(&self) -> usize {
         let counts = self.counts();
         counts.main + counts.probation

@@ -41,7 +41,7 @@ impl From<Known> for Size {
 pub struct TableStats {
     /// Entries in use, expired ones included.
     pub entries: usize,
-    /// Entries added.
+    /// The number of entries added so far.
     pub insertions: u64,
     /// Entries that gave way to another.
     pub evictions: u64,

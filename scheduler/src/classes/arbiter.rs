@@ -41,7 +41,7 @@ pub(crate) struct Arbiter {
     classes: Vec<Class>,
     /// By level: the virtual time of the class served last there.
     virtual_times: [u128; MAX_LEVELS],
-    /// By slot.
+    /// The position of each flow, by slot.
     positions: Positions,
     /// By slot, for classes with a limited pool.
     seated: Vec<bool>,

@@ -59,7 +59,7 @@ impl IdleGate {
         self.alive_at = now;
     }
 
-    /// One is over.
+    /// Counts the end of a response in the foreground.
     pub(super) fn leave(&mut self) {
         self.foreground = self.foreground.saturating_sub(1);
     }

@@ -57,7 +57,7 @@ impl Ring {
     }
 }
 
-/// Maglev hashing.
+/// The look-up table of Maglev hashing.
 #[derive(Clone, Debug)]
 pub(super) struct Maglev(Vec<u32>);
 

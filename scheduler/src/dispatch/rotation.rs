@@ -1,4 +1,4 @@
-//! Endpoints in turn.
+//! Balancers that take the endpoints in turn.
 
 use super::{View, lighter};
 

@@ -76,7 +76,7 @@ fn where_all_are_idle_the_weights_decide() {
     }
 }
 
-/// One of each.
+/// Returns one dispatch of each kind.
 fn all() -> [Dispatch; 10] {
     [
         Dispatch::RoundRobin,

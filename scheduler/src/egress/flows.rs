@@ -9,7 +9,7 @@ use crate::discipline::FlowView;
 use crate::{Time, WireCost};
 use pauses::Burst;
 
-/// An open flow.
+/// An open flow and what it has left to send.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     generation: u32,

@@ -44,7 +44,7 @@ impl Ledger {
         self.recount(flow);
     }
 
-    /// Counts a grant.
+    /// Counts a grant on the flow and on the link.
     pub(super) fn grant(&mut self, flow: &mut Flow, bytes: u64, wire_bytes: u64) {
         self.stats.grants += 1;
         self.extend(flow, bytes, wire_bytes);

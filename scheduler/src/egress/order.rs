@@ -63,7 +63,7 @@ impl Default for Place {
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     ranker: Ranker,
-    /// By slot.
+    /// The place of each flow, by slot.
     places: Vec<Place>,
     ready: Ready,
     express: Express,

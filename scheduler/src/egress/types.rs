@@ -5,7 +5,7 @@ use crate::{ClassSpec, Discipline, MAX_CLASSES, Size, Time, WireCost};
 #[cfg(doc)]
 use crate::{Egress, Guard};
 
-/// An open flow.
+/// The identity of an open flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowId {
     pub(super) slot: u32,
@@ -19,7 +19,7 @@ impl FlowId {
     }
 }
 
-/// An open group.
+/// The identity of an open group of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupId {
     pub(super) slot: u32,
@@ -58,7 +58,7 @@ pub struct FlowSpec {
     /// Number of the client that it belongs to, a hash perhaps, for
     /// [`EgressPolicy::share_between_clients`]; none if that is not known.
     pub client: Option<u64>,
-    /// Where it waits.
+    /// The lane that the flow waits in.
     pub lane: Lane,
 }
 
@@ -108,14 +108,14 @@ pub enum Grant {
     /// `flow` writes `bytes` now. It has left the queue: call
     /// [`Egress::written`], then [`Egress::offer`] if it has more.
     Send {
-        /// The flow.
+        /// The flow that is granted bytes.
         flow: FlowId,
         /// At least 1, at most what it has offered.
         bytes: u64,
     },
     /// The link is busy: ask again at `until`.
     Wait {
-        /// In the future.
+        /// When the link is free again, in the future.
         until: Time,
     },
     /// No flow may be granted anything: ask again after the next [`Egress::offer`] (or,
@@ -127,7 +127,7 @@ pub enum Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{max_flows} flows are open, as many as `max_flows` allows")]
 pub struct AtCapacity {
-    /// The bound.
+    /// The most flows that may be open.
     pub max_flows: usize,
 }
 
@@ -198,7 +198,7 @@ pub enum Grants {
 /// What happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressStats {
-    /// Grants made.
+    /// The number of grants made so far.
     pub grants: u64,
     /// Payload bytes granted, less what was refunded.
     pub granted_bytes: u64,
@@ -217,7 +217,7 @@ pub struct EgressStats {
 /// What happened so far in a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressClassStats {
-    /// Flows open now.
+    /// The number of flows that are open now.
     pub open_flows: usize,
     /// Flows opened so far.
     pub opened: u64,

@@ -108,7 +108,7 @@ impl Ejection {
 /// What an endpoint was ejected for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offence {
-    /// Of what kind.
+    /// The reason for which it was ejected.
     pub cause: Ejection,
     /// So many in a row; `None` of a success rate.
     pub in_a_row: Option<u32>,

@@ -94,7 +94,7 @@ pub struct Found {
 /// Bytes of a socket have left the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// As in [`Write::socket`].
+    /// The number of the socket, as in [`Write::socket`].
     pub socket: u64,
     /// The client's network, as in [`Write::network`].
     pub network: u64,
@@ -103,7 +103,7 @@ pub struct Sent {
     pub first_sent: u64,
     /// `tcpi_bytes_acked`, at the same moment.
     pub bytes_acked: u64,
-    /// `tcpi_total_retrans`.
+    /// The segments sent again, the kernel's `tcpi_total_retrans`.
     pub repeated: u32,
     /// What the wire carries of what has left since the socket's last report, what was
     /// sent again included.
@@ -113,9 +113,9 @@ pub struct Sent {
 /// What the kernel says of a socket (`TCP_INFO`).
 #[derive(Clone, Copy, Debug)]
 pub struct GateSample {
-    /// As in [`Write::socket`].
+    /// The number of the socket, as in [`Write::socket`].
     pub socket: u64,
-    /// `tcpi_bytes_acked`.
+    /// The bytes acknowledged, the kernel's `tcpi_bytes_acked`.
     pub bytes_acked: u64,
     /// `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
     pub min_rtt: Duration,
@@ -224,7 +224,7 @@ impl Gate {
         })
     }
 
-    /// The last answer.
+    /// Returns the last answer of the gate.
     pub fn control(&self) -> Control {
         let rate = match self.state {
             State::Open => self.named_bits_per_s.unwrap_or(OPEN_BITS_PER_S),

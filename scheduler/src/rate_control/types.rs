@@ -49,9 +49,9 @@ pub struct Write {
 /// What the kernel says of a socket (`TCP_INFO`).
 #[derive(Clone, Copy, Debug)]
 pub struct SocketSample {
-    /// As in [`Write::socket`].
+    /// The number of the socket, as in [`Write::socket`].
     pub socket: u64,
-    /// `tcpi_bytes_acked`.
+    /// The bytes acknowledged, the kernel's `tcpi_bytes_acked`.
     pub bytes_acked: u64,
     /// `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
     pub min_rtt: Duration,

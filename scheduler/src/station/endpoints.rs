@@ -17,11 +17,11 @@ const FIRST_SHARE: f64 = 0.1;
 /// What an endpoint has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointLoad {
-    /// Requests in service.
+    /// The number of requests in service.
     pub running: usize,
     /// Requests in service or waiting for this endpoint.
     pub requests: usize,
-    /// Their expected bytes.
+    /// The expected bytes of the responses to `requests`.
     pub work_bytes: u64,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Entry {
     pub(super) expires: Option<Time>,
 }
 
-/// A cluster's queues.
+/// The queues of a cluster, one for each class.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     order: Order,
@@ -186,7 +186,7 @@ impl Queues {
         self.max_waiting.saturating_mul(self.queues.len()).max(1)
     }
 
-    /// All that wait.
+    /// Returns the number of requests that wait in all queues.
     pub(super) fn total(&self) -> usize {
         self.total
     }

@@ -20,13 +20,13 @@ const QUANTUM_MAX_BYTES: u64 = 256 << 10;
 /// wire.
 const BACKGROUND_MIN_BYTES: u64 = 512;
 
-/// Who is next.
+/// The flow that is next, if any may be granted.
 pub(in crate::egress) enum Next {
     /// This slot, which is no longer ready.
     Slot(u32),
-    /// Nobody before then.
+    /// No flow may be granted before then.
     At(Time),
-    /// Nobody.
+    /// No flow waits for a grant.
     Nobody,
 }
 
@@ -35,7 +35,7 @@ pub(in crate::egress) enum Next {
 pub(super) enum Ready {
     /// By rank, which begins with the class's level.
     Ranked(RankQueue),
-    /// By class first.
+    /// The class is chosen first, then a flow in it.
     Arbited(Box<Arbiter>),
 }
 

@@ -63,9 +63,9 @@ impl Part {
 struct Round {
     /// Virtual time, fixed point.
     time: u128,
-    /// Flows that wait.
+    /// The number of flows that wait.
     waiting: u64,
-    /// Grants made.
+    /// The number of grants made so far.
     grants: u64,
     /// Wire bytes of the last grant, and among how many they count. They are
     /// in `time` when the next is made: their flow is being served till then.

@@ -129,16 +129,7 @@ builds_the_same() {
         *) return 1 ;;
     esac
     [ -e "$2" ] && git cat-file -e "$1:$2" 2>/dev/null &&
-        [ "$(git show "$1:$2" | built_of)" = "$(built_of <"$2")" ]
-}
-
-# built_of: what it reads without comments, up to the module of tests.
-built_of() {
-    awk '/^ *\/\// { next }
-        $0 == "#[cfg(test)]" { held = 1; next }
-        held && $0 == "mod tests {" { exit }
-        held { print "#[cfg(test)]"; held = 0 }
-        { print }'
+        [ "$(git show "$1:$2" | code_of)" = "$(code_of <"$2")" ]
 }
 
 # judge FIGURE BAR: prints what is over the bar.

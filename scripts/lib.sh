@@ -189,3 +189,12 @@ wait_ready() {
         sleep 0.1
     done
 }
+
+# code_of: the Rust it reads, without comments, up to the module of tests.
+code_of() {
+    awk '/^ *\/\// { next }
+        $0 == "#[cfg(test)]" { held = 1; next }
+        held && $0 == "mod tests {" { exit }
+        held { print "#[cfg(test)]"; held = 0 }
+        { print }'
+}

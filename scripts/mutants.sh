@@ -72,8 +72,11 @@ changed() {
 # row_of FILE: what the report says of it.
 row_of() { grep -F "| \`$1\` |" "$REPORT" 2>/dev/null || true; }
 
-# stands FILE: whether what the report says is of the file as it is.
-stands() { [[ $(row_of "$1") == *"| $(git hash-object "$1" | cut -c 1-10) |"* ]]; }
+# hash_of FILE: of its code, which comments and unit tests are no part of.
+hash_of() { code_of <"$1" | git hash-object --stdin | cut -c 1-10; }
+
+# stands FILE: whether what the report says is of the code as it is.
+stands() { [[ $(row_of "$1") == *"| $(hash_of "$1") |"* ]]; }
 
 # one FILE TREE: mutates a file in a tree that is nobody else's, where nothing but the
 # file's crate has to be built again. Its own tests first, with fewer cases: they catch
@@ -97,7 +100,7 @@ one() {
     local caught
     caught=$(lines "$out" caught)
     printf '| `%s` | %s | %s | %s | %s | %s |\n' "$file" \
-        "$(git hash-object "$file" | cut -c 1-10)" "$caught" "$(count "$out" timeout)" \
+        "$(hash_of "$file")" "$caught" "$(count "$out" timeout)" \
         "$(count "$out" missed)" \
         "$(lines "$out" unviable)" >"$out/row"
     # A file that has nothing to mutate has no lists.
@@ -115,9 +118,9 @@ report() {
     local file out written
     written=$(mktemp)
     {
-        printf '# Mutants\n\nWhat `ALL=1 make mutants` found in each file as it was then (blob).\n'
+        printf '# Mutants\n\nWhat `ALL=1 make mutants` found in each file, with the hash of its code then.\n'
         printf 'Out of time: the mutant ends the tests in an endless loop, and so is caught.\n\n'
-        printf '| file | blob | caught | out of time | missed | do not compile |\n'
+        printf '| file | code | caught | out of time | missed | do not compile |\n'
         printf '| --- | --- | ---: | ---: | ---: | ---: |\n'
         for file in "$@"; do
             out=$RESULTS/files/${file//\//-}

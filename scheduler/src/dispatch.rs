@@ -32,7 +32,7 @@ pub enum Dispatch {
     /// As `Psqf`, with so many endpoints, the first, reserved for the highest
     /// level (SDIS02's rpsq); endpoints may also be marked as reserved.
     Rpsq {
-        /// How many.
+        /// The number of endpoints reserved.
         reserved: usize,
     },
     /// The one with the least work before this request, for its weight: all
@@ -92,7 +92,7 @@ pub struct View {
 pub struct Asked {
     /// The expected size of the response.
     pub bytes: u64,
-    /// Its class's level is the highest.
+    /// Whether the request's class is of the highest level.
     pub highest: bool,
     /// The hash of the resource.
     pub hash: u64,

@@ -307,7 +307,7 @@ impl Egress {
     }
 }
 
-/// How it stands.
+/// Questions about the egress's state, which change nothing.
 impl Egress {
     /// Returns when to call [`Egress::grant`] again if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {

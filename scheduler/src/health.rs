@@ -34,7 +34,7 @@ pub struct Change {
 /// Why an endpoint is out of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its answers, until a time.
+    /// The endpoint's answers have ejected it, until this time.
     Ejected(Offence, Time),
     /// What the checks say.
     Unhealthy,
@@ -56,7 +56,7 @@ impl EndpointHealth {
     }
 }
 
-/// See the module.
+/// The health of the endpoints of a cluster, see the module.
 #[derive(Clone, Debug)]
 pub struct Health {
     outliers: Option<Outliers>,

@@ -1,4 +1,4 @@
-//! Finds the uplink's rate, so that nobody has to configure it.
+//! Finds the uplink's rate, so that no operator has to configure it.
 //!
 //! # The model
 //!
@@ -100,7 +100,7 @@ pub struct RateControl {
     anchor: f64,
     /// [`Write::position`] of the newest write.
     position: u64,
-    /// When it was.
+    /// When the newest write was made.
     written_at: Time,
     probes: Probes,
     bases: BaseRtts,
@@ -146,7 +146,7 @@ struct Drain {
 struct Held {
     /// For how long, less the time since it ended, in seconds.
     time: f64,
-    /// The anchor before.
+    /// The anchor before the holding back.
     anchor: f64,
     /// The delay before a drain, and the end of the drain.
     test: Option<(f64, Time)>,
@@ -316,7 +316,7 @@ impl RateControl {
         (2.0 * self.delay_window()).max(4.0 * stale.min(0.5))
     }
 
-    /// Of each socket, the newest write that has arrived.
+    /// Confirms the newest write of each socket that has arrived.
     fn confirm(&mut self, now: Time, samples: &[SocketSample]) {
         let mut newest: [Option<Probe>; POLL_MAX] = [None; POLL_MAX];
         for probe in self.probes.iter() {

@@ -38,7 +38,7 @@ pub enum Answer<A> {
     Addresses {
         /// In any order, perhaps some twice.
         addresses: Vec<A>,
-        /// How long they are good for; `None` if nobody has said.
+        /// How long they are good for; `None` if the source has not said.
         ttl: Option<Duration>,
     },
     /// The name has none.
@@ -53,11 +53,11 @@ pub struct Resolution<A> {
     config: ResolutionConfig,
     /// The addresses in ascending order, each once.
     addresses: Vec<A>,
-    /// Of the last answer, beyond the bound.
+    /// The number of addresses of the last answer beyond the bound.
     unused: usize,
     /// Until when the last answer that had any was good.
     good_until: Option<Time>,
-    /// Since then.
+    /// The failures since then, in a row.
     failures: u32,
     due: Time,
 }

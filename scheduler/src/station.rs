@@ -121,7 +121,7 @@ pub struct Arrival {
     pub class: usize,
     /// What is known of the response's size.
     pub size: Size,
-    /// Of the resource, for dispatch by affinity.
+    /// The hash of the resource, for dispatch by affinity.
     pub hash: u64,
     /// A number drawn for it.
     pub random: u64,
@@ -142,7 +142,7 @@ pub enum Verdict {
         /// The slot of the endpoint.
         endpoint: usize,
     },
-    /// It waits; `poll` will tell.
+    /// The request waits; `poll` will tell.
     Wait {
         /// To be given back by `cancel`, unless `poll` ends it.
         ticket: Ticket,
@@ -187,7 +187,7 @@ pub struct ClassStats {
     pub refused: [u64; RefusalReason::ALL.len()],
 }
 
-/// See the module.
+/// The queues and endpoints of a cluster, see the module.
 #[derive(Clone, Debug)]
 pub struct Station {
     endpoints: Endpoints,
@@ -230,7 +230,7 @@ struct Slot {
     tried: Tried,
     /// Those of them that could not be reached: they are not tried again.
     unreached: Tried,
-    /// It counts towards the retry budget.
+    /// Whether the request counts towards the retry budget.
     repeated: bool,
     /// The balancer has learnt its size.
     learnt: bool,
@@ -248,7 +248,7 @@ enum State {
 }
 
 impl Station {
-    /// A station where nobody is.
+    /// Creates a station that no request has come to.
     pub fn new(config: StationConfig) -> Self {
         let count = config.endpoints.len();
         let queues = match config.scope {

@@ -83,7 +83,7 @@ mod tests {
         assert!(circuit.is_open());
         assert!(!circuit.admit(at(100)));
         assert!(circuit.admit(at(101)));
-        // One at a time, though nobody says how the trial ended.
+        // One at a time, though the caller does not say how the trial ended.
         assert!(!circuit.admit(at(200)));
         assert!(circuit.admit(at(201)));
         circuit.fail(at(210));

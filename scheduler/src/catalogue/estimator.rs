@@ -52,8 +52,9 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Of a response to a request for `path` (without its query) on the
-    /// route of this index; the content type comes with the response.
+    /// Returns the groups of a response to a request for `path` (without its
+    /// query) on the route of this index; the content type comes with the
+    /// response.
     pub fn new(route: usize, path: &str) -> Self {
         let extension = extension(path);
         Self {
@@ -105,7 +106,7 @@ struct Group {
     /// How much it takes to push the group out of its place.
     hold: u32,
     observations: u32,
-    /// Of the natural logarithms of the sizes.
+    /// The mean of the natural logarithms of the sizes.
     mean: f64,
     variance: f64,
     sizes: SizeHistogram,

@@ -45,7 +45,7 @@ impl Key {
 /// A resource as a request asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// Of its cluster and URL.
+    /// The key of the resource's cluster and URL.
     pub url: Key,
     /// Hashes of the values of the fields that may tell variants apart.
     pub values: [u32; MAX_VARY],

@@ -42,7 +42,7 @@ pub enum ProbeDecision {
 /// How a probe ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// It told a size.
+    /// The probe told a size.
     Told,
     /// The answer tells none: the next would not either.
     Useless,

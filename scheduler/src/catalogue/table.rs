@@ -21,7 +21,7 @@ const OTHER_VARIANT: f32 = 0.4;
 /// What is known of a resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// Its size in bytes.
+    /// The size of the response in bytes.
     pub bytes: u64,
     /// How far that is trusted, 0 to 1.
     pub confidence: f32,

@@ -21,7 +21,7 @@ const FRACTION: u32 = 10;
 pub(crate) enum Turn {
     /// This slot's, which is no longer in the queue.
     Slot(u32),
-    /// Nobody's before `until`; without one, before something else happens.
+    /// No slot's before `until`; without one, before something else happens.
     Nobody { until: Option<Time> },
 }
 
@@ -54,7 +54,7 @@ struct Class {
     level: u8,
     weight: u32,
     idle_only: bool,
-    /// Its responses hold the background back.
+    /// Whether the class's responses hold the background back.
     foreground: bool,
     /// Virtual clock of its aggregate rate.
     pacer: Option<Pacer>,
@@ -115,7 +115,7 @@ impl Class {
 }
 
 impl Arbiter {
-    /// Nobody is ready; `link` is the uplink's pacer, not yet used.
+    /// Creates an arbiter with no flow ready; `link` is the uplink's pacer, not yet used.
     pub(crate) fn new(specs: &[ClassSpec], link: &Pacer) -> Self {
         Self {
             classes: specs.iter().map(|spec| Class::new(spec, link)).collect(),
@@ -184,7 +184,7 @@ impl Arbiter {
         self.gate.enter(now);
     }
 
-    /// It has come, or will not.
+    /// The announced response has come, or will not.
     pub(crate) fn retract(&mut self) {
         self.gate.leave();
     }
@@ -306,7 +306,7 @@ impl Arbiter {
         }
     }
 
-    /// Of what it was granted, a flow did not send `wire_bytes`.
+    /// Takes back `wire_bytes` of a grant that a flow of the class did not send.
     pub(crate) fn refund(&mut self, now: Time, class: usize, wire_bytes: u64) {
         let class = &mut self.classes[class];
         let bytes = class.virtual_bytes(wire_bytes);
@@ -316,8 +316,8 @@ impl Arbiter {
         }
     }
 
-    /// What a class's own limit says of the size of a grant: the clock of its
-    /// rate, and whether it is in no hurry, for it holds nobody back.
+    /// Returns what a class's own limit says of the size of a grant: the clock of
+    /// its rate, and whether it is in no hurry, for it holds no other class back.
     pub(crate) fn bounds(&self, class: usize) -> (Option<&Pacer>, bool) {
         let class = &self.classes[class];
         (class.pacer.as_ref(), !class.foreground)

@@ -80,7 +80,7 @@ impl IdleGate {
         (until > now).then_some(until)
     }
 
-    /// Somebody sends: the link is idle no longer.
+    /// Takes note that a flow sends: the link is idle no longer.
     pub(super) fn settle(&mut self, now: Time) {
         if let Some(since) = self.held_since.take() {
             self.credit = self.credit.saturating_sub(now.since(since));

@@ -24,7 +24,7 @@ pub(super) struct Flow {
     pub(super) client: Option<u64>,
     /// What the discipline ranks it by.
     pub(super) view: FlowView,
-    /// Its part in the sum of all that is unsent, in payload bytes.
+    /// The flow's part in the sum of all that is unsent, in payload bytes.
     pub(super) unsent_bytes: u64,
     /// Payload bytes that it could write as soon as they are granted.
     pub(super) offered_bytes: u64,

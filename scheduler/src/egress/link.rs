@@ -13,7 +13,7 @@ use allowance::Allowance;
 /// what is sent; the rest is what a flood of them leaves to responses.
 const UNGRANTED_PERCENT: u64 = 80;
 
-/// Of the link's time, percent that may be taken without waiting for it.
+/// The percent of the link's time that may be taken without waiting for it.
 const AHEAD_PERCENT: u64 = 50;
 
 /// A link's clock, and the bounds on what goes past the queue.

@@ -42,10 +42,10 @@ const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
 struct Place {
     /// Among those of its connection, if there are any.
     member: Option<Member>,
-    /// Its client's, where clients share the link.
+    /// The place of the flow's client, where clients share the link.
     share: Option<u32>,
-    /// Its part in the round that its turn belongs to; its client's when the last grant
-    /// was made, where clients share the link.
+    /// The flow's part in the round that its turn belongs to; its client's when the last
+    /// grant was made, where clients share the link.
     part: Part,
 }
 

@@ -31,13 +31,13 @@ pub struct GroupId {
 pub struct Precedence {
     /// 0 is served before 7; more than that counts as 7.
     pub urgency: u8,
-    /// Of use before it is complete: those of the same urgency share, byte by
-    /// byte, and come after those that are not.
+    /// Whether the response is of use before it is complete: those of the same
+    /// urgency share, byte by byte, and come after those that are not.
     pub incremental: bool,
 }
 
 impl Default for Precedence {
-    /// Of a response of which nothing is said.
+    /// Returns the precedence of a response of which nothing is said.
     fn default() -> Self {
         Self {
             urgency: 3,
@@ -138,7 +138,7 @@ pub struct EgressPolicy {
     pub discipline: Discipline,
     /// Flows open at a time.
     pub max_flows: usize,
-    /// See [`Guard::new`].
+    /// The factor of the guard against floods, see [`Guard::new`].
     pub guard_factor: f64,
     /// Priority classes, [`MAX_CLASSES`] at most; none is one class of level 0. After a
     /// change each has the number that it had, and one that is missing at the end is of

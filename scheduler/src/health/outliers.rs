@@ -17,8 +17,8 @@ pub struct OutlierConfig {
     pub consecutive_local_origin_failure: Option<u32>,
     /// A success rate so far below the others'.
     pub success_rate: Option<SuccessRate>,
-    /// Of the look at success rates; an endpoint that was not ejected for one
-    /// has one ejection less to its account.
+    /// The time between two looks at success rates; an endpoint that was not
+    /// ejected for one has one ejection less to its account.
     pub interval: Duration,
     /// An ejection takes this times the number of ejections on the account.
     pub base_ejection_time: Duration,
@@ -26,8 +26,8 @@ pub struct OutlierConfig {
     pub max_ejection_time: Duration,
     /// Added to each, up to this, so that not all return at once.
     pub max_ejection_time_jitter: Duration,
-    /// Of the endpoints, ejected at a time; one of several in any case, the
-    /// last one never.
+    /// The percent of the endpoints that may be ejected at a time; one of
+    /// several in any case, the last one never.
     pub max_ejection_percent: u8,
 }
 
@@ -209,11 +209,11 @@ pub(super) struct Record {
     succeeded: u64,
     total: u64,
     ejected_until: Option<Time>,
-    /// Of the last ejection.
+    /// The reason for the last ejection.
     offence: Option<Offence>,
-    /// On the account.
+    /// The number of ejections on the account.
     ejections: u32,
-    /// In this interval.
+    /// Whether it was ejected in this interval.
     was_ejected: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct HeapBounds {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum HeapState {
-    /// Not at all.
+    /// Memory is not short at all.
     #[default]
     Ample,
     /// New requests are refused.

@@ -36,14 +36,14 @@ impl Patience {
         self.since.get_or_insert(now);
     }
 
-    /// It is not waited for any more.
+    /// The client is not waited for any more.
     pub fn resume(&mut self, now: Time) {
         if let Some(since) = self.since.take() {
             self.waited += now.since(since);
         }
     }
 
-    /// It has moved so much.
+    /// The client has moved so many bytes.
     pub fn moved(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
     }

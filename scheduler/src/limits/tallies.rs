@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 /// Counts by key, each bounded. A key with nothing open takes no memory.
 ///
-/// A tree rather than a hash table: its cost has a bound whoever picks the
-/// keys.
+/// A tree rather than a hash table: its cost has a bound also where an attacker
+/// picks the keys.
 #[derive(Clone, Debug)]
 pub struct Tallies<K> {
     open: BTreeMap<K, usize>,

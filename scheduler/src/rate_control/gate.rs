@@ -523,7 +523,7 @@ impl Gate {
         if lasted >= MISTAKE {
             self.fails = 0;
         }
-        // Nobody would notice if the rate were wrong.
+        // No delay would tell if the rate were wrong.
         let is_deaf = backlogged && now.since(self.learnt_at) >= DEAF;
         // What was taken for a queue may have been noise: it is to be proven again. Bursts
         // of a few segments make delays differ, too.

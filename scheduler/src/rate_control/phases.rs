@@ -21,7 +21,7 @@ impl RateControl {
     }
 
     /// A queue of ours falls when less is sent. A delay that does not fall is
-    /// somebody else's (delayed acknowledgements, the clients' own links, a
+    /// another queue's (delayed acknowledgements, the clients' own links, a
     /// new route), and is to be left out of account.
     pub(super) fn doubt(&mut self, now: Time, passed: f64, holding_back: bool) {
         let passed = passed.min(0.01);

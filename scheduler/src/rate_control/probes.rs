@@ -28,7 +28,7 @@ const CAPACITY: usize = 512;
 const SPACING: Duration = Duration::from_micros(100);
 const CROWD: usize = 64;
 
-/// A probe that nobody acknowledged for this long tells nothing any more: the
+/// A probe that no client acknowledged for this long tells nothing any more: the
 /// client has gone.
 const LIFETIME: Duration = Duration::from_secs(3);
 

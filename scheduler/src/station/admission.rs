@@ -8,7 +8,7 @@ use super::{Arrival, Station};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
     /// The time over which the queues' length is averaged, so that a burst
-    /// that passes discards nobody.
+    /// that passes discards no request.
     pub averaging: Duration,
     /// Whether a request of a higher level takes the place of one of a lower
     /// level in a full queue. SDIS02 has no such rule: to simulate its model it
@@ -38,14 +38,14 @@ pub struct ChannelRule {
     pub max_backlog: Duration,
     /// Large: of this many bytes or more, as expected.
     pub large_bytes: u64,
-    /// Of low priority: of this level or a lower one.
+    /// The highest level of those that count as low priority.
     pub level: u8,
 }
 
 /// A request is turned away.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason for the refusal.
     pub reason: RefusalReason,
     /// When those before it will have been served, as fast as they have been
     /// of late; `None` if nothing has been served yet.
@@ -83,11 +83,11 @@ pub enum RefusalReason {
     EarlyDiscard,
     /// The queue is full.
     QueueFull,
-    /// It gave its place in a full queue to a request of a higher level.
+    /// The request gave its place in a full queue to a request of a higher level.
     Displaced,
-    /// It has waited for as long as its class may.
+    /// The request has waited for as long as its class may.
     Timeout,
-    /// It would begin after its deadline.
+    /// The request would begin after its deadline.
     Late,
     /// The uplink is overloaded, and it is large and of low priority.
     ChannelOverload,

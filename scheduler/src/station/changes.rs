@@ -46,8 +46,8 @@ impl Station {
         self.endpoints.is_usable(endpoint)
     }
 
-    /// Has those go elsewhere who wait for an endpoint that is not to be used,
-    /// and starts whoever can be started now.
+    /// Sends requests elsewhere that wait for an endpoint which is not to be used,
+    /// and starts those that can be started now.
     fn move_waiting(&mut self, now: Time) {
         match self.scope {
             Scope::Cluster => self.turn_out_stranded(now),

@@ -38,9 +38,9 @@ struct Endpoint {
     requests: usize,
     work: Work,
     by_level: [u32; MAX_LEVELS],
-    /// It could not be reached.
+    /// Whether the endpoint could not be reached.
     down: bool,
-    /// It has come back then.
+    /// When the endpoint came back.
     since: Option<Time>,
 }
 
@@ -238,7 +238,7 @@ impl Endpoints {
         endpoint.by_level[lane(level)] += 1;
     }
 
-    /// It no longer does.
+    /// The request no longer waits for the endpoint.
     pub(super) fn unexpect(&mut self, endpoint: usize, level: u8, bytes: u64) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.requests -= 1;

@@ -7,16 +7,16 @@ use crate::Time;
 /// do not add to the load of a farm that fails under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBudget {
-    /// Of the requests there are.
+    /// The percent of all requests that may be repetitions.
     pub percent: u8,
     /// So many in any case.
     pub min: usize,
-    /// Never more.
+    /// The most repetitions at a time.
     pub max: usize,
 }
 
 impl Default for RetryBudget {
-    /// Without bound.
+    /// Returns a budget without a bound.
     fn default() -> Self {
         Self {
             percent: 100,

@@ -129,7 +129,7 @@ impl Station {
     pub(super) fn wait(&mut self, now: Time, ticket: Ticket, queue: usize) -> Verdict {
         let class = &self.classes[self.slots[ticket.index()].class];
         let (level, drop_late) = (class.level, class.drop_late);
-        // First of all: nobody gives way to one that is turned away.
+        // First of all: no request gives way to one that is turned away.
         if drop_late && self.is_late(queue, ticket) {
             return self.turn_away(ticket, RefusalReason::Late);
         }
@@ -225,7 +225,7 @@ impl Station {
         self.vacate(ticket);
     }
 
-    /// It is no longer at its endpoint.
+    /// The request is no longer at its endpoint.
     pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize, whole: bool) {
         let slot = &mut self.slots[ticket.index()];
         slot.state = State::Vacant;
@@ -235,7 +235,7 @@ impl Station {
             .finish(endpoint, level, slot.bytes, slot.seq, whole);
     }
 
-    /// It is no longer in its queue.
+    /// The request is no longer in its queue.
     pub(super) fn unqueue(&mut self, ticket: Ticket, queue: usize) {
         let slot = &mut self.slots[ticket.index()];
         slot.state = State::Vacant;
@@ -311,8 +311,8 @@ impl Station {
         }
     }
 
-    /// Starts those of a queue who may start. Those who have tried every
-    /// endpoint with room are put `aside`, so that they hold back nobody.
+    /// Starts the requests of a queue that may start. Those that have tried every
+    /// endpoint with room are put `aside`, so that they hold back no other.
     pub(super) fn start_from(&mut self, now: Time, queue: usize, aside: &mut Vec<u32>) {
         loop {
             let (classes, stats) = (&self.classes, &self.stats);

@@ -16,7 +16,7 @@ pub enum Order {
     Fcfs,
     /// The earliest deadline; those without one come last.
     Edf,
-    /// The highest value.
+    /// The highest value first.
     Value,
 }
 

@@ -100,7 +100,7 @@ impl Work {
         }
     }
 
-    /// It is over, or was cut short: then it says nothing of who overtakes.
+    /// The request is over, or was cut short: then it says nothing of who overtakes.
     pub(super) fn ended(&mut self, order: u64, whole: bool, sharing: &mut Sharing) {
         if whole && self.running.len() > 1 {
             let first = self.running.first().copied();

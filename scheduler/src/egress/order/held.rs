@@ -184,7 +184,7 @@ impl Held {
         }
     }
 
-    /// Of those that take part in the floor, the one that has waited longest.
+    /// Returns the flow that has waited longest of those that take part in the floor.
     pub(super) fn oldest(&self) -> Option<u32> {
         match self {
             Self::Many(many) => many.aged.first().map(|(_, slot)| slot),

@@ -137,8 +137,8 @@ impl Ready {
         }
     }
 
-    /// The earliest that somebody who is ready may send, on a link that is
-    /// free.
+    /// Returns the earliest that a flow which is ready may send, on a link that
+    /// is free.
     pub(super) fn next_at(&self) -> Option<Time> {
         match self {
             Self::Ranked(queue) => queue.first().map(|_| Time::ZERO),

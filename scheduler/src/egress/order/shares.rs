@@ -20,8 +20,8 @@ use crate::queue::Rank;
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     is_on: bool,
-    /// By class, then by the client's number. Flows that nobody has said whose they are
-    /// have places that none else finds.
+    /// The places by class, then by the client's number. A flow whose client is not known
+    /// has a place that no other flow finds.
     by_client: Vec<BTreeMap<u64, u32>>,
     places: Vec<Place>,
     vacant: Vec<u32>,
@@ -189,7 +189,7 @@ impl Shares {
         receipt
     }
 
-    /// Of what a flow was granted by this receipt its client did not send so much.
+    /// Takes back from a client what its flow did not send of the grant of this receipt.
     pub(super) fn refund(&mut self, share: u32, receipt: &Part, wire_bytes: u64) {
         let place = &mut self.places[share as usize];
         place.turn = self.turns.refund(receipt, place.turn, wire_bytes);

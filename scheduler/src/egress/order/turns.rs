@@ -29,7 +29,7 @@ pub(super) struct Turns(Vec<Round>);
 pub(super) struct Part {
     /// The round; past the last of them if it is in none.
     lane: u16,
-    /// It is one of those that wait.
+    /// Whether the flow is one of those that wait.
     waits: bool,
     /// Number of its last grant in the round, and how many shared that.
     among: u32,

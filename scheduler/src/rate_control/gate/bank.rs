@@ -16,7 +16,7 @@ pub(super) type Delays = [f32; RATES];
 /// The queues of all links, had each been the one that everything goes over.
 #[derive(Clone, Debug)]
 pub(super) struct Bank {
-    /// Of each link, seconds for a byte.
+    /// The seconds that each link takes for a byte.
     byte_s: Delays,
     delay_s: Delays,
     at: Time,

@@ -69,11 +69,11 @@ impl Least {
     }
 }
 
-/// A client.
+/// A client's round trips and what they are off by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     any: Least,
-    /// Of bursts of a segment at least.
+    /// The least of bursts of a segment at least.
     big: Least,
     /// What a delay is off by, in seconds.
     pub(super) noise_s: f32,
@@ -128,7 +128,7 @@ impl Client {
     }
 }
 
-/// All clients.
+/// The clients that the gate has seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clients {
     clients: BTreeMap<u64, Client>,

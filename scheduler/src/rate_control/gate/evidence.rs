@@ -38,7 +38,7 @@ pub(super) struct Observation<'a> {
     pub(super) delay_s: f32,
     /// Little of the client's was under way.
     pub(super) clean: bool,
-    /// It was sent in the last pulse.
+    /// Whether the packet was sent in the last pulse.
     pub(super) in_pulse: bool,
     /// What the client's delay is off by with no queue at all.
     pub(super) noise_s: f32,
@@ -51,7 +51,7 @@ pub(super) struct Observation<'a> {
 pub(super) struct Evidence {
     all: [Tally; RATES],
     clean: [Tally; RATES],
-    /// Of what was sent in the last pulse alone.
+    /// The tally of what was sent in the last pulse alone.
     pulse: [Tally; RATES],
     fitters: [[Option<u64>; FITTERS]; RATES],
     /// When an acknowledgement last refuted each.
@@ -137,7 +137,7 @@ impl Evidence {
         })
     }
 
-    /// A pulse begins.
+    /// Takes note that a pulse begins.
     pub(super) fn begin_pulse(&mut self) {
         self.pulse = [Tally::default(); RATES];
     }

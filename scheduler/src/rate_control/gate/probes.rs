@@ -63,7 +63,7 @@ impl ProbeSet {
         self.out.push((probe, slot));
     }
 
-    /// What was predicted.
+    /// Returns the delays that the links predicted.
     pub(super) fn predicted(&self, slot: usize) -> &Delays {
         &self.predictions[slot]
     }

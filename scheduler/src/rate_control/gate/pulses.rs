@@ -26,7 +26,7 @@ const LENGTH: (f32, f32) = (0.016, 0.2);
 /// When pulses are sent.
 #[derive(Clone, Debug)]
 pub(super) struct Pulses {
-    /// The last one.
+    /// When the last pulse began, and ends.
     from: Time,
     until: Time,
     /// How long there has been a backlog since the last pulse.

@@ -29,9 +29,9 @@ pub struct Asked<'a, F: ?Sized> {
     pub host: &'a str,
     /// The path of the target.
     pub path: &'a str,
-    /// Its method.
+    /// The request's method, as it came.
     pub method: &'a str,
-    /// As they came.
+    /// The request's fields, as they came.
     pub fields: &'a F,
 }
 
@@ -74,7 +74,7 @@ struct Rule {
 }
 
 impl Classifier {
-    /// Of these classes and rules.
+    /// Creates the classifier of these classes and rules.
     pub fn new(classes: &Classes) -> Self {
         let rule = |rule: &crate::resolved::ClassRule| {
             let mut matches = rule.matches.clone();
@@ -99,7 +99,7 @@ impl Classifier {
         self.default
     }
 
-    /// A class's name.
+    /// Returns the name of a class.
     pub fn name(&self, class: usize) -> &Arc<str> {
         &self.names[class]
     }

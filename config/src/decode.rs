@@ -264,7 +264,7 @@ pub(crate) trait Decode: Sized + 'static {
         None
     }
 
-    /// Its JSON Schema.
+    /// Returns the JSON Schema of the value.
     fn schema(generator: &mut SchemaGenerator) -> Schema;
 
     /// Reads it. None once an error has been reported.

@@ -35,7 +35,7 @@ pub struct Diagnostic {
 /// A place in a file, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
     /// In characters, counted from 1.
     pub column: usize,

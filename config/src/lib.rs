@@ -51,7 +51,7 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded<T = Config> {
-    /// The configuration.
+    /// The configuration as it was resolved.
     pub config: T,
     /// What is allowed but surely not meant; shown like errors.
     pub warnings: Errors,

@@ -35,7 +35,7 @@ impl Default for PathRules {
 pub enum EscapedSlashes {
     /// Leave it in its segment, where rules hold for both readings.
     KeepUnchanged,
-    /// Refuse the request.
+    /// The request is refused.
     RejectRequest,
     /// Take it for a slash, and send the client there.
     UnescapeAndRedirect,
@@ -58,9 +58,9 @@ pub struct NormalPath<'a> {
 /// Why a path has no normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abnormal {
-    /// Its dot segments lead above the root.
+    /// The path's dot segments lead above the root.
     AboveRoot,
-    /// It has an encoded slash or backslash that may not be there.
+    /// The path has an encoded slash or backslash that may not be there.
     EscapedSlash,
     /// A `%` begins no encoding.
     Malformed,
@@ -184,7 +184,7 @@ fn encoded(text: &[u8]) -> Option<u8> {
     u8::try_from(high * 16 + low).ok()
 }
 
-/// RFC 3986 2.3.
+/// Returns whether a byte is unreserved (RFC 3986 2.3).
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }

@@ -9,7 +9,7 @@ use crate::decode::{Class, shortened};
 use crate::resolved::TextPattern;
 use crate::scalars::{Fault, Leaf};
 
-/// RFC 9110 5.6.2.
+/// Returns whether a text is a token (RFC 9110 5.6.2).
 fn is_token(text: &str) -> bool {
     let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
     (1..=64).contains(&text.len()) && text.bytes().all(valid)

@@ -42,17 +42,17 @@ pub use tls::*;
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Threads and shutdown.
+    /// The number of threads, and the shutdown.
     pub runtime: Runtime,
     /// Where the admin listener stands; none if switched off.
     pub admin: Option<Admin>,
-    /// At least one.
+    /// The listeners, at least one.
     pub listeners: Vec<Listener>,
     /// The scarce link towards the clients.
     pub uplink: Uplink,
     /// In the order of the file; [`Route::cluster`] points into it.
     pub clusters: Vec<Arc<Cluster>>,
-    /// First match wins.
+    /// The routes, of which the first match wins.
     pub routes: Vec<Route>,
     /// Priority classes, and which requests belong to them.
     pub classes: Classes,
@@ -68,7 +68,7 @@ pub struct Config {
     pub shown: Shown,
 }
 
-/// Threads and shutdown.
+/// The number of threads, and the shutdown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
     /// Worker threads, each with its own event loop; at least 1.
@@ -79,7 +79,7 @@ pub struct Runtime {
     pub reload_interval: Option<Duration>,
 }
 
-/// The admin listener.
+/// The admin listener and its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
     /// Loopback unless the operator says otherwise.
@@ -93,7 +93,7 @@ pub struct Admin {
 pub struct Listener {
     /// Unique among the listeners; its address when not named.
     pub name: String,
-    /// What to bind.
+    /// The address that the listener binds.
     pub address: SocketAddr,
     /// Open connections; one over it is closed at once.
     pub max_connections: usize,
@@ -121,7 +121,7 @@ pub struct Listener {
     pub max_unsent_bytes: u32,
     /// What its clients may take.
     pub limits: ListenerLimits,
-    /// Forwarding headers.
+    /// The forwarding headers that requests get.
     pub forwarding: Forwarding,
     /// What is made of paths before rules are matched.
     pub paths: PathRules,
@@ -139,12 +139,12 @@ pub struct Listener {
 /// a hyphen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadersWithUnderscores {
-    /// They pass.
+    /// Such requests pass as they are.
     #[default]
     Allow,
     /// The request is refused.
     RejectRequest,
-    /// They are dropped.
+    /// The fields are dropped, and the request passes.
     DropHeader,
 }
 
@@ -153,7 +153,7 @@ pub enum HeadersWithUnderscores {
 pub struct Forwarding {
     /// Send `X-Forwarded-For`, `-Proto`, `-Host`.
     pub x_forwarded: bool,
-    /// Send `Forwarded`.
+    /// Whether `Forwarded` (RFC 7239) is sent.
     pub forwarded: bool,
     /// Clients whose own forwarding headers are kept and appended to; those of
     /// any other are replaced.
@@ -178,7 +178,7 @@ pub struct Uplink {
     /// Arrivals on the fast path above this multiple of their moving average
     /// drop to the ordinary order (TOCS03 2.2.3).
     pub guard_factor: f64,
-    /// Of the link, for what has gone longest without being served.
+    /// The percent of the link for what has gone longest without being served.
     pub floor_percent: u8,
     /// How those are told apart who share the link evenly; `None` if responses are
     /// ordered without regard to whose they are.
@@ -188,7 +188,7 @@ pub struct Uplink {
 /// How fast to send, counted on the wire with all headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// Bits per second.
+    /// A rate in bits per second.
     Fixed(u64),
     /// Found by watching the queue that builds up.
     Auto,
@@ -226,9 +226,9 @@ pub enum Qdisc {
 /// A group of endpoints that serve the same things.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// Unique.
+    /// The name, which no other cluster has.
     pub name: String,
-    /// At least one.
+    /// The endpoints, at least one.
     pub endpoints: Vec<Endpoint>,
     /// How the endpoints' names are resolved.
     pub dns: Dns,
@@ -276,12 +276,12 @@ pub struct ReadAhead {
     pub total: usize,
 }
 
-/// One backend.
+/// One backend of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// Where it listens.
+    /// The address that the backend listens at.
     pub address: EndpointAddress,
-    /// Its share, relative to the others; at least 1.
+    /// The endpoint's share, relative to the others; at least 1.
     pub weight: u32,
     /// The sizes in bytes, from and to (inclusive), that it is for.
     pub size_range: Option<(u64, u64)>,
@@ -292,13 +292,13 @@ pub struct Endpoint {
 /// Where an endpoint listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EndpointAddress {
-    /// `127.0.0.1:8000`
+    /// An IP address with its port, such as `127.0.0.1:8000`.
     Ip(SocketAddr),
     /// `web1.example:8000`: a name, resolved as the cluster's [`Dns`] says.
     Name {
-        /// Host name.
+        /// The host's name, to be looked up.
         host: String,
-        /// Port.
+        /// The port at the host's addresses.
         port: u16,
     },
 }
@@ -317,7 +317,7 @@ impl std::fmt::Display for EndpointAddress {
 pub enum HashKey {
     /// Host, path and query.
     Url,
-    /// The client's address.
+    /// The IP address of the client.
     Client,
 }
 
@@ -328,7 +328,7 @@ pub struct WaitQueue {
     pub order: WaitOrder,
     /// What a request waits for.
     pub scope: WaitScope,
-    /// In each queue.
+    /// The most requests in each queue.
     pub max_requests: usize,
     /// How long one may wait; `None` is without bound.
     pub timeout: Option<Duration>,

@@ -51,7 +51,7 @@ pub struct SizeUse {
 }
 
 impl SizeUse {
-    /// Of a station of these parameters.
+    /// Returns what a station of these parameters uses sizes for.
     pub fn of(
         dispatch: &Dispatch,
         max_requests: usize,

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not {expected}")]
 pub struct UnitError {
-    /// What was written.
+    /// The text that was found.
     pub found: String,
     /// What can be written, with an example.
     pub expected: &'static str,
@@ -20,13 +20,13 @@ pub struct UnitError {
 /// What is wrong with a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitProblem {
-    /// It does not begin with a decimal number.
+    /// The text does not begin with a decimal number.
     Number,
     /// The unit is missing where there must be one.
     NoUnit,
     /// The unit is not one of those allowed.
     Unit,
-    /// It does not fit (2^63 is the bound).
+    /// The value does not fit (2^63 is the bound).
     TooLarge,
 }
 
@@ -65,11 +65,11 @@ const DURATIONS: Units = &[
     ("ns", 1),
 ];
 
-/// What [`parse_bytes`] takes.
+/// What [`parse_bytes`] takes, for error messages.
 pub const BYTES_EXPECTED: &str = "a size in bytes, such as 512, 20KB or 1.5MB";
-/// What [`parse_bit_rate`] takes.
+/// What [`parse_bit_rate`] takes, for error messages.
 pub const BIT_RATE_EXPECTED: &str = "a rate in bits per second, such as 512kbit, 10mbit or 2.5gbit";
-/// What [`parse_duration`] takes.
+/// What [`parse_duration`] takes, for error messages.
 pub const DURATION_EXPECTED: &str = "a span of time, such as 250ms, 10s, 5m or 1h";
 
 /// Bytes: `512`, `512B`, `1KB` (= 1024), `1KiB`, `10MB`, `1.5GB`.

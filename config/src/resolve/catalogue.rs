@@ -110,7 +110,7 @@ fn manifest(
     })
 }
 
-/// A route's probes.
+/// Resolves the probes of a route.
 pub(super) fn head_probe(raw: &raw::HeadProbe) -> Option<HeadProbe> {
     Some(HeadProbe {
         budget: time(&raw.budget)?,
@@ -121,7 +121,7 @@ pub(super) fn head_probe(raw: &raw::HeadProbe) -> Option<HeadProbe> {
     })
 }
 
-/// A route's directory.
+/// Resolves the document root of a route.
 pub(super) fn document_root(raw: &raw::DocumentRoot) -> Option<DocumentRoot> {
     Some(DocumentRoot {
         path: raw.path.get()?.0.clone(),

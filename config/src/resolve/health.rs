@@ -1,4 +1,4 @@
-//! Health and failure.
+//! Resolves health checks, outlier detection and retries.
 
 use super::{count, each, size, time};
 use crate::containers::Or;

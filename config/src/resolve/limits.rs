@@ -12,7 +12,7 @@ use crate::raw;
 use crate::resolved::{ClientBy, ListenerLimits, MinRates, OverloadManager, PerClient, RateLimit};
 use crate::scalars::{Count, Off, Unlimited};
 
-/// A listener's.
+/// Resolves the limits of a listener.
 pub(super) fn listener(raw: &raw::Listener) -> Option<ListenerLimits> {
     let per_client = raw.per_client.get()?;
     Some(ListenerLimits {
@@ -62,7 +62,7 @@ fn min_rates(raw: &raw::MinRates) -> Option<MinRates> {
     })
 }
 
-/// Of request bodies, and of responses.
+/// Resolves the least rates of request bodies, and of responses.
 fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<(MinRate, MinRate)> {
     let window = time(&raw.window)?;
     let rate = |raw: &Field<raw::SomeBytes>| {
@@ -103,7 +103,7 @@ pub(super) fn client_by(raw: &raw::ClientBy) -> Option<ClientBy> {
     })
 }
 
-/// The whole process's.
+/// Resolves the limits of the whole process.
 pub(super) fn overload_manager(
     raw: &Field<Or<Off, raw::OverloadManager>>,
     reporter: &mut Reporter<'_>,

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::Span;
 
-/// The access log.
+/// The access log's target and format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLog {
-    /// Where it goes.
+    /// The target that the log is written to.
     pub target: LogTarget,
     /// Where that is written in the configuration.
     pub span: Span,
@@ -18,7 +18,7 @@ pub struct AccessLog {
 /// Where a log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Standard output.
+    /// The standard output of the process.
     Stdout,
     /// A file, appended to; reopened on SIGUSR1.
     File(PathBuf),

@@ -29,7 +29,7 @@ pub struct Catalogue {
 /// A file that lists sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// Where that is written in the configuration.
     pub span: Span,
@@ -78,7 +78,7 @@ pub struct HeadProbe {
     pub budget: Duration,
     /// How long a probe may take.
     pub timeout: Duration,
-    /// At a time.
+    /// The most probes at a time.
     pub max_concurrent: usize,
     /// How long what told nothing is left alone.
     pub negative_ttl: Duration,
@@ -89,7 +89,7 @@ pub struct HeadProbe {
 /// A directory that holds what the backends serve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentRoot {
-    /// The directory.
+    /// The path of the directory.
     pub path: PathBuf,
     /// Where that is written in the configuration.
     pub span: Span,
@@ -106,7 +106,7 @@ pub struct DocumentRoot {
 /// Where learnt sizes are kept over a restart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// Where that is written in the configuration.
     pub span: Span,

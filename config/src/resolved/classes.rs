@@ -97,10 +97,10 @@ impl Classes {
     }
 }
 
-/// A priority class.
+/// A priority class of requests and responses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
-    /// Unique.
+    /// The name, which no other class has.
     pub name: String,
     /// What the core knows of it; its `timeout` is none.
     pub spec: ClassSpec,
@@ -146,7 +146,7 @@ impl QueueTimeout {
 pub struct ClassRule {
     /// What a request must look like.
     pub matches: ClassMatch,
-    /// Index into [`Classes::list`].
+    /// The class, as an index into [`Classes::list`].
     pub class: usize,
     /// Where it stands in the file; none if it is built in.
     pub line: Option<usize>,
@@ -163,7 +163,7 @@ pub struct ClassMatch {
     pub certificate: Option<CertificateMatch>,
     /// Any of these hosts.
     pub hosts: Vec<HostPattern>,
-    /// The path.
+    /// The pattern of the path.
     pub path: PathPattern,
     /// One of these extensions, in lower case.
     pub extensions: Vec<String>,
@@ -209,9 +209,9 @@ pub struct FieldMatch {
 /// A text, or how it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextPattern {
-    /// This text.
+    /// A value that is this text.
     Exact(String),
-    /// Whatever begins so.
+    /// A value that begins with this text.
     Prefix(String),
 }
 

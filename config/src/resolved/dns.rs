@@ -26,10 +26,10 @@ pub struct Dns {
     pub failure_base_interval: Duration,
     /// After any failure, at most; not below the first.
     pub failure_max_interval: Duration,
-    /// How long addresses stand past their time, while nobody gives new ones;
+    /// How long addresses stand past their time, while no server gives new ones;
     /// `None` is without bound.
     pub max_stale: Option<Duration>,
-    /// For an answer, whoever is asked.
+    /// The bound on the wait for an answer, whichever server is asked.
     pub timeout: Duration,
     /// Addresses of a name that are used; at least 1.
     pub max_addresses: usize,
@@ -40,7 +40,7 @@ pub struct Dns {
 pub enum DnsType {
     /// Each of its addresses is an endpoint.
     Strict,
-    /// One endpoint.
+    /// The name is one endpoint.
     Logical,
 }
 
@@ -49,12 +49,12 @@ pub enum DnsType {
 pub enum LookupFamily {
     /// Those of IPv6, or of IPv4 if there are none.
     Auto,
-    /// Those of IPv4.
+    /// Addresses of IPv4 alone.
     V4Only,
-    /// Those of IPv6.
+    /// Addresses of IPv6 alone.
     V6Only,
     /// Those of IPv4, or of IPv6 if there are none.
     V4Preferred,
-    /// Both.
+    /// All addresses, of IPv4 and IPv6.
     All,
 }

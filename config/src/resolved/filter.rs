@@ -44,9 +44,9 @@ pub struct FilterUplink {
 /// What a filter holds of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// Its head; its body passes.
+    /// The response's head is held; its body passes.
     Heads,
-    /// Its head, and each part of its body.
+    /// The response's head is held, and each part of its body.
     Bodies,
 }
 
@@ -57,7 +57,7 @@ pub struct FilterCatalogue {
     pub max_bytes: usize,
     /// How long a learnt size is believed.
     pub ttl: Duration,
-    /// See [`Catalogue::vary`](super::Catalogue::vary).
+    /// The fields that tell variants apart, see [`Catalogue::vary`](super::Catalogue::vary).
     pub vary: Vec<String>,
     /// Sizes that are known beforehand.
     pub manifest: Vec<ListedSize>,
@@ -72,18 +72,18 @@ pub struct ListedSize {
     pub host: Option<HostPattern>,
     /// Path, and query if there is one.
     pub target: String,
-    /// Its size.
+    /// The size of the response in bytes.
     pub bytes: u64,
 }
 
 /// A group of Envoy's clusters that serve the same things.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterCluster {
-    /// Unique.
+    /// The name, which no other cluster has.
     pub name: String,
     /// Which requests are for it.
     pub matches: RouteMatch,
-    /// At least one.
+    /// The pools, at least one.
     pub pools: Vec<Pool>,
     /// The request header field that names the pool, in lower case.
     pub header: String,
@@ -106,7 +106,7 @@ pub struct FilterCluster {
 pub struct Pool {
     /// As Envoy knows it.
     pub name: String,
-    /// Its share, relative to the others; at least 1.
+    /// The pool's share, relative to the others; at least 1.
     pub weight: u32,
     /// The sizes in bytes, from and to (inclusive), that it is for.
     pub size_range: Option<(u64, u64)>,

@@ -17,7 +17,7 @@ pub struct Resilience {
     /// Connections to all endpoints; `usize::MAX` is without bound, so are the
     /// next two.
     pub max_connections: usize,
-    /// Requests that wait.
+    /// The most requests that wait.
     pub max_pending_requests: usize,
     /// Requests in service and waiting.
     pub max_requests: usize,
@@ -74,9 +74,9 @@ pub struct HttpHealthCheck {
     pub path: String,
     /// `None`: the endpoint's address.
     pub host: Option<String>,
-    /// Such as GET.
+    /// The method of the request, such as GET.
     pub method: String,
-    /// Of an endpoint that is well: from and to, inclusive.
+    /// The statuses of an endpoint that is well: from and to, inclusive.
     pub expected_statuses: Vec<(u16, u16)>,
 }
 
@@ -91,23 +91,23 @@ pub enum RetryOn {
     Reset,
     /// 502, 503 or 504.
     GatewayError,
-    /// Any 5xx.
+    /// Any status of 500 to 599.
     ServerError,
-    /// One of [`RetryPolicy::status_codes`].
+    /// A status that is one of [`RetryPolicy::status_codes`].
     StatusCodes,
 }
 
 /// Which requests of a route are repeated, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Any of these.
+    /// The failures after which a request is repeated: any of these.
     pub retry_on: Vec<RetryOn>,
     /// Repetitions of a request; 0: none.
     pub num_retries: u32,
     /// From when an attempt has sent the request in full (without a body: from its
     /// beginning) to its response's head.
     pub per_try_timeout: Option<Duration>,
-    /// For [`RetryOn::StatusCodes`].
+    /// The statuses that [`RetryOn::StatusCodes`] means.
     pub status_codes: Vec<u16>,
     /// Methods that are not idempotent, too.
     pub non_idempotent: bool,
@@ -133,7 +133,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// No repetition.
+    /// Returns a policy that repeats no request.
     pub fn none() -> Self {
         Self {
             retry_on: Vec::new(),

@@ -1,6 +1,6 @@
-//! HTTP/2, checked.
+//! The bounds of HTTP/2, checked.
 
-/// HTTP/2 with backends.
+/// The bounds of HTTP/2 with backends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamHttp2 {
     /// Requests in progress on one connection.
@@ -9,7 +9,7 @@ pub struct UpstreamHttp2 {
     pub stream_window_bytes: u32,
 }
 
-/// HTTP/2 with clients.
+/// The bounds of HTTP/2 with clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Http2 {
     /// Requests in progress on one connection.
@@ -29,7 +29,7 @@ pub struct Http2 {
 pub enum Priorities {
     /// Urgency, and whether a response is incremental.
     All,
-    /// Urgency alone.
+    /// The urgency is honoured, `incremental` is not.
     Urgency,
     /// Nothing: the policy's order is that of each connection, too.
     None,

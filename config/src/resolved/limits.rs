@@ -9,11 +9,11 @@ pub use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
 pub struct ListenerLimits {
     /// Requests in progress, over all workers; `None` is without bound.
     pub max_requests: Option<usize>,
-    /// Of each client.
+    /// The limits of each client.
     pub per_client: PerClient,
     /// The least that a client must move.
     pub min_rates: MinRates,
-    /// Requests over time.
+    /// The limit on requests over time.
     pub rate_limit: Option<RateLimit>,
 }
 
@@ -44,13 +44,13 @@ impl Default for PerClient {
 /// The least that a client must move while it is waited for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MinRates {
-    /// Of a request's body; `None` if anything will do.
+    /// The least rate of a request's body; `None` if anything will do.
     pub request_body: Option<MinRate>,
-    /// Of what is sent to it; `None` if anything will do.
+    /// The least rate of what is sent to a client; `None` if anything will do.
     pub response: Option<MinRate>,
-    /// Of a request's body, while others need its client's place.
+    /// The least rate of a request's body, while others need its client's place.
     pub request_body_under_load: Option<MinRate>,
-    /// Of what is sent to it, while others need its place.
+    /// The least rate of what is sent to a client, while others need its place.
     pub response_under_load: Option<MinRate>,
 }
 
@@ -59,7 +59,7 @@ pub struct MinRates {
 pub struct MinRateRules {
     /// While others do not need its place.
     pub idle: MinRate,
-    /// While they do.
+    /// The least rate while others need the place.
     pub under_load: MinRate,
 }
 

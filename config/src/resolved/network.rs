@@ -1,11 +1,11 @@
-//! Blocks of addresses.
+//! Blocks of IP addresses (CIDR).
 
 use std::net::IpAddr;
 
 /// A block of addresses (`10.0.0.0/8`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The first address.
+    /// The first address of the block.
     pub address: IpAddr,
     /// Leading bits that count.
     pub prefix_len: u8,

@@ -7,7 +7,7 @@ use super::Network;
 /// What a load balancer in front says of each connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProxyProtocol {
-    /// The load balancers.
+    /// The addresses of load balancers that are believed.
     pub trusted: Vec<Network>,
     /// Whether others are served, without a header; closed if not.
     pub others_direct: bool,
@@ -22,6 +22,6 @@ pub struct ProxyProtocol {
 pub enum ProxyVersion {
     /// A line of text.
     V1,
-    /// Binary.
+    /// Version 2, which is binary.
     V2,
 }

@@ -10,7 +10,7 @@ use super::{Cluster, DocumentRoot, HeadProbe, RateLimit, RetryPolicy};
 pub struct Route {
     /// What a request must look like.
     pub matches: RouteMatch,
-    /// Where it goes.
+    /// The cluster that requests go to.
     pub cluster: Arc<Cluster>,
     /// From the end of the request's head to the end of the response; `None`
     /// is without bound.
@@ -53,14 +53,14 @@ pub struct Upgrade {
 pub struct RouteMatch {
     /// Any of these hosts (empty: every host), lower case, without port.
     pub hosts: Vec<HostPattern>,
-    /// The path.
+    /// The pattern of the path.
     pub path: PathPattern,
 }
 
 /// A host in a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
-    /// `www.example.org`
+    /// One host, such as `www.example.org`.
     Exact(String),
     /// `*.example.org`, kept as `.example.org`: any name below it.
     Suffix(String),
@@ -96,10 +96,10 @@ impl RouteMatch {
 /// A path in a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathPattern {
-    /// Every path.
+    /// Every path there is.
     #[default]
     Any,
-    /// This path alone.
+    /// This path and no other.
     Exact(String),
     /// This path and all below it: `/a` matches `/a` and `/a/b`, not `/ab`.
     Prefix(String),

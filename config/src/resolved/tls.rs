@@ -19,13 +19,13 @@ impl PartialEq for Span {
 /// A file that the configuration names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileAt {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// Where it is named.
     pub span: Span,
 }
 
-/// TLS towards clients.
+/// The TLS that a listener speaks with clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerTls {
     /// At least one; the first is for names that none is for.
@@ -36,13 +36,13 @@ pub struct ListenerTls {
     pub client_certificates: Option<ClientCertificates>,
     /// From the connection's start to the end of the handshake.
     pub handshake_timeout: Duration,
-    /// Handshakes in progress.
+    /// The most handshakes in progress.
     pub max_handshakes: usize,
     /// Tickets for each new session under TLS 1.3; 0 is no resumption at all.
     pub session_tickets: usize,
-    /// Offer HTTP/2.
+    /// Whether HTTP/2 is offered (ALPN `h2`).
     pub http2: bool,
-    /// Offer HTTP/1.1.
+    /// Whether HTTP/1.1 is offered (ALPN `http/1.1`).
     pub http1: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct ListenerTls {
 pub struct TlsCertificate {
     /// The certificate, then those that lead to an authority.
     pub chain: FileAt,
-    /// Its private key.
+    /// The file of the private key.
     pub key: FileAt,
 }
 
@@ -67,22 +67,22 @@ pub struct ClientCertificates {
 /// Whether a client must show a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificateMode {
-    /// It must.
+    /// A client must show a certificate.
     Required,
-    /// It may.
+    /// A client may show a certificate.
     Optional,
 }
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// RFC 5246.
+    /// TLS 1.2, as in RFC 5246.
     V1_2,
-    /// RFC 8446.
+    /// TLS 1.3, as in RFC 8446.
     V1_3,
 }
 
-/// TLS towards backends.
+/// The TLS that is spoken with the backends of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTls {
     /// The authorities that are believed.
@@ -99,7 +99,7 @@ pub struct ClusterTls {
     pub http2: bool,
 }
 
-/// Authorities.
+/// The authorities whose certificates are believed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustedCa {
     /// Those that this system believes; where that is said, or left open.

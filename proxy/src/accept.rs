@@ -68,7 +68,7 @@ impl Acceptor {
         self.listener.replace(Arc::clone(listener));
     }
 
-    /// Serves a connection that somebody else has accepted.
+    /// Serves a connection that has been accepted elsewhere.
     pub(crate) fn take(&self, worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
         let listener = Arc::clone(&self.listener.borrow());
         arrive(worker, &listener, stream, peer, &self.end.subscribe());

@@ -41,7 +41,7 @@ pub(crate) fn lines_lost() -> u64 {
 
 /// One request, as the worker saw it.
 pub(crate) struct Line {
-    /// When it ended.
+    /// When the exchange ended.
     pub(crate) ended: SystemTime,
     /// From the end of the head to the end of the response.
     pub(crate) duration: Duration,
@@ -56,7 +56,7 @@ pub(crate) struct Line {
     pub(crate) unread_line: Option<Box<[u8]>>,
     /// The client's status, or the one it would have got.
     pub(crate) status: Option<StatusCode>,
-    /// Of the body.
+    /// The bytes of the body that were sent.
     pub(crate) bytes: u64,
     /// The size known when the response started.
     pub(crate) known: Size,
@@ -69,13 +69,13 @@ pub(crate) struct Line {
     /// From the response's head to its end, over the time that the uplink alone
     /// needs; none without a body, or without a rate.
     pub(crate) slowdown: Option<f64>,
-    /// Its priority class.
+    /// The priority class of the request.
     pub(crate) class: Arc<str>,
     /// Where it went, once routed.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// And once an endpoint was chosen.
     pub(crate) endpoint: Option<Arc<Member>>,
-    /// What went wrong.
+    /// What went wrong, if anything did.
     pub(crate) reason: Option<Reason>,
     /// Whether the response ended before its end.
     pub(crate) aborted: bool,
@@ -144,7 +144,7 @@ impl Asked {
     }
 }
 
-/// HTTP/2's `Host`.
+/// Returns the authority of a target, HTTP/2's `Host`.
 fn authority(target: &Uri) -> Option<HeaderValue> {
     HeaderValue::try_from(target.authority()?.as_str()).ok()
 }

@@ -210,7 +210,7 @@ impl AsRef<[u8]> for Short {
     }
 }
 
-/// A response's body.
+/// The body of a response of the admin listener.
 enum Answer {
     Text(Option<Bytes>),
     Dump(

@@ -32,7 +32,7 @@ pub(crate) struct Assembly {
     pub(crate) routes: Arc<Routes>,
     /// In the order of the configuration's clusters.
     pub(crate) clusters: Vec<Arc<SharedCluster>>,
-    /// Of endpoints.
+    /// The names of endpoints, kept resolved.
     names: Arc<Names>,
     /// In the order of the configuration's listeners.
     pub(crate) listeners: Vec<Arc<ListenerState>>,
@@ -40,9 +40,9 @@ pub(crate) struct Assembly {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) log: Option<access_log::Sender>,
     pub(crate) uplink: SharedUplink,
-    /// None if nobody watches the memory.
+    /// None if the configuration has no memory watched.
     pub(crate) overload: Option<Arc<Overload>>,
-    /// By worker.
+    /// The counters of each worker.
     pub(crate) stats: Vec<NamedStats>,
 }
 

@@ -53,7 +53,7 @@ impl Background {
         Self { thread, end }
     }
 
-    /// Ends it.
+    /// Ends the thread, and waits for its end.
     pub(crate) fn join(self) {
         drop(self.end);
         if self.thread.join().is_err() {

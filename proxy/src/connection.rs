@@ -93,7 +93,7 @@ pub(crate) struct ResponseBounds {
     pub(crate) is_judged: bool,
 }
 
-/// A client's connection.
+/// A client's connection and its present state.
 pub(crate) struct Connection {
     /// What it is served by.
     pub(crate) serving: Rc<Serving>,
@@ -101,7 +101,7 @@ pub(crate) struct Connection {
     pub(crate) listener: Arc<ListenerState>,
     /// When.
     pub(crate) accepted: Instant,
-    /// The other end.
+    /// The address of the other end.
     pub(crate) peer: SocketAddr,
     peer_text: OnceCell<HeaderValue>,
     /// The code point that the client's packets are marked with, if a rule
@@ -262,7 +262,7 @@ impl Connection {
         self.wake();
     }
 
-    /// Closes now.
+    /// Closes the connection now.
     pub(crate) fn cut(&self, reason: Reason) {
         self.cut.set(Some(reason));
         self.wake();

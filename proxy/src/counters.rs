@@ -29,7 +29,7 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
     }
 
-    /// The present value.
+    /// Returns the present value.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

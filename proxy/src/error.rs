@@ -13,7 +13,7 @@ use sprat_scheduler::station::RefusalReason;
 
 pub(crate) use advice::{Advice, RateStatus};
 
-/// RFC 9209.
+/// The field of RFC 9209.
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Methods that are passed on; `Allow` of a 405 (RFC 9110 10.2.1).
@@ -68,12 +68,12 @@ pub(crate) enum Reason {
     UnknownExpectation,
     /// A transfer coding other than chunked.
     UnknownTransferCoding,
-    /// `CONNECT` or `TRACE`.
+    /// The method is `CONNECT` or `TRACE`.
     MethodRefused,
     /// Frames of HTTP/2 that cost work and bring nothing, too many of them.
     Http2Flood,
     // Nothing is configured for it.
-    /// No route matches.
+    /// No route matches the request.
     NoRoute,
     // The upstream could not be reached.
     /// The endpoint refused the connection.
@@ -124,7 +124,7 @@ pub(crate) enum Reason {
     EarlyDiscard,
     /// The wait queue of the cluster is full.
     QueueFull,
-    /// Its place in a full wait queue went to a request of a higher class.
+    /// The request's place in a full wait queue went to a request of a higher class.
     Displaced,
     /// As many requests are in progress at the cluster as may be.
     MaxRequests,
@@ -166,7 +166,7 @@ pub(crate) enum Reason {
 pub(crate) enum Fault {
     /// The request or the client.
     Client,
-    /// An endpoint.
+    /// An endpoint is at fault.
     Upstream,
     /// The proxy's configuration or state.
     Proxy,
@@ -183,11 +183,11 @@ pub(crate) struct Facts {
     pub(crate) fault: Fault,
     /// RFC 9209's error type and details, as the value of `Proxy-Status`.
     pub(crate) proxy_status: &'static str,
-    /// For a human.
+    /// The words for a human reader.
     pub(crate) detail: &'static str,
 }
 
-/// Logged for a client that went away (there is nobody to send it to).
+/// Logged for a client that went away (it cannot be sent).
 fn client_closed_request() -> StatusCode {
     StatusCode::from_u16(499).expect("499 is a valid status code")
 }
@@ -274,7 +274,7 @@ impl Reason {
         Self::HeapFull,
     ];
 
-    /// Its place in [`Reason::ALL`].
+    /// Returns the reason's place in [`Reason::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }

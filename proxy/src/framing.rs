@@ -78,7 +78,7 @@ enum Place {
     },
 }
 
-/// Before a chunk.
+/// The place before a chunk.
 const CHUNK: Place = Place::ChunkSize {
     size: 0,
     line: ChunkLine::Size,
@@ -219,7 +219,7 @@ impl RequestWatch {
         }
     }
 
-    /// At an LF.
+    /// Ends the line, at an LF.
     fn line_end(&mut self) {
         if !std::mem::take(&mut self.after_cr) {
             self.slips.bare_line_feed = true;

@@ -94,7 +94,7 @@ impl<B: Body> Gathered<B> {
         }
     }
 
-    /// The body itself.
+    /// Returns the body itself.
     pub(crate) fn inner_mut(&mut self) -> &mut B {
         &mut self.inner
     }

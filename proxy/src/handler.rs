@@ -46,7 +46,7 @@ use crate::uplink::Course as _;
 use crate::upload::{LeastRate, RequestBody, Upload};
 use crate::upstream::{Upstream, affinity_hash};
 
-/// Answers a request.
+/// Answers a request with the response of an endpoint, or Sprat's own.
 pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
     let slips = stream.begin_request();
     let (mut parts, body) = request.into_parts();

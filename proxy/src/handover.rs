@@ -31,7 +31,7 @@ const SYSTEMD: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
 /// Without it systemd's watchdog is any process's of the service.
 const WATCHDOG_PID: &str = "WATCHDOG_PID";
 
-/// systemd's first descriptor.
+/// The first descriptor that systemd passes (sd_listen_fds(3)).
 const FIRST_FD: RawFd = 3;
 
 /// Descriptors that are taken at most.
@@ -57,7 +57,7 @@ struct Handover {
 
 /// A socket for a process that is to replace this one.
 pub(crate) struct Lent {
-    /// Its listener's.
+    /// The name of the socket's listener.
     pub(crate) name: String,
     /// The one that the listener is configured with.
     pub(crate) address: SocketAddr,
@@ -158,7 +158,7 @@ impl Inherited {
         })
     }
 
-    /// Where those stand that nobody has taken.
+    /// Returns the addresses of the sockets that no listener has taken.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let all = self.sockets.iter();
         all.filter_map(|own| own.socket.local_addr().ok())

@@ -75,11 +75,11 @@ impl Fields for Head<'_> {
 /// What framed the message on the connection it came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HopByHop {
-    /// `Transfer-Encoding: chunked`.
+    /// Whether there is `Transfer-Encoding: chunked`.
     pub(crate) chunked: bool,
     /// A transfer coding other than chunked.
     pub(crate) unknown_coding: bool,
-    /// `TE: trailers`.
+    /// Whether there is `TE: trailers`.
     pub(crate) takes_trailers: bool,
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
 
 /// A client, as the forwarding headers tell of it.
 pub(crate) struct Client<'a> {
-    /// Its address.
+    /// The address of the client.
     pub(crate) ip: IpAddr,
     /// The address as text.
     pub(crate) text: &'a HeaderValue,

@@ -50,7 +50,7 @@ pub(crate) struct ListenerLimits {
     connections: Option<Mutex<Tallies<ClientKey>>>,
     requests: Option<Mutex<Tallies<ClientKey>>>,
     max_requests: usize,
-    /// Requests in progress.
+    /// The number of requests in progress.
     open_requests: AtomicUsize,
     /// Whether requests were turned away for want of a place a short while ago.
     shortage: Mutex<Shortage>,

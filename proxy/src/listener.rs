@@ -25,7 +25,7 @@ const DEFAULT_MAX_HEADERS: usize = 100;
 pub(crate) struct ListenerState {
     /// What its sockets go by: the same while its address stays.
     pub(crate) id: u64,
-    /// Its configuration.
+    /// The configuration of the listener.
     pub(crate) config: Listener,
     /// Tells backends about its clients.
     pub(crate) forwarder: Forwarder,
@@ -42,7 +42,7 @@ pub(crate) struct ListenerShared {
     pub(crate) tls: Option<Arc<ListenerTls>>,
     /// None without bounds on clients.
     pub(crate) limits: Option<Arc<ListenerLimits>>,
-    /// Open connections.
+    /// The number of open connections.
     connections: Arc<AtomicUsize>,
     /// Of these, those that have switched to another protocol.
     tunnels: Arc<AtomicUsize>,

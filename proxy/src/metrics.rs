@@ -53,7 +53,7 @@ struct Present {
     registry: Registry,
     clusters: Arc<[ClusterView]>,
     catalogue: Arc<CatalogueView>,
-    /// The configuration itself.
+    /// The configuration, as the admin listener shows it.
     shown: Shown,
 }
 
@@ -91,7 +91,7 @@ impl Metrics {
         serde_json::to_string_pretty(&clusters).unwrap_or_default() + "\n"
     }
 
-    /// The present values.
+    /// Returns the present values in this format.
     pub(crate) fn text(&self, format: Exposition) -> String {
         let mut out = String::new();
         let present = self.present.load();

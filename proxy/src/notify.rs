@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// It serves: also as the service's main process from now on, if it has
+/// Tells that the process serves: also as the service's main process from now on, if it has
 /// replaced another.
 pub(crate) fn ready() {
     tell(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
@@ -17,7 +17,7 @@ pub(crate) fn reloaded() {
     tell(&[NotifyState::Ready]);
 }
 
-/// It reads its configuration anew; [`reloaded`] follows.
+/// Tells that the configuration is read anew; [`reloaded`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -25,7 +25,7 @@ pub(crate) fn reloading() {
     }
 }
 
-/// It has begun to end.
+/// Tells that the process has begun to end.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }

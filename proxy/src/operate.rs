@@ -112,7 +112,7 @@ struct Watch {
     reloads: ReloadThread,
     launch: Launch,
     reload_interval: Option<Duration>,
-    /// One under way.
+    /// The upgrade that is under way.
     upgrade: Option<Upgrade>,
     /// An upgrade was asked for during a reload.
     upgrade_waits: bool,
@@ -195,7 +195,7 @@ impl Watch {
     }
 
     fn stop(&mut self) {
-        // Nobody else tells a process that is starting in place of this one.
+        // No other process tells one that is starting in place of this one.
         self.ending = self.ending.take().or(self.upgrade.take());
         if let Some(successor) = &self.ending {
             successor.tell(Signal::TERM);

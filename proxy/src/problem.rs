@@ -21,7 +21,7 @@ pub(crate) enum Gravity {
     /// The configuration can be served without it, for it may come later; a check
     /// refuses it.
     Missing,
-    /// It can be used, but is surely not as it was meant.
+    /// The configuration can be used, but is surely not as it was meant.
     Doubtful,
 }
 

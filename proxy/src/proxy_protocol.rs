@@ -21,17 +21,17 @@ const HEAD: usize = 16;
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Outcome {
-    /// It tells of a client.
+    /// The header tells of a client.
     Proxied,
     /// The load balancer speaks for itself, or does not tell.
     Local,
-    /// Whoever is connected may not send one.
+    /// The peer may not send a header.
     Untrusted,
-    /// It is none, or too long.
+    /// What came is no header, or is too long.
     Malformed,
-    /// It did not come in time.
+    /// The header did not come in time.
     Timeout,
-    /// The connection ended.
+    /// The connection ended before the header.
     Closed,
 }
 

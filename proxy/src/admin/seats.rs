@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Connections at once.
+/// The most connections of the admin listener at once.
 const MAX_CONNECTIONS: usize = 64;
 
 /// How long a request's head may take, and how long a connection is kept for the

@@ -17,7 +17,7 @@ use super::{Catalogue, snapshot};
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct First {
-    /// 32 hexadecimal digits.
+    /// The secret, as 32 hexadecimal digits.
     pub(super) secret: String,
     /// Seconds of Unix time.
     pub(super) saved: u32,
@@ -29,9 +29,9 @@ pub(super) struct First {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
-    /// Twelve hexadecimal digits.
+    /// The key, as twelve hexadecimal digits.
     pub(super) key: String,
-    /// The size.
+    /// The size of the response in bytes.
     pub(super) bytes: u64,
     /// Seconds of Unix time.
     pub(super) learnt: u32,
@@ -86,7 +86,7 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Of this one.
+    /// Creates the dump of this catalogue.
     pub(crate) fn new(catalogue: &Arc<Catalogue>) -> Self {
         Self {
             catalogue: Arc::clone(catalogue),

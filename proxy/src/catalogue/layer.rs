@@ -12,7 +12,7 @@ const WRITTEN_DOWN: f32 = 0.9;
 /// Where a size comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layer {
-    /// Earlier responses.
+    /// Sizes learnt from earlier responses.
     Learnt,
     /// A file that lists sizes.
     Manifest,
@@ -58,11 +58,11 @@ impl Layer {
 /// What a layer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// So many bytes.
+    /// The size is so many bytes.
     Size(u64),
-    /// It knows none.
+    /// The layer knows no size.
     Unknown,
-    /// It could not be asked, or did not answer in time.
+    /// The layer could not be asked, or did not answer in time.
     Failed,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Found {
     /// An estimate, whatever the layer: a response may differ from what was
     /// said of it.
     pub(crate) size: Size,
-    /// Who said it.
+    /// The layer that knew the size.
     pub(crate) layer: Layer,
 }
 
@@ -82,7 +82,7 @@ impl Found {
         Self { size, layer }
     }
 
-    /// What somebody wrote down.
+    /// Returns a size that an operator wrote down.
     pub(super) fn written_down(layer: Layer, bytes: u64) -> Self {
         let confidence = WRITTEN_DOWN;
         Self::new(layer, Known { bytes, confidence })

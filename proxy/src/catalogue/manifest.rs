@@ -56,7 +56,7 @@ impl Manifest {
         manifest
     }
 
-    /// Its configuration.
+    /// Returns the configuration of the manifest.
     pub(super) fn config(&self) -> &Config {
         &self.config
     }

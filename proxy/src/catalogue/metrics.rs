@@ -96,7 +96,7 @@ impl CatalogueView {
         }
     }
 
-    /// The catalogue.
+    /// Returns the catalogue that is measured.
     pub(crate) fn catalogue(&self) -> &Arc<Catalogue> {
         &self.catalogue
     }
@@ -108,7 +108,7 @@ impl CatalogueView {
             .sum()
     }
 
-    /// As JSON.
+    /// Returns the figures as JSON.
     pub(crate) fn json(&self) -> String {
         let stats = self.catalogue.learnt.stats();
         let (bytes, capacity) = self.catalogue.learnt.bytes_and_capacity();

@@ -52,7 +52,7 @@ struct State {
 /// What became of probes so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProbeCounts {
-    /// Told a size.
+    /// The probes that told a size.
     pub(super) told: u64,
     /// Were answered, and told none.
     pub(super) useless: u64,
@@ -66,7 +66,7 @@ pub(super) struct ProbeCounts {
     pub(super) busy: u64,
     /// Were not sent: the route's pause, or this resource is left alone.
     pub(super) paused: u64,
-    /// Are under way.
+    /// The probes that are under way.
     pub(super) under_way: usize,
 }
 

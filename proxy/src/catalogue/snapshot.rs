@@ -36,7 +36,7 @@ const MAX_PIECE: usize = 1 << 16;
 /// What stands before the entries.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Header {
-    /// Of the keys.
+    /// The secret that the keys were hashed with.
     pub(super) secret: (u64, u64),
     /// Seconds of Unix time.
     pub(super) saved_s: u32,
@@ -199,7 +199,7 @@ impl Writer {
         self.out.inner.write_all(bytes)
     }
 
-    /// Adds entries.
+    /// Adds entries to the file.
     pub(super) fn write(&mut self, entries: &[(Packed, bool)]) -> anyhow::Result<()> {
         for piece in entries.chunks(MAX_PIECE) {
             self.put(&u32::try_from(piece.len())?.to_le_bytes())?;

@@ -75,7 +75,7 @@ pub(super) struct Health {
 }
 
 struct Question {
-    /// Of the URL, and of the variant.
+    /// The keys of the URL, and of the variant.
     keys: [Key; 2],
     answer: oneshot::Sender<Option<Told>>,
 }

@@ -31,7 +31,7 @@ pub(super) struct Drain {
 /// What came of a look at the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It is not time for one.
+    /// A look is not due yet.
     NotDue,
     /// The client takes enough.
     Enough,
@@ -65,7 +65,7 @@ impl Drain {
         self.patience.wait(self.time(now));
     }
 
-    /// It has taken something.
+    /// The client has taken something.
     pub(super) fn resume(&mut self, now: Instant) {
         self.patience.resume(self.time(now));
     }
@@ -81,7 +81,7 @@ impl Drain {
     pub(super) fn ask(&mut self, now: Instant, pressed: bool) {
         if self.due(pressed).is_some_and(|due| due <= now) {
             if self.look {
-                // Nobody wrote: that is not the client's fault.
+                // Sprat wrote nothing: that is not the client's fault.
                 self.patience = Patience::default();
             }
             self.look = !self.look;

@@ -36,10 +36,10 @@ const END_STREAM: u8 = 0x1;
 /// The state of a watch over a connection.
 #[derive(Debug)]
 pub(super) struct FrameWatch {
-    /// Of the preface or a payload, still to come.
+    /// The bytes of the preface or a payload still to come.
     passing: usize,
     header: [u8; HEADER_BYTES],
-    /// Of the header, come so far.
+    /// The bytes of the header that have come so far.
     known: usize,
     /// A header block has begun and is not complete.
     block_since: Option<Instant>,

@@ -49,7 +49,7 @@ pub(super) struct Http2 {
     pub(super) watch: RefCell<FrameWatch>,
     /// Streams whose responses are not in the socket.
     open: Cell<usize>,
-    /// It was not used for long: the client was told that it ends.
+    /// The connection was not used for long: the client was told that it ends.
     pub(super) leaving: Cell<bool>,
     /// The stream whose task is to be started next.
     starting: RefCell<Option<Stream>>,

@@ -17,9 +17,9 @@ use crate::uplink::FlushGate;
 
 /// A request of an HTTP/2 connection and its response.
 pub(super) struct Http2Stream {
-    /// Its number, if that is known.
+    /// The stream's number, if that is known.
     pub(super) number: Option<u32>,
-    /// Its interim responses that the socket does not have.
+    /// The stream's interim responses that the socket does not have.
     pub(super) interims: Cell<usize>,
     pub(super) state: StreamState,
     /// What the client said of it.

@@ -173,12 +173,12 @@ enum Layer {
 }
 
 impl Io {
-    /// Without TLS.
+    /// Returns a connection without TLS.
     pub(crate) fn plain(socket: Socket) -> Self {
         Self(Layer::Plain(socket))
     }
 
-    /// After a handshake.
+    /// Returns a connection after a TLS handshake.
     pub(crate) fn tls(stream: TlsStream<Socket>) -> Self {
         Self(Layer::Tls(Box::new(stream)))
     }

@@ -94,7 +94,7 @@ impl Prefaced {
         self
     }
 
-    /// The connection itself.
+    /// Returns the connection itself.
     pub(super) fn into_inner(self) -> Io {
         self.io
     }

@@ -33,7 +33,7 @@ pub(super) enum End {
     Idle,
     /// The head did not arrive.
     HeadTimeout,
-    /// It must end in the middle.
+    /// The connection must end in the middle.
     Cut(Reason),
     /// The client turned out to speak HTTP/2.
     Http2,
@@ -44,7 +44,7 @@ pub(super) trait Http: Future<Output = hyper::Result<()>> {
     /// Whether the client may turn out to speak something else.
     const IS_FIRST: bool;
 
-    /// No further request.
+    /// Takes no further request.
     fn shut_down(self: Pin<&mut Self>);
 }
 

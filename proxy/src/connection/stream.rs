@@ -36,7 +36,7 @@ pub(super) struct StreamState {
     has_begun: Cell<bool>,
     /// How long it was silent since the response began, in all.
     silent: Cell<Duration>,
-    /// It has paused since it began to send.
+    /// Whether the response has paused since it began.
     has_paused: Cell<bool>,
     /// Since when nothing was read from the upstream, where that is judged.
     left_since: Cell<Option<Instant>>,

@@ -30,7 +30,7 @@ impl Asked {
         }
     }
 
-    /// Whether nobody could say, of one kind or all.
+    /// Returns whether no server could say, of one kind or all.
     pub(super) fn is_failure(&self) -> bool {
         self.answers.contains(&Answer::Failed)
     }

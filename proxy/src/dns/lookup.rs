@@ -55,7 +55,7 @@ struct Found {
 enum Miss {
     /// The name has none.
     Nothing,
-    /// Nobody could say.
+    /// No server could answer, and why.
     Failed(String),
 }
 
@@ -150,7 +150,7 @@ impl Asker {
         // Questions that are lost are repeated within the time, too.
         options.attempts = 0;
         options.use_hosts_file = ResolveHosts::Never;
-        // Answers are kept by whoever asks.
+        // Answers are kept by the caller.
         options.cache_size = 0;
         let (domain, search, servers) = config.into_parts();
         let resolvers = servers.into_iter().map(|server| {

@@ -53,7 +53,7 @@ struct Resolving {
     _thread: Background,
 }
 
-/// A name, as long as somebody uses it.
+/// A name, as long as an endpoint uses it.
 pub(crate) struct Name {
     host: String,
     dns: Dns,
@@ -117,7 +117,7 @@ impl Names {
         };
         let places = Arc::clone(&resolving.places);
         let task = resolving.handle.spawn(keep(Arc::downgrade(&name), places));
-        // It is new: nobody else has set it.
+        // The name is new: no other thread has set it.
         let _ = name.task.set(task.abort_handle());
         in_use.names.push(Arc::downgrade(&name));
         Ok(name)
@@ -184,7 +184,7 @@ impl Name {
         }
     }
 
-    /// The name itself.
+    /// Returns the name as it is configured.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
@@ -200,7 +200,7 @@ impl Name {
         lock(&self.state).failures
     }
 
-    /// Has somebody told of changes from now on.
+    /// Has a follower told of changes from now on.
     pub(crate) fn follow(&self, follower: Weak<dyn Follow>) {
         let mut followers = lock(&self.followers);
         followers.retain(|known| known.strong_count() > 0);
@@ -273,7 +273,7 @@ impl Drop for Name {
 /// What went wrong, if something did; and whether there was an answer beside it.
 type Told = (Option<String>, bool);
 
-/// Keeps a name resolved, until nobody uses it.
+/// Keeps a name resolved, until no endpoint uses it.
 async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
     let Some((host, dns, asker)) = weak.upgrade().map(|name| {
         let asker = Arc::clone(&name.asker);

@@ -13,21 +13,21 @@ pub(super) enum ChunkLine {
     Blank,
     /// A semicolon, and white space.
     Semicolon,
-    /// Of an extension's name.
+    /// In the name of an extension.
     Name,
     /// White space after a name.
     NameBlank,
     /// An equals sign, and white space.
     Equals,
-    /// Of a value that is a token.
+    /// In a value that is a token.
     Token,
-    /// Of a value in quotes.
+    /// In a value in quotes.
     Quoted,
     /// A backslash in quotes.
     Escape,
     /// The quote that ends a value.
     Unquoted,
-    /// The CR.
+    /// After the CR that ends the line.
     End,
 }
 

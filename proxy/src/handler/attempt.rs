@@ -28,7 +28,7 @@ const REFUSALS_MAX: usize = 3;
 /// Until when an attempt must have got somewhere.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due<'a> {
-    /// The whole exchange.
+    /// The deadline of the whole exchange.
     pub(super) deadline: Option<Instant>,
     /// Waits by timers of its own, not by the connection's: there may be
     /// several attempts at a time.

@@ -22,7 +22,7 @@ pub(crate) struct Prefixes {
 }
 
 impl Prefixes {
-    /// As configured.
+    /// Creates the limits as configured.
     pub(crate) fn new(config: &PerClient) -> Self {
         Self {
             ipv4: config.ipv4_prefix,
@@ -52,7 +52,7 @@ impl Prefixes {
 pub(crate) struct ClientNumbers {
     /// The field that tells them apart; their address if `None`.
     header: Option<HeaderName>,
-    /// Its secret keeps clients from aiming at each other's numbers.
+    /// The hasher's secret keeps clients from aiming at each other's numbers.
     hasher: RandomState,
 }
 

@@ -119,7 +119,7 @@ impl Memory {
         Self(File::open("/proc/self/status").ok())
     }
 
-    /// `VmRSS`.
+    /// Returns the memory in use, `VmRSS` of proc(5).
     fn resident_bytes(&mut self) -> io::Result<u64> {
         let file = match &mut self.0 {
             Some(file) => file,

@@ -12,7 +12,7 @@ use crate::proxy_protocol::HEADER_RESULTS;
 use crate::standard_error;
 
 impl View {
-    /// Those of clients.
+    /// Writes the metrics of clients' connections.
     pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Client connections accepted";
         self.counter(encoder, "connections", help, |w| &w.connections)?;

@@ -10,7 +10,7 @@ use http::HeaderValue;
 pub(crate) enum Exposition {
     /// Prometheus' text format 0.0.4: what every scraper reads.
     Text,
-    /// OpenMetrics 1.0.0.
+    /// The text format OpenMetrics 1.0.0.
     OpenMetrics,
 }
 
@@ -35,7 +35,7 @@ impl Exposition {
         }
     }
 
-    /// Its media type.
+    /// Returns the format's media type.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -81,7 +81,7 @@ pub(super) struct PlainText<'a> {
 }
 
 impl<'a> PlainText<'a> {
-    /// Writes to `out`.
+    /// Creates a writer that appends to `out`.
     pub(super) fn new(out: &'a mut String) -> Self {
         Self {
             out,

@@ -95,7 +95,7 @@ impl Follower {
         }
     }
 
-    /// The file.
+    /// Returns the configuration's file.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }

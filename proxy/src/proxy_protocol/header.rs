@@ -65,14 +65,14 @@ fn has_exact_ports(line: &[u8]) -> bool {
     words.skip(2).all(is_port)
 }
 
-/// It is no header.
+/// The error of bytes that are no header.
 #[derive(Debug, PartialEq)]
 pub(super) struct Malformed;
 
 /// Whose connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
-    /// The client.
+    /// The address of the client.
     pub(crate) client: SocketAddr,
     /// What it is connected to.
     pub(crate) local: SocketAddr,

@@ -47,12 +47,12 @@ pub struct Args {
 pub enum Bound {
     /// Preemptive shortest remaining processing time.
     Srpt,
-    /// Processor sharing.
+    /// The bound of processor sharing.
     Sharing,
 }
 
 impl Bound {
-    /// Every bound.
+    /// Every bound there is.
     pub const ALL: [Self; 2] = [Self::Srpt, Self::Sharing];
 
     /// The system's name in results and reports.
@@ -88,7 +88,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Response time.
+    /// Returns the response time.
     pub fn response(&self) -> Duration {
         Duration::from_nanos(self.done_ns - self.start_ns)
     }

@@ -115,7 +115,7 @@ impl ReplayArgs {
 /// A server to ask.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Where it is.
+    /// The address of the server.
     pub address: SocketAddr,
     /// What the Host header says.
     pub authority: String,

@@ -56,7 +56,7 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let text = write_report(args)?;
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever read the table has seen enough of it.
+        // The reader of the table has seen enough of it.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }

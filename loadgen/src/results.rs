@@ -59,7 +59,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Every failure.
+    /// Every kind of failure.
     pub const ALL: [Self; 6] = [
         Self::Connect,
         Self::Reset,
@@ -175,7 +175,7 @@ pub struct RunInfo {
     /// Seed of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The link's rate.
+    /// The rate of the link, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink_bits_per_s: Option<u64>,
     /// The load that was asked for, on the wire.
@@ -187,7 +187,7 @@ pub struct RunInfo {
     /// The trace's load in payload, as a share of the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_payload: Option<f64>,
-    /// The source's commit.
+    /// The commit of the source, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// How the client asked; absent for a computed bound.
@@ -198,9 +198,9 @@ pub struct RunInfo {
     pub network: Option<String>,
     /// Seconds that the run took.
     pub wall_s: f64,
-    /// Requests counted.
+    /// The number of requests counted.
     pub requests: u64,
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub failed: u64,
     /// Payload received over (last completion - first start).
     pub goodput_bytes_per_s: f64,

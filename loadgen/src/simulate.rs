@@ -50,7 +50,7 @@ pub struct SimulateArgs {
     system: System,
 }
 
-/// What is simulated.
+/// The system that is simulated.
 #[derive(Clone, Debug, clap::Subcommand)]
 enum System {
     Link(link::LinkArgs),

@@ -63,7 +63,7 @@ pub struct SoakArgs {
     deadline: Duration,
 }
 
-/// A soak.
+/// The parameters of a soak.
 #[derive(Clone, Debug)]
 pub struct Soak {
     /// The proxy to ask.

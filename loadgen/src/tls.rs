@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A client's TLS.
+/// The TLS of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,

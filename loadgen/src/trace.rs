@@ -148,7 +148,7 @@ impl Trace {
 pub struct Load {
     /// All bytes on the wire.
     pub wire: f64,
-    /// Bodies alone.
+    /// The load of the bodies alone.
     pub payload: f64,
 }
 

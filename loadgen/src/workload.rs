@@ -100,18 +100,18 @@ impl Dice {
         -(1.0 - self.uniform()).ln()
     }
 
-    /// Uniform in 0..n.
+    /// Draws a number uniformly from 0 to `n` - 1.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         ((self.uniform() * n as f64) as usize).min(n - 1)
     }
 }
 
-/// What to generate.
+/// The plan of a trace to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Seed of sizes and arrivals.
     pub seed: u64,
-    /// How many requests.
+    /// The number of requests.
     pub requests: u32,
     /// How many distinct files.
     pub files: u32,
@@ -173,9 +173,9 @@ pub fn scale_to_load(
 /// How the sizes of a set of responses are distributed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizeSummary {
-    /// Mean, in bytes.
+    /// The mean size in bytes.
     pub mean_bytes: f64,
-    /// Median, in bytes.
+    /// The median size in bytes.
     pub median_bytes: u64,
     /// Share of all bytes that the largest 3% carry.
     pub largest_3_percent_share: f64,

@@ -8,7 +8,7 @@ use super::{Mark, Refusal};
 /// A number of packets, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
-    /// How many packets.
+    /// The number of packets.
     pub packets: u64,
     /// Bytes of all of them.
     pub bytes: u64,
@@ -25,7 +25,7 @@ impl Amount {
         self.bytes -= u64::from(bytes);
     }
 
-    /// Both amounts together.
+    /// Returns the sum of both amounts.
     pub fn plus(self, other: Self) -> Self {
         Self {
             packets: self.packets + other.packets,
@@ -76,7 +76,7 @@ impl LengthCounters {
         self.last = self.last.max(now);
     }
 
-    /// What is queued.
+    /// Returns what is queued now.
     pub fn now(&self) -> Amount {
         self.now
     }

@@ -12,9 +12,9 @@ use super::{Mark, Packet};
 /// The most that a FIFO holds: both bounds count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The most packets.
+    /// The most packets in the queue.
     pub packets: u64,
-    /// The most bytes.
+    /// The most bytes in the queue.
     pub bytes: u64,
 }
 
@@ -122,7 +122,7 @@ impl Default for QueueSettings {
 /// Why a packet was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// By RED's draw.
+    /// The packet was dropped by RED's draw.
     Early,
     /// RED's average was at its upper threshold.
     Forced,
@@ -133,9 +133,9 @@ pub enum Refusal {
 /// A packet that was dropped instead of queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused<T> {
-    /// The packet.
+    /// The packet that was refused.
     pub packet: Packet<T>,
-    /// The reason.
+    /// The reason for the refusal.
     pub why: Refusal,
 }
 
@@ -143,7 +143,7 @@ pub struct Refused<T> {
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     settings: QueueSettings,
-    /// Of IN and OUT; the one of plain RED is the first.
+    /// The averages of IN and OUT; the one of plain RED is the first.
     reds: [Red; 2],
     /// By mark in a priority queue; the first holds all in the others.
     fifos: [VecDeque<Packet<T>>; 2],
@@ -213,7 +213,7 @@ impl<T> Queue<T> {
         Some(packet)
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no packet waits.
     pub fn is_empty(&self) -> bool {
         self.length.now().packets == 0
     }

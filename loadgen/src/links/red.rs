@@ -37,11 +37,11 @@ impl RedSettings {
 /// What becomes of a packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It joins the queue.
+    /// The packet joins the queue.
     Keep,
-    /// It is dropped by the draw.
+    /// The packet is dropped by the draw.
     Early,
-    /// It is dropped because the average is at the upper threshold.
+    /// The packet is dropped because the average is at the upper threshold.
     Forced,
 }
 

@@ -26,7 +26,7 @@ const PACKET_BYTES_MAX: usize = 65_535;
 /// How late packets were handed over after the moment that their links said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Lateness {
-    /// Packets handed over.
+    /// The number of packets handed over.
     pub(super) packets: u64,
     /// Mean lateness, in microseconds.
     pub(super) mean_us: f64,
@@ -38,7 +38,7 @@ pub(super) struct Lateness {
     pub(super) refused: u64,
 }
 
-/// The engine's state, for whoever asks.
+/// A question about the engine's state.
 pub(super) type Look = Box<dyn FnOnce(&Fabric, Lateness, Time) + Send>;
 
 enum Request {

@@ -18,9 +18,9 @@ pub(super) type Port = usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
-    /// Farm to client.
+    /// From the farm to a client.
     Down,
-    /// Client to farm.
+    /// From a client to the farm.
     Up,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Fabric {
     events: BinaryHeap<Reverse<(Time, usize)>>,
     servers: HashMap<Ipv4Addr, Host>,
     clients: HashMap<Ipv4Addr, Host>,
-    /// By code point.
+    /// The mark of each code point.
     marks: [Mark; 64],
     strays: Strays,
 }

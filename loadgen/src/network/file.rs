@@ -372,9 +372,9 @@ impl TryFrom<QueueFile> for QueueKind {
 /// A full packet of IP, the least that a queue has room for.
 const PACKET_BYTES: u64 = 1500;
 const ETHERNET_BYTES: u32 = 14;
-/// TOCS03's router.
+/// The queue of TOCS03's router, in packets.
 const DROPTAIL_PACKETS: u64 = 100;
-/// SFD02's routers.
+/// The queue of SFD02's routers, in packets.
 const SFD_PACKETS: u64 = 50;
 const QUEUE_PACKETS_MAX: u64 = 100_000;
 const QUEUE_BYTES_MAX: u64 = 64 << 20;

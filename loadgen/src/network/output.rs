@@ -175,7 +175,7 @@ pub(crate) struct Description {
     pub(crate) name: String,
     /// The host that sends.
     pub(crate) farm: HostDescription,
-    /// Groups of clients.
+    /// The groups of clients.
     pub(crate) groups: Vec<HostDescription>,
 }
 
@@ -185,11 +185,11 @@ pub(crate) struct Description {
 pub(crate) struct HostDescription {
     /// The group's name, or `farm`.
     pub(crate) name: String,
-    /// Its network namespace.
+    /// The network namespace of the host.
     pub(crate) namespace: String,
-    /// Its addresses, one for each server or client.
+    /// The host's addresses, one for each server or client.
     pub(crate) addresses: Vec<std::net::Ipv4Addr>,
-    /// Its part of the requests, relative to those of the other groups.
+    /// The group's part of the requests, relative to those of the other groups.
     pub(crate) share: f64,
 }
 

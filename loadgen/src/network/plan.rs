@@ -39,7 +39,7 @@ pub(crate) struct FarmPlan {
 pub(crate) struct GroupPlan {
     pub(crate) name: String,
     pub(crate) namespace: String,
-    /// Its part of the requests, relative to the other groups'.
+    /// The group's part of the requests, relative to the other groups'.
     pub(crate) share: f64,
     pub(crate) clients: Vec<HostPlan>,
 }
@@ -66,7 +66,7 @@ const SHARED: &str = "shared";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Groups with clients: each has a namespace and a device.
 const GROUPS_MAX: usize = 64;
-/// Groups in groups.
+/// How deep groups may stand in groups.
 const DEPTH_MAX: usize = 4;
 
 impl Plan {
@@ -134,7 +134,7 @@ impl Plan {
         Description::new(self)
     }
 
-    /// Every namespace.
+    /// Returns the name of every namespace.
     pub(super) fn namespaces(&self) -> Vec<String> {
         let groups = self.groups.iter().map(|group| group.namespace.clone());
         [self.farm.namespace.clone()]

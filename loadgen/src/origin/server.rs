@@ -188,7 +188,7 @@ async fn http1(stream: TcpStream, headers: Arc<HeaderMap>, work: Option<Arc<serv
 }
 
 /// Answers a request. One that asks for a fault is put into `broken` and never
-/// answered: whoever drives the connection takes the socket from there.
+/// answered: the task that drives the connection takes the socket from there.
 async fn answer(
     request: Request<Incoming>,
     headers: Arc<HeaderMap>,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// constant part, and its body's size over the rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
-    /// Of body, in a second.
+    /// The bits of body in a second.
     pub bits_per_s: u64,
     /// For each request, before its body counts.
     pub overhead: Duration,
@@ -161,7 +161,7 @@ impl Load {
     fn when(&mut self, now: Instant, end: Duration) -> Option<Instant> {
         self.run(now);
         let left = end.checked_sub(self.clock).filter(|left| !left.is_zero())?;
-        // Those that end earlier make this sooner; they wake nobody, so it is
+        // Those that end earlier make this sooner; they wake no task, so it is
         // looked at again when the first of them ends.
         let first = self.ends.peek().map_or(end, |Reverse(first)| *first);
         let step = first.saturating_sub(self.clock).min(left);

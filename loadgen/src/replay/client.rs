@@ -230,7 +230,7 @@ impl Client {
         Poll::Ready(match read {
             Ok(()) if part.filled().is_empty() => reader.closed().map(Some),
             Ok(()) => reader.feed(part.filled()),
-            // An end that was not said: whoever knows the length has it all.
+            // An end that was not said: where the length is known, all is there.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => reader.closed().map(Some),
             Err(_) => Err(Failure::Reset),
         })

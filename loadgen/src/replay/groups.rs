@@ -20,14 +20,14 @@ use crate::trace::Trace;
 pub(super) struct Groups {
     network: String,
     groups: Vec<HostDescription>,
-    /// For each request.
+    /// The client of each request.
     askers: Vec<Asker>,
 }
 
 /// Who makes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
-    /// Its place in the groups.
+    /// The client's group, as an index.
     pub(crate) group: usize,
     pub(crate) address: Ipv4Addr,
 }
@@ -59,7 +59,7 @@ impl Groups {
         })
     }
 
-    /// The network's name.
+    /// Returns the name of the network.
     pub(super) fn network(&self) -> &str {
         &self.network
     }

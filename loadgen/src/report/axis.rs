@@ -7,16 +7,16 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 /// How values are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// In proportion.
+    /// Values are drawn in proportion.
     Linear,
-    /// By their logarithm.
+    /// Values are drawn by their logarithm.
     Log,
 }
 
 /// How a tick is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// A plain number.
+    /// Labels are plain numbers.
     Plain,
     /// Bytes, in powers of ten: `10 kB`.
     Bytes,
@@ -33,7 +33,7 @@ pub(crate) struct Axis {
     high: f64,
     /// Ticks with a number.
     ticks: Vec<f64>,
-    /// Lines between them.
+    /// The lines between the labelled ones.
     light: Vec<f64>,
 }
 

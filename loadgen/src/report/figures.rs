@@ -9,11 +9,11 @@ use super::plot::{Bar, BarChart, INK, LineChart, Marker, PlotError, Series, Styl
 use super::runs::Comparison;
 use super::summary::{IDEAL, LoadRows, Row, rate_text, significant};
 
-/// A figure, drawn.
+/// A figure of the report, drawn.
 pub(crate) struct Figure {
     /// Name of its files, without an extension.
     pub(crate) name: String,
-    /// The picture.
+    /// The picture, as SVG text.
     pub(crate) svg: String,
     /// What the reader should know, as plain text.
     pub(crate) caption: String,

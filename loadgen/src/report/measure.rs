@@ -15,7 +15,7 @@ const BIN_RATIO: f64 = 1.2;
 /// are over all requests of the trace, so that they mean the same for all.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measures {
-    /// All requests.
+    /// The number of all requests.
     pub(crate) requests: usize,
     /// Requests without a whole answer.
     pub(crate) failed: usize,

@@ -10,7 +10,7 @@ use crate::wire::Connection;
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page.
+/// Returns the page as HTML.
 pub(crate) fn html(
     title: &str,
     comparison: &Comparison,

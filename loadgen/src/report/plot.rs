@@ -52,7 +52,7 @@ pub(crate) enum Marker {
 /// How a system looks in every chart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Style {
-    /// Of line, marker and bar.
+    /// The colour of line, marker and bar.
     pub(crate) colour: RGBColor,
     /// Lengths of dash and gap; `None` is a solid line.
     pub(crate) dash: Option<(u32, u32)>,
@@ -60,12 +60,12 @@ pub(crate) struct Style {
     pub(crate) marker: Marker,
 }
 
-/// One line.
+/// A line of a chart, with its points.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     /// As the legend has it.
     pub(crate) name: String,
-    /// How it looks.
+    /// The style of the line.
     pub(crate) style: Style,
     /// (x, y), in the axes' own values, by x.
     pub(crate) points: Vec<(f64, f64)>,
@@ -84,14 +84,14 @@ pub(crate) struct LineChart {
     pub(crate) series: Vec<Series>,
 }
 
-/// One bar.
+/// A bar of a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     /// To the left of the bar.
     pub(crate) name: String,
-    /// Its colour.
+    /// The style of the bar.
     pub(crate) style: Style,
-    /// Its length, in the axis's values.
+    /// The length of the bar, in the axis's values.
     pub(crate) value: f64,
     /// To the right of the bar.
     pub(crate) label: String,
@@ -104,7 +104,7 @@ pub(crate) struct BarChart {
     pub(crate) title: String,
     /// Along the bottom.
     pub(crate) x: Axis,
-    /// From the top.
+    /// The bars, from the top.
     pub(crate) bars: Vec<Bar>,
     /// A value to compare with, and its name.
     pub(crate) line: Option<(f64, String)>,

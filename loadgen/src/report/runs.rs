@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) file: PathBuf,
     /// What the JSON beside them says.
     pub(crate) info: RunInfo,
-    /// In trace order.
+    /// The outcomes, in the trace's order.
     pub(crate) outcomes: Vec<Outcome>,
 }
 
@@ -133,7 +133,7 @@ fn check_same_requests(first: &Run, run: &Run) -> anyhow::Result<()> {
 /// Everything that one report compares.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
-    /// By load, ascending.
+    /// The groups by load, ascending.
     pub(crate) groups: Vec<Group>,
     /// The systems, in the order in which they were first given.
     pub(crate) systems: Vec<String>,

@@ -11,9 +11,9 @@ pub(crate) const IDEAL: &str = "ideal-srpt";
 /// One system at one load, beside the baseline and the ideal.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// The system.
+    /// The name of the system.
     pub(crate) system: String,
-    /// Its numbers.
+    /// The figures of the system.
     pub(crate) measures: Measures,
     /// Against the baseline at this load, if there is one.
     pub(crate) against: Option<Against>,
@@ -288,7 +288,7 @@ fn write_aligned<const N: usize>(lines: &[[String; N]], out: &mut impl Write) ->
     Ok(())
 }
 
-/// `10 Mbit/s`.
+/// Returns a rate as text, such as `10 Mbit/s`.
 pub(crate) fn rate_text(bits_per_s: u64) -> String {
     let rate = bits_per_s as f64;
     match bits_per_s {

@@ -5,7 +5,7 @@ use sprat_scheduler::Time;
 use super::sizes::Sizes;
 use crate::workload::Dice;
 
-/// A request.
+/// A request of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Request {
     pub(super) at: Time,

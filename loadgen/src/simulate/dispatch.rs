@@ -65,14 +65,14 @@ fn systems(args: &DispatchArgs, grid: &Grid) -> Vec<(&'static str, Dispatch, Sco
             Scope::Endpoint,
         ),
     ];
-    // With room for all at once nobody waits for anybody.
+    // With room for all at once no request waits for another.
     if !args.sharing {
         systems.push(("one queue", Dispatch::LeastRequest, Scope::Cluster));
     }
     systems
 }
 
-/// Runs the command.
+/// Runs `simulate dispatch`.
 pub(super) fn run(args: &DispatchArgs) -> anyhow::Result<()> {
     let grid = args.common.sizes.grid();
     let mut rows = Vec::new();

@@ -23,7 +23,7 @@ const RESOURCES: f64 = 5_000.0;
 pub(super) struct Service {
     /// What a request costs beside its bytes, in bytes.
     pub(super) request_bytes: f64,
-    /// Of an endpoint, or of each of its places.
+    /// The bytes per second of an endpoint, or of each of its places.
     pub(super) bytes_per_s: f64,
     /// All requests in service at an endpoint share its rate; or else each has
     /// a place with the whole of it.
@@ -31,13 +31,13 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// How long a request takes with nobody else there.
+    /// Returns how long a request takes that is alone, in seconds.
     pub(super) fn alone_s(&self, bytes: f64) -> f64 {
         (bytes + self.request_bytes) / self.bytes_per_s
     }
 }
 
-/// One run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) station: StationConfig,

@@ -74,7 +74,7 @@ pub(super) enum Policy {
     Bands,
     /// Size classes, their cutoffs learnt.
     BandsLearnt,
-    /// Two size classes.
+    /// Bands of two size classes.
     BandsTwo,
 }
 
@@ -131,7 +131,7 @@ impl Policy {
     }
 }
 
-/// Runs the command.
+/// Runs `simulate link`.
 pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
     let grid = args.common.sizes.grid();
     let bytes_per_s = args.uplink as f64 / 8.0;
@@ -182,7 +182,7 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
     report.write(args.common.output.as_deref())
 }
 
-/// One run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) discipline: Discipline,
@@ -192,11 +192,11 @@ pub(super) struct Plan {
     /// Between two arrivals, on average.
     pub(super) gap_s: f64,
     pub(super) uplink_bits_per_s: u64,
-    /// At least 1.
+    /// The bytes of a quantum, at least 1.
     pub(super) quantum_bytes: u32,
     /// An arrival does not interrupt what was granted.
     pub(super) whole_grants: bool,
-    /// Of the link, for what has waited longest.
+    /// The percent of the link for what has waited longest.
     pub(super) floor_percent: u8,
     /// That share the link; 0 is one order for all.
     pub(super) clients: u32,
@@ -279,7 +279,7 @@ impl Link {
         }
     }
 
-    /// When the link has sent what was granted, or somebody may be granted.
+    /// When the link has sent what was granted, or a flow may be granted.
     fn next_step(&self) -> Option<Time> {
         match self.sending {
             Some(_) => Some(self.free_at),

@@ -7,19 +7,19 @@ use super::statistics::{Estimate, percentile};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Served {
     pub(super) bytes: u64,
-    /// What it takes with nobody else there.
+    /// The seconds that the request takes when it is alone.
     pub(super) alone_s: f64,
     /// From its arrival to its end.
     pub(super) response_s: f64,
     pub(super) class: usize,
-    /// It began after its deadline.
+    /// Whether the request began after its deadline.
     pub(super) late: bool,
 }
 
 /// Over all requests but those that warm the system up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measures {
-    /// Response time.
+    /// The mean response time in milliseconds.
     pub(super) mean_ms: Estimate,
     /// Response time over that of the same request alone.
     pub(super) slowdown: Estimate,

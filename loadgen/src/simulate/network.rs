@@ -143,7 +143,7 @@ struct Measured {
     outcomes: Vec<(System, Outcome)>,
 }
 
-/// Runs the command.
+/// Runs `simulate network`.
 pub(super) fn run(args: &NetworkArgs) -> anyhow::Result<()> {
     let requests = args.requests as usize;
     let work: Vec<Run> = match (&args.seeds, &args.topology, &args.trace) {

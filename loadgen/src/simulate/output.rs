@@ -27,9 +27,9 @@ pub(super) struct Row {
 /// All rows of a command.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
-    /// Of the files.
+    /// The name of the files.
     pub(super) name: &'static str,
-    /// Of the figures.
+    /// The title of the figures.
     pub(super) title: &'static str,
     /// What was simulated, in one line.
     pub(super) about: String,
@@ -204,7 +204,7 @@ pub(super) fn aligned(table: &[Vec<String>], left: usize) -> String {
     text
 }
 
-/// To standard output; whoever closes it has seen enough.
+/// Prints to standard output; a reader that closes it has seen enough.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

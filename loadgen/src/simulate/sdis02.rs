@@ -88,7 +88,7 @@ const SHORT_QUEUE: usize = 100;
 /// 5.5: early discard of low priority begins at half of the buffer.
 const FIRST_THRESHOLD: f64 = 0.5;
 
-/// Runs the command.
+/// Runs `simulate sdis02`.
 pub(super) fn run(args: &Sdis02Args) -> anyhow::Result<()> {
     let base = base(args);
     let capacity = base.capacity();

@@ -1,4 +1,4 @@
-//! Distributions of sizes.
+//! The distributions of sizes that are simulated.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use crate::workload;
 pub enum Sizes {
     /// The generated workload, as [`workload::quantile_bytes`] has it.
     Workload,
-    /// Exponential.
+    /// The exponential distribution.
     Exponential {
-        /// Its mean, in bytes.
+        /// The mean in bytes.
         mean_bytes: f64,
     },
     /// Bounded Pareto: density in proportion to x^(-alpha - 1) between two
@@ -83,7 +83,7 @@ const CELLS: usize = 200_000;
 /// Sizes, ascending, and the share of the responses that each stands for.
 #[derive(Clone, Debug)]
 pub struct Grid {
-    /// (bytes, share).
+    /// The cells, as (bytes, share).
     pub(super) cells: Vec<(f64, f64)>,
 }
 

@@ -3,7 +3,7 @@
 /// A mean with half the width of its 95% confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean of the runs.
     pub mean: f64,
     /// 95% of such intervals hold the true mean; NaN of too few samples.
     pub half_width: f64,

@@ -55,7 +55,7 @@ const CLASSES: [(f64, u32, u32, &str); 3] = [
     (0.3, 50, 1, "loose"),
 ];
 
-/// Runs the command.
+/// Runs `simulate waiting`.
 pub(super) fn run(args: &WaitingArgs) -> anyhow::Result<()> {
     let grid = args.common.sizes.grid();
     let mut rows = Vec::new();

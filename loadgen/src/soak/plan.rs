@@ -44,7 +44,7 @@ pub(super) enum Leave {
     InBody(u64),
 }
 
-/// One request.
+/// One request of the soak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) path: String,

@@ -35,7 +35,7 @@ pub enum Failing {
     /// A body ended early that had to be whole, or one that was cut upstream
     /// was passed on as whole.
     Cut,
-    /// Another status.
+    /// The response has another status.
     Status,
     /// The trailers were lost.
     Trailers,
@@ -121,7 +121,7 @@ impl Tally {
         self.shown.join("\n")
     }
 
-    /// One line.
+    /// Returns the tally as one line.
     pub(super) fn summary(&self, took: Duration) -> String {
         let all = self.whole + self.meant + self.left + self.failed();
         let seconds = took.as_secs_f64().max(f64::MIN_POSITIVE);

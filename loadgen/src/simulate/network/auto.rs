@@ -36,7 +36,7 @@ const OTHERS_MAX: usize = 32;
 /// A socket not written to for so long is asked about in its turn.
 const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 
-/// Who decides.
+/// The search that decides.
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Search {
     Alone(RateControl),

@@ -32,7 +32,7 @@ pub(super) enum Algorithm {
     /// RFC 9438, with HyStart: Linux's default.
     #[default]
     Cubic,
-    /// RFC 5681.
+    /// Reno, as in RFC 5681.
     Reno,
 }
 
@@ -62,7 +62,7 @@ struct Cubic {
     least_rtt: Option<Duration>,
 }
 
-/// HyStart's round.
+/// The state of a round of HyStart.
 #[derive(Clone, Debug, Default)]
 struct HyStart {
     ends_at: u64,

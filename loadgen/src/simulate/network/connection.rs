@@ -19,7 +19,7 @@ pub(super) struct Content {
     pub(super) kind: Kind,
 }
 
-/// A packet's kind.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// The second packet of a handshake.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Data { from: u64, to: u64, sent_at: Time },
     /// The acknowledgement of a request or of a FIN.
     Bare,
-    /// The server's end.
+    /// The server ends the connection.
     Fin,
 }
 
@@ -47,13 +47,13 @@ pub(super) enum Upward {
     /// With what ends the handshake, if the connection is new.
     Request,
     Ack(Ack),
-    /// The client's end.
+    /// The client ends the connection.
     Fin,
 }
 
 /// A client: an address with a link of its own.
 pub(super) struct Client {
-    /// Towards the client.
+    /// The link towards the client.
     pub(super) down: Link<Content>,
     pub(super) down_alarm: Alarm,
     /// On the way to the server: when there, from which connection.
@@ -105,14 +105,14 @@ pub(super) struct Connection {
     pub(super) complete: bool,
     /// The client has had an answer to its SYN.
     pub(super) answered: bool,
-    /// It serves one request only.
+    /// Whether the connection serves one request only.
     pub(super) closes: bool,
     /// The server ends it with the last byte.
     pub(super) fin_due: bool,
     pub(super) outlet: Outlet,
-    /// Its segments in the server's own queue.
+    /// The connection's segments in the server's own queue.
     pub(super) queued: u32,
-    /// It is told when that queue has room.
+    /// Whether it is told when that queue has room.
     pub(super) waits: bool,
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Outlet {
     pub(super) left: u64,
     /// Granted, and not in the socket yet.
     pub(super) pending: u64,
-    /// `TCP_NOTSENT_LOWAT`.
+    /// The most unsent bytes, `TCP_NOTSENT_LOWAT` of tcp(7).
     pub(super) unsent_max: u64,
     /// Wire bytes that the uplink was debited for it.
     pub(super) debited: u64,
@@ -144,7 +144,7 @@ pub(super) struct Outlet {
     pub(super) settled_at: Time,
     /// Wire bytes of it that a gate was told of.
     pub(super) told: u64,
-    /// It held bytes back when the gate was last told.
+    /// Whether it held bytes back when the gate was last told.
     pub(super) is_held: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What happens next.
+//! The events to come, in the order of their times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +18,7 @@ pub(super) enum Event {
     Sender(u32),
     /// A connection's delayed acknowledgement.
     DelayedAck(u32),
-    /// The pacer's timer.
+    /// The timer of the pacer.
     Wake,
     /// The kernel is asked about the connections.
     Poll,

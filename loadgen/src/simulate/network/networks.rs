@@ -36,7 +36,7 @@ pub(super) struct Network {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
     pub(super) clients: usize,
-    /// Of the requests, for all of them together.
+    /// The part of the requests, for all of them together.
     pub(super) weight: f64,
     /// Each has a round trip of its own, between these, evenly on a logarithmic scale.
     pub(super) rtt_ms: (f64, f64),

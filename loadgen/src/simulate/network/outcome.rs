@@ -56,7 +56,7 @@ pub(super) struct Ends<'a> {
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// Mean response time.
+    /// The mean response time in milliseconds.
     pub(super) mean_ms: f64,
     /// Half of the responses take longer.
     pub(super) median_ms: f64,
@@ -72,7 +72,7 @@ pub(super) struct Outcome {
     /// Packets dropped by queues and lost on links, of those sent.
     pub(super) dropped: u64,
     pub(super) sent: u64,
-    /// Segments sent again.
+    /// The number of segments sent again.
     pub(super) again: u64,
     /// The pacer's rate at the end.
     pub(super) rate_mbit_per_s: Option<f64>,

@@ -15,7 +15,7 @@ use crate::workload::{self, Dice};
 pub(super) struct Request {
     pub(super) at: Time,
     pub(super) client: u32,
-    /// Of the body.
+    /// The bytes of the body.
     pub(super) bytes: u64,
 }
 

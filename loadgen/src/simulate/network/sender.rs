@@ -31,7 +31,7 @@ const DUPLICATES: u32 = 3;
 /// A segment to put on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Its first byte in the connection's stream.
+    /// The segment's first byte in the connection's stream.
     pub(super) from: u64,
     /// The byte after its last.
     pub(super) to: u64,
@@ -40,7 +40,7 @@ pub(super) struct Segment {
 /// Where a segment that is not acknowledged has got to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// On its way.
+    /// The segment is on its way.
     Out,
     /// Arrived, beyond a hole.
     Arrived,
@@ -97,7 +97,7 @@ pub(super) struct Sender {
     written: u64,
     sent: u64,
     acked: u64,
-    /// Of the segments: those on their way, those lost.
+    /// The number of segments on their way.
     out: u32,
     lost: u32,
     phase: Phase,
@@ -132,9 +132,9 @@ pub(super) struct Counters {
     pub(super) bytes_sent: u64,
     /// Payload bytes put on the wire again.
     pub(super) bytes_again: u64,
-    /// Segments with payload.
+    /// The number of segments with payload.
     pub(super) segments: u64,
-    /// Segments sent again.
+    /// The number of segments sent again.
     pub(super) again: u64,
 }
 
@@ -624,7 +624,7 @@ impl Sender {
         self.phase == Phase::Open && all_out && !self.probed
     }
 
-    /// RFC 8985 7.2.
+    /// Returns the time of the tail loss probe (RFC 8985 7.2).
     fn probe_time(&self) -> Duration {
         let Some(srtt) = self.srtt else {
             return RTO_INITIAL;

@@ -33,7 +33,7 @@ const MOVED_MAX: u64 = 64 << 10;
 const MOVED_LEAST: u64 = 16 << 10;
 const HORIZON: Duration = Duration::from_millis(250);
 
-/// A proxy.
+/// A proxy that paces.
 pub(super) struct Paced {
     /// Flows are woken by the numbers of their connections.
     pub(super) desk: Desk<u32>,
@@ -73,7 +73,7 @@ impl Paced {
         })
     }
 
-    /// The pacer's rate.
+    /// Returns the rate of the pacer.
     pub(super) fn rate_bits_per_s(&self) -> u64 {
         self.desk.egress().pacer().rate_bits_per_s()
     }

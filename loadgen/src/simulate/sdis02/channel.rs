@@ -21,7 +21,7 @@ pub(super) struct Channel {
     egress: Egress,
     /// The task that the server works on, and whose reply comes here.
     expected: Option<usize>,
-    /// By task.
+    /// The replies, by task.
     replies: BTreeMap<usize, Reply>,
     /// By the flows' index.
     tasks: Vec<usize>,
@@ -102,7 +102,7 @@ impl Channel {
         Some(task)
     }
 
-    /// Sends whose turn it is; when the channel will be free again. `None` if
+    /// Sends the reply whose turn it is; when the channel will be free again. `None` if
     /// nobody has anything to send.
     pub(super) fn next(&mut self, now: Time) -> anyhow::Result<Option<Time>> {
         match self.egress.grant(now) {

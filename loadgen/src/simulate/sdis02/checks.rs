@@ -6,10 +6,10 @@ use super::points::{Curve, Point, Who};
 
 /// A finding of the paper.
 pub(super) struct Finding {
-    /// Figures and section.
+    /// The figures and the section of the paper.
     pub(super) source: &'static str,
     pub(super) claim: &'static str,
-    /// What came out.
+    /// What came out of the simulation.
     pub(super) found: String,
     pub(super) verdict: Verdict,
 }
@@ -72,7 +72,7 @@ const P95_BOUND_S: f64 = 10.0;
 /// Table 1: static requests per second of all servers.
 pub(super) const STATIC_CAPACITY: f64 = 4000.0;
 
-/// Every finding.
+/// Returns every finding that is checked.
 pub(super) fn findings(curves: &Curves) -> Vec<Finding> {
     let mut findings = priority(curves, curves.plain.setup.capacity());
     findings.extend(assignment(&curves.assignments));

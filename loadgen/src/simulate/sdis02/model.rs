@@ -25,11 +25,11 @@ const DISPATCH: Duration = Duration::from_micros(250);
 /// What became of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
-    /// Its last byte left so long after it was accepted.
+    /// The last byte left so long after the request was accepted.
     Served(Duration),
-    /// Turned away.
+    /// The request was turned away.
     Rejected,
-    /// It ran into the time-out.
+    /// The request ran into the time-out.
     Aborted,
 }
 
@@ -57,7 +57,7 @@ enum Happening {
     Processed(usize),
     /// A server's channel is free.
     ChannelFree(usize),
-    /// The oldest time-out.
+    /// The oldest of the time-outs.
     Timeout,
 }
 

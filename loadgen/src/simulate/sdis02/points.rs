@@ -11,7 +11,7 @@ use crate::simulate::statistics::percentile;
 /// What became of the tasks of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// Of those served; in seconds.
+    /// The mean of those served, in seconds.
     pub(super) mean_s: f64,
     pub(super) p95_s: f64,
     /// Shares of all tasks of the class.
@@ -56,7 +56,7 @@ impl Outcome {
 /// A setup at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Requests per second.
+    /// The requests in a second.
     pub(super) rate: f64,
     pub(super) high: Outcome,
     pub(super) low: Outcome,

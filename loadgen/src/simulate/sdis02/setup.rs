@@ -16,10 +16,10 @@ const DISPATCH_QUEUE: usize = 1024;
 /// 5.4: what watching the servers' load costs, of the service time.
 const MONITORING: f64 = 0.1;
 
-/// High and low.
+/// The classes: high and low.
 pub(super) const CLASSES: usize = 2;
 
-/// What is simulated.
+/// The parameters of what is simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Setup {
     pub(super) dispatch: Dispatch,
@@ -40,9 +40,9 @@ pub(super) struct Setup {
     /// queue. Not in the paper.
     pub(super) displace: bool,
     pub(super) tasks: Tasks,
-    /// Of each server's channel, in bits per second.
+    /// The rate of each server's channel, in bits per second.
     pub(super) channel_bits_per_s: u64,
-    /// Requests per second.
+    /// The requests in a second.
     pub(super) rate: f64,
     pub(super) requests: usize,
     pub(super) seed: u64,

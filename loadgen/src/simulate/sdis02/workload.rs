@@ -21,9 +21,9 @@ const MEDIA_BY_TRAFFIC_PERCENT: f64 = 0.02;
 
 /// A type of object in table 2.
 struct ObjectType {
-    /// Of the requests, in per cent.
+    /// The part of the requests, in per cent.
     requests_percent: f64,
-    /// Audio or video.
+    /// Whether it is audio or video.
     media: bool,
     /// Mean size in KB.
     mean_kb: f64,
@@ -63,7 +63,7 @@ const DISK_BYTES_PER_S: f64 = 10e6;
 /// Table 1: larger files are not cached.
 const CACHED_BYTES_MAX: f64 = 32.0 * 1024.0;
 
-/// A task.
+/// A task of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Task {
     pub(super) bytes: u64,
@@ -71,10 +71,10 @@ pub(super) struct Task {
     pub(super) service: Duration,
 }
 
-/// Draws tasks.
+/// A source that draws tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tasks {
-    /// Of the static files that may be cached, the share that is.
+    /// The share that is cached of the static files that may be.
     pub(super) cache_hits: f64,
     pub(super) media: Media,
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::links::{Bound, QueueSettings, RedSettings};
 use crate::workload::Dice;
 
-/// Where queues form.
+/// The place where queues form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bottleneck {
     Shared,

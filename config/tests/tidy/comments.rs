@@ -5,9 +5,9 @@ use crate::tree::Tree;
 /// Doc comments that say too little, by what is wrong with them. None of these may
 /// grow; lower them as they shrink.
 const AT_MOST: [(Fault, usize); 3] = [
-    (Fault::Short, 581),
-    (Fault::Subject, 291),
-    (Fault::Actor, 125),
+    (Fault::Short, 297),
+    (Fault::Subject, 153),
+    (Fault::Actor, 92),
 ];
 
 /// Words of a comment that is called short.

@@ -35,7 +35,7 @@ pub(crate) use shown::EndpointStream;
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
-/// The algorithms.
+/// Returns the provider of the algorithms.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }

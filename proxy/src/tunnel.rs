@@ -29,7 +29,7 @@ pub(crate) struct Tunnel {
     pub(crate) record: Box<Record>,
     /// Without a byte in either direction.
     pub(crate) idle_timeout: Duration,
-    /// In each direction.
+    /// The bytes of the buffer in each direction.
     pub(crate) buffer_bytes: usize,
     /// Among those of the listener, and those of the endpoint.
     pub(crate) places: (Place, ConnectionPlace),
@@ -39,7 +39,7 @@ pub(crate) struct Tunnel {
 struct Progress<'a> {
     /// When the last bytes passed.
     at: Cell<Instant>,
-    /// To the client.
+    /// The bytes sent to the client.
     sent: Cell<u64>,
     down: &'a Counter,
     up: &'a Counter,

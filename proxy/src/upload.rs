@@ -52,7 +52,7 @@ pub(crate) struct Upload {
     waits_for_end: RefCell<Option<Waker>>,
     /// The task that sends the body, while it waits.
     sender: RefCell<Option<Waker>>,
-    /// The exchange is over: nobody wants the rest.
+    /// Whether the exchange is over, so that the rest is not wanted.
     over: Cell<bool>,
 }
 
@@ -235,7 +235,7 @@ impl Upload {
 /// The body of a request to an upstream.
 #[derive(Debug)]
 pub(crate) enum RequestBody {
-    /// None.
+    /// There is no body.
     Empty,
     /// Passed on as the client sends it.
     Streaming(Box<Gathered<Streaming>>),
@@ -347,7 +347,7 @@ impl Streaming {
         let since = Instant::now();
         let bytes = frame.data_ref().map_or(0, Bytes::len);
         let slow = self.upload.is_too_slow(since, bytes);
-        // Nothing comes after trailers, and nobody asks.
+        // Nothing comes after trailers, and the library does not ask.
         if body.is_end_stream() || frame.is_trailers() {
             self.done();
         } else if slow {

@@ -57,13 +57,13 @@ pub(crate) enum Order {
     /// To hand its listening sockets over, each with its
     /// [`ListenerState::id`](crate::listener::ListenerState::id).
     Lend(Sender<io::Result<(u64, OwnedFd)>>),
-    /// To serve a connection that somebody else has accepted for a listener.
+    /// To serve a connection that has been accepted elsewhere for a listener.
     Accepted {
         /// Its [`ListenerState::id`](crate::listener::ListenerState::id).
         listener: u64,
-        /// The connection.
+        /// The socket of the connection.
         stream: TcpStream,
-        /// The client.
+        /// The address of the client.
         peer: SocketAddr,
     },
 }
@@ -85,7 +85,7 @@ pub(crate) struct Worker {
     pub(crate) serving: Rc<Serving>,
     /// For the present uplink, and those before that are still sent through.
     granting: RefCell<Vec<Granting>>,
-    /// Open connections.
+    /// The connections that are open.
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
     /// Told when a worker wants a connection that another keeps idle.
     reclaim: Arc<Notify>,
@@ -97,9 +97,9 @@ pub(crate) struct Worker {
 
 /// What a worker's thread begins with.
 pub(crate) struct Seed {
-    /// Its number.
+    /// The number of the worker.
     pub(crate) index: usize,
-    /// Its counters.
+    /// The counters of the worker.
     pub(crate) stats: Arc<WorkerStats>,
     /// Shared by all workers.
     pub(crate) reclaim: Arc<Notify>,

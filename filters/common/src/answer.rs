@@ -6,15 +6,15 @@ use sprat_scheduler::station::Refusal;
 /// A response that the filter gives in a backend's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its status.
+    /// The status of the answer.
     pub status: u16,
-    /// Its fields; the host adds the length.
+    /// The answer's fields; the host adds the length.
     pub fields: Vec<(&'static str, String)>,
-    /// Its body.
+    /// The body of the answer.
     pub body: String,
     /// For logs, in one word.
     pub reason: &'static str,
-    /// Its client reads a status of gRPC's instead: it is then
+    /// Whether the client reads a status of gRPC's instead: it is then
     /// [`Answer::GRPC_STATUS`], if the host has not a better one.
     pub is_grpc: bool,
 }

@@ -23,22 +23,22 @@ use crate::uplink::Uplink;
 
 /// The head of a response.
 pub struct ResponseHead<'a> {
-    /// Its status.
+    /// The status of the response.
     pub status: u16,
-    /// Its fields.
+    /// The fields of the response.
     pub fields: &'a dyn Fields,
-    /// No body follows.
+    /// Whether no body follows the head.
     pub end: bool,
 }
 
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It goes on.
+    /// The request goes on.
     Continue,
-    /// It is held until the host is told to let it go on, or to answer it.
+    /// The request is held until the host is told to let it go on, or to answer it.
     Hold,
-    /// It is answered here.
+    /// The request is answered here.
     Answer(Answer),
 }
 

@@ -28,9 +28,9 @@ pub(crate) struct Group {
 pub(crate) enum Placed {
     /// To the pool of this index.
     Pool(Ticket, usize),
-    /// It waits.
+    /// The request waits for a pool.
     Waits(Ticket),
-    /// Turned away.
+    /// The request is turned away.
     Refused(Refusal),
 }
 
@@ -119,7 +119,7 @@ impl Group {
         self.station.next_wakeup()
     }
 
-    /// Requests that wait.
+    /// Returns the number of requests that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.station.waiting()
     }

@@ -80,6 +80,6 @@ pub trait Host {
     /// Adds to a counter.
     fn count(&mut self, counter: Counter, by: u64);
 
-    /// Sets a gauge.
+    /// Sets a gauge to this value.
     fn gauge(&mut self, gauge: Gauge, value: u64);
 }

@@ -21,7 +21,7 @@ pub(crate) struct Keys {
     hasher: KeyHasher,
     /// Ascending; by host and target, or by target alone.
     manifest: Vec<(Key, u64)>,
-    /// Of hosts below a name.
+    /// The sizes of hosts below a name.
     below: Vec<(HostPattern, Key, u64)>,
 }
 

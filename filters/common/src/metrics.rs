@@ -32,15 +32,15 @@ pub enum Counter {
 /// What became of a HEAD request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// It told a size.
+    /// The probe told a size.
     Told,
-    /// It told none.
+    /// The probe told no size.
     Useless,
     /// There was no answer, or none in time.
     Failed,
-    /// It was not sent: another under way would do.
+    /// The probe was not sent: another under way would do.
     Joined,
-    /// It was not sent: too many were under way, or they pause.
+    /// The probe was not sent: too many were under way, or they pause.
     Withheld,
 }
 
@@ -130,7 +130,7 @@ impl Gauge {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 2] = [Self::Waiting, Self::HeldResponses];
 
-    /// The name.
+    /// Returns the name of the metric.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "sprat.waiting",

@@ -24,7 +24,7 @@ const NOT_OURS: [&str; 4] = [":method", ":scheme", "x-request-id", "x-envoy-inte
 /// All probes of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Probing {
-    /// By group.
+    /// The probes of each group.
     groups: Vec<Option<(FilterProbe, Probes)>>,
     under_way: BTreeMap<u32, UnderWay>,
     /// Who waits, by when they wait no longer.
@@ -43,7 +43,7 @@ struct UnderWay {
 
 /// What an answer tells.
 pub(crate) struct Told {
-    /// About what.
+    /// What the probe asks about.
     pub(crate) asked: Asked,
     /// The size, if it tells one.
     pub(crate) bytes: Option<u64>,

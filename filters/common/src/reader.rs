@@ -19,13 +19,13 @@ use crate::stream::Method;
 pub struct RequestHead<'a> {
     /// The client's address, if it has one and [`Reader::wants_client`].
     pub client: Option<IpAddr>,
-    /// Its method.
+    /// The method of the request.
     pub method: &'a str,
     /// Host, and port if there is one.
     pub authority: &'a str,
-    /// Path and query.
+    /// The path and the query.
     pub target: &'a str,
-    /// Its fields.
+    /// The fields of the request.
     pub fields: &'a dyn Fields,
     /// A number drawn for it.
     pub random: u64,
@@ -43,7 +43,7 @@ pub struct Read {
     pub(crate) form: Form,
     /// If sizes are looked up.
     pub(crate) asked: Option<Asked>,
-    /// Its size, if the manifest has it.
+    /// The response's size, if the manifest has it.
     pub(crate) listed: Option<u64>,
     /// Groups whose header field the client itself has sent.
     pub(crate) forged: Vec<usize>,
@@ -85,7 +85,7 @@ impl Reader {
         self.wants_client
     }
 
-    /// Reads a head.
+    /// Reads the head of a request.
     pub fn read(&self, head: &RequestHead<'_>) -> Read {
         let name = host_without_port(head.authority).unwrap_or_default();
         let path = head.target.split('?').next().unwrap_or(head.target);

@@ -160,7 +160,7 @@ impl Release {
         for lane in 0..self.lanes.len() {
             while self.lanes[lane].egress().waiting_flows() > 0 {
                 let Some(id) = self.begin(now, lane, host) else {
-                    // Whoever is smaller goes first.
+                    // The smaller response goes first.
                     return found;
                 };
                 match own == Some(id) {

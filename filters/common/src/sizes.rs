@@ -24,13 +24,13 @@ pub enum Source {
     Learnt,
     /// Earlier responses that another worker has seen.
     Shared,
-    /// The configuration's manifest.
+    /// The manifest of the configuration.
     Manifest,
     /// A HEAD request to a pool.
     HeadProbe,
     /// Other responses of the same kind.
     Estimator,
-    /// Nobody knows it.
+    /// No layer knows the size.
     Unknown,
 }
 
@@ -58,10 +58,10 @@ impl Source {
     }
 }
 
-/// How far a size is trusted that somebody else wrote down.
+/// How far a size is trusted that an operator wrote down.
 const WRITTEN_DOWN: f32 = 0.9;
 
-/// A size that somebody else wrote down: files change, and backends compress.
+/// Returns a size that an operator wrote down: files change, and backends compress.
 pub(crate) fn written_down(bytes: u64) -> Size {
     let confidence = WRITTEN_DOWN;
     Known { bytes, confidence }.into()
@@ -88,7 +88,7 @@ pub(crate) struct Sizes {
     keys: Arc<Keys>,
     learnt: Table,
     ttl_s: u32,
-    /// None if there is nobody to share with.
+    /// None if there is no other worker to share with.
     buckets: usize,
     estimator: Option<Estimator>,
 }
@@ -107,7 +107,7 @@ impl Sizes {
         }
     }
 
-    /// Of these parameters, for all workers together.
+    /// Creates sizes of these parameters, for all workers together.
     pub(crate) fn of_all(config: &FilterCatalogue, secret: (u64, u64)) -> Self {
         let ttl_s = u32::try_from(config.ttl.as_secs()).unwrap_or(u32::MAX);
         Self {

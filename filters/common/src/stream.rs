@@ -42,11 +42,11 @@ pub(crate) struct Stream {
 pub(crate) enum Phase {
     /// A probe is to tell its size.
     Probing,
-    /// It waits for a pool.
+    /// The request waits for a pool.
     Waiting,
-    /// It has gone on.
+    /// The request has gone on.
     Passed,
-    /// It was answered here.
+    /// The request was answered here.
     Answered,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Phase {
 pub(crate) enum Method {
     Get,
     Head,
-    /// A tunnel.
+    /// A tunnel, which has no size.
     Connect,
     Other,
 }

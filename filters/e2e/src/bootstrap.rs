@@ -23,7 +23,7 @@ pub struct Bootstrap {
     pub clusters: Vec<Value>,
     /// Top-level keys of the bootstrap beside `admin` and the resources.
     pub further: Value,
-    /// Worker threads.
+    /// The number of worker threads.
     pub workers: u16,
     /// Environment of the process.
     pub environment: Vec<(String, String)>,

@@ -26,7 +26,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Both.
+    /// Both versions of the protocol.
     pub const ALL: [Self; 2] = [Self::Http1, Self::Http2];
 }
 
@@ -48,7 +48,7 @@ impl Client {
     /// Opens a connection.
     ///
     /// # Errors
-    /// When nobody accepts it, or not in this protocol.
+    /// When no server accepts it, or not in this protocol.
     pub async fn connect(address: SocketAddr, protocol: Protocol) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address)
             .await
@@ -140,10 +140,10 @@ impl Drop for Client {
     }
 }
 
-/// A whole response.
+/// A response with its whole body.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// Its status.
+    /// The status of the response.
     pub status: StatusCode,
     /// The fields of its head.
     pub headers: HeaderMap,

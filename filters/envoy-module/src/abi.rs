@@ -117,16 +117,16 @@ impl Field {
 
 /// One of Envoy's objects.
 type Envoy = *mut c_void;
-/// One of ours.
+/// A pointer to an object of this module.
 type Ours = *const c_void;
 
 const LOG_WARN: u32 = 3;
 const LOG_ERROR: u32 = 4;
-/// Of metrics and callouts.
+/// The result of metrics and callouts that have succeeded.
 const SUCCESS: u32 = 0;
-/// Of every hook that answers with a status.
+/// The status of every hook that lets the stream go on.
 const CONTINUE: u32 = 0;
-/// Of heads and trailers.
+/// The status of heads and trailers that are held back.
 const STOP_ITERATION: u32 = 1;
 /// Of bodies: held back, and the upstream is read no further than the buffer's
 /// limit.
@@ -161,7 +161,7 @@ fn stay_loaded() {
 struct Metrics {
     own: [Option<usize>; Metric::ALL.len()],
     classes: usize,
-    /// By [`Counter::index`].
+    /// Envoy's numbers of the counters, by [`Counter::index`].
     counters: Vec<Option<usize>>,
     gauges: [Option<usize>; Gauge::ALL.len()],
 }

@@ -51,16 +51,16 @@ struct Untold {
 /// What becomes of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes on.
+    /// The stream goes on.
     Continue,
-    /// It is held: the stream is woken when there are orders for it.
+    /// The stream is held: it is woken when there are orders for it.
     Hold,
-    /// It is answered here.
+    /// The request is answered here.
     Answer(Answer),
 }
 
 impl Desk {
-    /// Of this filter, beside that link.
+    /// Creates the desk of this filter, beside that link.
     pub(crate) fn new(filter: Filter, link: Option<Arc<Ticking<Link>>>) -> Self {
         Self {
             reader: Arc::clone(filter.reader()),
@@ -75,7 +75,7 @@ impl Desk {
         }
     }
 
-    /// What reads requests.
+    /// Returns the reader of requests.
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
     }
@@ -248,7 +248,7 @@ impl Tick for Desk {
 }
 
 impl Untold {
-    /// Says it to somebody who counts.
+    /// Tells the host, which counts.
     fn tell(&mut self, host: &dyn Host) {
         for (counter, by) in self.counters.drain(..) {
             host.add(counter, by);
@@ -265,7 +265,7 @@ impl Untold {
 struct Calls<'a> {
     /// The stream that is at hand.
     current: Option<(StreamId, &'a dyn Host)>,
-    /// Orders for it.
+    /// The orders for the stream.
     orders: &'a mut Orders,
     held: &'a mut BTreeMap<StreamId, Held>,
     untold: &'a mut Untold,
@@ -305,7 +305,7 @@ impl Calls<'_> {
 }
 
 impl sprat_filter::Host for Calls<'_> {
-    /// There is one filter: nobody shares anything by keys.
+    /// There is one filter: no worker shares anything by keys.
     fn shared(&mut self, _: &str) -> (Option<Vec<u8>>, u32) {
         (None, 0)
     }

@@ -32,7 +32,7 @@ pub(crate) enum Woken {
     Nothing,
     /// Let its request go on.
     Request,
-    /// Answer its request.
+    /// The request is answered here.
     Answer(Box<Answer>),
     /// Let go of all that is held of its response.
     Response,
@@ -45,9 +45,9 @@ pub(crate) struct Filter {
     id: StreamId,
     /// The desk knows of it.
     received: bool,
-    /// Its request is held.
+    /// Whether the request is held.
     held: bool,
-    /// Its request has come in whole.
+    /// Whether the request has come in whole.
     asked: bool,
     /// A probe is under way that was sent from it.
     probe: Option<u32>,

@@ -71,7 +71,7 @@ pub(crate) fn read(reader: &Reader, host: &impl Host, random: u64) -> Read {
     })
 }
 
-/// A response's status.
+/// Returns the status of a response.
 pub(crate) fn status(host: &impl Host) -> u16 {
     let text = host.field(Fields::Response, ":status").unwrap_or_default();
     let text = std::str::from_utf8(text).unwrap_or_default();

@@ -16,9 +16,9 @@ pub(crate) trait Wake: Send + Sync {
 /// A map of header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fields {
-    /// The request's head.
+    /// The head of the request.
     Request,
-    /// The response's head.
+    /// The head of the response.
     Response,
 }
 
@@ -36,12 +36,12 @@ pub(crate) enum Metric {
     Waits,
     /// How long chunks have waited, in microseconds.
     WaitMicros,
-    /// Panics caught.
+    /// The panics that were caught.
     Panics,
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics of the module.
     pub(crate) const ALL: [Self; 6] = [
         Self::Scheduled,
         Self::AtCapacity,

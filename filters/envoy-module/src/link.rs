@@ -46,14 +46,14 @@ impl Settings {
     }
 }
 
-/// One uplink.
+/// An uplink that the streams of all workers share.
 pub(crate) struct Link {
     state: Mutex<State>,
 }
 
 struct State {
     settings: Settings,
-    /// Of the configuration that the settings are from.
+    /// The generation of the configuration that the settings are from.
     generation: u64,
     desk: Desk<Arc<dyn Wake>>,
     connections: BTreeSet<u64>,
@@ -213,7 +213,7 @@ impl Link {
         self.lock().desk.egress().pacer().rate_bits_per_s()
     }
 
-    /// Of its classes, by number.
+    /// Returns the levels of the classes, by number.
     #[cfg(test)]
     pub(crate) fn levels(&self) -> Vec<u8> {
         let classes = &self.lock().settings.classes;

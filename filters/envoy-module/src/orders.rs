@@ -8,13 +8,13 @@ use crate::host::{Fields, Host};
 /// How a held request goes on.
 #[derive(Debug)]
 pub(crate) enum Go {
-    /// To its pool.
+    /// The request goes on to its pool.
     On,
-    /// Answered here.
+    /// The request is answered here.
     Answered(Box<Answer>),
 }
 
-/// For one stream.
+/// The orders for one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     /// Fields to set, or to take off.

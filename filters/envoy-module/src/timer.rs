@@ -16,7 +16,7 @@ use crate::abi;
 
 const NEVER: u64 = u64::MAX;
 
-/// A number that nobody foresees, another for each `index`.
+/// A number that no client foresees, another for each `index`.
 pub(crate) fn chance(index: u64) -> u64 {
     static CHANCE: OnceLock<RandomState> = OnceLock::new();
     CHANCE.get_or_init(RandomState::new).hash_one(index)
@@ -66,7 +66,7 @@ impl<T: Tick + 'static> Ticking<T> {
         Ok(ticking)
     }
 
-    /// It is to be ticked at `due`, or earlier.
+    /// Has it ticked at `due`, or earlier.
     pub(crate) fn arm(&self, due: Option<Time>) {
         let Some(due) = due else { return };
         if due.as_nanos() < self.due_ns.fetch_min(due.as_nanos(), Ordering::AcqRel) {

@@ -90,7 +90,7 @@ impl Calls {
         self.pending.retain(|pending| !is_response(pending, id));
     }
 
-    /// Whether somebody is still to be let go.
+    /// Returns whether a stream is still to be let go.
     pub(crate) fn owes(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -133,7 +133,7 @@ fn ring(queue: u32) -> bool {
     hostcalls::enqueue_shared_queue(queue, Some(b"!")).is_ok()
 }
 
-/// Empties a queue.
+/// Empties a queue of the host.
 pub(crate) fn drain(queue: u32) {
     while let Ok(Some(_)) = hostcalls::dequeue_shared_queue(queue) {}
 }

@@ -25,7 +25,7 @@ pub(super) struct Served {
     names: Vec<String>,
     /// Whether it has a subjectAltName at all.
     pub(super) has_names: bool,
-    /// Seconds since 1970.
+    /// The end of validity, in seconds since 1970.
     pub(super) not_after_s: i64,
 }
 
@@ -124,7 +124,7 @@ impl ResolvesServerCert for Certificates {
 /// The names in a certificate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerNames {
-    /// Of hosts, in lower case.
+    /// The names of hosts, in lower case.
     dns: Vec<String>,
     uris: Vec<String>,
     common_name: Option<String>,
@@ -149,7 +149,7 @@ impl PeerNames {
         names
     }
 
-    /// Of the certificate that a peer has shown, and that was verified.
+    /// Returns the identity in the certificate that a peer has shown, and that was verified.
     pub(crate) fn of_peer(chain: Option<&[CertificateDer<'_>]>) -> Option<Self> {
         let (_, parsed) = parse_x509_certificate(chain?.first()?).ok()?;
         Some(Self::of(&parsed))

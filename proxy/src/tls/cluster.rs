@@ -23,9 +23,9 @@ use super::{HTTP_1, HTTP_2, provider, versions};
 use crate::error::Reason;
 use crate::problem::Problem;
 
-/// A cluster's TLS.
+/// The TLS that is spoken with a cluster's endpoints.
 pub(crate) struct ClusterTls {
-    /// The cluster's name.
+    /// The name of the cluster.
     name: String,
     config: config::ClusterTls,
     files: Files,
@@ -235,7 +235,7 @@ fn trusting(file: &FileAt) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
 fn trusting_system(span: &Span) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems have certificates that nobody can read: they are passed over.
+    // Some systems have certificates that no user can read: they are passed over.
     let (taken, _) = roots.add_parsable_certificates(found.certs);
     if taken > 0 {
         let trusting = Trusting::new(roots, Vec::new());

@@ -19,7 +19,7 @@ pub(super) trait Reloadable: Send + Sync {
     /// What it is, for the log.
     fn title(&self) -> String;
 
-    /// Its files, as they were before they were read last.
+    /// Returns the files, as they were before they were read last.
     fn files(&self) -> &Files;
 
     /// Whether there is more to it than these files: what nobody looks at but when
@@ -63,7 +63,7 @@ impl Files {
     }
 }
 
-/// When somebody looks.
+/// The occasion on which files are looked at.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Occasion {
     /// Again, after a while.

@@ -23,9 +23,9 @@ use crate::problem::Problem;
 /// Sessions remembered for clients that take no tickets; about 200 bytes each.
 const SESSIONS_MAX: usize = 1024;
 
-/// A listener's TLS.
+/// The TLS that a listener speaks with clients.
 pub(crate) struct ListenerTls {
-    /// The listener's.
+    /// The name of the listener.
     name: String,
     pub(super) config: config::ListenerTls,
     files: Files,
@@ -176,7 +176,7 @@ impl ListenerTls {
         self.current.load()
     }
 
-    /// The listener's name.
+    /// Returns the name of the listener.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

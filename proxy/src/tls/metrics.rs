@@ -14,7 +14,7 @@ use crate::encoding::count;
 /// Handshakes, and until when certificates are valid.
 #[derive(Debug)]
 pub(crate) struct TlsView {
-    /// Of each worker.
+    /// The counters of each worker.
     handshakes: Vec<Arc<HandshakeStats>>,
     listeners: Vec<Arc<ListenerTls>>,
 }

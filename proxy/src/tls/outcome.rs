@@ -50,7 +50,7 @@ pub(crate) enum Outcome {
     PlainHttp,
     /// The client closed the connection.
     Closed,
-    /// It took too long.
+    /// The handshake took too long.
     Timeout,
     /// As many as may be were in progress.
     Overflow,

@@ -115,7 +115,7 @@ pub(super) fn authorities(
     Ok(roots)
 }
 
-/// A certificate, parsed.
+/// Returns a certificate, parsed.
 pub(super) fn parsed<'a>(
     file: &FileAt,
     certificate: &'a CertificateDer<'_>,

@@ -36,7 +36,7 @@ pub(super) struct Shown(pub(super) Option<Arc<CertifiedKey>>);
 
 impl ResolvesClientCert for Shown {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        // Outside of a handshake nobody wants to know.
+        // Outside of a handshake there is no need to know.
         let _ = ASKED.try_with(|asked| asked.set(true));
         self.0.clone()
     }

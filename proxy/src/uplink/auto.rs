@@ -92,13 +92,13 @@ struct Socket {
 /// A connection, and what its socket has just taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer<'a> {
-    /// Its number on the uplink.
+    /// The socket's number on the uplink.
     pub(super) socket: u64,
-    /// As in [`Write::network`].
+    /// The client's network, as in [`Write::network`].
     pub(super) network: u64,
     /// Bytes that it has taken so far.
     pub(super) written: u64,
-    /// Of these, what it has just taken.
+    /// The bytes of these that it has just taken.
     pub(super) bytes: u64,
     pub(super) cost: WireCost,
     pub(super) fd: BorrowedFd<'a>,

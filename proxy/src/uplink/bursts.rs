@@ -18,7 +18,7 @@ pub(crate) struct Bursts<'a> {
     class: usize,
     /// Whose it is, where clients share the uplink.
     client: Option<u64>,
-    /// Of the burst that is going on, if the uplink is paced and has room.
+    /// The flow of the burst that is going on, if the uplink is paced and has room.
     flow: Option<Flow>,
     /// Bytes of the burst that have had their turn.
     attained: u64,

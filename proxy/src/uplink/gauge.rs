@@ -31,7 +31,7 @@ pub(crate) struct SocketGauge {
     /// Bytes debited by grants and still to come out of the socket's end,
     /// TLS records' overhead included.
     promised: Cell<u64>,
-    /// Of these, what was promised last.
+    /// The bytes of these that were promised last.
     promised_last: Cell<u64>,
     ledger: RefCell<Ledger>,
     /// Holds a body back until the socket has taken what it gave before.
@@ -117,7 +117,7 @@ impl SocketGauge {
         });
     }
 
-    /// The worker's uplink.
+    /// Returns the uplink of the worker.
     pub(crate) fn worker(&self) -> &Rc<WorkerLink> {
         &self.worker
     }
@@ -185,7 +185,7 @@ impl SocketGauge {
         self.chunks.set(self.chunks.get() + 1);
     }
 
-    /// It is in the socket, or will never be.
+    /// The chunk is in the socket, or will never be.
     pub(crate) fn chunk_gone(&self) {
         self.chunks.set(self.chunks.get() - 1);
         self.forgive();

@@ -115,7 +115,7 @@ pub(super) fn counted(cost: WireCost, info: &TcpInfo) -> u64 {
     left(cost, info) + cost.segment_bytes(info.notsent_bytes.into())
 }
 
-/// Of these, what has left.
+/// Returns the bytes of these that have left.
 pub(super) fn left(cost: WireCost, info: &TcpInfo) -> u64 {
     // `segs_out` leaves the SYN-ACK out.
     let bare = u64::from(info.segs_out.wrapping_sub(info.data_segs_out)) + 1;

@@ -68,9 +68,9 @@ impl State {
 /// A moment's view of the uplink, for metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkStatus {
-    /// Responses in progress.
+    /// The number of responses in progress.
     pub(crate) open_flows: usize,
-    /// Of these, those that wait for their turn.
+    /// The number of these that wait for their turn.
     pub(crate) waiting_flows: usize,
     /// Clients that share the link, once in each class; none if they do not.
     pub(crate) clients: Option<usize>,
@@ -251,7 +251,7 @@ impl WorkerLink {
         Arc::ptr_eq(&self.link, link)
     }
 
-    /// Whether nobody sends through it, nor could.
+    /// Returns whether no worker sends through it, nor could.
     pub(crate) fn is_unused(self: &Rc<Self>, own: usize) -> bool {
         Rc::strong_count(self) <= own && self.link.lock().desk.egress().open_flows() == 0
     }
@@ -333,7 +333,7 @@ impl WorkerLink {
         self.link.lock().debit(self.link.now(), wire_bytes);
     }
 
-    /// Of what was debited, `wire_bytes` never went out.
+    /// Takes back `wire_bytes` of what was debited, which never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
         let now = self.link.now();
         self.link.lock().desk.egress_mut().refund(now, wire_bytes);

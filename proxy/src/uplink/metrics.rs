@@ -19,7 +19,7 @@ pub(crate) struct UplinkView {
 }
 
 impl UplinkView {
-    /// Of an uplink with these classes.
+    /// Creates the metrics of an uplink with these classes.
     pub(crate) fn new(link: &Arc<PacedLink>, classes: Vec<String>) -> Self {
         Self {
             link: Arc::clone(link),

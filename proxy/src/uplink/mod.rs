@@ -60,18 +60,18 @@ pub(crate) trait Course: Clone {
 
 /// How a connection's bytes get onto the uplink.
 pub(crate) enum Outlet {
-    /// At once.
+    /// Bytes are written at once.
     Plain,
     /// Debited to the scheduler.
     Gauged(Rc<SocketGauge>),
-    /// With a priority.
+    /// Bytes are written with a priority (`SO_PRIORITY`).
     Marked(Rc<SocketMark>),
 }
 
 /// What a worker sends responses through.
 #[derive(Clone)]
 pub(crate) enum Uplink {
-    /// Everything at once.
+    /// Everything is sent at once.
     Unlimited,
     /// In the scheduler's order, at the link's pace.
     Paced(Rc<WorkerLink>),

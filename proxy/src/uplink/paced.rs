@@ -70,7 +70,7 @@ impl<B: Body, C> Paced<B, C> {
 /// What a response's class says of its first turn, and whose it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FirstTurn {
-    /// The class's index.
+    /// The index of the class.
     pub(crate) class: usize,
     /// The client's number, where clients share the uplink.
     pub(crate) client: Option<u64>,

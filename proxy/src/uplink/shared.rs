@@ -14,7 +14,7 @@ use super::link::PacedLink;
 /// The uplink that all workers share.
 #[derive(Clone)]
 pub(crate) enum SharedUplink {
-    /// Everything at once.
+    /// Everything is sent at once.
     Unlimited,
     /// In the scheduler's order, at the link's pace.
     Paced(Arc<PacedLink>),

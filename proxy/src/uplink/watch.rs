@@ -25,7 +25,7 @@ pub(super) struct Watch {
 pub(super) enum Remark {
     /// The link carries so much less than its name says, in bits per second.
     Slower(u64),
-    /// It carries what its name says again.
+    /// The link carries what its name says again.
     AsNamed,
 }
 

@@ -1,4 +1,4 @@
-//! The rest of a body that nobody wants.
+//! The rest of a body that is not wanted any more.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ pub(super) async fn discard(mut body: impl Body<Data = Bytes> + Unpin) -> bool {
                 if was_dry {
                     return Poll::Ready(false);
                 }
-                // hyper reads on when it sees that somebody waits.
+                // hyper reads on when it sees that a task waits.
                 was_dry = true;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

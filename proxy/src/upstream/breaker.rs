@@ -25,7 +25,7 @@ impl Breaker {
         self.connections.fetch_add(1, Relaxed);
     }
 
-    /// One is closed.
+    /// Takes back the place of a connection that is closed.
     pub(super) fn give_back(&self) {
         self.connections.fetch_sub(1, Relaxed);
     }
@@ -35,7 +35,7 @@ impl Breaker {
         self.connections.load(Relaxed) >= bound
     }
 
-    /// Whether somebody waits for one to be closed.
+    /// Returns whether a request waits for one to be closed.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted.load(Relaxed) > 0
     }

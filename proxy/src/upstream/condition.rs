@@ -34,7 +34,7 @@ pub(crate) struct Condition {
     pub(crate) ejections_prevented: u64,
     /// Requests in service and waiting.
     pub(crate) active: usize,
-    /// Requests that wait.
+    /// The number of requests that wait.
     pub(crate) waiting: usize,
     /// Requests that are being repeated.
     pub(crate) repeated: usize,
@@ -51,7 +51,7 @@ pub(crate) struct EndpointCondition {
     pub(crate) ejected_for: Option<Duration>,
     /// What the checks say; `None` before the first.
     pub(crate) passes_checks: Option<bool>,
-    /// It gets requests.
+    /// Whether the endpoint gets requests.
     pub(crate) is_used: bool,
 }
 

@@ -34,7 +34,7 @@ use crate::tls::ClusterTls;
 /// How often idle connections are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-/// How long a connection that nobody wants any more gets to end.
+/// How long a connection that is not wanted any more gets to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A connection's place among those that the cluster allows.
@@ -182,7 +182,7 @@ pub(super) fn http2<E: Clone>(
     builder
 }
 
-/// RFC 9113 6.9.1.
+/// The largest window of RFC 9113 6.9.1.
 const WINDOW_MAX: u32 = 0x7fff_ffff;
 
 /// A connection, or room on one that somebody else has opened meanwhile.
@@ -255,7 +255,7 @@ async fn connect_one(
     Ok(Sender::Http1(Single::new(sender, heard, wanted)))
 }
 
-/// Runs a connection to its end, which is not far once nobody wants it any more.
+/// Runs a connection to its end, which is not far once it is not wanted any more.
 async fn drive(
     _slot: Slot,
     connection: impl Future<Output = hyper::Result<()>>,

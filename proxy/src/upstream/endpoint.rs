@@ -15,7 +15,7 @@ use super::stats::EndpointStats;
 use super::{Sender, take_one};
 use crate::proxy_protocol::Ends;
 
-/// A kept connection.
+/// A connection that is kept for further requests.
 struct Idle {
     sender: Single,
     since: Instant,
@@ -27,7 +27,7 @@ struct Idle {
 pub(crate) struct Endpoint {
     /// What the other workers know, too.
     pub(crate) member: Arc<Member>,
-    /// This worker's counters.
+    /// The counters of this worker.
     pub(crate) stats: Arc<EndpointStats>,
     /// The most recently used at the back.
     idle: RefCell<VecDeque<Idle>>,

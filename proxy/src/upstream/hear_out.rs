@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A connection whose end is where nothing more can be read.
 pub(super) struct HearOut<S> {
     stream: S,
-    /// It takes nothing more: what is written is lost.
+    /// Whether it takes nothing more: what is written is lost.
     is_deaf: bool,
 }
 

@@ -32,7 +32,7 @@ impl Hear {
 pub(super) struct Hears(Mutex<Known>);
 
 struct Known {
-    /// The next stream.
+    /// The number of the next stream.
     next: u32,
     waiting: BTreeMap<u32, Weak<Waiting>>,
 }

@@ -85,7 +85,7 @@ impl Keeper {
         self.present.send_replace(clusters.to_vec());
     }
 
-    /// Ends it.
+    /// Ends the thread, and waits for its end.
     pub(crate) fn join(self) {
         self.thread.into_iter().for_each(Background::join);
     }

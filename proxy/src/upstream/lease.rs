@@ -21,7 +21,7 @@ pub(crate) struct Lease {
     endpoint: Rc<Endpoint>,
     /// The endpoint's in the station.
     slot: usize,
-    /// Of the request.
+    /// The class of the request.
     class: usize,
     /// None once it has been given back.
     ticket: Option<Ticket>,
@@ -75,7 +75,7 @@ impl Lease {
         }
     }
 
-    /// The endpoint.
+    /// Returns the endpoint that is leased.
     pub(crate) fn endpoint(&self) -> &Rc<Endpoint> {
         &self.endpoint
     }
@@ -110,7 +110,7 @@ impl Lease {
         }
     }
 
-    /// Where it is.
+    /// Returns where the request is.
     pub(crate) fn place(&self) -> Place {
         Place {
             upstream: Rc::clone(&self.upstream),
@@ -131,7 +131,7 @@ impl Lease {
         self.sender.is_some()
     }
 
-    /// Opens a connection.
+    /// Opens a connection to the endpoint, if none is kept.
     pub(crate) async fn connect(&mut self) -> Result<(), Reason> {
         self.sender = None;
         let sender = connect::connect(&self.upstream, &self.endpoint, self.ends.as_deref()).await?;

@@ -30,7 +30,7 @@ pub(crate) struct Member {
     pub(crate) stats: Vec<Arc<EndpointStats>>,
 }
 
-/// Where connections go.
+/// The target that connections go to.
 #[derive(Debug)]
 pub(super) enum Target {
     Address(SocketAddr),
@@ -43,7 +43,7 @@ pub(super) enum Target {
 pub(super) struct Logical {
     name: Arc<Name>,
     port: u16,
-    /// Of its addresses, the one that has accepted the last connection.
+    /// The address of these that has accepted the last connection.
     accepted: Mutex<Option<IpAddr>>,
 }
 

@@ -58,14 +58,14 @@ pub(crate) use stats::{ClusterStats, EndpointStats};
 /// What all workers know of an endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Requests in progress.
+    /// The number of requests in progress.
     pub(crate) outstanding: AtomicUsize,
     /// Open connections, idle ones included.
     pub(crate) connections: AtomicUsize,
     /// Of these, those that have switched to another protocol: they are no
     /// request's any more.
     tunnels: AtomicUsize,
-    /// Idle connections.
+    /// The number of idle connections.
     pub(crate) idle: AtomicUsize,
     /// Active checks that passed, and that failed.
     pub(crate) checks: [AtomicU64; 2],
@@ -109,9 +109,9 @@ pub(crate) struct Upstream {
     config: Arc<Cluster>,
     /// What the other workers know, too.
     shared: Arc<SharedCluster>,
-    /// This worker's counters.
+    /// The counters of this worker.
     stats: ClusterStats,
-    /// This worker's index.
+    /// The index of this worker.
     worker: usize,
     /// By the station's slots, as of its `version`.
     endpoints: RefCell<Vec<Rc<Endpoint>>>,
@@ -201,7 +201,7 @@ impl Upstream {
             .for_each(|endpoint| endpoint.set_retired(true));
     }
 
-    /// Its configuration.
+    /// Returns the configuration of the cluster.
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(&self.config)
     }

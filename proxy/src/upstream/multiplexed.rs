@@ -41,7 +41,7 @@ impl Open {
     }
 }
 
-/// A connection.
+/// A connection that carries requests side by side.
 struct Carrier {
     pool: Weak<Open>,
     sender: SendRequest<RequestBody>,
@@ -53,7 +53,7 @@ struct Carrier {
     /// Since a request that was given up in vain: as long as it goes on, the
     /// connection is taken for dead.
     silence: RefCell<Option<Silence>>,
-    /// Requests in progress.
+    /// The number of requests in progress.
     streams: Cell<usize>,
     idle_since: Cell<Instant>,
     shared: Arc<Shared>,

@@ -16,11 +16,11 @@ use super::multiplexed::StreamSender;
 use crate::error::Reason;
 use crate::upload::RequestBody;
 
-/// Sends a request.
+/// A sender of requests on a connection.
 pub(crate) enum Sender {
     /// Over a connection of its own.
     Http1(Single),
-    /// Beside others.
+    /// A stream beside others on an HTTP/2 connection.
     Http2(Box<StreamSender>),
 }
 

@@ -18,7 +18,7 @@ use crate::tls::ClusterTls;
 /// What all workers know of a cluster.
 #[derive(Debug)]
 pub(crate) struct SharedCluster {
-    /// Its configuration.
+    /// The configuration of the cluster.
     pub(crate) config: Arc<Cluster>,
     /// Who is served, who waits.
     pub(crate) station: Arc<SharedStation>,

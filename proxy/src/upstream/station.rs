@@ -24,15 +24,15 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::members::{Members, Source};
 use super::stable_hash;
 
-/// A cluster's station.
+/// The station of a cluster, shared by the workers.
 #[derive(Debug)]
 pub(crate) struct SharedStation {
     pub(super) epoch: Instant,
-    /// Of the cluster, for the log.
+    /// The name of the cluster, for the log.
     pub(super) name: String,
     /// What its endpoints are made of.
     pub(super) source: Source,
-    /// Of the endpoints: it grows with every change of them.
+    /// The version of the endpoints: it grows with every change of them.
     pub(super) version: AtomicU64,
     /// Told when the endpoints have changed.
     pub(super) replaced: Notify,
@@ -62,9 +62,9 @@ pub(super) struct Decisions {
 
 /// A request's place at a station.
 pub(super) enum Placed {
-    /// At an endpoint.
+    /// The request goes to an endpoint now.
     Now(Ticket, usize),
-    /// In a queue.
+    /// The request waits in a queue.
     Waits(Waiting),
 }
 
@@ -91,7 +91,7 @@ impl Decisions {
         wakers
     }
 
-    /// Takes note of somebody who waits; the key in `parked`.
+    /// Takes note of a request that waits; the key in `parked`.
     fn park(&mut self, ticket: Ticket) -> usize {
         let (index, key) = (ticket.index(), self.parked.insert(Parked::default()));
         if self.keys.len() <= index {
@@ -310,7 +310,7 @@ pub(crate) fn station_config(
 pub(super) struct Waiting {
     station: Arc<SharedStation>,
     pub(super) ticket: Ticket,
-    /// In [`Decisions::parked`].
+    /// The key in [`Decisions::parked`].
     key: usize,
     expiry: Option<Pin<Box<Sleep>>>,
     /// At an endpoint, which is the request's own affair from then on.

@@ -10,7 +10,7 @@ use crate::counters::{ByReason, Counter, DURATION_BOUNDS_S, Histogram};
 pub(crate) struct EndpointStats {
     /// Requests sent to it.
     pub(crate) requests: Counter,
-    /// Connections opened.
+    /// The number of connections opened.
     pub(crate) connects: Counter,
     /// Requests that went over a kept connection.
     pub(crate) reuses: Counter,
@@ -18,7 +18,7 @@ pub(crate) struct EndpointStats {
     pub(crate) retries: Counter,
     /// Attempts made there beside one elsewhere that was slow.
     pub(crate) hedges: Counter,
-    /// Failures by [`Reason::index`].
+    /// The failures, by [`Reason::index`].
     pub(crate) errors: ByReason,
 }
 

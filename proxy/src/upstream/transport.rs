@@ -12,9 +12,9 @@ use crate::tls::EndpointStream;
 
 /// What HTTP is spoken over with an endpoint.
 pub(super) enum Transport {
-    /// Without TLS.
+    /// A connection without TLS.
     Plain(TcpStream),
-    /// After a handshake.
+    /// A connection after a TLS handshake.
     Tls(Box<EndpointStream>),
 }
 

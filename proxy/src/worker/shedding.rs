@@ -9,7 +9,7 @@ use super::Worker;
 use crate::connection::Connection;
 use crate::error::Reason;
 
-/// Of the open exchanges, this part is ended at each look.
+/// The part of the open exchanges that is ended at each look, one in so many.
 const SHED_PART: usize = 8;
 
 /// Looks at the memory now and then, and ends a worker's exchanges while there

@@ -44,7 +44,7 @@ pub(super) struct Link {
     worker: u64,
     /// By which this worker is woken.
     bell: Option<u32>,
-    /// The others.
+    /// The records of the other workers.
     peers: Vec<Peer>,
     /// What this worker last said of itself, and when.
     said: Option<(Urgency, Time)>,

@@ -9,7 +9,7 @@ use super::{Buffer, Envoy, Field};
 
 macro_rules! callbacks {
     ($($field:ident = $name:literal: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// Envoy's functions.
+        /// The functions of Envoy that the module calls.
         pub(super) struct Callbacks {
             $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -69,7 +69,7 @@ pub(super) fn symbol(name: &'static str) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// What was found.
+/// Returns the functions that were found.
 pub(super) fn callbacks() -> &'static Callbacks {
     CALLBACKS
         .get()

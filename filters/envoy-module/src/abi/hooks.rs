@@ -85,7 +85,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destr
     guarded(|| drop(config));
 }
 
-/// A stream begins.
+/// Takes note that a stream begins.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
     config: Ours,
@@ -110,7 +110,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(ours
     guarded(|| drop(filter));
 }
 
-/// The request's head.
+/// Handles the head of a request.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_headers(
     envoy: Envoy,
@@ -149,7 +149,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body
     CONTINUE
 }
 
-/// The request's trailers.
+/// Handles the trailers of a request.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trailers(
     envoy: Envoy,
@@ -167,7 +167,7 @@ fn head_or_trailers(step: &Result<Step, Woken>) -> u32 {
     }
 }
 
-/// The response's head.
+/// Handles the head of a response.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
     envoy: Envoy,
@@ -201,7 +201,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_bod
     }
 }
 
-/// The response's trailers.
+/// Handles the trailers of a response.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_trailers(
     envoy: Envoy,
@@ -232,7 +232,7 @@ unsafe fn let_go(envoy: Envoy, what: Woken) {
     }
 }
 
-/// Woken by [`Scheduler::wake`].
+/// Handles a wake-up by [`Scheduler::wake`].
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
     envoy: Envoy,

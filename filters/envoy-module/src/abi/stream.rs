@@ -117,7 +117,7 @@ impl Host for Stream<'_> {
         let name = Buffer::of(name.as_bytes());
         let found = &raw mut value;
         // SAFETY: the stream is there during a hook, and so is the value until
-        // a field is set, which nobody can who holds it.
+        // a field is set, which no holder of it can do.
         unsafe {
             (callbacks().get_header)(self.envoy, map, name, found, index, std::ptr::null_mut())
                 .then(|| value.bytes())

@@ -16,11 +16,11 @@ use crate::timer::Ticking;
 enum Phase {
     /// Nothing of it is here, or it is over.
     Absent,
-    /// It is none of the scheduler's business: a tunnel, or nothing is paced.
+    /// The response is none of the scheduler's business: a tunnel, or nothing is paced.
     Unscheduled,
     /// As many responses are open as may be: it goes at once, and is debited.
     Unpaced,
-    /// Its head is held back for the first bytes of its body.
+    /// The response's head is held back for the first bytes of its body.
     Head,
     /// Something is held back, and waits for its turn.
     Waiting,

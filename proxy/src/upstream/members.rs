@@ -43,7 +43,7 @@ pub(super) enum Target {
 pub(super) struct Logical {
     name: Arc<Name>,
     port: u16,
-    /// The address of these that has accepted the last connection.
+    /// The name's address that has accepted the last connection.
     accepted: Mutex<Option<IpAddr>>,
 }
 

@@ -5,10 +5,13 @@
 
 mod common;
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use common::binary::{Running, sprat};
 use common::*;
+use sprat_config::resolved::Rate;
+use sprat_scheduler::Discipline;
 
 /// Runs a command; what it printed, or that it failed and why.
 fn run(command: &str) -> Result<String, String> {
@@ -27,25 +30,34 @@ fn run(command: &str) -> Result<String, String> {
 struct Lab {
     namespace: String,
     device: String,
+    /// This machine's address on the device.
+    farm: String,
 }
 
-const FARM: &str = "198.18.77.1";
-const CLIENT: &str = "198.18.77.2";
+/// Bytes of a full packet on the device.
+const FULL_PACKET: u64 = 1514;
 
 impl Lab {
-    fn new() -> Result<Self, String> {
+    /// The labs of tests that run at once have different numbers.
+    fn new(number: u32) -> Result<Self, String> {
         let id = std::process::id();
         let lab = Self {
-            namespace: format!("sprat-test-{id}"),
-            device: format!("spr{id}"),
+            namespace: format!("sprat-test-{id}-{number}"),
+            device: format!("spr{id}-{number}"),
+            farm: format!("198.18.77.{}", 4 * number + 1),
         };
-        let Self { namespace, device } = &lab;
+        let client = format!("198.18.77.{}", 4 * number + 2);
+        let Self {
+            namespace,
+            device,
+            farm,
+        } = &lab;
         run(&format!("ip netns add {namespace}"))?;
         for command in [
             format!("ip link add {device} type veth peer name eth0 netns {namespace}"),
-            format!("ip address add {FARM}/30 dev {device}"),
+            format!("ip address add {farm}/30 dev {device}"),
             format!("ip link set {device} up"),
-            format!("ip -n {namespace} address add {CLIENT}/30 dev eth0"),
+            format!("ip -n {namespace} address add {client}/30 dev eth0"),
             format!("ip -n {namespace} link set eth0 up"),
         ] {
             run(&command)?;
@@ -60,6 +72,34 @@ impl Lab {
         let (_, rest) = shown.split_once(&class).unwrap();
         let sent = rest.split(" Sent ").nth(1).unwrap();
         sent.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// What the device has sent, in bytes, and the packets that its queue had no room for.
+    fn carried(&self) -> (u64, u64) {
+        let shown = run(&format!("tc -s qdisc show dev {} root", self.device)).unwrap();
+        let number = |after: &str| -> u64 {
+            let rest = shown.split(after).nth(1).unwrap();
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap();
+            digits.parse().unwrap()
+        };
+        (number(" Sent "), number("dropped "))
+    }
+
+    /// A client that asks for `bytes`, says `all` when it has them, and keeps its
+    /// connection until its standard input ends.
+    fn kept_client(&self, address: std::net::SocketAddr, bytes: u64) -> Child {
+        let (host, port) = (address.ip(), address.port());
+        let script = format!(
+            "exec 3<>/dev/tcp/{host}/{port}
+             printf 'GET /{bytes} HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' >&3
+             while read -r line <&3 && [ \"$line\" != $'\\r' ]; do :; done
+             head -c {bytes} <&3 | wc -c | grep -qx {bytes} && echo all
+             read -r _ || true"
+        );
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace, "bash", "-c", &script]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().unwrap()
     }
 
     fn segments(&self) -> String {
@@ -91,7 +131,7 @@ fn the_kernel_engine_orders_by_class_on_a_device_that_link_has_set_up() {
     let lab = needs
         .iter()
         .try_for_each(|command| run(command).map(drop))
-        .and_then(|()| Lab::new());
+        .and_then(|()| Lab::new(0));
     let lab = match lab {
         Ok(lab) => lab,
         Err(why) => {
@@ -107,10 +147,10 @@ fn the_kernel_engine_orders_by_class_on_a_device_that_link_has_set_up() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("sprat.yaml");
     let text = format!(
-        "version: 1\nadmin: off\nlisteners: [{{address: '{FARM}:0'}}]\n\
+        "version: 1\nadmin: off\nlisteners: [{{address: '{}:0'}}]\n\
          uplink: {{rate: 10mbit, policy: bands, engine: {{name: kernel, qdisc: htb, device: {}}}}}\n\
          clusters: {{farm: {{endpoints: ['{}']}}}}\nroutes: [{{cluster: farm}}]\n",
-        lab.device, origin.address
+        lab.farm, lab.device, origin.address
     );
     std::fs::write(&file, text).unwrap();
     let link = |action: &[&str]| {
@@ -159,6 +199,68 @@ fn the_kernel_engine_orders_by_class_on_a_device_that_link_has_set_up() {
     let (done, said) = link(&["remove"]);
     assert!(!done && said.contains("no queueing discipline"), "{said}");
     assert_eq!(lab.fetch(sprat.address, "/200000"), 200_000);
+}
+
+/// Retransmissions are part of what the uplink carries, and are counted while they
+/// happen: none are left for the connection's end, where they would be a wait for all.
+#[test]
+fn downloads_over_a_lossy_link_are_counted_as_they_go() {
+    let lab = match Lab::new(1) {
+        Ok(lab) => lab,
+        Err(why) => {
+            eprintln!("skipped: it needs root and iproute2 ({why})");
+            return;
+        }
+    };
+    // Four packets of queue at less than the uplink's rate: some of each round are lost.
+    let device = &lab.device;
+    run(&format!("ip link set dev {device} gso_max_segs 1")).unwrap();
+    run(&format!(
+        "tc qdisc add dev {device} root tbf rate 8mbit burst 1600 limit 6056"
+    ))
+    .unwrap();
+    let origin = Origin::http(|request| {
+        let bytes = request.start.split('/').nth(1).unwrap();
+        ok(&"x".repeat(bytes.split(' ').next().unwrap().parse().unwrap()))
+    });
+    let mut config = config(&[origin.address]);
+    config.listeners[0].address = format!("{}:0", lab.farm).parse().unwrap();
+    config.uplink.rate = Rate::Fixed(10_000_000);
+    config.uplink.adapt = false;
+    config.uplink.policy = Discipline::Fair;
+    let proxy = Proxy::start(&config);
+    let wire = || proxy.metric(&["sprat_uplink_wire_bytes_total"]);
+
+    // TCP keeps few packets of a socket in a device: many sockets overflow the queue.
+    let body = 500_000;
+    let mut clients: Vec<Child> = (0..8)
+        .map(|_| lab.kept_client(proxy.address, body))
+        .collect();
+    // Others are not stopped meanwhile.
+    assert_eq!(lab.fetch(proxy.address, "/2000"), 2000);
+    for client in &mut clients {
+        let mut said = String::new();
+        let mut output = BufReader::new(client.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "all\n");
+    }
+    let (before, (sent, dropped)) = (wire(), lab.carried());
+    assert!(dropped > 30, "{dropped} packets lost, {sent} bytes sent");
+    let offered = (sent + dropped * FULL_PACKET) as f64;
+    let part = before / offered;
+    assert!(
+        (0.97..1.05).contains(&part),
+        "{before} of {offered}: {part}"
+    );
+    for client in &mut clients {
+        drop(client.stdin.take());
+        client.wait().unwrap();
+    }
+    proxy.assert_no_leak();
+    // What was lost after a connection's last look at the kernel is all that is left.
+    let lump = wire() - before;
+    let lost = (dropped * FULL_PACKET) as f64;
+    assert!((0.0..lost / 2.0).contains(&lump), "{lump} of {lost}");
 }
 
 /// The documents and the unit for systemd name the capability that is enough.

@@ -210,6 +210,13 @@ impl Arbiter {
         self.ready += heap.len() - before;
     }
 
+    /// Returns the least rank of a class's flows, whether there is a place for it or not.
+    pub(crate) fn least(&self, class: usize) -> Option<Rank> {
+        let class = &self.classes[class];
+        let heaps = [class.seated.first(), class.unseated.first()];
+        heaps.into_iter().flatten().map(|(rank, _)| rank).min()
+    }
+
     /// A flow is no longer ready.
     pub(crate) fn remove(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];

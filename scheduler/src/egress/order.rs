@@ -31,7 +31,7 @@ use groups::{Groups, LaneKey, Member};
 pub(super) use ready::Next;
 use ready::Ready;
 use shares::Shares;
-use turns::{Part, Turns};
+use turns::{Newcomer, Part, Turns};
 pub use urgency::Urgency;
 
 /// Bands at most, within a level.
@@ -281,13 +281,16 @@ impl Order {
             return;
         }
         if self.ranker.takes_turns() {
-            let band = usize::from(self.ranker.band(&flow.view));
-            let round = flow.class * MAX_BANDS + band;
+            let round = flow.class * MAX_BANDS + usize::from(self.ranker.band(&flow.view));
             let bytes = flow.offered_bytes.min(self.quantum(link, flow));
-            let turn = (flow.view.turn, flow.cost.bytes(bytes));
-            flow.view.turn = self
-                .turns
-                .join(&mut self.places[slot as usize].part, turn, round);
+            let least = (self.ready).least_turn(flow.class, self.ranker.rank(&flow.view));
+            let newcomer = Newcomer {
+                turn: flow.view.turn,
+                wire_bytes: flow.cost.bytes(bytes),
+                least,
+            };
+            let part = &mut self.places[slot as usize].part;
+            flow.view.turn = self.turns.join(part, newcomer, round);
         }
         let rank = self.ranker.rank(&flow.view);
         let attained = flow.view.attained;

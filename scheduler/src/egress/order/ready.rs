@@ -87,6 +87,18 @@ impl Ready {
         }
     }
 
+    /// Returns the least turn of those of a class and band, where its flow is the first of
+    /// them all that stand here, or of its class.
+    pub(super) fn least_turn(&self, class: usize, like: Rank) -> Option<u64> {
+        let first = match self {
+            Self::Ranked(queue) => queue.first().map(|(rank, _)| rank),
+            Self::Arbited(arbiter) => arbiter.least(class),
+        };
+        // Without an arbiter a level is one class's.
+        let first = first.filter(|rank| (rank.level, rank.band) == (like.level, like.band))?;
+        Some(first.key)
+    }
+
     /// Payload bytes of one grant: whole segments, at least one.
     pub(super) fn quantum(&self, link: &Pacer, class: usize, cost: WireCost) -> u64 {
         let (own, background) = match self {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::front::Change;
 use super::held::{Held, Standing};
-use super::turns::{Part, Turns};
+use super::turns::{Newcomer, Part, Turns};
 use crate::Time;
 use crate::queue::Rank;
 
@@ -129,8 +129,9 @@ impl Shares {
             // Due when the clock says so, and no sooner for having little to send:
             // the next of a client's flows may be large, and the client gone
             // before that is its debt.
-            let turn = (place.turn, u64::MAX);
-            place.turn = self.turns.join(&mut place.part, turn, lane);
+            place.turn = self
+                .turns
+                .join(&mut place.part, Newcomer::at(place.turn), lane);
         }
         let before = place.held.hidden();
         let change = place.held.insert(&mut self.standing, slot, rank);
@@ -180,8 +181,10 @@ impl Shares {
         }
         if !place.part.waits() {
             // It waits on, and keeps its turn.
-            let (lane, turn) = (usize::from(place.class), (place.turn, u64::MAX));
-            place.turn = self.turns.join(&mut place.part, turn, lane);
+            let lane = usize::from(place.class);
+            place.turn = self
+                .turns
+                .join(&mut place.part, Newcomer::at(place.turn), lane);
         }
         let before = place.held.hidden();
         place.held.show();

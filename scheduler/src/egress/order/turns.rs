@@ -24,6 +24,28 @@ const EARLY: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct Turns(Vec<Round>);
 
+/// A flow that comes to a round, or comes back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newcomer {
+    /// Its last turn there.
+    pub(super) turn: u64,
+    /// Wire bytes that it is going to be granted.
+    pub(super) wire_bytes: u64,
+    /// The least turn of those that wait in the round, where that is known.
+    pub(super) least: Option<u64>,
+}
+
+impl Newcomer {
+    /// Returns one that is due by the round's time alone.
+    pub(super) fn at(turn: u64) -> Self {
+        Self {
+            turn,
+            wire_bytes: u64::MAX,
+            least: None,
+        }
+    }
+}
+
 /// A flow's part in a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
@@ -110,19 +132,16 @@ impl Turns {
         Self(vec![Round::default(); lanes])
     }
 
-    /// A flow has something to send in the round `lane`; its turn there, if
-    /// `turn` was its last. One that waits already keeps it, and so does one
-    /// that was served last of all.
+    /// Returns the turn of a flow that has something to send in the round `lane`. One that
+    /// waits already keeps its turn, and so does one that was served last of all.
     ///
-    /// One that comes is due now, and no later than the flow served last if
-    /// that had had the `wire_bytes` that this one is going to be granted:
-    /// then no two flows are further apart than a grant of each.
-    pub(super) fn join(
-        &mut self,
-        part: &mut Part,
-        (turn, wire_bytes): (u64, u64),
-        lane: usize,
-    ) -> u64 {
+    /// One that comes is due now, and no later than the flow whose turn is the least if
+    /// that had had the bytes that this one is going to be granted: then no two flows are
+    /// further apart than a grant of each. Sooner than that it is not due either. Small
+    /// flows that follow large ones would gain the difference each time, and what waits
+    /// all along would fall behind by it, for as long as they come.
+    pub(super) fn join(&mut self, part: &mut Part, newcomer: Newcomer, lane: usize) -> u64 {
+        let turn = newcomer.turn;
         // Classes and bands are few.
         let (stays, number) = (usize::from(part.lane) == lane, lane as u16);
         if part.waits && stays {
@@ -135,7 +154,12 @@ impl Turns {
         round.waiting += 1;
         part.waits = true;
         part.lane = number;
-        let due = round.now().min(round.served.saturating_add(wire_bytes));
+        // Who was served last may come again, and is not in the queue meanwhile.
+        let (last_bytes, _) = round.last;
+        let again = round.served.saturating_add(last_bytes);
+        let least = newcomer.least.map_or(again, |least| least.min(again));
+        let least = least.max(round.served);
+        let due = (round.now()).min(least.saturating_add(newcomer.wire_bytes));
         match stays {
             true if part.grant == round.grants => turn,
             true => turn.max(due),

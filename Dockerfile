@@ -20,6 +20,8 @@ WORKDIR /src
 ENV CARGO_PROFILE_RELEASE_DEBUG=none CARGO_PROFILE_RELEASE_STRIP=debuginfo
 COPY --from=manifests /src ./
 RUN cargo build --release --locked -p sprat -p sprat-loadgen
+# The history is not in the context: --build-arg SPRAT_COMMIT=$(git rev-parse --short=10 HEAD)
+ARG SPRAT_COMMIT
 COPY . .
 # COPY keeps the files' times, which may be older than the empty programs' build.
 RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \

@@ -20,13 +20,14 @@ use crate::link;
 use crate::operate::{Operator, pid_file};
 use crate::problem::Purpose;
 use crate::standard_error::{StandardError, Style};
+use crate::version;
 
 /// What standard input is called in errors.
 const STDIN: &str = "<stdin>";
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
-#[command(name = "sprat", version, about)]
+#[command(name = "sprat", version = version::LONG, about)]
 struct Arguments {
     /// How much Sprat says about itself on standard error: off, error, warn,
     /// info, debug or trace.

@@ -66,5 +66,6 @@ mod tunnel;
 mod uplink;
 mod upload;
 mod upstream;
+mod version;
 mod worker;
 mod writable;

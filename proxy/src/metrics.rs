@@ -10,6 +10,7 @@ mod dns;
 mod endpoints;
 mod exposition;
 mod health;
+mod process;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use sprat_config::resolved::Cluster;
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
+use self::process::ProcessView;
 use crate::assembly::Assembly;
 use crate::catalogue::CatalogueView;
 use crate::counters::{
@@ -45,6 +47,8 @@ const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 pub(crate) struct Metrics {
     workers: Vec<Arc<WorkerStats>>,
     reloads: Arc<Reloads>,
+    /// What is the same whatever is configured.
+    process: Registry,
     present: ArcSwap<Present>,
 }
 
@@ -65,9 +69,12 @@ impl Metrics {
         assembly: &Assembly,
     ) -> Self {
         let present = Present::new(&workers, reloads, assembly);
+        let mut process = Registry::default();
+        process.register_collector(Box::new(ProcessView));
         Self {
             workers,
             reloads: Arc::clone(reloads),
+            process,
             present: ArcSwap::from_pointee(present),
         }
     }
@@ -95,9 +102,10 @@ impl Metrics {
     pub(crate) fn text(&self, format: Exposition) -> String {
         let mut out = String::new();
         let present = self.present.load();
+        let registries = [&self.process, &present.registry];
         let encoded = match format {
-            Exposition::OpenMetrics => text::encode(&mut out, &present.registry),
-            Exposition::Text => text::encode(&mut PlainText::new(&mut out), &present.registry),
+            Exposition::OpenMetrics => encode(&mut out, registries),
+            Exposition::Text => encode(&mut PlainText::new(&mut out), registries),
         };
         if encoded.is_err() {
             tracing::error!("the metrics cannot be encoded");
@@ -109,6 +117,13 @@ impl Metrics {
     pub(crate) fn config(&self) -> String {
         self.reloads.json(&self.present.load().shown)
     }
+}
+
+fn encode(out: &mut impl fmt::Write, registries: [&Registry; 2]) -> fmt::Result {
+    for registry in registries {
+        text::encode_registry(out, registry)?;
+    }
+    text::encode_eof(out)
 }
 
 impl Present {

@@ -209,6 +209,42 @@ fn promtool_finds_nothing_to_complain_of() {
     assert!(output.status.success() && said.trim().is_empty(), "{said}");
 }
 
+/// The value of a sample without labels.
+fn sample(text: &str, name: &str) -> f64 {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    let mut values = lines.filter(|(own, _)| *own == name);
+    let (_, value) = values.next().unwrap_or_else(|| panic!("no {name}: {text}"));
+    value.parse().unwrap()
+}
+
+#[test]
+fn the_process_and_its_build_are_among_the_metrics() {
+    let origin = Origin::http(|_| ok("hello"));
+    let mut config = config(&[origin.address]);
+    config.admin = Some(admin());
+    let proxy = Proxy::start(&config);
+    let text = ask(admin_of(&proxy), "localhost", "/metrics", "").text();
+    let version = concat!(
+        "sprat_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\""
+    );
+    assert!(text.contains(version), "{text}");
+    // By what this test, which is the process, finds out by itself.
+    let now = std::time::SystemTime::now();
+    let now_s = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let age_s = now_s.as_secs_f64() - sample(&text, "process_start_time_seconds");
+    assert!((-2.0..86_400.0).contains(&age_s), "{age_s}");
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let files = limit.current.map_or(u64::MAX as f64, |files| files as f64);
+    assert_eq!(sample(&text, "process_max_fds"), files);
+    assert!((5.0..files).contains(&sample(&text, "process_open_fds")));
+    assert!(sample(&text, "process_resident_memory_bytes") > 1e6);
+    assert!(sample(&text, "process_virtual_memory_bytes") > 1e6);
+    assert!(sample(&text, "process_threads") >= 2.0);
+    assert!(sample(&text, "process_cpu_seconds_total") >= 0.0);
+}
+
 /// A Prometheus that scrapes the admin listener; killed when dropped.
 struct Prometheus {
     child: Child,

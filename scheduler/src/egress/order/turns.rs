@@ -27,7 +27,7 @@ pub(super) struct Turns(Vec<Round>);
 /// A flow that comes to a round, or comes back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Newcomer {
-    /// Its last turn there.
+    /// The flow's last turn there.
     pub(super) turn: u64,
     /// Wire bytes that it is going to be granted.
     pub(super) wire_bytes: u64,

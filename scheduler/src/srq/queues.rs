@@ -78,7 +78,7 @@ pub struct Stats {
     pub members: [u64; MAX_QUEUES],
     /// Requests that ended in each queue.
     pub done: [u64; MAX_QUEUES],
-    /// Requests that went from each queue to the next.
+    /// Requests that went from each queue to the next, those that were cancelled later too.
     pub moved: [u64; MAX_QUEUES],
     /// Last queues that were split.
     pub splits: u64,
@@ -205,7 +205,6 @@ impl Queues {
         self.renew(&mut progress);
         for queue in usize::from(progress.began)..progress.queue() {
             self.samples[queue].failed -= 1;
-            self.stats.moved[queue] -= 1;
         }
         self.stats.members[progress.queue()] -= 1;
     }

@@ -16,6 +16,7 @@ mod credits;
 mod line;
 mod queues;
 mod ranking;
+mod server;
 mod switch;
 mod terms;
 
@@ -25,6 +26,7 @@ pub use credits::Credits;
 pub(crate) use line::Line;
 pub use queues::{Progress, Queues, Stats};
 pub(crate) use ranking::Ranking;
+pub use server::Server;
 pub use switch::{Switch, Trigger};
 pub use terms::{Terms, Weight};
 

@@ -33,6 +33,30 @@ impl Leaf for Factor {
     }
 }
 
+/// A number from 0 to 1000.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ratio(pub(crate) f64);
+
+impl Leaf for Ratio {
+    const NUMBER: bool = true;
+    const TEXT: bool = false;
+
+    fn expected() -> Cow<'static, str> {
+        "a number from 0 to 1000".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "number", "minimum": 0, "maximum": 1000})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match text.parse() {
+            Ok(number) if (0.0..=1000.0).contains(&number) => Ok(Self(number)),
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// A share, from 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share(pub(crate) f64);
@@ -54,20 +78,46 @@ impl Leaf for FloorPercent {
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let number = text.strip_suffix('%').unwrap_or(text);
-        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        let percent = number
-            .parse()
-            .ok()
-            .filter(|_| digits && !number.starts_with("00"));
-        match percent.filter(|percent| *percent <= MAX_FLOOR_PERCENT) {
-            Some(percent) if text.ends_with('%') => Ok(Self(percent)),
-            Some(percent) => Err(Fault::new(
-                format!("`{text}` is no part of the link"),
-                format!("write {percent}%"),
-            )),
-            None => Err(Fault::PLAIN),
-        }
+        percent(text, 0, MAX_FLOOR_PERCENT).map(Self)
+    }
+}
+
+/// A part of the link for one of those that share it, in percent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharePercent(pub(crate) u8);
+
+impl Leaf for SharePercent {
+    const NUMBER: bool = false;
+    const TEXT: bool = true;
+
+    fn expected() -> Cow<'static, str> {
+        "a part of the link, from 1% to 100%".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^([1-9]|[1-9][0-9]|100)%$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        percent(text, 1, 100).map(Self)
+    }
+}
+
+/// Reads a whole number of percent.
+fn percent(text: &str, least: u8, most: u8) -> Result<u8, Fault> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let percent = number
+        .parse()
+        .ok()
+        .filter(|_| digits && !number.starts_with("00"));
+    match percent.filter(|percent| (least..=most).contains(percent)) {
+        Some(percent) if text.ends_with('%') => Ok(percent),
+        Some(percent) => Err(Fault::new(
+            format!("`{text}` is no part of the link"),
+            format!("write {percent}%"),
+        )),
+        None => Err(Fault::PLAIN),
     }
 }
 

@@ -11,6 +11,7 @@ mod health;
 mod http2;
 mod limits;
 mod proxy_protocol;
+mod srq;
 mod tls;
 
 use std::borrow::Cow;
@@ -39,6 +40,7 @@ pub(crate) use health::*;
 pub(crate) use http2::*;
 pub(crate) use limits::*;
 pub(crate) use proxy_protocol::*;
+pub(crate) use srq::*;
 pub(crate) use tls::*;
 
 /// A bound on a number of things in memory.
@@ -229,8 +231,8 @@ record! {
         /// Of the link, for the response that has gone longest without being
         /// served, once it is a second old: so that everything moves while
         /// the link is offered more than it carries. From 0% to 50%.
-        /// Without effect under `policy: fair` and `fcfs`, `engine: kernel`
-        /// and `rate: unlimited`.
+        /// Without effect under `policy: fair`, `fcfs`, `edf` and `srq`,
+        /// `engine: kernel` and `rate: unlimited`.
         default("5%") floor: FloorPercent,
         /// What clients have of the link, however many responses they ask for.
         default("{}") clients: UplinkClients,
@@ -246,7 +248,8 @@ record! {
         /// responses are sent in the policy's order. Classes come first, and
         /// clients share what their class has; a class with `max_concurrency`
         /// keeps the policy's order. `none` has all responses in one order.
-        /// Takes `policy: srpt`, `srpt-aged` or `fcfs`, and `engine: pace`.
+        /// Takes `policy: srpt`, `srpt-aged`, `edf`, `vrd` or `fcfs`, and
+        /// `engine: pace`.
         /// Without effect under `rate: unlimited`.
         default("none") share: Or<NoShare, ClientBy>,
     }
@@ -378,6 +381,17 @@ variants! {
         SrptAged(SrptAged) = "srpt-aged",
         /// Strict priority between size classes, fair within each (TOCS03).
         Bands(Bands) = "bands",
+        /// The earliest deadline first, by the classes' `soft_deadline`, or
+        /// `deadline` where they have none; a class without comes last.
+        Edf(NoParameters) = "edf",
+        /// The highest value over deadline first, then first come, first
+        /// served (VRD); values fall as deadlines pass. A class without a
+        /// `deadline` comes last.
+        Vrd(NoParameters) = "vrd",
+        /// Queues by what a response has had, which adapt to what passes, and
+        /// deadlines and values in each (SRQ06). For responses whose sizes are
+        /// not known; where they are, `srpt` is better.
+        Srq(Srq) = "srq",
     }
 
     /// Who enforces the order.

@@ -10,6 +10,7 @@ mod health;
 mod limits;
 mod paths;
 mod routes;
+mod srq;
 mod tls;
 
 pub(crate) use filter::filter;
@@ -50,6 +51,9 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let admission = file.admission.get().and_then(classes::admission);
     if let Some(uplink) = &uplink {
         classes::warn_unpaced(file, uplink, reporter);
+    }
+    if let (Some(uplink), Some(classes), Some(raw)) = (&uplink, &classes, file.uplink.get()) {
+        srq::warn_deadlines(&raw.policy, &uplink.policy, classes, reporter);
     }
     let access_log = access_log(&file.access_log);
     let catalogue = file.catalogue.get();
@@ -249,10 +253,10 @@ fn share_fits(
             "`share` needs `engine: pace`: the kernel's classes know no clients",
             "use `engine: pace`, or `share: none`",
         ),
-        (_, Some(Discipline::Fair | Discipline::Bands(_))) => (
-            "`share` goes with the policies `srpt`, `srpt-aged` and `fcfs` alone",
-            "use one of these, or `share: none`: `fair` and `bands` have responses take turns, \
-             not clients",
+        (_, Some(Discipline::Fair | Discipline::Bands(_) | Discipline::Srq(_))) => (
+            "`share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd` and `fcfs` alone",
+            "use one of these, or `share: none`: `fair`, `bands` and `srq` have responses take \
+             turns, not clients",
         ),
         _ => return true,
     };
@@ -284,10 +288,8 @@ fn kernel_fits(
         reporter.error(span, message, Some(help.to_owned()));
         fits = false;
     }
-    if matches!(
-        policy,
-        Some(Discipline::Fcfs | Discipline::Fair | Discipline::SrptAged { .. })
-    ) {
+    let by_size = |policy: &Discipline| matches!(policy, Discipline::Srpt | Discipline::Bands(_));
+    if policy.is_some_and(|policy| !by_size(policy)) {
         let message = "the `kernel` engine orders by size class alone".to_owned();
         let help = "use the policy `bands` (or `srpt`, for the paper's classes), or `engine: pace`";
         reporter.error(&raw.policy.span, message, Some(help.to_owned()));
@@ -301,6 +303,9 @@ fn policy(raw: &raw::Policy, reporter: &mut Reporter<'_>) -> Option<Discipline> 
         raw::Policy::Fcfs(_) => Discipline::Fcfs,
         raw::Policy::Fair(_) => Discipline::Fair,
         raw::Policy::Srpt(_) => Discipline::Srpt,
+        raw::Policy::Edf(_) => Discipline::Edf,
+        raw::Policy::Vrd(_) => Discipline::Vrd,
+        raw::Policy::Srq(own) => srq::uplink(own, reporter)?,
         raw::Policy::SrptAged(aged) => Discipline::SrptAged {
             ageing_bytes_per_s: aged.ageing.copied()?.0,
         },

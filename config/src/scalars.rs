@@ -142,6 +142,8 @@ words! {
     Auto = "auto",
     /// Without bound.
     Unlimited = "unlimited",
+    /// At all times.
+    Always = "always",
     /// Clients do not share the link.
     NoShare = "none",
     /// The paper's choice.

@@ -11,6 +11,7 @@ use sprat_config::resolved::*;
 use sprat_config::{Loaded, load, parse};
 use sprat_scheduler::Cutoffs;
 use sprat_scheduler::Discipline;
+use sprat_scheduler::srq::{self, Trigger};
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
@@ -215,6 +216,26 @@ fn policies_and_engines_are_read() {
             ageing_bytes_per_s: 10_240
         }
     );
+    let srq = srq::Config {
+        quanta: vec![8 << 10, 64 << 10, 1 << 20],
+        queues: (2, 8),
+        interval: Duration::from_secs(30),
+        trigger: Trigger::Backlog(Duration::from_millis(200)),
+        ..srq::Config::bytes()
+    };
+    assert_eq!(policy("srq.yaml"), Discipline::Srq(Box::new(srq)));
+    let classes = example("srq.yaml").classes.list;
+    let terms = |index: usize| {
+        let class: &ClassSpec = &classes[index].spec;
+        let millis = |time: Option<Duration>| time.map(|time| time.as_millis());
+        (
+            millis(class.soft_deadline),
+            millis(class.deadline),
+            class.value,
+        )
+    };
+    assert_eq!(terms(0), (Some(1_000), Some(4_000), 1));
+    assert_eq!(terms(1), (Some(300), Some(2_000), 3));
     assert_eq!(example("auto.yaml").uplink.rate, Rate::Auto);
     assert_eq!(example("unlimited.yaml").uplink.rate, Rate::Unlimited);
     let kernel = example("kernel.yaml").uplink;
@@ -252,6 +273,11 @@ fn short_and_long_forms_mean_the_same() {
         Discipline::Bands(Cutoffs::Learnt { classes: 6 })
     );
     assert_eq!(uplink("{engine: {name: pace}}").engine, Engine::Pace);
+    assert_eq!(uplink("{policy: edf}").policy, Discipline::Edf);
+    assert_eq!(uplink("{policy: {name: vrd}}").policy, Discipline::Vrd);
+    // By default the parameters are the paper's.
+    let paper_srq = Discipline::Srq(Box::new(srq::Config::bytes()));
+    assert_eq!(uplink("{policy: srq}").policy, paper_srq);
     // The kernel knows classes only: SRPT becomes the paper's.
     assert_eq!(uplink("{rate: 1mbit, engine: kernel}").policy, paper);
 }

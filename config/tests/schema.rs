@@ -508,7 +508,27 @@ fn the_filters_schema_and_the_decoder_refuse_the_same() {
 }
 
 /// Of policies and engines, of which a file has one.
-const ALTERNATIVES: [&str; 5] = ["ageing", "cutoffs", "device", "learnt", "qdisc"];
+const ALTERNATIVES: [&str; 19] = [
+    "adj_d",
+    "adj_i",
+    "ageing",
+    "alpha",
+    "backlog",
+    "cutoffs",
+    "device",
+    "first_share",
+    "learnt",
+    "max",
+    "min",
+    "qdisc",
+    "quanta",
+    "queues",
+    "samples_min",
+    "t_desc",
+    "t_fail",
+    "t_split",
+    "trigger",
+];
 
 #[test]
 fn the_full_example_has_every_key() {

@@ -9,12 +9,14 @@ mod arrivals;
 mod charts;
 mod dispatch;
 mod farm;
+mod findings;
 mod link;
 mod measure;
 mod network;
 mod output;
 mod sdis02;
 pub mod sizes;
+mod srq06;
 pub mod statistics;
 pub mod theory;
 mod waiting;
@@ -44,7 +46,10 @@ Examples:
   sprat-loadgen simulate network --seeds 0..200 --requests 1000
 
   # the paper's server, its figures 2 to 13
-  sprat-loadgen simulate sdis02 -o results/sdis02")]
+  sprat-loadgen simulate sdis02 -o results/sdis02
+
+  # the request-aware scheduler's table IV and figures 9 to 15
+  sprat-loadgen simulate srq -o results/srq")]
 pub struct SimulateArgs {
     #[command(subcommand)]
     system: System,
@@ -58,6 +63,7 @@ enum System {
     Waiting(waiting::WaitingArgs),
     Dispatch(dispatch::DispatchArgs),
     Sdis02(sdis02::Sdis02Args),
+    Srq(srq06::SrqArgs),
 }
 
 /// What all simulations share.
@@ -85,6 +91,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         System::Waiting(args) => waiting::run(args),
         System::Dispatch(args) => dispatch::run(args),
         System::Sdis02(args) => sdis02::run(args),
+        System::Srq(args) => srq06::run(args),
     }
 }
 

@@ -252,7 +252,14 @@ fn class(class: &Class) -> Value {
         "max_concurrency": pool,
         "rate_bits_per_s": spec.rate_bits_per_s,
         "idle_only": spec.idle_only,
+        "soft_deadline_ms": spec.soft_deadline.or(spec.deadline).map(millis),
+        "deadline_ms": spec.deadline.map(millis),
+        "value": spec.value,
     })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn rule(config: &Config, classified: Classified) -> Value {
@@ -382,6 +389,13 @@ fn text(explained: &Value) -> String {
     ] {
         if !class[key].is_null() {
             let _ = write!(described, ", {} {name}", class[key]);
+        }
+    }
+    if !class["deadline_ms"].is_null() {
+        let (soft, hard) = (&class["soft_deadline_ms"], &class["deadline_ms"]);
+        let _ = write!(described, ", worth {} until {soft} ms", class["value"]);
+        if soft != hard {
+            let _ = write!(described, " and something until {hard} ms");
         }
     }
     if class["idle_only"] == true {

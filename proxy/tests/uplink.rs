@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::*;
 use sprat_config::resolved::*;
+use sprat_scheduler::srq;
 use sprat_scheduler::{Cutoffs, Discipline};
 
 const LARGE: usize = 1_000_000;
@@ -71,7 +72,43 @@ fn the_policy_decides_who_is_served_first() {
         first_complete(Discipline::SrptAged { ageing_bytes_per_s }),
         "small"
     );
+    let srq = Discipline::Srq(Box::new(srq::Config::bytes()));
+    assert_eq!(first_complete(srq), "small");
     assert_eq!(first_complete(Discipline::Fcfs), "large");
+    assert_eq!(first_complete(Discipline::Edf), "large");
+}
+
+#[test]
+fn the_queues_are_told_and_a_response_that_is_cut_short_is_in_no_count() {
+    let origin = farm();
+    let srq = Discipline::Srq(Box::new(srq::Config::bytes()));
+    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(80_000_000), srq));
+    assert_eq!(proxy.connect().ask(get("/3000")).text(), pattern(3000));
+    assert_eq!(proxy.connect().ask(get("/300000")).text(), pattern(300_000));
+    let completed = |queue| {
+        let queue = format!("queue=\"{queue}\"");
+        proxy.wait_metric(&["sprat_uplink_queue_completed_total", &queue], 1.0);
+    };
+    completed(0);
+    completed(2);
+    let second = ["sprat_uplink_queue_completed_total", "queue=\"1\""];
+    assert_eq!(proxy.metric(&second), 0.0);
+    assert_eq!(proxy.metric(&["sprat_uplink_queues "]), 3.0);
+    assert_eq!(proxy.metric(&["sprat_uplink_queues_active"]), 1.0);
+    let quantum = ["sprat_uplink_queue_quantum_bytes", "queue=\"1\""];
+    assert_eq!(proxy.metric(&quantum), 102_400.0);
+    let mut cut = proxy.connect();
+    assert!(cut.send(get(&format!("/{}", 50 * LARGE))));
+    cut.stream().peek(&mut [0]).unwrap();
+    proxy.wait_metric(&["sprat_uplink_queue_moved_total", "queue=\"1\""], 2.0);
+    drop(cut);
+    proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
+    let third = ["sprat_uplink_queue_completed_total", "queue=\"2\""];
+    assert_eq!(proxy.metric(&third), 1.0);
+    for queue in 0..3 {
+        let queue = format!("queue=\"{queue}\"");
+        assert_eq!(proxy.metric(&["sprat_uplink_queue_flows", &queue]), 0.0);
+    }
 }
 
 #[test]

@@ -44,11 +44,14 @@ pub struct ClassSpec {
     /// second, an endpoint's queue is closed to the class (SDIS02 3.2).
     pub drop_thresholds: (f64, f64),
     /// From arrival to when the response must have begun, for ordering by
-    /// deadline.
+    /// deadline: the hard one (SRQ06's D), from which on it has no value.
     pub deadline: Option<Duration>,
+    /// From arrival to when the value begins to fall: the soft deadline (SRQ06's
+    /// D'); the hard one if absent.
+    pub soft_deadline: Option<Duration>,
     /// A request that would begin after its deadline is refused, not delayed.
     pub drop_late: bool,
-    /// For ordering by value: the highest first.
+    /// For ordering by value: the highest first (SRQ06's C).
     pub value: u32,
 }
 
@@ -63,8 +66,9 @@ impl Default for ClassSpec {
             timeout: None,
             drop_thresholds: (1.0, 1.0),
             deadline: None,
+            soft_deadline: None,
             drop_late: false,
-            value: 0,
+            value: 1,
         }
     }
 }

@@ -190,6 +190,13 @@ impl<W> Desk<W> {
         }
     }
 
+    /// Notes that a writer has asked for all that it has; see [`Egress::complete`].
+    pub fn complete(&mut self, flow: FlowId) {
+        if self.is_open(flow) {
+            self.egress.complete(flow);
+        }
+    }
+
     /// Ends a flow. What it was granted and has not taken is given back, so that grants may
     /// be due.
     pub fn close(&mut self, now: Time, flow: FlowId) {

@@ -1,6 +1,8 @@
 //! The order in which flows get the uplink.
 
+use crate::classes::ClassSpec;
 use crate::queue::Rank;
+use crate::srq::{self, Ranking};
 use crate::{Cutoffs, Size, SizeClasses, Time};
 
 /// A scheduling discipline and its parameters.
@@ -24,6 +26,14 @@ pub enum Discipline {
     },
     /// Strict priority between size classes, fair within each (TOCS03 2.2).
     Bands(Cutoffs),
+    /// Earliest deadline first, by the classes' soft deadlines; a class without one comes
+    /// last (SRQ06's baseline EDF).
+    Edf,
+    /// Value over relative deadline, the greatest first, then arrival (SRQ06's baseline
+    /// VRD); a class without a deadline comes last.
+    Vrd,
+    /// Queues by service attained, which adapt, and deadlines and values in each (SRQ06).
+    Srq(Box<srq::Config>),
 }
 
 /// What a discipline may look at.
@@ -37,6 +47,10 @@ pub(crate) struct FlowView {
     pub(crate) attained: u64,
     /// The flow's place in a round robin by bytes.
     pub(crate) turn: u64,
+    /// The index of its class.
+    pub(crate) class: u8,
+    /// Its place among SRQ's queues.
+    pub(crate) progress: srq::Progress,
 }
 
 impl FlowView {
@@ -57,15 +71,18 @@ impl FlowView {
 pub(crate) struct Ranker {
     discipline: Discipline,
     classes: Option<SizeClasses>,
+    /// For disciplines that rank by deadline and value.
+    requests: Option<Ranking>,
 }
 
 impl Ranker {
-    pub(crate) fn new(discipline: Discipline) -> Self {
+    pub(crate) fn new(discipline: Discipline, specs: &[ClassSpec]) -> Self {
         let classes = match &discipline {
             Discipline::Bands(cutoffs) => Some(SizeClasses::new(cutoffs)),
             _ => None,
         };
         Self {
+            requests: Ranking::new(&discipline, specs),
             discipline,
             classes,
         }
@@ -77,28 +94,52 @@ impl Ranker {
 
     /// Whether [`FlowView::turn`] takes part in the rank.
     pub(crate) fn takes_turns(&self) -> bool {
-        matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))
+        let by_requests = self.requests.as_ref().is_some_and(Ranking::takes_turns);
+        by_requests || matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))
+    }
+
+    /// Whether clients may share the link under it: flows alone take part in the rounds of
+    /// some, and in the queues of `srq`.
+    pub(crate) fn knows_clients(&self) -> bool {
+        use Discipline::{Bands, Fair, Srq};
+        !matches!(self.discipline, Fair | Bands(_) | Srq(_))
+    }
+
+    /// Returns what ranks by deadline and value, if that is what ranks.
+    pub(crate) fn requests(&self) -> Option<&Ranking> {
+        self.requests.as_ref()
+    }
+
+    /// Returns the same, to be changed.
+    pub(crate) fn requests_mut(&mut self) -> Option<&mut Ranking> {
+        self.requests.as_mut()
     }
 
     /// Whether a flow may wait without an end while others come.
     pub(crate) fn may_starve(&self) -> bool {
-        !matches!(self.discipline, Discipline::Fcfs | Discipline::Fair)
+        use Discipline::{Edf, Fair, Fcfs, Srq};
+        !matches!(self.discipline, Fcfs | Fair | Edf | Srq(_))
     }
 
     pub(crate) fn band(&self, flow: &FlowView) -> u8 {
-        self.classes
-            .as_ref()
-            .map_or(0, |classes| classes.class(flow.remaining()))
+        match (&self.classes, &self.requests) {
+            (Some(classes), _) => classes.class(flow.remaining()),
+            (None, Some(requests)) => requests.band(flow),
+            (None, None) => 0,
+        }
     }
 
     pub(crate) fn rank(&self, flow: &FlowView) -> Rank {
-        let key = match self.discipline {
+        let key = match &self.discipline {
+            Discipline::Edf | Discipline::Vrd | Discipline::Srq(_) => {
+                self.requests.as_ref().map_or(0, |own| own.key(flow))
+            }
             Discipline::Fcfs => 0,
             Discipline::Fair | Discipline::Bands(_) => flow.turn,
             Discipline::Srpt => flow.remaining(),
             Discipline::SrptAged { ageing_bytes_per_s } => {
                 let nanos = u128::from(flow.arrival.as_nanos());
-                let age = nanos * u128::from(ageing_bytes_per_s) / 1_000_000_000;
+                let age = nanos * u128::from(*ageing_bytes_per_s) / 1_000_000_000;
                 u64::try_from(age + u128::from(flow.remaining())).unwrap_or(u64::MAX)
             }
         };
@@ -149,11 +190,13 @@ mod tests {
                 size,
                 attained,
                 turn,
+                class: level,
+                progress: srq::Progress::default(),
             },
         )
     }
 
-    fn disciplines() -> [Discipline; 6] {
+    fn disciplines() -> [Discipline; 9] {
         let ageing_bytes_per_s = 1_000_000;
         [
             Discipline::Fcfs,
@@ -162,7 +205,20 @@ mod tests {
             Discipline::SrptAged { ageing_bytes_per_s },
             Discipline::Bands(Cutoffs::paper()),
             Discipline::Bands(Cutoffs::two_class()),
+            Discipline::Edf,
+            Discipline::Vrd,
+            Discipline::Srq(Box::new(srq::Config::bytes())),
         ]
+    }
+
+    /// The first has a deadline, the second has none.
+    fn ranker(discipline: Discipline) -> Ranker {
+        let deadline = Some(std::time::Duration::from_millis(1));
+        let class = |deadline| ClassSpec {
+            deadline,
+            ..ClassSpec::default()
+        };
+        Ranker::new(discipline, &[class(deadline), class(None)])
     }
 
     proptest! {
@@ -170,7 +226,7 @@ mod tests {
         #[test]
         fn the_order_is_total(one in view(), other in view()) {
             for discipline in disciplines() {
-                let ranker = Ranker::new(discipline);
+                let ranker = ranker(discipline);
                 let first = ranker.rank(&FlowView { seq: 1, ..one });
                 let second = ranker.rank(&FlowView { seq: 2, ..other });
                 prop_assert_ne!(first, second);
@@ -183,7 +239,7 @@ mod tests {
         #[test]
         fn levels_come_first(one in view(), other in view()) {
             for discipline in disciplines() {
-                let ranker = Ranker::new(discipline);
+                let ranker = ranker(discipline);
                 let first = ranker.rank(&FlowView { level: 0, seq: 2, ..one });
                 let second = ranker.rank(&FlowView { level: 1, seq: 1, ..other });
                 prop_assert!(first < second);
@@ -204,9 +260,11 @@ mod tests {
                 size: Size::Exact(last + 1),
                 attained,
                 turn: 0,
+                class: 0,
+                progress: srq::Progress::default(),
             };
             for discipline in [Discipline::Srpt, Discipline::Bands(Cutoffs::paper())] {
-                let ranker = Ranker::new(discipline);
+                let ranker = ranker(discipline);
                 prop_assert!(ranker.rank(&view(after)) <= ranker.rank(&view(before)));
             }
         }

@@ -18,7 +18,10 @@ mod types;
 
 use std::time::Duration;
 
+#[cfg(doc)]
+use crate::Discipline;
 use crate::discipline::FlowView;
+use crate::srq::{Progress, Queues};
 use crate::{Pacer, Size, Time, WireCost};
 use flows::{Flow, Flows};
 use ledger::Ledger;
@@ -75,6 +78,9 @@ impl Egress {
             size: spec.size,
             attained: 0,
             turn: 0,
+            // Classes are few.
+            class: class as u8,
+            progress: Progress::default(),
         };
         self.next_seq += 1;
         let flow = Flow::new(now, spec.cost, (class, spec.client), view);
@@ -97,13 +103,24 @@ impl Egress {
             flow.offered_since = now;
         }
         flow.offered_bytes = bytes;
+        let before = (flow.view.progress, flow.view.attained);
         if bytes > 0 && flow.end_pause(now, self.link.pacer(), self.next_seq) {
             self.next_seq += 1;
+            self.order.begin_anew(flow, before);
         }
         self.ledger.recount(flow);
         match bytes {
             0 => self.order.remove(now, &mut self.flows, id.slot),
             _ => self.enqueue(now, id.slot),
+        }
+        self.observe(now);
+    }
+
+    /// Tells an order that depends on it what waits.
+    fn observe(&mut self, now: Time) {
+        if self.order.observes() {
+            let backlog = self.backlog(now);
+            (self.order).observe(now, &mut self.flows, &self.link, backlog);
         }
     }
 
@@ -114,6 +131,7 @@ impl Egress {
     /// Grants the flow whose turn it is what it may write. To be called until it answers
     /// something other than [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
+        self.observe(now);
         let slot = match self.order.take(now, &mut self.flows, &self.link) {
             Next::Slot(slot) => slot,
             Next::At(until) => return Grant::Wait { until },
@@ -195,9 +213,21 @@ impl Egress {
         }
     }
 
+    /// Notes that all of a response has been offered: once that is written it is complete.
+    /// One whose size is known exactly is complete without, when it has sent as much. A
+    /// response that ends before is in no statistics of [`Discipline::Srq`]'s.
+    pub fn complete(&mut self, id: FlowId) {
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.is_complete = true;
+        }
+    }
+
     /// Ends a response, whether complete or cut short. What was granted and not written is
     /// given back.
     pub fn close(&mut self, now: Time, id: FlowId) {
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.is_complete &= flow.offered_bytes == 0 && flow.granted_bytes == 0;
+        }
         self.written(now, id, 0);
         let Some(flow) = self.flows.get_mut(id) else {
             return;
@@ -206,6 +236,7 @@ impl Egress {
         self.order.close(now, &mut self.flows, id.slot);
         self.flows.remove(id.slot);
         self.ledger.close(&mut self.flows[id.slot]);
+        self.observe(now);
     }
 
     /// Opens a group for a connection whose client says which of its responses it wants
@@ -386,6 +417,12 @@ impl Egress {
     /// disciplines without classes.
     pub fn cutoffs(&self) -> &[u64] {
         self.order.cutoffs()
+    }
+
+    /// Returns the queues of [`Discipline::Srq`], and whether they order: they do not while
+    /// its trigger is off. None under another discipline.
+    pub fn queues(&self) -> Option<(&Queues, bool)> {
+        self.order.queues()
     }
 
     /// Returns what happened so far.

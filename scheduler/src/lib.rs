@@ -24,6 +24,7 @@ mod queue;
 pub mod rate_control;
 pub mod resolution;
 mod size;
+pub mod srq;
 pub mod station;
 mod time;
 mod wire;

@@ -23,22 +23,44 @@ const ABSENT: u32 = u32::MAX;
 /// four ranks compared on the way down share two cache lines.
 const WIDTH: usize = 4;
 
+/// Home of a slot that is in no heap among several.
+const NO_HOME: u16 = u16::MAX;
+
 /// Where each slot stands in the heap that it is in.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Positions(Vec<u32>);
+pub(crate) struct Positions {
+    places: Vec<u32>,
+    /// Where each of several heaps has a number: that of the one that it is in.
+    homes: Vec<u16>,
+}
 
 impl Positions {
     fn get(&self, slot: u32) -> Option<usize> {
-        let at = self.0.get(slot as usize).filter(|&&at| at != ABSENT)?;
+        let at = self.places.get(slot as usize).filter(|&&at| at != ABSENT)?;
         Some(*at as usize)
     }
 
     fn set(&mut self, slot: u32, at: u32) {
         let index = slot as usize;
-        if self.0.len() <= index {
-            self.0.resize(index + 1, ABSENT);
+        if self.places.len() <= index {
+            self.places.resize(index + 1, ABSENT);
         }
-        self.0[index] = at;
+        self.places[index] = at;
+    }
+
+    /// Returns the number of the heap that a slot is in, if its owner has noted that.
+    pub(crate) fn home(&self, slot: u32) -> Option<u16> {
+        let home = self.homes.get(slot as usize);
+        home.copied().filter(|&home| home != NO_HOME)
+    }
+
+    /// Notes in which heap a slot is.
+    pub(crate) fn set_home(&mut self, slot: u32, home: Option<u16>) {
+        let index = slot as usize;
+        if self.homes.len() <= index {
+            self.homes.resize(index + 1, NO_HOME);
+        }
+        self.homes[index] = home.unwrap_or(NO_HOME);
     }
 }
 
@@ -99,7 +121,7 @@ impl RankHeap {
 
     fn place(&self, positions: &mut Positions, at: usize) {
         let slot = self.0[at].1 as usize;
-        positions.0[slot] = at as u32;
+        positions.places[slot] = at as u32;
     }
 
     fn sift_up(&mut self, positions: &mut Positions, mut at: usize) {

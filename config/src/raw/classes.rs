@@ -30,14 +30,21 @@ record! {
         /// and not ended a response (EH99's future work).
         default("false") idle_only: Flag,
         /// From a request's arrival to when its response must begin; waiting
-        /// requests are ordered by it under `order: edf`.
+        /// requests are ordered by it under `order: edf`. On the uplink, from
+        /// when a response is there to when it has no value any more, for
+        /// `policy: edf`, `vrd` and `srq`.
         default("off") deadline: Or<Off, Timeout>,
+        /// On the uplink, from when a response is there to when its value begins
+        /// to fall; the `deadline` if absent, at which all of it is gone at
+        /// once.
+        optional soft_deadline: Timeout,
         /// Refuse a request that would begin after its deadline, rather than
         /// delay it.
         default("false") drop_late: Flag,
         /// Waiting requests are ordered by it under `order: value`, the
-        /// highest first.
-        default("0") value: Count<0, 1_000_000>,
+        /// highest first; on the uplink, what a response is worth under
+        /// `policy: vrd` and `srq`.
+        default("1") value: Count<0, 1_000_000>,
         /// Refuse some of the class's requests before the wait queue is full
         /// (SDIS02).
         default("off") early_discard: Or<Off, EarlyDiscard>,

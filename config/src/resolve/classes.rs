@@ -1,5 +1,7 @@
 //! Classes, the rules that lead to them, and admission.
 
+use std::time::Duration;
+
 use sprat_scheduler::classes::MAX_CLASSES;
 
 use super::{each, size, time};
@@ -76,7 +78,9 @@ fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Cl
         let help = "give it a `deadline`, or leave `drop_late` out".to_owned();
         reporter.error(&raw.drop_late.span, message, Some(help));
     }
+    let soft_deadline = soft_deadline(raw, deadline, reporter);
     let drop_thresholds = drop_thresholds(raw, reporter)?;
+    let soft_deadline = soft_deadline?;
     if is_late_without {
         return None;
     }
@@ -92,6 +96,7 @@ fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Cl
             timeout: None,
             drop_thresholds,
             deadline,
+            soft_deadline,
             drop_late,
             value: u32::try_from(raw.value.copied()?.0).ok()?,
         },
@@ -100,6 +105,31 @@ fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Cl
             Some(own) => QueueTimeout::Own(own.value().map(|time| time.0)),
         },
     })
+}
+
+/// When the value of a class's responses begins to fall.
+fn soft_deadline(
+    raw: &raw::Class,
+    deadline: Option<Duration>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Option<Duration>> {
+    let Some(soft) = raw.soft_deadline.optional()? else {
+        return Some(None);
+    };
+    let (message, help) = match deadline {
+        Some(deadline) if soft.0 <= deadline => return Some(Some(soft.0)),
+        Some(_) => (
+            "the soft deadline is after the `deadline`",
+            "give it at most as much: from the `deadline` on there is no value to fall",
+        ),
+        None => (
+            "a class without a `deadline` has no soft one",
+            "give it a `deadline` too, which is no sooner",
+        ),
+    };
+    let span = &raw.soft_deadline.span;
+    reporter.error(span, message.to_owned(), Some(help.to_owned()));
+    None
 }
 
 /// From which share of the wait queue on some are discarded, and from which all.

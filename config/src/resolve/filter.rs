@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{catalogue, classes, clusters, count, policy, routes, size, time};
+use super::{catalogue, classes, clusters, count, policy, routes, size, srq, time};
 use crate::containers::Or;
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -22,6 +22,9 @@ pub(crate) fn filter(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<F
     let clusters = groups(raw, reporter);
     if let (Some(uplink), Some(admission)) = (&uplink, &admission) {
         warn_unpaced(raw, uplink, admission, reporter);
+    }
+    if let (Some(uplink), Some(classes), Some(own)) = (&uplink, &classes, raw.uplink.get()) {
+        srq::warn_deadlines(&own.policy, &uplink.policy, classes, reporter);
     }
     Some(Filter {
         classes: classes?,

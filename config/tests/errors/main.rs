@@ -170,6 +170,90 @@ fn classes_and_their_rules_are_checked() {
 }
 
 #[test]
+fn the_parameters_of_srq_are_checked() {
+    let srq = |keys: &str| brief_of(&format!("uplink: {{policy: {{name: srq, {keys}}}}}\n"));
+    for keys in [
+        "alpha: 1, t_split: 0, adj_d: 0.1",
+        "quanta: [1KB], queues: {min: 2, max: 2}",
+        "queues: {min: 9}",
+        "first_share: 100%",
+        "trigger: always",
+        "trigger: {max_requests: 64}",
+    ] {
+        assert_eq!(srq(keys), [""; 0], "{keys}");
+    }
+    for (keys, expected) in [
+        (
+            "quanta: [1KB, 9KB], queues: {max: 2}",
+            "5:38 2 quanta make 3 queues | write 1 to 1 quanta, or change `queues`",
+        ),
+        (
+            "quanta: [1KB], queues: {min: 4}",
+            "5:38 1 quantum makes 2 queues | write 3 to 15 quanta, or change `queues`",
+        ),
+        (
+            "quanta: [1KB, 2000GB]",
+            "5:44 a quantum is larger than any that queues come to | give at most 1024 GB",
+        ),
+        (
+            "queues: {min: 5, max: 4}",
+            "5:38 the fewest queues, 5, are more than the most, 4 | give `max` at least as many \
+             as `min`",
+        ),
+        (
+            "deadline: 1s",
+            "5:40 the soft deadline is after the other | give `deadline` at least as much: from \
+             then on a response has no value",
+        ),
+        (
+            "trigger: {}",
+            "5:39 nothing tells when a busy period begins | write {backlog: 200ms}, \
+             {max_requests: 64} or `always`",
+        ),
+        (
+            "trigger: {backlog: 1s, max_requests: 9}",
+            "5:39 a busy period is told by `backlog` or `max_requests`, not both | write \
+             {backlog: 200ms}, {max_requests: 64} or `always`",
+        ),
+        (
+            "first_share: 90",
+            "5:43 `90` is no part of the link | write 90%",
+        ),
+        (
+            "quantas: [1KB]",
+            "5:30 unknown key `quantas` | did you mean `quanta`?",
+        ),
+    ] {
+        assert_eq!(srq(keys), [expected], "{keys}");
+    }
+}
+
+#[test]
+fn deadlines_are_checked() {
+    for (file, expected) in [
+        (
+            "classes: {a: {soft_deadline: 1s}}\n",
+            "5:30 a class without a `deadline` has no soft one | give it a `deadline` too, which \
+             is no sooner",
+        ),
+        (
+            "classes: {a: {soft_deadline: 3s, deadline: 2s}}\n",
+            "5:30 the soft deadline is after the `deadline` | give it at most as much: from the \
+             `deadline` on there is no value to fall",
+        ),
+        (
+            "uplink: {policy: vrd}\n",
+            "5:18 warning: no class has a `deadline`: `policy: vrd` orders by arrival | give a \
+             class a `deadline`, such as classes: {default: {deadline: 2s}}",
+        ),
+    ] {
+        assert_eq!(brief_of(file), [expected], "{file}");
+    }
+    let all = "uplink: {policy: edf}\nclasses: {a: {deadline: 2s, soft_deadline: 2s}}\n";
+    assert_eq!(brief_of(all), [""; 0]);
+}
+
+#[test]
 fn who_shares_the_uplink_is_checked() {
     for uplink in [
         "policy: fcfs, clients: {share: client}",
@@ -182,8 +266,9 @@ fn who_shares_the_uplink_is_checked() {
     for (uplink, expected) in [
         (
             "policy: fair, clients: {share: client}",
-            "5:41 `share` goes with the policies `srpt`, `srpt-aged` and `fcfs` alone | use one of \
-             these, or `share: none`: `fair` and `bands` have responses take turns, not clients",
+            "5:41 `share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd` and `fcfs` \
+             alone | use one of these, or `share: none`: `fair`, `bands` and `srq` have \
+             responses take turns, not clients",
         ),
         (
             "engine: {name: kernel, qdisc: prio, device: eth0}, clients: {share: client}",

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Dispatch;
 
-use super::output::{aligned, print};
+use super::findings::told;
+use super::output::print;
 use crate::{cli, table};
-use checks::{Curves, Finding, STATIC_CAPACITY};
+use checks::{Curves, STATIC_CAPACITY};
 use points::Curve;
 use setup::Setup;
 use workload::{Media, Tasks};
@@ -116,24 +117,6 @@ pub(super) fn run(args: &Sdis02Args) -> anyhow::Result<()> {
         writeln!(text, "written: {}", directory.display())?;
     }
     print(&text)
-}
-
-fn told(findings: &[Finding]) -> String {
-    let mut table = vec![
-        ["", "of", "found here", "the paper's finding"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    for finding in findings {
-        table.push(vec![
-            finding.verdict.name().to_owned(),
-            finding.source.to_owned(),
-            finding.found.clone(),
-            finding.claim.to_owned(),
-        ]);
-    }
-    let columns = table[0].len();
-    aligned(&table, columns)
 }
 
 fn base(args: &Sdis02Args) -> Setup {

@@ -62,6 +62,11 @@ impl Flow {
             .pause(now, self.id);
     }
 
+    /// All of the response has been asked for.
+    pub(crate) fn complete(&mut self) {
+        self.worker.link.lock().desk.complete(self.id);
+    }
+
     /// How long its bytes have waited for the uplink.
     pub(crate) fn waited(&self) -> Duration {
         self.waited

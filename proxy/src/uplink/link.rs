@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use sprat_scheduler::srq;
 use sprat_scheduler::{
     ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, GroupId, Pacer, Time,
 };
@@ -63,6 +64,16 @@ impl State {
         let taken = now.wire_bytes.saturating_sub(before.wire_bytes);
         self.counters.count_forgotten(debited.saturating_sub(taken));
     }
+}
+
+/// What goes on in SRQ's queues.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueStatus {
+    /// The quantum of each queue but the last, in bytes.
+    pub(crate) quanta: Vec<u64>,
+    pub(crate) stats: srq::Stats,
+    /// Whether they order.
+    pub(crate) is_on: bool,
 }
 
 /// A moment's view of the uplink, for metrics.
@@ -141,6 +152,17 @@ impl PacedLink {
         let mut state = self.lock();
         let stats = state.desk.egress().class_stats().to_vec();
         state.counters.publish_classes(stats)
+    }
+
+    /// What goes on in SRQ's queues, if that is the policy.
+    pub(crate) fn queues(&self) -> Option<QueueStatus> {
+        let state = self.lock();
+        let (queues, is_on) = state.desk.egress().queues()?;
+        Some(QueueStatus {
+            quanta: queues.quanta().to_vec(),
+            stats: *queues.stats(),
+            is_on,
+        })
     }
 
     /// The search for the rate, if it is not given.

@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::link::{LinkStatus, PacedLink};
+use super::link::{LinkStatus, PacedLink, QueueStatus};
 use crate::encoding::{count, gauge};
 
 /// A paced uplink's present values and counters.
@@ -117,8 +117,71 @@ impl Collector for UplinkView {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             count(&mut metric, value)?;
         }
+        if let Some(status) = self.link.queues() {
+            queues(&status, &mut encoder)?;
+        }
         self.classes(&mut encoder)
     }
+}
+
+/// What `policy: srq` does.
+fn queues(status: &QueueStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let (stats, count_of_queues) = (&status.stats, status.quanta.len() + 1);
+    let help = "Queues of policy srq";
+    gauge(encoder, "uplink_queues", help, count_of_queues as u64)?;
+    let help = "Whether the queues of policy srq order: 0 while its trigger is off";
+    gauge(
+        encoder,
+        "uplink_queues_active",
+        help,
+        u64::from(status.is_on),
+    )?;
+    let help = "What a response may have in a queue of policy srq before it goes to the next, by queue; the last has none";
+    let kind = MetricType::Gauge;
+    let mut metric = encoder.encode_descriptor("uplink_queue_quantum_bytes", help, None, kind)?;
+    for (queue, quantum) in status.quanta.iter().enumerate() {
+        let labels = [("queue", queue.to_string())];
+        metric.encode_family(&labels)?.encode_gauge(quantum)?;
+    }
+    let help = "Responses in progress, by queue of policy srq";
+    let mut metric = encoder.encode_descriptor("uplink_queue_flows", help, None, kind)?;
+    for (queue, members) in stats.members.iter().take(count_of_queues).enumerate() {
+        let labels = [("queue", queue.to_string())];
+        metric.encode_family(&labels)?.encode_gauge(members)?;
+    }
+    // All queues that there may be: the counters of one that was merged stay.
+    let by_queue = [
+        (
+            "uplink_queue_completed",
+            "Responses that were complete, by queue of policy srq",
+            &stats.done,
+        ),
+        (
+            "uplink_queue_moved",
+            "Responses that used up their quantum, by queue of policy srq",
+            &stats.moved,
+        ),
+    ];
+    for (name, help, values) in by_queue {
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (queue, &value) in values.iter().enumerate() {
+            let labels = [("queue", queue.to_string())];
+            count(&mut metric.encode_family(&labels)?, value)?;
+        }
+    }
+    let changes = [
+        ("split", stats.splits),
+        ("merged", stats.merges),
+        ("grown", stats.grown),
+        ("shrunk", stats.shrunk),
+    ];
+    let help = "Changes of the queues of policy srq, by what became of a queue or a quantum";
+    let name = "uplink_queue_changes";
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (change, value) in changes {
+        count(&mut metric.encode_family(&[("change", change)])?, value)?;
+    }
+    Ok(())
 }
 
 /// Where nothing is held back there is no rate, and no sample.

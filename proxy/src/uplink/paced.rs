@@ -58,6 +58,8 @@ pub(crate) struct Paced<B: Body, C> {
     may_pause: bool,
     /// The uplink has been told of the present one.
     has_paused: bool,
+    /// The uplink has been told that all of it has been asked for.
+    is_complete: bool,
 }
 
 impl<B: Body, C> Paced<B, C> {
@@ -143,6 +145,7 @@ where
         framing,
         may_pause: !matches!(size, Size::Exact(_)),
         has_paused: false,
+        is_complete: false,
     };
     match paced.first().await {
         Ok(Ok(())) => paced.send_head(head, turn).await?,
@@ -304,6 +307,10 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
             self.chunks.swap(0, 1);
         }
         self.credit -= data.len() as u64;
+        let is_last = self.held() == 0 && (self.ended || self.inner.is_end_stream());
+        if is_last && !std::mem::replace(&mut self.is_complete, true) {
+            self.flow.complete();
+        }
         self.gate().frame_given();
         data
     }

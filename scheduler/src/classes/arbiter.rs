@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::idle::IdleGate;
 use super::{ClassSpec, MAX_LEVELS};
-use crate::queue::{Positions, Rank, RankHeap};
+use crate::queue::{Positions, Rank};
+use crate::srq::Line;
 use crate::{Pacer, Time};
 
 /// Bits of fraction in a class's virtual time, so that a byte counts at any
@@ -65,13 +66,13 @@ struct Class {
     pool: usize,
     taken: usize,
     /// Flows with a place; all of them if the pool is not limited.
-    seated: RankHeap,
+    seated: Line,
     /// Flows that wait for a place.
-    unseated: RankHeap,
+    unseated: Line,
 }
 
 impl Class {
-    fn new(spec: &ClassSpec, link: &Pacer) -> Self {
+    fn new(spec: &ClassSpec, link: &Pacer, first_share_percent: Option<u8>) -> Self {
         let pacer = |rate| {
             // As exact as the link's own.
             let mut pacer = link.clone();
@@ -88,8 +89,8 @@ impl Class {
             virtual_time: 0,
             pool: spec.max_concurrency,
             taken: 0,
-            seated: RankHeap::default(),
-            unseated: RankHeap::default(),
+            seated: Line::new(first_share_percent),
+            unseated: Line::new(first_share_percent),
         }
     }
 
@@ -116,9 +117,11 @@ impl Class {
 
 impl Arbiter {
     /// Creates an arbiter with no flow ready; `link` is the uplink's pacer, not yet used.
-    pub(crate) fn new(specs: &[ClassSpec], link: &Pacer) -> Self {
+    /// Where the first queue has a share, flows of a class are in queues.
+    pub(crate) fn new(specs: &[ClassSpec], link: &Pacer, first_share_percent: Option<u8>) -> Self {
+        let class = |spec| Class::new(spec, link, first_share_percent);
         Self {
-            classes: specs.iter().map(|spec| Class::new(spec, link)).collect(),
+            classes: specs.iter().map(class).collect(),
             virtual_times: [0; MAX_LEVELS],
             positions: Positions::default(),
             seated: Vec::new(),
@@ -311,6 +314,16 @@ impl Arbiter {
         if class.idle_only {
             self.gate.earn(time);
         }
+    }
+
+    /// Charges the queue of a flow of this rank; see [`Line::charge`].
+    pub(crate) fn charge(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
+        self.classes[class].seated.charge(rank, wire_bytes);
+    }
+
+    /// See [`Line::refund`].
+    pub(crate) fn refund_queue(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
+        self.classes[class].seated.refund(rank, wire_bytes);
     }
 
     /// Takes back `wire_bytes` of a grant that a flow of the class did not send.

@@ -16,6 +16,8 @@ pub(super) struct Flow {
     pub(super) open: bool,
     /// Whether it has been granted anything.
     pub(super) begun: bool,
+    /// Whether its driver has said that all of it has been offered.
+    pub(super) is_complete: bool,
     /// Whether it waits in the fast path's lane.
     pub(super) is_express: bool,
     pub(super) cost: WireCost,
@@ -54,6 +56,7 @@ impl Flow {
             generation: 0,
             open: true,
             begun: false,
+            is_complete: false,
             is_express: false,
             cost,
             class,

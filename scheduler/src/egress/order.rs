@@ -12,6 +12,7 @@ mod front;
 mod groups;
 mod held;
 mod ready;
+mod requests;
 mod shares;
 mod turns;
 mod urgency;
@@ -21,7 +22,7 @@ use super::link::Link;
 use super::types::{EgressPolicy, GroupId, Lane};
 use crate::classes::ClassSpec;
 use crate::discipline::Ranker;
-use crate::queue::Rank;
+use crate::queue::{Rank, RankQueue};
 use crate::{Pacer, Size, Time};
 use express::Express;
 pub use floor::MAX_FLOOR_PERCENT;
@@ -59,6 +60,13 @@ impl Default for Place {
     }
 }
 
+impl Place {
+    /// The round that its turn belongs to is no more.
+    fn leave_round(&mut self) {
+        self.part = Part::NONE;
+    }
+}
+
 /// The flows that wait, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
@@ -75,15 +83,17 @@ pub(super) struct Order {
     classes: Vec<(bool, u8)>,
     /// Responses that are going to come, see [`Order::announce`].
     announced: usize,
+    /// The flows that wait whose keys change by themselves, by when they do.
+    changes: RankQueue,
 }
 
 impl Order {
     /// Returns an order of no flows. The policy has a class at least.
     pub(super) fn new(policy: &EgressPolicy, link: &Pacer) -> Self {
-        let ranker = Ranker::new(policy.discipline.clone());
+        let ranker = Ranker::new(policy.discipline.clone(), &policy.classes);
         Self {
             places: Vec::new(),
-            ready: Ready::new(&policy.classes, link),
+            ready: Ready::new(&policy.classes, link, first_share(&ranker)),
             express: Express::default(),
             groups: Groups::default(),
             turns: Turns::new(policy.classes.len() * MAX_BANDS),
@@ -91,6 +101,7 @@ impl Order {
             floor: floor(policy, &ranker),
             classes: levels(&policy.classes),
             announced: 0,
+            changes: RankQueue::default(),
             ranker,
         }
     }
@@ -105,12 +116,15 @@ impl Order {
         link: &Link,
         policy: &EgressPolicy,
     ) {
-        if *self.ranker.discipline() != policy.discipline {
-            self.ranker = Ranker::new(policy.discipline.clone());
+        let is_same = *self.ranker.discipline() == policy.discipline;
+        if !is_same {
+            self.ranker = Ranker::new(policy.discipline.clone(), &policy.classes);
+        } else if let Some(requests) = self.ranker.requests_mut() {
+            requests.set_classes(&policy.classes);
         }
         let mut unused = link.pacer().clone();
         unused.resume_at(Time::ZERO);
-        let mut ready = Ready::new(&policy.classes, &unused);
+        let mut ready = Ready::new(&policy.classes, &unused, first_share(&self.ranker));
         ready.take_over(now, &self.ready);
         self.ready = ready;
         self.groups.clear();
@@ -121,9 +135,13 @@ impl Order {
         for _ in 0..self.announced {
             self.ready.announce(now);
         }
+        self.changes = RankQueue::default();
         for slot in flows.slots() {
             if flows[slot].open {
                 self.reopen(now, flows, slot);
+                if !is_same {
+                    self.enter_queues(&mut flows[slot]);
+                }
             }
         }
         for slot in flows.slots() {
@@ -140,7 +158,7 @@ impl Order {
         flow.view.level = self.level(flow.class);
         flow.by_floor = false;
         let place = &mut self.places[slot as usize];
-        place.part = Part::NONE;
+        place.leave_round();
         place.share = None;
         self.ready.open(now, flow.class);
         if self.ready.is_limited(flow.class) && !flow.is_express {
@@ -184,6 +202,7 @@ impl Order {
             Some(former) => *former = place,
             None => self.places.push(place),
         }
+        self.enter_queues(&mut flows[slot]);
         self.enter_share(flows, slot);
     }
 
@@ -195,6 +214,7 @@ impl Order {
             self.ranker.observe(flow.view.attained);
         }
         self.remove(now, flows, slot);
+        self.leave_queues(&mut flows[slot]);
         let flow = &mut flows[slot];
         if let Some(share) = self.places[slot as usize].share.take() {
             self.shares.leave(share, flow.client, slot);
@@ -280,6 +300,7 @@ impl Order {
             self.express.join(slot, flow.view.seq);
             return;
         }
+        self.advance(now, flow);
         if self.ranker.takes_turns() {
             let round = flow.class * MAX_BANDS + usize::from(self.ranker.band(&flow.view));
             let bytes = flow.offered_bytes.min(self.quantum(link, flow));
@@ -292,6 +313,8 @@ impl Order {
             let part = &mut self.places[slot as usize].part;
             flow.view.turn = self.turns.join(part, newcomer, round);
         }
+        self.await_change(&flows[slot], slot);
+        let flow = &flows[slot];
         let rank = self.ranker.rank(&flow.view);
         let attained = flow.view.attained;
         let (member, key) = self.membership(flow, slot);
@@ -312,6 +335,7 @@ impl Order {
             self.express.leave(slot);
             return;
         }
+        self.forget_change(slot);
         self.step_out(now, flows, slot);
         self.leave_group(now, flows, slot);
         // A client of whom that was all is out of its round.
@@ -425,6 +449,7 @@ impl Order {
 impl Order {
     /// Takes the next flow out of the queue to be granted something.
     pub(super) fn take(&mut self, now: Time, flows: &mut Flows, link: &Link) -> Next {
+        self.catch_up(now, flows, link);
         let slot = match self.next(now, link.pacer().next_grant_at()) {
             Next::Slot(slot) if flows[slot].is_express => slot,
             Next::Slot(first) => self.or_longest_waiting(now, flows, first),
@@ -433,6 +458,7 @@ impl Order {
         if let Some(share) = self.share(slot) {
             self.shares.take(share, slot);
         }
+        self.forget_change(slot);
         self.leave_group(now, flows, slot);
         Next::Slot(slot)
     }
@@ -467,6 +493,7 @@ impl Order {
         }
         self.express.passed(wire_bytes);
         (self.ready).debit(now, flow.class, wire_bytes, link.pacer());
+        (self.ready).charge(flow.class, &self.ranker.rank(&flow.view), wire_bytes);
         match self.share(slot) {
             None => {
                 let part = &mut self.places[slot as usize].part;
@@ -496,6 +523,7 @@ impl Order {
             return;
         }
         (self.ready).debit(now, flow.class, wire_bytes, link.pacer());
+        (self.ready).charge(flow.class, &self.ranker.rank(&flow.view), wire_bytes);
         let (share, part) = (self.share(slot), &self.places[slot as usize].part);
         match share {
             None => flow.view.turn = self.turns.extend(part, flow.view.turn, wire_bytes),
@@ -514,6 +542,7 @@ impl Order {
             return;
         }
         self.ready.refund(now, flow.class, wire_bytes);
+        (self.ready).refund_queue(flow.class, &self.ranker.rank(&flow.view), wire_bytes);
         let (share, part) = (self.share(slot), &self.places[slot as usize].part);
         match share {
             None => flow.view.turn = self.turns.refund(part, flow.view.turn, wire_bytes),
@@ -624,9 +653,15 @@ fn levels(classes: &[ClassSpec]) -> Vec<(bool, u8)> {
     classes.iter().map(|c| (c.idle_only, c.level)).collect()
 }
 
+/// Returns the first queue's part of the link, where flows are in queues.
+fn first_share(ranker: &Ranker) -> Option<u8> {
+    let (queues, _) = ranker.requests()?.queues()?;
+    Some(queues.config().first_share_percent)
+}
+
 /// Disciplines that have flows take turns know no clients.
 fn shares(policy: &EgressPolicy, ranker: &Ranker) -> Shares {
-    let is_on = policy.share_between_clients && !ranker.takes_turns();
+    let is_on = policy.share_between_clients && ranker.knows_clients();
     Shares::new(is_on, policy.classes.len())
 }
 

@@ -96,16 +96,30 @@ fn client() -> impl Strategy<Value = Option<u64>> {
 fn any_class() -> impl Strategy<Value = ClassSpec> {
     let pool = prop_oneof![3 => Just(usize::MAX), 1 => 1usize..3];
     let rate = prop_oneof![3 => Just(None), 1 => (500u64..20_000).prop_map(Some)];
-    (0u8..3, 1u32..4, pool, rate, prop::bool::weighted(0.2)).prop_map(
-        |(level, weight, max_concurrency, rate_bits_per_s, idle_only)| ClassSpec {
-            level,
-            weight,
-            max_concurrency,
-            rate_bits_per_s,
-            idle_only,
-            ..ClassSpec::default()
-        },
+    let ms = |ms| Duration::from_millis(ms);
+    let deadline = prop::option::of((0u64..40).prop_map(ms));
+    let terms = (deadline.clone(), deadline, 0u32..3);
+    (
+        0u8..3,
+        1u32..4,
+        pool,
+        rate,
+        prop::bool::weighted(0.2),
+        terms,
     )
+        .prop_map(
+            |(level, weight, max_concurrency, rate_bits_per_s, idle_only, terms)| ClassSpec {
+                deadline: terms.0,
+                soft_deadline: terms.1,
+                value: terms.2,
+                level,
+                weight,
+                max_concurrency,
+                rate_bits_per_s,
+                idle_only,
+                ..ClassSpec::default()
+            },
+        )
 }
 
 fn any_classes() -> impl Strategy<Value = Vec<ClassSpec>> {

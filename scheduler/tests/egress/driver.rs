@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use sprat_scheduler::srq::{self, Trigger};
 use sprat_scheduler::{
     ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Lane,
     Pacer, Precedence, Size, Time, WireCost,
@@ -96,7 +97,26 @@ pub(crate) fn disciplines() -> Vec<Discipline> {
         Discipline::Bands(Cutoffs::Fixed(vec![1, 2])),
         Discipline::Bands(Cutoffs::paper()),
         Discipline::Bands(Cutoffs::Learnt { classes: 6 }),
+        Discipline::Edf,
+        Discipline::Vrd,
+        srq(Trigger::Always),
+        srq(Trigger::Waiting(2)),
     ]
+}
+
+/// SRQ with queues for flows of a few bytes, which adapt at every opportunity.
+pub(crate) fn srq(trigger: Trigger) -> Discipline {
+    Discipline::Srq(Box::new(srq::Config {
+        quanta: vec![2, 4],
+        quantum_bounds: (1, 1 << 40),
+        queues: (2, 6),
+        interval: Duration::from_millis(10),
+        samples_min: 1,
+        soft_deadline: Duration::from_millis(5),
+        deadline: Duration::from_millis(21),
+        trigger,
+        ..srq::Config::bytes()
+    }))
 }
 
 /// A response that is going to come.

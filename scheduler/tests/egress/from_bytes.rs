@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use sprat_scheduler::srq::Trigger;
 use sprat_scheduler::{Cutoffs, Discipline, FlowSpec, Size, WireCost};
 
 use crate::bytes::Bytes;
-use crate::driver::plain;
+use crate::driver::{plain, srq};
 use crate::random_operations::{AGEING, CUTOFFS, Model, Op};
 
 /// Runs what the bytes say, against the model.
@@ -22,7 +23,7 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn discipline(bytes: &mut Bytes<'_>) -> Option<Discipline> {
-    Some(match bytes.below(6)? {
+    Some(match bytes.below(10)? {
         0 => Discipline::Fcfs,
         1 => Discipline::Fair,
         2 => Discipline::Srpt,
@@ -30,7 +31,11 @@ fn discipline(bytes: &mut Bytes<'_>) -> Option<Discipline> {
             ageing_bytes_per_s: AGEING,
         },
         4 => Discipline::Bands(Cutoffs::Fixed(CUTOFFS.to_vec())),
-        _ => Discipline::Bands(Cutoffs::Learnt { classes: 4 }),
+        5 => Discipline::Bands(Cutoffs::Learnt { classes: 4 }),
+        6 => Discipline::Edf,
+        7 => Discipline::Vrd,
+        8 => srq(Trigger::Always),
+        _ => srq(Trigger::Waiting(2)),
     })
 }
 

@@ -22,6 +22,7 @@ mod orders;
 mod pauses;
 mod properties;
 mod random_operations;
+mod requests;
 mod shares;
 mod small_cases;
 

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use sprat_scheduler::srq::{Terms, Trigger};
 use sprat_scheduler::{
-    AtCapacity, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Size,
-    Time, WireCost,
+    AtCapacity, ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant,
+    Pacer, Size, Time, WireCost,
 };
 
-use crate::driver::{levels, plain};
+use crate::driver::{levels, plain, srq};
 
 const MAX_FLOWS: usize = 12;
 
@@ -90,7 +91,24 @@ fn discipline() -> impl Strategy<Value = Discipline> {
         },
         Discipline::Bands(Cutoffs::Fixed(CUTOFFS.to_vec())),
         Discipline::Bands(Cutoffs::Learnt { classes: 4 }),
+        Discipline::Edf,
+        Discipline::Vrd,
+        srq(Trigger::Always),
+        srq(Trigger::Waiting(2)),
     ])
+}
+
+/// Classes of which every third has deadlines, and they have different values.
+fn classes() -> Vec<ClassSpec> {
+    let mut classes = levels(16);
+    for (index, class) in (0..).zip(&mut classes) {
+        class.value = index;
+        if index % 3 != 0 {
+            class.deadline = Some(Duration::from_millis(u64::from(index)));
+            class.soft_deadline = (index % 3 == 2).then(|| Duration::from_millis(1));
+        }
+    }
+    classes
 }
 
 struct ModelFlow {
@@ -113,10 +131,25 @@ impl ModelFlow {
         }
     }
 
+    fn terms(&self) -> Option<Terms> {
+        let class = &classes()[self.spec.class.min(15)];
+        let hard = class.deadline?;
+        Some(Terms {
+            soft: class.soft_deadline.unwrap_or(hard),
+            hard,
+            value: class.value,
+        })
+    }
+
     /// What the discipline orders by, where that is known without a history.
-    fn key(&self, discipline: &Discipline) -> u64 {
+    fn key(&self, discipline: &Discipline, now: Time) -> u64 {
         match discipline {
-            Discipline::Fcfs | Discipline::Fair => 0,
+            Discipline::Fcfs | Discipline::Fair | Discipline::Srq(_) => 0,
+            Discipline::Edf => self.terms().map_or(u64::MAX, |own| own.edf(self.arrival)),
+            Discipline::Vrd => {
+                let key = |own: Terms| own.vrd(self.arrival, now);
+                self.terms().map_or(u64::MAX, key)
+            }
             Discipline::Srpt => self.remaining(),
             Discipline::SrptAged { .. } => (self.arrival.as_nanos() / (1_000_000_000 / AGEING))
                 .saturating_add(self.remaining()),
@@ -146,7 +179,7 @@ impl Model {
             Pacer::exact(10_000_000),
             EgressPolicy {
                 max_flows: MAX_FLOWS,
-                classes: levels(16),
+                classes: classes(),
                 ..EgressPolicy::new(discipline.clone())
             },
         );
@@ -172,7 +205,7 @@ impl Model {
             Op::Reconfigure(discipline) => {
                 let change = EgressPolicy {
                     max_flows: MAX_FLOWS,
-                    classes: levels(16),
+                    classes: classes(),
                     ..EgressPolicy::new(discipline.clone())
                 };
                 self.egress.reconfigure(now, change);
@@ -310,12 +343,20 @@ impl Model {
     fn check_turn(&self, granted: usize) {
         let total = matches!(
             self.discipline,
-            Discipline::Fcfs | Discipline::Srpt | Discipline::SrptAged { .. }
+            Discipline::Fcfs
+                | Discipline::Srpt
+                | Discipline::SrptAged { .. }
+                | Discipline::Edf
+                | Discipline::Vrd
         );
         let rank = |index: usize| {
             let flow = &self.flows[index];
             let seq = if total { index } else { 0 };
-            (flow.spec.class.min(15), flow.key(&self.discipline), seq)
+            (
+                flow.spec.class.min(15),
+                flow.key(&self.discipline, self.now),
+                seq,
+            )
         };
         let ready = (0..self.flows.len()).filter(|&flow| self.flows[flow].ready > 0);
         assert_eq!(Some(rank(granted)), ready.map(rank).min());

@@ -1,54 +1,7 @@
 //! What the paper finds, and whether it is found here.
 
-use std::ops::RangeInclusive;
-
+use super::super::findings::{Finding, Verdict};
 use super::points::{Curve, Point, Who};
-
-/// A finding of the paper.
-pub(super) struct Finding {
-    /// The figures and the section of the paper.
-    pub(super) source: &'static str,
-    pub(super) claim: &'static str,
-    /// What came out of the simulation.
-    pub(super) found: String,
-    pub(super) verdict: Verdict,
-}
-
-/// Whether a finding is found here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Holds,
-    /// What the paper has seen does not come up here: nothing speaks for it, and
-    /// nothing against.
-    NotShown,
-    Differs,
-}
-
-impl Verdict {
-    fn of(holds: bool) -> Self {
-        match holds {
-            true => Self::Holds,
-            false => Self::Differs,
-        }
-    }
-
-    /// Of a share that the paper has within bounds; below them it is not shown.
-    fn of_share(share: f64, bounds: RangeInclusive<f64>) -> Self {
-        match bounds.contains(&share) {
-            true => Self::Holds,
-            false if share < *bounds.start() => Self::NotShown,
-            false => Self::Differs,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::NotShown => "not shown",
-            Self::Differs => "DIFFERS",
-        }
-    }
-}
 
 /// The curves of all figures.
 pub(super) struct Curves {

@@ -73,6 +73,7 @@ impl Flow {
         self.view.attained = 0;
         self.view.size = Size::Unknown;
         self.view.arrival = now;
+        self.is_complete = false;
         self.view.seq = seq;
         self.served_at = None;
         true

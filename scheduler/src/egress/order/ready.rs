@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::classes::{Arbiter, ClassSpec, Turn, need_arbiter};
-use crate::queue::{Rank, RankQueue};
+use crate::queue::{Positions, Rank};
+use crate::srq::Line;
 use crate::{Pacer, Time, WireCost};
 
 /// A quantum occupies the link about this long: what a small response that
@@ -34,23 +35,30 @@ pub(in crate::egress) enum Next {
 #[derive(Clone, Debug)]
 pub(super) enum Ready {
     /// By rank, which begins with the class's level.
-    Ranked(RankQueue),
+    Ranked(Box<(Line, Positions)>),
     /// The class is chosen first, then a flow in it.
     Arbited(Box<Arbiter>),
 }
 
 impl Ready {
-    pub(super) fn new(classes: &[ClassSpec], link: &Pacer) -> Self {
+    /// Returns none. Where the first queue has a share, flows are in queues; see [`Line`].
+    pub(super) fn new(
+        classes: &[ClassSpec],
+        link: &Pacer,
+        first_share_percent: Option<u8>,
+    ) -> Self {
         if need_arbiter(classes) {
-            Self::Arbited(Box::new(Arbiter::new(classes, link)))
+            let arbiter = Arbiter::new(classes, link, first_share_percent);
+            Self::Arbited(Box::new(arbiter))
         } else {
-            Self::Ranked(RankQueue::default())
+            let line = Line::new(first_share_percent);
+            Self::Ranked(Box::new((line, Positions::default())))
         }
     }
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Ranked(queue) => queue.len(),
+            Self::Ranked(own) => own.0.len(),
             Self::Arbited(arbiter) => arbiter.len(),
         }
     }
@@ -58,11 +66,11 @@ impl Ready {
     /// Who is next on a link that is free at `free_at`.
     pub(super) fn next(&mut self, now: Time, free_at: Time) -> Next {
         match self {
-            Self::Ranked(queue) => match queue.first() {
+            Self::Ranked(own) => match own.0.first() {
                 None => Next::Nobody,
                 Some(_) if free_at > now => Next::At(free_at),
                 Some((_, slot)) => {
-                    queue.remove(slot);
+                    own.0.remove(&mut own.1, slot);
                     Next::Slot(slot)
                 }
             },
@@ -82,7 +90,7 @@ impl Ready {
     /// and its rank.
     pub(super) fn first(&self, now: Time) -> Option<(bool, Rank)> {
         match self {
-            Self::Ranked(queue) => queue.first().map(|(rank, _)| (false, rank)),
+            Self::Ranked(own) => own.0.first().map(|(rank, _)| (false, rank)),
             Self::Arbited(arbiter) => arbiter.first(now),
         }
     }
@@ -122,18 +130,41 @@ impl Ready {
 
     pub(super) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {
         match self {
-            Self::Ranked(queue) => queue.insert(slot, rank),
+            Self::Ranked(own) => own.0.insert(&mut own.1, slot, rank),
             Self::Arbited(arbiter) => arbiter.insert(now, class, slot, rank),
         }
     }
 
     pub(super) fn remove(&mut self, class: usize, slot: u32) {
         match self {
-            Self::Ranked(queue) => {
-                queue.remove(slot);
+            Self::Ranked(own) => {
+                own.0.remove(&mut own.1, slot);
             }
             Self::Arbited(arbiter) => arbiter.remove(class, slot),
         }
+    }
+
+    /// Charges the queue of a flow of this rank; see [`Line::charge`].
+    pub(super) fn charge(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
+        match self {
+            Self::Ranked(own) => own.0.charge(rank, wire_bytes),
+            Self::Arbited(arbiter) => arbiter.charge(class, rank, wire_bytes),
+        }
+    }
+
+    /// Takes back what a queue was charged with; see [`Line::refund`].
+    pub(super) fn refund_queue(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
+        match self {
+            Self::Ranked(own) => own.0.refund(rank, wire_bytes),
+            Self::Arbited(arbiter) => arbiter.refund_queue(class, rank, wire_bytes),
+        }
+    }
+
+    /// Returns the payload bytes that a grant of full segments has on a link, about: a
+    /// segment's at least.
+    pub(super) fn grant_bytes(link: &Pacer) -> u64 {
+        let bytes = link.bytes_in(QUANTUM).min(QUANTUM_MAX_BYTES);
+        bytes.max(WireCost::ETHERNET_IPV4.payload_in(1))
     }
 
     /// Whether classes take turns.
@@ -153,7 +184,7 @@ impl Ready {
     /// is free.
     pub(super) fn next_at(&self) -> Option<Time> {
         match self {
-            Self::Ranked(queue) => queue.first().map(|_| Time::ZERO),
+            Self::Ranked(own) => own.0.first().map(|_| Time::ZERO),
             Self::Arbited(arbiter) => arbiter.next_turn_at(),
         }
     }

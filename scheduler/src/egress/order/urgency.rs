@@ -28,6 +28,8 @@ impl Order {
         let key = match self.ranker.discipline() {
             // What goes by turns among clients.
             _ if self.shares.is_on() => 0,
+            Discipline::Srq(_) if self.ranker.takes_turns() => 0,
+            Discipline::Edf | Discipline::Vrd | Discipline::Srq(_) => rank.key,
             Discipline::Srpt | Discipline::SrptAged { .. } => rank.key,
             Discipline::Fcfs | Discipline::Fair | Discipline::Bands(_) => 0,
         };

@@ -1,0 +1,82 @@
+//! What a paper finds, and whether it is found here.
+
+use std::ops::RangeInclusive;
+
+use super::output::aligned;
+
+/// A finding of the paper.
+pub(super) struct Finding {
+    /// The figures and the section of the paper.
+    pub(super) source: &'static str,
+    pub(super) claim: &'static str,
+    /// What came out of the simulation.
+    pub(super) found: String,
+    pub(super) verdict: Verdict,
+}
+
+/// Whether a finding is found here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Holds,
+    /// The direction is the paper's, and the figure is less.
+    InPart,
+    /// What the paper has seen does not come up here: nothing speaks for it, and
+    /// nothing against.
+    NotShown,
+    Differs,
+}
+
+impl Verdict {
+    pub(super) fn of(holds: bool) -> Self {
+        match holds {
+            true => Self::Holds,
+            false => Self::Differs,
+        }
+    }
+
+    /// Of a share that the paper has within bounds; below them it is not shown.
+    pub(super) fn of_share(share: f64, bounds: RangeInclusive<f64>) -> Self {
+        match bounds.contains(&share) {
+            true => Self::Holds,
+            false if share < *bounds.start() => Self::NotShown,
+            false => Self::Differs,
+        }
+    }
+
+    /// Of a gain: as much as the paper's or more, some, or none.
+    pub(super) fn of_gain(gain: f64, paper: f64) -> Self {
+        match gain {
+            gain if gain >= paper => Self::Holds,
+            gain if gain > 0.0 => Self::InPart,
+            _ => Self::Differs,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::InPart => "in part",
+            Self::NotShown => "not shown",
+            Self::Differs => "DIFFERS",
+        }
+    }
+}
+
+/// Returns a table of findings for the terminal.
+pub(super) fn told(findings: &[Finding]) -> String {
+    let mut table = vec![
+        ["", "of", "found here", "the paper's finding"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for finding in findings {
+        table.push(vec![
+            finding.verdict.name().to_owned(),
+            finding.source.to_owned(),
+            finding.found.clone(),
+            finding.claim.to_owned(),
+        ]);
+    }
+    let columns = table[0].len();
+    aligned(&table, columns)
+}

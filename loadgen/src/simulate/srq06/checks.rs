@@ -1,0 +1,233 @@
+//! What SRQ06 finds, and whether it is found here.
+
+use super::super::findings::{Finding, Verdict};
+use super::experiments::Measured;
+
+/// What table IV prints: mean response times in the shift, in seconds.
+pub(super) const TABLE_IV: [(&str, f64); 5] = [
+    ("linux 20", 1.413),
+    ("linux 100", 3.106),
+    ("edf", 1.706),
+    ("vrd", 1.121),
+    ("srq", 0.529),
+];
+
+/// The mean that the shift is fitted to: the default Linux's.
+pub(super) const FITTED_S: f64 = TABLE_IV[0].1;
+
+/// How far from a number of the paper's ours may be and be called the same.
+const NEAR: f64 = 0.1;
+
+/// What is measured of each scheme, in the order of [`TABLE_IV`].
+pub(super) struct Schemes(pub(super) Vec<Measured>);
+
+impl Schemes {
+    fn of(&self, name: &str) -> &Measured {
+        let place = TABLE_IV.iter().position(|&(own, _)| own == name);
+        &self.0[place.unwrap_or(0)]
+    }
+
+    fn mean_s(&self, name: &str) -> f64 {
+        self.of(name).mean_s
+    }
+
+    /// Returns how much less a scheme's mean is than Linux's, as a share.
+    fn gain(&self, name: &str) -> f64 {
+        1.0 - self.mean_s(name) / self.mean_s("linux 20")
+    }
+}
+
+/// Returns the findings on the size shift.
+pub(super) fn shift(schemes: &Schemes) -> Vec<Finding> {
+    let change = |name: &str| -100.0 * schemes.gain(name);
+    let near = |name: &str, paper_s: f64| {
+        let off = schemes.mean_s(name) / paper_s - 1.0;
+        Verdict::of(off.abs() <= NEAR)
+    };
+    let mut ascending = [("srq", 0.0), ("vrd", 0.0), ("linux 20", 0.0), ("edf", 0.0)];
+    for (name, mean_s) in &mut ascending {
+        *mean_s = schemes.mean_s(name);
+    }
+    let listed: Vec<String> = (ascending.iter())
+        .map(|(name, mean_s)| format!("{name} {mean_s:.3}"))
+        .collect();
+    let rates: Vec<f64> = schemes.0.iter().map(|own| own.throughput_per_s).collect();
+    let (least, most) = (
+        rates.iter().copied().fold(f64::MAX, f64::min),
+        rates.iter().copied().fold(0.0, f64::max),
+    );
+    let (srq, others) = (schemes.of("srq"), ["linux 20", "edf", "vrd"]);
+    let best = others.map(|name| schemes.of(name).within[1]);
+    let tails = others.map(|name| schemes.of(name).p99_s);
+    vec![
+        Finding {
+            source: "table IV",
+            claim: "SRQ is below Linux by 62.6%",
+            found: format!("{:+.1}%", change("srq")),
+            verdict: Verdict::of_gain(schemes.gain("srq"), 0.626),
+        },
+        Finding {
+            source: "table IV",
+            claim: "R-VRD is below Linux by 20.7%",
+            found: format!("{:+.1}%", change("vrd")),
+            verdict: near("vrd", TABLE_IV[3].1),
+        },
+        Finding {
+            source: "table IV",
+            claim: "R-EDF is above Linux by 20.7%",
+            found: format!("{:+.1}%", change("edf")),
+            verdict: near("edf", TABLE_IV[2].1),
+        },
+        Finding {
+            source: "table IV",
+            claim: "Linux with 100 threads is above Linux with 20 by 119.8%",
+            found: format!("{:+.1}%", change("linux 100")),
+            verdict: near("linux 100", TABLE_IV[1].1),
+        },
+        Finding {
+            source: "figure 9",
+            claim: "the order is SRQ, R-VRD, Linux, R-EDF (mean s)",
+            found: listed.join(", "),
+            verdict: Verdict::of(ascending.is_sorted_by(|a, b| a.1 < b.1)),
+        },
+        Finding {
+            source: "figure 9",
+            claim: "throughputs are similar (requests/s, the least and the most)",
+            found: format!("{least:.1}, {most:.1}"),
+            verdict: Verdict::of(least >= (1.0 - NEAR) * most),
+        },
+        Finding {
+            source: "figure 10",
+            claim: "SRQ has more short times than the others (share within 0.5 s; Linux, \
+                    R-EDF, R-VRD)",
+            found: format!(
+                "{:.2}; {:.2}, {:.2}, {:.2}",
+                srq.within[1], best[0], best[1], best[2]
+            ),
+            verdict: Verdict::of(best.iter().all(|&other| srq.within[1] > other)),
+        },
+        Finding {
+            source: "figure 10",
+            claim: "SRQ has a longer tail than the others (99% within so many s)",
+            found: format!(
+                "{:.1}; {:.1}, {:.1}, {:.1}",
+                srq.p99_s, tails[0], tails[1], tails[2]
+            ),
+            verdict: Verdict::of(tails.iter().all(|&other| srq.p99_s > other)),
+        },
+    ]
+}
+
+/// What is measured at a load, in parts of the one at which Linux loses 5 %.
+pub(super) struct AtLoad {
+    pub(super) load: f64,
+    pub(super) schemes: Schemes,
+}
+
+fn overloads(loads: &[AtLoad]) -> impl Iterator<Item = &AtLoad> {
+    loads.iter().filter(|own| own.load > 1.0)
+}
+
+/// Returns the least and the most of a scheme's gain over Linux in overload.
+fn gains(loads: &[AtLoad], name: &str) -> (f64, f64) {
+    let gains = overloads(loads).map(|own| own.schemes.gain(name));
+    gains.fold((f64::MAX, f64::MIN), |(least, most), gain| {
+        (least.min(gain), most.max(gain))
+    })
+}
+
+fn at<'a>(loads: &'a [AtLoad], load: f64) -> Option<&'a Schemes> {
+    let found = loads.iter().find(|own| (own.load - load).abs() < 1e-9);
+    found.map(|own| &own.schemes)
+}
+
+const AWARE: [&str; 3] = ["edf", "vrd", "srq"];
+
+/// Returns the findings on the description service.
+pub(super) fn description(loads: &[AtLoad]) -> Vec<Finding> {
+    let (least, most) = gains(loads, "srq");
+    let ratio = at(loads, 1.0).map(|schemes| {
+        let linux = schemes.of("linux 20").loss_percent;
+        AWARE.map(|name| schemes.of(name).loss_percent / linux)
+    });
+    let spread = overloads(loads).map(|own| {
+        let means = AWARE.map(|name| own.schemes.mean_s(name));
+        means.iter().copied().fold(0.0, f64::max) / means.iter().copied().fold(f64::MAX, f64::min)
+    });
+    let spread = spread.fold(1.0, f64::max);
+    vec![
+        Finding {
+            source: "figure 11",
+            claim: "at 100% load R-EDF, R-VRD and SRQ lose half of what Linux loses",
+            found: ratio.map_or("none".to_owned(), |[edf, vrd, srq]| {
+                format!("{edf:.2}, {vrd:.2}, {srq:.2} of it")
+            }),
+            verdict: match ratio {
+                Some(ratio) if ratio.iter().all(|&own| own < 0.6) => Verdict::Holds,
+                Some(ratio) if ratio.iter().all(|&own| own < 1.0) => Verdict::InPart,
+                _ => Verdict::Differs,
+            },
+        },
+        Finding {
+            source: "figure 12",
+            claim: "in overload SRQ's mean is below Linux's by 14.5% to 78.8%",
+            found: format!("{:.1}% to {:.1}%", 100.0 * least, 100.0 * most),
+            verdict: Verdict::of_gain(least, 0.145),
+        },
+        Finding {
+            source: "figure 12",
+            claim: "R-EDF, R-VRD and SRQ are about equal (the most over the least)",
+            found: format!("{spread:.2}"),
+            verdict: Verdict::of(spread <= 1.0 + 2.0 * NEAR),
+        },
+    ]
+}
+
+/// Returns the findings on the retrieval service.
+pub(super) fn retrieval(loads: &[AtLoad]) -> Vec<Finding> {
+    let (least, most) = gains(loads, "srq");
+    let losses = |own: &AtLoad, name: &str| own.schemes.of(name).loss_percent;
+    let is_worst = overloads(loads).all(|own| {
+        AWARE
+            .iter()
+            .all(|name| losses(own, name) <= losses(own, "linux 20"))
+    });
+    let apart = overloads(loads)
+        .flat_map(|own| AWARE.map(|name| losses(own, "linux 20") - losses(own, name)))
+        .fold(0.0, |most: f64, apart| most.max(apart.abs()));
+    let short = |load: f64| {
+        at(loads, load).map(|schemes| {
+            let linux = schemes.of("linux 20").within[1];
+            let aware = AWARE.map(|name| schemes.of(name).within[1]);
+            (linux, aware.iter().copied().fold(f64::MAX, f64::min))
+        })
+    };
+    let twice = short(2.0);
+    vec![
+        Finding {
+            source: "figure 13",
+            claim: "losses are similar, Linux's the worst in overload (points apart at most)",
+            found: format!("{apart:.1}"),
+            verdict: Verdict::of(is_worst && apart < 10.0),
+        },
+        Finding {
+            source: "figure 14",
+            claim: "in overload SRQ's mean is below Linux's by 78.9% to 82.3%",
+            found: format!("{:.1}% to {:.1}%", 100.0 * least, 100.0 * most),
+            verdict: Verdict::of_gain(least, 0.789),
+        },
+        Finding {
+            source: "figure 15",
+            claim: "at 200% load Linux has far fewer short times than all others (share within \
+                    0.5 s; the least of the others)",
+            found: twice.map_or("none".to_owned(), |(linux, least)| {
+                format!("{linux:.2}; {least:.2}")
+            }),
+            verdict: match twice {
+                Some((linux, least)) if linux < 0.5 * least => Verdict::Holds,
+                Some((linux, least)) if linux < least => Verdict::InPart,
+                _ => Verdict::Differs,
+            },
+        },
+    ]
+}

@@ -1,0 +1,203 @@
+//! SRQ06's experiments: a size shift at a constant rate, and loads up to twice the capacity.
+
+use super::server::{Outcome, Scheme};
+use super::workload::{Request, Service, Shift};
+use crate::workload::Dice;
+
+const SECOND: f64 = 1e9;
+
+/// Seconds before an experiment in which the queues adapt: five intervals.
+const WARM_UP_S: f64 = 300.0;
+
+/// Figure 9: requests a second, and when there are more long ones among them, in seconds.
+const RATE_PER_S: f64 = 50.0;
+const SHIFT_S: (f64, f64) = (30.0, 155.0);
+const SHIFT_RUN_S: f64 = 200.0;
+
+/// Seconds that a load is measured for.
+const LOAD_RUN_S: f64 = 200.0;
+
+/// Percent of throughput that Linux loses at what the paper calls 100 % load.
+pub(super) const FULL_LOSS_PERCENT: f64 = 5.0;
+
+/// What is measured of a scheme.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) mean_s: f64,
+    /// Percent of the requests that were refused.
+    pub(super) loss_percent: f64,
+    /// Requests that ended, of those that came in a second.
+    pub(super) throughput_per_s: f64,
+    /// Shares of the responses that took no longer than 0.1, 0.5, 1, 2 and 5 s.
+    pub(super) within: [f64; BOUNDS_S.len()],
+    pub(super) p99_s: f64,
+    /// What SRQ's queues had come to.
+    pub(super) queues: Option<String>,
+}
+
+/// Bounds of the breakdown of response times, in seconds; the paper's figure 15 has none
+/// that its text names.
+pub(super) const BOUNDS_S: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 5.0];
+
+/// The size shift of figure 9 and table IV.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShiftPlan {
+    pub(super) shift: Shift,
+    /// Of the requests in the shift, the share that is longer.
+    pub(super) share: f64,
+    pub(super) seeds: u64,
+    pub(super) seed: u64,
+}
+
+impl ShiftPlan {
+    /// Returns what a scheme does with the requests that come in the shift.
+    pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<Measured> {
+        let window = (WARM_UP_S + SHIFT_S.0, WARM_UP_S + SHIFT_S.1);
+        mean_over(self.seeds, |index| {
+            let requests = self.requests(self.seed + index);
+            let outcome = scheme.serve(&requests)?;
+            Ok(measured(&requests, outcome, window))
+        })
+    }
+
+    /// Requests at a constant rate; common random numbers for each share.
+    fn requests(&self, seed: u64) -> Vec<Request> {
+        let mut dice = Dice::new(seed);
+        let count = ((WARM_UP_S + SHIFT_RUN_S) * RATE_PER_S) as usize;
+        let request = |index: usize| {
+            let at_s = index as f64 / RATE_PER_S;
+            let (ordinary, long) = (
+                Service::Retrieval.draw(&mut dice),
+                self.shift.draw(&mut dice),
+            );
+            let is_long = dice.uniform() < self.share;
+            let is_shift = (SHIFT_S.0..SHIFT_S.1).contains(&(at_s - WARM_UP_S));
+            Request {
+                at: (at_s * SECOND) as u64,
+                service: if is_long && is_shift { long } else { ordinary },
+            }
+        };
+        (0..count).map(request).collect()
+    }
+
+    /// Returns the same with the share at which a scheme's mean is `mean_s`.
+    pub(super) fn fitted(self, scheme: &Scheme, mean_s: f64) -> anyhow::Result<Self> {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..14 {
+            let share = (low + high) / 2.0;
+            let plan = Self { share, ..self };
+            match plan.measure(scheme)?.mean_s < mean_s {
+                true => low = share,
+                false => high = share,
+            }
+        }
+        Ok(Self {
+            share: (low + high) / 2.0,
+            ..self
+        })
+    }
+}
+
+/// A load of figures 11 to 15: Poisson arrivals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadPlan {
+    pub(super) service: Service,
+    pub(super) rate_per_s: f64,
+    pub(super) seeds: u64,
+    pub(super) seed: u64,
+}
+
+impl LoadPlan {
+    /// Returns what a scheme does with the requests that come once the queues have adapted.
+    pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<Measured> {
+        let window = (WARM_UP_S, WARM_UP_S + LOAD_RUN_S);
+        mean_over(self.seeds, |index| {
+            let requests = self.requests(self.seed + index);
+            let outcome = scheme.serve(&requests)?;
+            Ok(measured(&requests, outcome, window))
+        })
+    }
+
+    fn requests(&self, seed: u64) -> Vec<Request> {
+        let mut dice = Dice::new(seed);
+        let mut at_s = 0.0;
+        let mut requests = Vec::new();
+        loop {
+            at_s += dice.exponential() / self.rate_per_s;
+            if at_s >= WARM_UP_S + LOAD_RUN_S {
+                return requests;
+            }
+            requests.push(Request {
+                at: (at_s * SECOND) as u64,
+                service: self.service.draw(&mut dice),
+            });
+        }
+    }
+
+    /// Returns the same at the rate at which a scheme loses [`FULL_LOSS_PERCENT`].
+    pub(super) fn full(self, scheme: &Scheme) -> anyhow::Result<Self> {
+        let (mut low, mut high) = (10.0, 1_000.0);
+        for _ in 0..14 {
+            let rate_per_s = (low + high) / 2.0;
+            let plan = Self { rate_per_s, ..self };
+            match plan.measure(scheme)?.loss_percent < FULL_LOSS_PERCENT {
+                true => low = rate_per_s,
+                false => high = rate_per_s,
+            }
+        }
+        Ok(Self {
+            rate_per_s: (low + high) / 2.0,
+            ..self
+        })
+    }
+}
+
+/// Measures the requests that come in a window of seconds.
+fn measured(requests: &[Request], outcome: Outcome, (from_s, to_s): (f64, f64)) -> Measured {
+    let of = requests.iter().zip(&outcome.response_s);
+    let came = of.filter(|(request, _)| (from_s..to_s).contains(&(request.at as f64 / SECOND)));
+    let responses: Vec<Option<f64>> = came.map(|(_, response_s)| *response_s).collect();
+    let mut ended: Vec<f64> = responses.iter().flatten().copied().collect();
+    ended.sort_by(f64::total_cmp);
+    let count = ended.len().max(1) as f64;
+    let within = |bound: f64| ended.partition_point(|&s| s <= bound) as f64 / count;
+    Measured {
+        mean_s: ended.iter().sum::<f64>() / count,
+        loss_percent: 100.0 * (1.0 - ended.len() as f64 / responses.len().max(1) as f64),
+        throughput_per_s: ended.len() as f64 / (to_s - from_s),
+        within: BOUNDS_S.map(within),
+        p99_s: ended.get(ended.len() * 99 / 100).copied().unwrap_or(0.0),
+        queues: outcome.queues,
+    }
+}
+
+/// Averages over seeds; what the queues came to is the first's.
+fn mean_over(
+    seeds: u64,
+    one: impl Fn(u64) -> anyhow::Result<Measured>,
+) -> anyhow::Result<Measured> {
+    let mut sum = Measured::default();
+    for index in 0..seeds {
+        let own = one(index)?;
+        sum.mean_s += own.mean_s;
+        sum.loss_percent += own.loss_percent;
+        sum.throughput_per_s += own.throughput_per_s;
+        sum.p99_s += own.p99_s;
+        sum.within
+            .iter_mut()
+            .zip(own.within)
+            .for_each(|(sum, own)| *sum += own);
+        if index == 0 {
+            sum.queues = own.queues;
+        }
+    }
+    let seeds = seeds.max(1) as f64;
+    sum.within.iter_mut().for_each(|share| *share /= seeds);
+    Ok(Measured {
+        mean_s: sum.mean_s / seeds,
+        loss_percent: sum.loss_percent / seeds,
+        throughput_per_s: sum.throughput_per_s / seeds,
+        p99_s: sum.p99_s / seeds,
+        ..sum
+    })
+}

@@ -1,0 +1,165 @@
+//! Flows as requests with deadlines and values: what moves them in the order besides what
+//! they are granted. A key changes when a value falls, SRQ's queues change once an
+//! interval, and SRQ itself is on or off by what waits.
+//!
+//! None of it needs a wake-up: an order counts when a grant is made, and all that is due by
+//! then is done before it.
+
+use std::time::Duration;
+
+use super::{MAX_BANDS, Order, Place, Ready};
+use crate::egress::flows::{Flow, Flows};
+use crate::egress::link::Link;
+use crate::queue::Rank;
+use crate::srq::{Progress, Queues};
+use crate::{Size, Time};
+
+use super::turns::Turns;
+
+impl Order {
+    /// Returns SRQ's queues, and whether they order.
+    pub(in crate::egress) fn queues(&self) -> Option<(&Queues, bool)> {
+        self.ranker.requests()?.queues()
+    }
+
+    /// Gives a flow that is opened its place among SRQ's queues: the first, or where it has
+    /// come to by what it has sent. What goes past the order is in none.
+    pub(super) fn enter_queues(&mut self, flow: &mut Flow) {
+        if flow.is_express {
+            return;
+        }
+        let queues = self.ranker.requests_mut().and_then(|own| own.queues_mut());
+        if let Some(queues) = queues {
+            flow.view.progress = match flow.view.attained {
+                0 => queues.arrive(),
+                attained => queues.place(attained),
+            };
+        }
+    }
+
+    /// Ends what a flow was among SRQ's queues.
+    pub(in crate::egress) fn leave_queues(&mut self, flow: &mut Flow) {
+        let view = &mut flow.view;
+        let progress = std::mem::take(&mut view.progress);
+        let queues = self.ranker.requests_mut().and_then(|own| own.queues_mut());
+        let Some(queues) = queues.filter(|_| !flow.is_express) else {
+            return;
+        };
+        let is_whole = matches!(view.size, Size::Exact(bytes) if bytes <= view.attained);
+        match flow.is_complete || is_whole {
+            true => queues.done(progress, view.attained, view.attained),
+            false => queues.cancel(progress),
+        }
+    }
+
+    /// A flow goes on after a pause as a response of its own: what was before has ended.
+    pub(in crate::egress) fn begin_anew(&mut self, flow: &mut Flow, before: (Progress, u64)) {
+        let (progress, attained) = before;
+        if let Some(queues) = self.ranker.requests_mut().and_then(|own| own.queues_mut()) {
+            queues.done(progress, attained, attained);
+            flow.view.progress = queues.arrive();
+        }
+    }
+
+    /// Has a flow that goes on be in the queue that it has come to.
+    pub(super) fn advance(&mut self, now: Time, flow: &mut Flow) {
+        let Some(requests) = self.ranker.requests_mut() else {
+            return;
+        };
+        requests.set_now(now);
+        if let Some(queues) = requests.queues_mut() {
+            queues.served(&mut flow.view.progress, flow.view.attained);
+        }
+    }
+
+    /// Notes when a flow that waits is to be ranked anew.
+    pub(super) fn await_change(&mut self, flow: &Flow, slot: u32) {
+        let requests = self.ranker.requests();
+        match requests.and_then(|own| own.changes_at(&flow.view)) {
+            Some(at) => self.changes.insert(
+                slot,
+                Rank {
+                    level: 0,
+                    band: 0,
+                    key: at.as_nanos(),
+                    seq: flow.view.seq,
+                },
+            ),
+            None => self.forget_change(slot),
+        }
+    }
+
+    /// A flow no longer waits.
+    pub(super) fn forget_change(&mut self, slot: u32) {
+        if self.changes.len() > 0 {
+            self.changes.remove(slot);
+        }
+    }
+
+    /// Does all that is due by `now`, before a grant.
+    pub(super) fn catch_up(&mut self, now: Time, flows: &mut Flows, link: &Link) {
+        let Some(requests) = self.ranker.requests_mut() else {
+            return;
+        };
+        requests.set_now(now);
+        let least = Ready::grant_bytes(link.pacer());
+        let queues = requests.queues_mut();
+        let is_merged = queues.is_some_and(|queues| queues.is_due(now) && queues.adapt(least));
+        if is_merged {
+            self.renew_places(now, flows, link);
+        }
+        // Each flow's value changes a bounded number of times, each time later than before.
+        while let Some((rank, slot)) = self.changes.first() {
+            if rank.key > now.as_nanos() {
+                break;
+            }
+            self.changes.remove(slot);
+            self.insert(now, flows, link, slot);
+        }
+    }
+
+    /// Moves the members of a last queue that is no more.
+    fn renew_places(&mut self, now: Time, flows: &mut Flows, link: &Link) {
+        for slot in flows.slots() {
+            let flow = &mut flows[slot];
+            if !flow.open || flow.is_express {
+                continue;
+            }
+            let before = flow.view.progress.queue();
+            if let Some((queues, _)) = self.queues() {
+                queues.renew(&mut flow.view.progress);
+            }
+            if flow.waits() && flow.view.progress.queue() != before {
+                self.insert(now, flows, link, slot);
+            }
+        }
+    }
+
+    /// Whether it is to be told what waits.
+    pub(in crate::egress) fn observes(&self) -> bool {
+        self.ranker.requests().is_some_and(|own| own.observes())
+    }
+
+    /// Notes what waits, in time on the link and in flows. Where that begins or ends a busy
+    /// period, the flows that wait take their places in the other order, and a round begins.
+    pub(in crate::egress) fn observe(
+        &mut self,
+        now: Time,
+        flows: &mut Flows,
+        link: &Link,
+        backlog: Duration,
+    ) {
+        let waiting = self.len();
+        let requests = self.ranker.requests_mut();
+        if !requests.is_some_and(|own| own.observe(now, backlog, waiting)) {
+            return;
+        }
+        self.turns = Turns::new(self.classes.len() * MAX_BANDS);
+        self.places.iter_mut().for_each(Place::leave_round);
+        for slot in flows.slots() {
+            if flows[slot].waits() {
+                self.insert(now, flows, link, slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Flows that are ready: in order of rank, or in queues that share by credit.
+
+use super::MAX_QUEUES;
+use super::credits::{Credits, Members};
+use crate::classes::MAX_LEVELS;
+use crate::queue::{Positions, Rank, RankHeap};
+
+/// Flows that are ready, of one class or of all.
+#[derive(Clone, Debug)]
+pub(crate) enum Line {
+    /// The least rank first.
+    Ranked(RankHeap),
+    /// The least level first; in it the queue with most credit, a rank's band, and the
+    /// least rank in that.
+    Shared(Box<Shared>),
+}
+
+/// Queues by level.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    first_share_percent: u8,
+    levels: Vec<Level>,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    queues: Vec<RankHeap>,
+    members: Members,
+    credits: Credits,
+}
+
+/// A level and a queue in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Home {
+    level: usize,
+    queue: usize,
+}
+
+impl Home {
+    fn of(rank: &Rank) -> Self {
+        Self {
+            level: usize::from(rank.level).min(MAX_LEVELS - 1),
+            queue: usize::from(rank.band).min(MAX_QUEUES - 1),
+        }
+    }
+
+    fn number(self) -> u16 {
+        // Both are below 16.
+        (self.level * MAX_QUEUES + self.queue) as u16
+    }
+
+    fn numbered(number: u16) -> Self {
+        let number = usize::from(number);
+        Self {
+            level: number / MAX_QUEUES,
+            queue: number % MAX_QUEUES,
+        }
+    }
+}
+
+impl Line {
+    /// Returns a line in order of rank; or, if the first queue has a share, of queues.
+    pub(crate) fn new(first_share_percent: Option<u8>) -> Self {
+        match first_share_percent {
+            None => Self::Ranked(RankHeap::default()),
+            Some(first_share_percent) => Self::Shared(Box::new(Shared {
+                first_share_percent,
+                levels: Vec::new(),
+                len: 0,
+            })),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Ranked(heap) => heap.len(),
+            Self::Shared(shared) => shared.len,
+        }
+    }
+
+    /// Returns who is next.
+    pub(crate) fn first(&self) -> Option<(Rank, u32)> {
+        match self {
+            Self::Ranked(heap) => heap.first(),
+            Self::Shared(shared) => {
+                let levels = shared.levels.iter();
+                levels.filter_map(Level::first).next()
+            }
+        }
+    }
+
+    /// Puts `slot` in, or moves it to a new rank. It must be in no other line.
+    pub(crate) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) {
+        match self {
+            Self::Ranked(heap) => heap.insert(positions, slot, rank),
+            Self::Shared(shared) => shared.insert(positions, slot, rank),
+        }
+    }
+
+    /// Takes `slot` out, which must be in no other line; false if it was not in.
+    pub(crate) fn remove(&mut self, positions: &mut Positions, slot: u32) -> bool {
+        match self {
+            Self::Ranked(heap) => heap.remove(positions, slot),
+            Self::Shared(shared) => shared.remove(positions, slot),
+        }
+    }
+
+    /// Charges the queue of a flow of this rank with so many bytes.
+    pub(crate) fn charge(&mut self, rank: &Rank, wire_bytes: u64) {
+        if let Some((level, queue)) = self.level(rank) {
+            level.credits.charge(queue, &level.members, wire_bytes);
+        }
+    }
+
+    /// Takes back so much of what the queue of a flow of this rank was charged.
+    pub(crate) fn refund(&mut self, rank: &Rank, wire_bytes: u64) {
+        if let Some((level, queue)) = self.level(rank) {
+            level.credits.refund(queue, &level.members, wire_bytes);
+        }
+    }
+
+    fn level(&mut self, rank: &Rank) -> Option<(&mut Level, usize)> {
+        let Self::Shared(shared) = self else {
+            return None;
+        };
+        let home = Home::of(rank);
+        Some((shared.level(home.level), home.queue))
+    }
+}
+
+impl Shared {
+    fn level(&mut self, level: usize) -> &mut Level {
+        while self.levels.len() <= level {
+            self.levels.push(Level {
+                queues: vec![RankHeap::default(); MAX_QUEUES],
+                members: [0; MAX_QUEUES],
+                credits: Credits::new(self.first_share_percent),
+            });
+        }
+        &mut self.levels[level]
+    }
+
+    fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) {
+        let home = Home::of(&rank);
+        if positions.home(slot).is_some_and(|own| own != home.number()) {
+            self.remove(positions, slot);
+        }
+        let level = self.level(home.level);
+        level.queues[home.queue].insert(positions, slot, rank);
+        let len = level.queues[home.queue].len();
+        let before = std::mem::replace(&mut level.members[home.queue], len);
+        self.len += len - before;
+        positions.set_home(slot, Some(home.number()));
+    }
+
+    fn remove(&mut self, positions: &mut Positions, slot: u32) -> bool {
+        let Some(home) = positions.home(slot).map(Home::numbered) else {
+            return false;
+        };
+        let level = self.level(home.level);
+        let is_in = level.queues[home.queue].remove(positions, slot);
+        level.members[home.queue] -= usize::from(is_in);
+        self.len -= usize::from(is_in);
+        positions.set_home(slot, None);
+        is_in
+    }
+}
+
+impl Level {
+    fn first(&self) -> Option<(Rank, u32)> {
+        let queue = self.credits.pick(&self.members)?;
+        self.queues[queue].first()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn rank(level: u8, band: u8, key: u64, slot: u32) -> Rank {
+        Rank {
+            level,
+            band,
+            key,
+            seq: u64::from(slot),
+        }
+    }
+
+    #[test]
+    fn levels_come_first_then_credit_then_keys() {
+        let mut positions = Positions::default();
+        let mut line = Line::new(Some(90));
+        for (slot, level, band, key) in [(0, 1, 0, 9), (1, 1, 1, 1), (2, 1, 1, 0), (3, 0, 5, 9)] {
+            line.insert(&mut positions, slot, rank(level, band, key, slot));
+        }
+        assert_eq!(line.first().unwrap().1, 3);
+        line.remove(&mut positions, 3);
+        let mut order = String::new();
+        for _ in 0..20 {
+            let (rank, slot) = line.first().unwrap();
+            line.charge(&rank, 1_000);
+            order += &slot.to_string();
+        }
+        assert_eq!(order, "00000200000000020000");
+        // What changes its queue is in the new one alone.
+        line.insert(&mut positions, 2, rank(1, 0, 0, 2));
+        assert_eq!((line.len(), line.first().unwrap().1), (3, 2));
+    }
+
+    proptest! {
+        /// As many are in as were put in and not taken out, and the first is the least of
+        /// its queue.
+        #[test]
+        fn it_holds_what_was_put_in(
+            ops in prop::collection::vec((0u32..30, 0u8..3, 0u8..16, 0u64..20, 0u8..4), 1..300),
+        ) {
+            let mut positions = Positions::default();
+            let mut line = Line::new(Some(90));
+            let mut model: BTreeMap<u32, Rank> = BTreeMap::new();
+            for (slot, level, band, key, op) in ops {
+                let own = rank(level, band, key, slot);
+                match op {
+                    0 => prop_assert_eq!(
+                        line.remove(&mut positions, slot),
+                        model.remove(&slot).is_some()
+                    ),
+                    1 => {
+                        if let Some((rank, _)) = line.first() {
+                            line.charge(&rank, key);
+                        }
+                    }
+                    _ => {
+                        line.insert(&mut positions, slot, own);
+                        model.insert(slot, own);
+                    }
+                }
+                prop_assert_eq!(line.len(), model.len());
+                let Some((first, slot)) = line.first() else {
+                    prop_assert!(model.is_empty());
+                    continue;
+                };
+                prop_assert_eq!(model.get(&slot), Some(&first));
+                let level = model.values().map(|rank| rank.level).min();
+                prop_assert_eq!(Some(first.level), level);
+                let alike = model.values().filter(|own| {
+                    (own.level, own.band) == (first.level, first.band)
+                });
+                prop_assert_eq!(alike.min(), Some(&first));
+            }
+        }
+    }
+}

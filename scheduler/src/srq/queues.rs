@@ -1,0 +1,313 @@
+//! The queues, their quanta, and how both follow what passes (SRQ06 III-C, adaptive queue
+//! management).
+
+use std::time::Duration;
+
+use super::{Config, MAX_QUEUES};
+use crate::Time;
+
+/// A request's place: the queue that it is in, and how much service it had before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    queue: u8,
+    /// The queue that it was in when the interval `epoch` began, or in which it came.
+    began: u8,
+    epoch: u32,
+    /// Service attained when it entered the queue.
+    entered: u64,
+}
+
+impl Progress {
+    /// Returns the index of the queue.
+    pub fn queue(&self) -> usize {
+        usize::from(self.queue)
+    }
+}
+
+/// What happened in a queue since the last adaptation.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    done: u64,
+    failed: u64,
+    /// Of those done: the sum of what is measured, and of its squares. Whole numbers, so that
+    /// what is at a threshold is not above it by a rounding.
+    sum: u128,
+    squares: u128,
+    /// Of those done: the sum of what they were served in this queue.
+    used: u128,
+}
+
+impl Sample {
+    fn add(&mut self, measured: u64, used: u64) {
+        let measured = u128::from(measured);
+        self.done += 1;
+        self.sum += measured;
+        self.squares = self.squares.saturating_add(measured * measured);
+        self.used += u128::from(used);
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum as f64 / self.done.max(1) as f64
+    }
+
+    fn mean_used(&self) -> u64 {
+        // No more than the largest of them.
+        (self.used / u128::from(self.done.max(1))) as u64
+    }
+
+    fn left(&self) -> u64 {
+        self.done + self.failed
+    }
+
+    /// Returns the share that went on to the next queue.
+    fn fail_share(&self) -> f64 {
+        self.failed as f64 / self.left().max(1) as f64
+    }
+
+    /// Whether deviation over mean is above a threshold: both squared, times the number.
+    fn deviates(&self, threshold: f64) -> bool {
+        let (done, sum, squares) = (self.done as f64, self.sum as f64, self.squares as f64);
+        done * squares - sum * sum > threshold * threshold * sum * sum
+    }
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests in each queue now.
+    pub members: [u64; MAX_QUEUES],
+    /// Requests that ended in each queue.
+    pub done: [u64; MAX_QUEUES],
+    /// Requests that went from each queue to the next, those that were cancelled later too.
+    pub moved: [u64; MAX_QUEUES],
+    /// Last queues that were split.
+    pub splits: u64,
+    /// Last queues that were merged.
+    pub merges: u64,
+    /// Quanta that were increased.
+    pub grown: u64,
+    /// Quanta that were decreased.
+    pub shrunk: u64,
+}
+
+/// The queues of SRQ, without their order.
+#[derive(Clone, Debug)]
+pub struct Queues {
+    config: Config,
+    /// One less than queues: the last has none.
+    quanta: Vec<u64>,
+    samples: [Sample; MAX_QUEUES],
+    /// When the present interval ends; none before the first call.
+    until: Option<Time>,
+    epoch: u32,
+    stats: Stats,
+}
+
+impl Queues {
+    /// Returns queues with the quanta that the parameters begin with.
+    pub fn new(config: Config) -> Self {
+        let config = config.bounded();
+        Self {
+            quanta: config.quanta.clone(),
+            config,
+            samples: [Sample::default(); MAX_QUEUES],
+            until: None,
+            epoch: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Returns the parameters, as they are bounded.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counts the queues.
+    pub fn count(&self) -> usize {
+        self.quanta.len() + 1
+    }
+
+    /// Returns the quanta of all queues but the last, which has none.
+    pub fn quanta(&self) -> &[u64] {
+        &self.quanta
+    }
+
+    /// Returns what happened so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Takes in a request, which begins in the first queue.
+    pub fn arrive(&mut self) -> Progress {
+        self.stats.members[0] += 1;
+        Progress {
+            epoch: self.epoch,
+            ..Progress::default()
+        }
+    }
+
+    /// Takes in a request that has had, or is known to need, so much service: into the queue
+    /// that it would have come to. No statistics count the queues before it.
+    pub fn place(&mut self, attained: u64) -> Progress {
+        let mut entered = 0;
+        let mut queue = 0;
+        for &quantum in &self.quanta {
+            if attained - entered < quantum {
+                break;
+            }
+            entered += quantum;
+            queue += 1;
+        }
+        self.stats.members[usize::from(queue)] += 1;
+        Progress {
+            queue,
+            began: queue,
+            epoch: self.epoch,
+            entered,
+        }
+    }
+
+    /// Notes that a request that goes on has attained so much service in all; returns
+    /// whether it has used up its queue's quantum by that and is in the next one. What it
+    /// had beyond the quantum does not count there. A request that ends has not moved:
+    /// [`Queues::done`] alone is called for it.
+    pub fn served(&mut self, progress: &mut Progress, attained: u64) -> bool {
+        self.renew(progress);
+        let queue = progress.queue();
+        let used = attained.saturating_sub(progress.entered);
+        match self.quanta.get(queue) {
+            Some(&quantum) if used >= quantum => {}
+            _ => return false,
+        }
+        self.samples[queue].failed += 1;
+        self.stats.moved[queue] += 1;
+        self.stats.members[queue] -= 1;
+        self.stats.members[queue + 1] += 1;
+        progress.queue += 1;
+        progress.entered = attained;
+        true
+    }
+
+    /// Ends a request that has attained so much service. `measured` is what its queue's
+    /// statistics take: the same, which wants like sizes together; or the time since its
+    /// arrival, as the paper has it.
+    pub fn done(&mut self, mut progress: Progress, attained: u64, measured: u64) {
+        self.renew(&mut progress);
+        let queue = progress.queue();
+        let used = attained.saturating_sub(progress.entered);
+        self.samples[queue].add(measured, used);
+        self.stats.done[queue] += 1;
+        self.stats.members[queue] -= 1;
+    }
+
+    /// Ends a request whose client has gone: it is in no statistics of this interval.
+    pub fn cancel(&mut self, mut progress: Progress) {
+        self.renew(&mut progress);
+        for queue in usize::from(progress.began)..progress.queue() {
+            self.samples[queue].failed -= 1;
+        }
+        self.stats.members[progress.queue()] -= 1;
+    }
+
+    /// Brings a request's place up to the present interval: queues may have been merged.
+    pub fn renew(&self, progress: &mut Progress) {
+        if progress.epoch != self.epoch {
+            // There are few queues.
+            progress.queue = progress.queue.min(self.quanta.len() as u8);
+            progress.began = progress.queue;
+            progress.epoch = self.epoch;
+        }
+    }
+
+    /// Returns when the present interval ends.
+    pub fn adapts_at(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// Whether an interval has ended, after which the next one begins. To be followed by
+    /// [`Queues::adapt`]; the first call begins the first interval.
+    pub fn is_due(&mut self, now: Time) -> bool {
+        let interval = self.config.interval;
+        let until = *self.until.get_or_insert(now + interval);
+        if now < until {
+            return false;
+        }
+        let late = now.since(until).as_nanos() % interval.as_nanos();
+        let late = Duration::from_nanos(u64::try_from(late).unwrap_or(0));
+        self.until = Some(now + (interval - late));
+        true
+    }
+
+    /// Has the queues follow what has passed in an interval, and begins the statistics of
+    /// the next. No quantum comes below `least`. Returns whether the last two queues have
+    /// become one: then each request's place is to be renewed before the next adaptation.
+    ///
+    /// An interval in which nothing left any queue changes nothing, or a quiet night would
+    /// merge all of them.
+    pub fn adapt(&mut self, least: u64) -> bool {
+        let before = self.count();
+        if self.samples.iter().any(|sample| sample.left() > 0) {
+            self.fit_quanta(least);
+            self.fit_number(least);
+        }
+        self.samples = [Sample::default(); MAX_QUEUES];
+        self.epoch = self.epoch.wrapping_add(1);
+        self.count() < before
+    }
+
+    fn fit_quanta(&mut self, least: u64) {
+        let Config {
+            t_fail,
+            t_desc,
+            adj_i,
+            adj_d,
+            samples_min,
+            quantum_bounds,
+            ..
+        } = self.config;
+        let (low, high) = (quantum_bounds.0.max(least), quantum_bounds.1);
+        for (quantum, sample) in self.quanta.iter_mut().zip(&self.samples) {
+            if sample.left() < samples_min {
+                continue;
+            }
+            let before = *quantum;
+            if sample.fail_share() > t_fail {
+                // Saturates; so below.
+                *quantum = (before as f64 * adj_i) as u64;
+            } else if sample.done >= samples_min && sample.deviates(t_desc) {
+                *quantum = (before as f64 - adj_d * sample.mean()) as u64;
+            }
+            if *quantum != before {
+                *quantum = (*quantum).min(high).max(low.min(high));
+            }
+            self.stats.grown += u64::from(*quantum > before);
+            self.stats.shrunk += u64::from(*quantum < before);
+        }
+    }
+
+    fn fit_number(&mut self, least: u64) {
+        let (fewest, most) = self.config.queues;
+        let last = self.quanta.len();
+        let sample = self.samples[last];
+        if sample.done == 0 {
+            if self.count() > fewest {
+                self.quanta.pop();
+                self.stats.merges += 1;
+                let members = std::mem::take(&mut self.stats.members[last]);
+                self.stats.members[last - 1] += members;
+            }
+        } else if sample.done >= self.config.samples_min
+            && sample.deviates(self.config.t_split)
+            && self.count() < most
+        {
+            let (low, high) = self.config.quantum_bounds;
+            let quantum = sample.mean_used().max(least).max(low).min(high);
+            self.quanta.push(quantum);
+            self.stats.splits += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "queues/tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! How an uplink's flows rank as requests with deadlines and values: `srq`, and SRQ06's
+//! baselines `edf` and `vrd`.
+
+use std::time::Duration;
+
+use super::{Config, Queues, Switch, Terms};
+use crate::classes::ClassSpec;
+use crate::discipline::FlowView;
+use crate::{Discipline, Time};
+
+/// What ranks flows by their terms.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranking {
+    rule: Rule,
+    /// By class; none where it has no deadline, and the rule no other.
+    terms: Vec<Option<Terms>>,
+    max_value: u32,
+    /// The time of the last call: keys are those of then.
+    now: Time,
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    Edf,
+    Vrd,
+    Srq { queues: Box<Queues>, switch: Switch },
+}
+
+impl Ranking {
+    /// Returns what a discipline ranks by, if that is terms.
+    pub(crate) fn new(discipline: &Discipline, classes: &[ClassSpec]) -> Option<Self> {
+        let rule = match discipline {
+            Discipline::Edf => Rule::Edf,
+            Discipline::Vrd => Rule::Vrd,
+            Discipline::Srq(config) => Rule::Srq {
+                queues: Box::new(Queues::new(Config::clone(config))),
+                switch: Switch::new(config.trigger),
+            },
+            _ => return None,
+        };
+        let mut ranking = Self {
+            rule,
+            terms: Vec::new(),
+            max_value: 0,
+            now: Time::ZERO,
+        };
+        ranking.set_classes(classes);
+        Some(ranking)
+    }
+
+    /// Goes by these classes from now on.
+    pub(crate) fn set_classes(&mut self, classes: &[ClassSpec]) {
+        let config = match &self.rule {
+            Rule::Srq { queues, .. } => Some(queues.config()),
+            Rule::Edf | Rule::Vrd => None,
+        };
+        let terms = classes.iter().map(|class| class.terms(config));
+        self.terms = terms.collect();
+        let values = self.terms.iter().flatten().map(|terms| terms.value);
+        self.max_value = values.max().unwrap_or(0);
+    }
+
+    /// Has keys be those of `now`.
+    pub(crate) fn set_now(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    fn terms(&self, flow: &FlowView) -> Option<Terms> {
+        self.terms.get(usize::from(flow.class)).copied().flatten()
+    }
+
+    /// Returns a flow's key; of those of no deadline all come last.
+    pub(crate) fn key(&self, flow: &FlowView) -> u64 {
+        let Some(terms) = self.terms(flow) else {
+            return u64::MAX;
+        };
+        match &self.rule {
+            Rule::Edf => terms.edf(flow.arrival),
+            Rule::Vrd => terms.vrd(flow.arrival, self.now),
+            Rule::Srq { queues, switch } if switch.is_on() => {
+                let alpha = queues.config().alpha;
+                terms.priority(flow.arrival, self.now, alpha, self.max_value)
+            }
+            Rule::Srq { .. } => flow.turn,
+        }
+    }
+
+    /// Returns a flow's queue, while there are queues.
+    pub(crate) fn band(&self, flow: &FlowView) -> u8 {
+        match &self.rule {
+            Rule::Srq { switch, .. } if switch.is_on() => flow.progress.queue() as u8,
+            _ => 0,
+        }
+    }
+
+    /// Returns when a flow's key changes by itself, after the last call.
+    pub(crate) fn changes_at(&self, flow: &FlowView) -> Option<Time> {
+        match &self.rule {
+            Rule::Edf => None,
+            Rule::Srq { switch, .. } if !switch.is_on() => None,
+            Rule::Vrd | Rule::Srq { .. } => self.terms(flow)?.changes_at(flow.arrival, self.now),
+        }
+    }
+
+    /// Whether flows take turns by bytes for now: SRQ while its trigger is off.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.queues().is_some_and(|(_, is_on)| !is_on)
+    }
+
+    /// Returns SRQ's queues, and whether they order.
+    pub(crate) fn queues(&self) -> Option<(&Queues, bool)> {
+        match &self.rule {
+            Rule::Srq { queues, switch } => Some((queues, switch.is_on())),
+            Rule::Edf | Rule::Vrd => None,
+        }
+    }
+
+    /// Returns SRQ's queues.
+    pub(crate) fn queues_mut(&mut self) -> Option<&mut Queues> {
+        match &mut self.rule {
+            Rule::Srq { queues, .. } => Some(queues),
+            Rule::Edf | Rule::Vrd => None,
+        }
+    }
+
+    /// Whether it is to be told what waits.
+    pub(crate) fn observes(&self) -> bool {
+        matches!(&self.rule, Rule::Srq { switch, .. } if switch.is_conditional())
+    }
+
+    /// Notes what waits; returns whether the order is another by that.
+    pub(crate) fn observe(&mut self, now: Time, backlog: Duration, waiting: usize) -> bool {
+        match &mut self.rule {
+            Rule::Srq { switch, .. } => switch.observe(now, backlog, waiting),
+            Rule::Edf | Rule::Vrd => false,
+        }
+    }
+}
+
+impl ClassSpec {
+    /// Returns the deadlines and the value of the class's requests: SRQ's where it has no
+    /// deadline of its own, and none without SRQ.
+    pub(crate) fn terms(&self, srq: Option<&Config>) -> Option<Terms> {
+        let hard = match (self.deadline, srq) {
+            (Some(deadline), _) => deadline,
+            (None, Some(srq)) => srq.deadline,
+            (None, None) => return None,
+        };
+        let soft = match (self.deadline, srq) {
+            (None, Some(srq)) => srq.soft_deadline,
+            _ => self.soft_deadline.unwrap_or(hard),
+        };
+        Some(Terms {
+            soft,
+            hard,
+            value: self.value,
+        })
+    }
+}

@@ -43,7 +43,7 @@ use renew::{hasher, new_estimator, start_store};
 use store::Store;
 use tokio::time::Instant;
 
-use crate::background::Background;
+use sprat_net::background::Background;
 
 /// What is known of sizes, shared by all workers.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sprat_config::{Config, Errors, Loaded};
+use sprat_net::problem::Purpose;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -18,7 +19,6 @@ use crate::healthcheck;
 use crate::inspect::inspect;
 use crate::link;
 use crate::operate::{Operator, pid_file};
-use crate::problem::Purpose;
 use crate::standard_error::{StandardError, Style};
 
 /// What standard input is called in errors.

@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use crate::access_log;
 use crate::assembly::Assembly;
 use crate::catalogue::Catalogue;
-use crate::limits::ClientNumbers;
 use crate::routing::Routes;
 use crate::stats::ClassCounters;
 use crate::uplink::{FirstTurn, Uplink};
 use crate::upstream::Upstream;
+use sprat_net::client::ClientNumbers;
 
 /// What a worker serves requests by.
 pub(crate) struct Generation {

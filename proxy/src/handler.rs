@@ -25,6 +25,10 @@ use hyper::body::Incoming;
 use sprat_config::classify::Asked;
 use sprat_config::fields::accepts_json;
 use sprat_config::resolved::HeadersWithUnderscores;
+use sprat_net::begun::Begun;
+use sprat_net::error::Reason;
+use sprat_net::headers::{self, Client, Head};
+use sprat_net::upload::{LeastRate, RequestBody, Upload};
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 use tokio::time::Instant;
@@ -34,16 +38,12 @@ use self::exchange::Exchange;
 use self::interim::Interims;
 use self::upgrade::Offer;
 use crate::answer::{self, Body};
-use crate::begun::Begun;
 use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
-use crate::error::Reason;
 use crate::generation::Generation;
-use crate::headers::{self, Client, Head};
 use crate::record::Record;
 use crate::routing::{self, Route};
 use crate::uplink::Course as _;
-use crate::upload::{LeastRate, RequestBody, Upload};
 use crate::upstream::{Upstream, affinity_hash};
 
 /// Answers a request with the response of an endpoint, or Sprat's own.

@@ -7,12 +7,12 @@
 
 use sprat_config::resolved::Config;
 use sprat_config::{Errors, Severity};
+use sprat_net::problem::{Gravity, Purpose};
+use sprat_net::tls;
 
 use crate::access_log;
 use crate::catalogue;
 use crate::descriptors;
-use crate::problem::{Gravity, Purpose};
-use crate::tls;
 use crate::upstream;
 
 /// Adds what is wrong with what `config` names to the `complaints` about it.

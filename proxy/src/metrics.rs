@@ -22,19 +22,19 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sprat_config::Shown;
 use sprat_config::resolved::Cluster;
+use sprat_net::counters::{
+    Counter, DURATION_BOUNDS_S, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES, SLOWDOWN_BOUNDS,
+};
+use sprat_net::encoding::{count, gauge, histogram};
+use sprat_net::error::{Fault, Reason};
+use sprat_net::tls::TlsView;
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
 use crate::assembly::Assembly;
 use crate::catalogue::CatalogueView;
-use crate::counters::{
-    Counter, DURATION_BOUNDS_S, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES, SLOWDOWN_BOUNDS,
-};
-use crate::encoding::{count, gauge, histogram};
-use crate::error::{Fault, Reason};
 use crate::reload::Reloads;
 use crate::stats::{NamedStats, WorkerStats};
-use crate::tls::TlsView;
 use crate::uplink::{SharedUplink, UplinkView};
 use crate::upstream::{Breaker, SharedStation};
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use sprat_net::counters::Counter;
+use sprat_net::error::Reason;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::{Instant, sleep_until};
 
 use crate::connection::Connection;
 use crate::connection::Io;
-use crate::counters::Counter;
-use crate::error::Reason;
 use crate::listener::Place;
 use crate::poll::now_or_never;
 use crate::record::Record;

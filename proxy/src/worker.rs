@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use slab::Slab;
+use sprat_net::error::Reason;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, watch};
@@ -23,7 +24,6 @@ use tokio::time::{Instant, interval, timeout};
 use crate::accept::Acceptor;
 use crate::assembly::Assembly;
 use crate::connection::Connection;
-use crate::error::Reason;
 use crate::generation::Generation;
 use crate::listener::Bound;
 use crate::serving::Serving;

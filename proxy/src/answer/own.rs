@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Response};
+use sprat_net::error::{ALLOWED_METHODS, Reason};
 use sprat_scheduler::Size;
 
 use super::{Body, Inner};
 use crate::connection::Stream;
-use crate::error::{ALLOWED_METHODS, Reason};
 use crate::record::Record;
 use crate::uplink::{Course as _, Outlet, head_bytes, send_ahead};
 

@@ -4,10 +4,10 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
 use sprat_config::fields::{variant_values, varies_by};
+use sprat_net::headers::Head;
 use sprat_scheduler::catalogue::{Groups, Resource};
 
 use super::Catalogue;
-use crate::headers::Head;
 
 /// A request as the catalogue sees it.
 #[derive(Clone, Debug)]

@@ -1,13 +1,13 @@
 //! Looks at the files, directories and stores that the catalogue is told of.
 
 use sprat_config::resolved::{Config, Route, SharedStore, Snapshot};
+use sprat_net::problem::{Problem, Purpose};
+use sprat_net::writable::replaceable;
 
 use super::document_root;
 use super::manifest;
 use super::snapshot;
 use super::store;
-use crate::problem::{Problem, Purpose};
-use crate::writable::replaceable;
 
 /// What is wrong with what the catalogue of `config` is told of.
 pub(crate) fn inspect(config: &Config, purpose: Purpose) -> Vec<Problem> {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use sprat_config::resolved as config;
+use sprat_net::background::Background;
 
 use super::manifest::Manifest;
 use super::store::Store;
 use super::{Catalogue, lock};
-use crate::background::Background;
 
 /// The threads of the catalogue in use.
 pub(crate) struct Keeper {

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use arc_swap::ArcSwap;
 use sprat_config::paths::{EscapedSlashes, PathRules};
 use sprat_config::resolved::{Manifest as Config, ManifestFormat};
+use sprat_net::problem::Problem;
+use sprat_net::stamp::Stamp;
 use sprat_scheduler::catalogue::{Key, KeyHasher};
 
 use self::lines::{Line, Lines};
 use self::wrong::Wrong;
-use crate::problem::Problem;
-use crate::stamp::Stamp;
 
 /// A manifest in use.
 #[derive(Debug)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
+use sprat_net::counters::{Counter, Histogram};
+use sprat_net::encoding::{count, gauge, histogram};
 
 use super::layer::Answer;
 use super::probe::ProbeCounts;
 use super::{Catalogue, Layer};
-use crate::counters::{Counter, Histogram};
-use crate::encoding::{count, gauge, histogram};
 
 /// Upper bounds of how far a size was off, in doublings.
 const DOUBLINGS: [f64; 16] = [

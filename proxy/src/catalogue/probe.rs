@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{Method, Request};
 use sprat_config::fields::{NOT_PROBED, probed_size};
 use sprat_config::resolved::HeadProbe as Config;
+use sprat_net::headers::Head;
+use sprat_net::upload::RequestBody;
 use sprat_scheduler::Time;
 use sprat_scheduler::catalogue::{
     Key, MAX_VARY, ProbeDecision, ProbeOutcome, Probes, ProbesConfig,
@@ -21,8 +23,6 @@ use tokio::time::{Instant, timeout};
 
 use super::layer::Answer;
 use super::{Asked, Catalogue};
-use crate::headers::Head;
-use crate::upload::RequestBody;
 use crate::upstream::Upstream;
 
 /// How a request's probe would be sent.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use sprat_config::resolved as config;
+use sprat_net::background::Background;
 use sprat_scheduler::catalogue::{Estimator, EstimatorConfig, KeyHasher};
 
 use super::document_root::DocumentRoot;
@@ -11,8 +12,7 @@ use super::manifest::Manifest;
 use super::probe::RouteProbes;
 use super::store::Store;
 use super::{Catalogue, seconds};
-use crate::background::Background;
-use crate::identity::Identity;
+use sprat_config::identity::Identity;
 
 pub(super) type StartedStore = (Arc<Store>, Background);
 

@@ -28,8 +28,8 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use crate::background::Background;
 use connection::StoreConnection;
+use sprat_net::background::Background;
 
 /// Failures in a row after which the store is left alone.
 const FAILURES_MAX: u32 = 5;

@@ -5,13 +5,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
+use sprat_net::error::Reason;
 use sprat_scheduler::Precedence;
 use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
 
 use super::stream::{StreamState, past};
 use super::{Connection, Phase, Stream};
-use crate::error::Reason;
 use crate::record::Record;
 use crate::uplink::FlushGate;
 

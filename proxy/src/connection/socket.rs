@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use sprat_net::error::Reason;
 use sprat_scheduler::Time;
 use tokio::time::Instant;
 
 use super::drain::{Drain, Look};
 use super::http2::Http2;
 use super::{Connection, Phase};
-use crate::error::Reason;
 use crate::uplink::Outlet;
 
 impl Connection {

@@ -14,11 +14,11 @@ use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use hickory_resolver::{Hosts, TokioResolver, system_conf};
 use sprat_config::resolved::{Dns, LookupFamily};
+use sprat_net::stamp::Stamp;
 use sprat_scheduler::resolution::Answer;
 use tokio::time::timeout;
 
 use super::known::Asked;
-use crate::stamp::Stamp;
 
 /// What the system says of names.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];

@@ -25,9 +25,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::sleep_until;
 
-use crate::background::Background;
 use known::{Asked, Known};
 use lookup::Asker;
+use sprat_net::background::Background;
 
 /// Names that are asked for at a time.
 const LOOKUPS_MAX: usize = 64;

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde_json::{Value, json};
+use sprat_net::encoding::count;
 use sprat_scheduler::health::Ejection;
 
 use super::{ClusterView, View};
-use crate::encoding::count;
 use crate::upstream::{Condition, EndpointCondition};
 
 impl View {

@@ -17,10 +17,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use socket2::SockRef;
+use sprat_net::network;
+use sprat_net::sys;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-
-use crate::{network, sys};
 
 /// Between the last byte's writing and the first question, and between questions.
 const LEAST_INTERVAL: Duration = Duration::from_millis(5);

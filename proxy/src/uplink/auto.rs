@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use sprat_net::sys::{TcpInfo, tcp_info};
 use sprat_scheduler::rate_control::gate::{Found, Gate, GateConfig, GateSample, Sent};
 use sprat_scheduler::{Control, Time, WireCost, Write};
 
 use super::ledger::left;
 use super::link::PacedLink;
 use super::watch::Watch;
-use crate::sys::{TcpInfo, tcp_info};
 
 /// Between two polls while anything is unacknowledged.
 const POLL_INTERVAL: Duration = Duration::from_micros(700);

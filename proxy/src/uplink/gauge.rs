@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use socket2::SockRef;
+use sprat_net::sys;
 use sprat_scheduler::{GroupId, WireCost};
 use tokio::net::TcpStream;
 
@@ -15,7 +16,6 @@ use super::auto::Writer;
 use super::flush::FlushGate;
 use super::ledger::{Ledger, SYN_ACK_OPTIONS, counted};
 use super::link::WorkerLink;
-use crate::sys;
 
 /// Segments that end a connection: the FIN and the ACK of the client's.
 const CLOSING_SEGMENTS: u64 = 2;

@@ -16,12 +16,12 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use socket2::SockRef;
 use sprat_config::resolved::Qdisc;
+use sprat_net::begun::with_held;
+use sprat_net::sys::set_max_pacing_rate;
 use sprat_scheduler::{Cutoffs, Size, SizeClasses};
 
 use super::Course;
 use super::flush::FlushGate;
-use crate::begun::with_held;
-use crate::sys::set_max_pacing_rate;
 
 /// A write waits until the kernel has sent all that was written before: a
 /// packet has the priority that its socket has when it is sent, so what is

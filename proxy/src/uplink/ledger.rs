@@ -9,9 +9,8 @@
 
 use std::time::Duration;
 
+use sprat_net::sys::TcpInfo;
 use sprat_scheduler::{Time, WireCost};
-
-use crate::sys::TcpInfo;
 
 /// Bytes of a SYN-ACK with Linux's options beyond a segment's overhead.
 pub(super) const SYN_ACK_OPTIONS: u64 = 8;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
+use sprat_net::encoding::{count, gauge};
 
 use super::link::{LinkStatus, PacedLink};
-use crate::encoding::{count, gauge};
 
 /// A paced uplink's present values and counters.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use sprat_config::resolved::ClientBy;
 use sprat_scheduler::Precedence;
 use tokio::net::TcpStream;
 
-use crate::limits::ClientNumbers;
+use sprat_net::client::ClientNumbers;
 
 pub(crate) use acknowledged::Delivery;
 pub(crate) use bursts::Bursts;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response, header};
 use http_body::{Body, Frame, SizeHint};
+use sprat_net::begun::with_held;
+use sprat_net::error::Reason;
 use sprat_scheduler::desk::HEAD_WAIT;
 use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Size};
 use tokio::time::error::Elapsed;
@@ -18,8 +20,6 @@ use super::Course;
 use super::flow::Flow;
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
-use crate::begun::with_held;
-use crate::error::Reason;
 
 /// How long a head waits for the first turn of its response: what is over sooner costs
 /// no segment more, and a client that hears nothing for longer may think that nobody

@@ -14,13 +14,12 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
+use sprat_net::network;
+use sprat_net::sys;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-
-use crate::network;
-use crate::sys;
 
 pub(crate) enum Timer {
     Kernel(AsyncFd<OwnedFd>),

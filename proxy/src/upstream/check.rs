@@ -18,6 +18,7 @@ use hyper::client::conn::http1;
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::{EndpointAddress, HealthChecks, HttpHealthCheck, UpstreamHttp2};
+use sprat_net::error::Reason;
 use sprat_scheduler::health::jittered;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -26,7 +27,6 @@ use tokio::time::{Duration, sleep, timeout};
 use super::members::Member;
 use super::transport::Transport;
 use super::{SharedCluster, connect, sender};
-use crate::error::Reason;
 
 /// The first checks spread over this much time, or an interval if that is less.
 const FIRST_WITHIN: Duration = Duration::from_secs(1);

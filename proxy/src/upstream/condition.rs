@@ -221,8 +221,8 @@ mod tests {
 
     use super::*;
     use crate::dns::Names;
-    use crate::error::Reason;
     use crate::upstream::SharedCluster;
+    use sprat_net::error::Reason;
 
     /// The station of a cluster of one endpoint that is checked.
     fn station(endpoint: &str) -> Arc<SharedStation> {

@@ -12,6 +12,11 @@ use hyper::client::conn::http2;
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::{Cluster, UpstreamHttp2};
+use sprat_net::error::Reason;
+use sprat_net::network;
+use sprat_net::proxy_protocol::{self, Ends};
+use sprat_net::screen::Screened;
+use sprat_net::tls::ClusterTls;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -25,11 +30,6 @@ use super::members::{Logical, Member, Target};
 use super::sender::Single;
 use super::transport::Transport;
 use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
-use crate::error::Reason;
-use crate::network;
-use crate::proxy_protocol::{self, Ends};
-use crate::screen::Screened;
-use crate::tls::ClusterTls;
 
 /// How often idle connections are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(10);

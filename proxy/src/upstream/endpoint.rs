@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sprat_config::resolved::Cluster;
+use sprat_net::proxy_protocol::Ends;
 use tokio::time::Instant;
 
 use super::members::Member;
@@ -13,7 +14,6 @@ use super::multiplexed::Pool;
 use super::sender::Single;
 use super::stats::EndpointStats;
 use super::{Sender, take_one};
-use crate::proxy_protocol::Ends;
 
 /// A connection that is kept for further requests.
 struct Idle {

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use sprat_net::gather::Unheard;
+use sprat_net::tls::ClusterTls;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::members::Member;
-use crate::gather::Unheard;
-use crate::tls::ClusterTls;
 
 /// How soon the end of a connection is seen that the endpoint had closed before
 /// it got a request: what is sent there is answered with a reset, or meets the end

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use http_body::Body;
+use sprat_net::read_ahead::{Pool, ReadAhead};
 use tokio::time::Instant;
 
 use super::{Lease, Upstream};
-use crate::read_ahead::{Pool, ReadAhead};
 
 /// A lease that is shared by the response's record and the task that reads ahead.
 pub(crate) struct Held(RefCell<Option<Lease>>);

@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use http::Request;
-
-use crate::screen::{Interim, Peer};
+use sprat_net::screen::{Interim, Peer};
 
 /// The first stream that a client opens (RFC 9113 5.1.1).
 const FIRST_STREAM: u32 = 1;
@@ -91,7 +90,7 @@ impl Hears {
     }
 }
 
-impl Peer for Arc<Hears> {
+impl Peer for Hears {
     fn interim(&self, stream: u32, interim: Interim) {
         let waiting = self.with(|known| known.waiting.get(&stream).and_then(Weak::upgrade));
         if let Some(hear) = waiting.as_ref().and_then(|waiting| waiting.hear.as_ref()) {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Weak};
 use std::thread::Builder as Thread;
 use std::time::Duration;
 
+use sprat_net::background::Background;
+use sprat_net::network;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
@@ -14,8 +16,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::check::Checked;
 use super::{SharedCluster, SharedStation};
-use crate::background::Background;
-use crate::network;
 
 /// How often a cluster is looked at that has nothing due.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);

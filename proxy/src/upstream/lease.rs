@@ -4,14 +4,14 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use http::HeaderValue;
+use sprat_net::error::Reason;
+use sprat_net::proxy_protocol::Ends;
 use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::station::{Again, Refusal, Ticket};
 use tokio::time::Instant;
 
 use super::{ConnectionPlace, Endpoint, Sender, Upstream, connect};
-use crate::error::Reason;
-use crate::proxy_protocol::Ends;
 
 /// A request's hold on an endpoint: it counts as outstanding while this
 /// lives. Dropped, it closes the connection under it, which cancels what the

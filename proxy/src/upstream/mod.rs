@@ -37,7 +37,7 @@ use sprat_scheduler::station::{Arrival, Refusal, Ticket};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::tls::ClusterTls;
+use sprat_net::tls::ClusterTls;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use condition::{Condition, EndpointCondition};

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use http::uri::Scheme;
 use hyper::client::conn::http2::SendRequest;
+use sprat_net::gather::Unheard;
+use sprat_net::upload::RequestBody;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::Shared;
 use super::heard::{Heard, Silence};
 use super::interim::Hears;
-use crate::gather::Unheard;
-use crate::upload::RequestBody;
 
 /// A worker's HTTP/2 connections to one endpoint.
 #[derive(Default)]

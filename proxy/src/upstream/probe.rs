@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::header::HOST;
 use http::{HeaderMap, Request, StatusCode, Version};
+use sprat_net::error::Reason;
+use sprat_net::upload::RequestBody;
 use tokio::time::{Instant, timeout};
 
 use super::{Upstream, connect};
-use crate::error::Reason;
-use crate::upload::RequestBody;
 
 /// How long an answered connection gets to be ready for the next request.
 const READY_BOUND: Duration = Duration::from_millis(100);

@@ -9,12 +9,12 @@ use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
+use sprat_net::error::Reason;
+use sprat_net::upload::RequestBody;
 use tokio::sync::watch;
 
 use super::heard::{Heard, Silence};
 use super::multiplexed::StreamSender;
-use crate::error::Reason;
-use crate::upload::RequestBody;
 
 /// A sender of requests on a connection.
 pub(crate) enum Sender {

@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicUsize;
 use anyhow::Context as _;
 use bytes::Bytes;
 use sprat_config::resolved::{Cluster, Config, FileAt};
+use sprat_net::problem::Problem;
+use sprat_net::tls::ClusterTls;
 use sprat_scheduler::station::StationConfig;
 
 use super::breaker::Breaker;
 use super::members::Source;
 use super::{SharedStation, station_config};
 use crate::dns::Names;
-use crate::problem::Problem;
-use crate::tls::ClusterTls;
 
 /// What all workers know of a cluster.
 #[derive(Debug)]

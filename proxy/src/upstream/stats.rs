@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::counters::{ByReason, Counter, DURATION_BOUNDS_S, Histogram};
+use sprat_net::counters::{ByReason, Counter, DURATION_BOUNDS_S, Histogram};
 
 /// What is counted for an endpoint.
 #[derive(Debug, Default)]

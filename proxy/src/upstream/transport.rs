@@ -4,11 +4,11 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use sprat_net::tls::EndpointStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::heard::MayRefuse;
-use crate::tls::EndpointStream;
 
 /// What HTTP is spoken over with an endpoint.
 pub(super) enum Transport {

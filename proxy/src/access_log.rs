@@ -22,10 +22,10 @@ use sprat_net::problem::Problem;
 use sprat_net::screen::Malformed;
 use sprat_net::writable;
 use sprat_scheduler::Size;
+use sprat_sizes::Layer;
+use sprat_upstream::Member;
 
-use crate::catalogue::Layer;
 use crate::draining::{self, Receiver, Unwritten, Writing};
-use crate::upstream::Member;
 
 /// Lines that may wait for the writer.
 const QUEUE_LINES: usize = 16_384;

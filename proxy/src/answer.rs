@@ -18,12 +18,12 @@ use sprat_net::headers::{Head, clean_trailers};
 use sprat_net::read_ahead::ReadAhead;
 use sprat_net::screen::Interim;
 use sprat_scheduler::Size;
+use sprat_uplink::{Course as _, Marked, Outlet, Paced, go_ahead, head_bytes, pace, send_ahead};
 use tokio::time::Instant;
 
 use crate::connection::Stream;
 use crate::record::Record;
 use crate::tunnel::Tunnel;
-use crate::uplink::{Course as _, Marked, Outlet, Paced, go_ahead, head_bytes, pace, send_ahead};
 pub(crate) use own::{answer_options, refuse};
 
 /// Sends an upstream's response, whose size is `known` as well as it is.

@@ -13,12 +13,12 @@ use sprat_net::problem::Purpose;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::healthcheck;
 use crate::inspect::inspect;
 use crate::link;
 use crate::operate::{Operator, pid_file};
+use crate::snapshots as catalogue;
 use crate::standard_error::{StandardError, Style};
 
 /// What standard input is called in errors.

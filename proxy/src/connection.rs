@@ -39,6 +39,8 @@ use sprat_net::error::Reason;
 use sprat_net::framing::RequestWatch;
 use sprat_net::proxy_protocol::Ends;
 use sprat_net::tls::Secured;
+use sprat_uplink::{Outlet, SocketGauge};
+use sprat_upstream::Held;
 
 use self::blocked::Blocked;
 pub(crate) use self::conclusion::refuse_plain_http;
@@ -53,8 +55,6 @@ use crate::listener::ListenerState;
 use crate::record::Record;
 use crate::serving::Serving;
 use crate::tunnel::Tunnel;
-use crate::uplink::{Outlet, SocketGauge};
-use crate::upstream::Held;
 use tokio::time::Instant;
 
 /// What a connection is waiting for.

@@ -18,11 +18,11 @@ use sprat_net::headers::Head;
 use sprat_net::tls::PeerNames;
 use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
 use sprat_scheduler::{Size, Time};
+use sprat_sizes::{Destination, offline};
+use sprat_upstream::{affinity_hash, station_config};
 
-use crate::catalogue::{Destination, offline};
 use crate::handler::path::{has_same_rules, refusal};
 use crate::routing::{self, Routes};
-use crate::upstream::{affinity_hash, station_config};
 
 /// A request to explain.
 #[derive(Clone, Debug, clap::Args)]

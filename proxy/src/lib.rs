@@ -12,14 +12,9 @@ mod access_log;
 mod admin;
 mod answer;
 mod assembly;
-mod catalogue;
 pub mod cli;
 mod connection;
-#[cfg(test)]
-#[path = "../../scheduler/tests/operations/corpus.rs"]
-mod corpus;
 mod descriptors;
-mod dns;
 mod draining;
 mod explain;
 mod generation;
@@ -37,15 +32,13 @@ mod precedence;
 mod record;
 mod reload;
 mod routing;
-mod seldom;
 pub mod server;
 mod serving;
 pub mod simulation;
+mod snapshots;
 mod standard_error;
 mod stats;
 mod tunnel;
-mod uplink;
-mod upstream;
 mod worker;
 
 pub use sprat_net::handover;

@@ -28,17 +28,17 @@ use sprat_net::counters::{
 use sprat_net::encoding::{count, gauge, histogram};
 use sprat_net::error::{Fault, Reason};
 use sprat_net::tls::TlsView;
+use sprat_sizes::CatalogueView;
+use sprat_uplink::{SharedUplink, UplinkView};
+use sprat_upstream::{Breaker, SharedStation};
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
 use crate::assembly::Assembly;
-use crate::catalogue::CatalogueView;
 use crate::reload::Reloads;
 use crate::stats::{NamedStats, WorkerStats};
-use crate::uplink::{SharedUplink, UplinkView};
-use crate::upstream::{Breaker, SharedStation};
 
-/// Classes of status codes, by [`crate::upstream::ClusterStats::responses`].
+/// Classes of status codes, by [`sprat_upstream::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 
 /// Everything that can be scraped.

@@ -12,8 +12,8 @@ use sprat_net::proxy_protocol::HeaderStats;
 use sprat_net::tls::HandshakeStats;
 use tokio::time::Instant;
 
-use crate::catalogue::LayerStats;
-use crate::upstream::ClusterStats;
+use sprat_sizes::LayerStats;
+use sprat_upstream::ClusterStats;
 
 /// What is counted for a priority class.
 #[derive(Debug, Default)]

@@ -121,7 +121,8 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// scheduler <- config <- {net <- proxy, filters, loadgen}, and nothing else.
+/// scheduler <- config <- {net <- {uplink, upstream, sizes} <- proxy, filters, loadgen},
+/// and nothing else.
 pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
     let members: BTreeSet<&str> = packages
         .iter()
@@ -132,7 +133,17 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
         let allowed: &[&str] = match package.name.as_str() {
             "sprat-scheduler" => &[],
             "sprat-config" => &["sprat-scheduler"],
-            "sprat" => &["sprat-scheduler", "sprat-config", "sprat-net"],
+            "sprat-uplink" | "sprat-upstream" | "sprat-sizes" => {
+                &["sprat-scheduler", "sprat-config", "sprat-net"]
+            }
+            "sprat" => &[
+                "sprat-scheduler",
+                "sprat-config",
+                "sprat-net",
+                "sprat-uplink",
+                "sprat-upstream",
+                "sprat-sizes",
+            ],
             // The filters' tests drive what a user has: the origin, the clients.
             "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],
             "sprat-envoy-wasm" | "sprat-envoy-module" => {
@@ -331,10 +342,16 @@ fn a_wrong_direction_is_found() {
         package("sprat-loadgen", &["sprat"], &[]),
         package(
             "sprat",
-            &["sprat-config", "sprat-scheduler", "sprat-net"],
+            &[
+                "sprat-config",
+                "sprat-scheduler",
+                "sprat-net",
+                "sprat-sizes",
+            ],
             &[],
         ),
         package("sprat-net", &["sprat-scheduler", "sprat"], &[]),
+        package("sprat-sizes", &["sprat-net", "sprat-upstream"], &[]),
     ];
     assert_eq!(
         wrong_dependencies(&packages),
@@ -342,6 +359,7 @@ fn a_wrong_direction_is_found() {
             "scheduler/Cargo.toml: sprat-scheduler may not depend on sprat-config, only on []",
             "loadgen/Cargo.toml: sprat-loadgen may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\"]",
             "net/Cargo.toml: sprat-net may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\"]",
+            "sizes/Cargo.toml: sprat-sizes may not depend on sprat-upstream, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-net\"]",
         ]
     );
 }

@@ -10,13 +10,13 @@ use sprat_config::resolved::Listener;
 use sprat_net::error::Reason;
 use sprat_net::framing::Slips;
 use sprat_scheduler::Precedence;
+use sprat_uplink::{Course, FlushGate};
 use tokio::time::Instant;
 
 use super::http2_stream::Http2Stream;
 use super::{Connection, Phase, ResponseBounds};
 use crate::precedence;
 use crate::record::Record;
-use crate::uplink::{Course, FlushGate};
 
 /// So long the upstream may have been kept from sending, in all, and is answerable for
 /// the end of its response. Servers give up on who takes nothing, or too little, after

@@ -13,13 +13,13 @@ use sprat_config::resolved::RetryOn;
 use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::{Progress, RequestBody};
 use sprat_scheduler::health::Outcome;
+use sprat_upstream::{Lease, Refused};
 use tokio::time::{Instant, timeout_at};
 
 use super::blame::Sent;
 use super::exchange::Exchange;
 use super::retry::{Answer, Failed};
 use super::spare::Spare;
-use crate::upstream::{Lease, Refused};
 
 /// New connections for a request that came too late for the ones before, to
 /// one endpoint.

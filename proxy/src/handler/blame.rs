@@ -6,10 +6,10 @@ use std::fmt;
 use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::Progress;
 use sprat_scheduler::health::Outcome;
+use sprat_upstream::{Lease, Place, Silence, broken_reason};
 
 use super::exchange::Exchange;
 use super::retry::Answer;
-use crate::upstream::{Lease, Place, Silence, broken_reason};
 
 impl Exchange<'_> {
     /// Why there was no answer over a connection.

@@ -15,6 +15,7 @@ use sprat_net::error::{Advice, Reason, accepts_html};
 use sprat_net::headers;
 use sprat_net::upload::{GateOpener, RequestBody, Upload};
 use sprat_scheduler::station::Refusal;
+use sprat_uplink::Course as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::Plan;
@@ -22,7 +23,6 @@ use super::attempt::Due;
 use super::interim::Interims;
 use super::retry::{Answer, Next};
 use crate::record::Record;
-use crate::uplink::Course as _;
 
 /// How long a head waits for the first bytes of a body whose length it tells. Most
 /// have come with it.

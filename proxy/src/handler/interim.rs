@@ -13,10 +13,10 @@ use sprat_net::headers;
 use sprat_net::hpack::FIELD_OVERHEAD;
 use sprat_net::screen::Interim;
 use sprat_net::upload::{Ask, GateOpener, RequestBody};
+use sprat_upstream::Hear;
 
 use super::exchange::Exchange;
 use crate::answer;
-use crate::upstream::Hear;
 
 /// Interim responses of one request that are passed on. Those that say how far a long
 /// one has got come every few seconds.

@@ -9,6 +9,7 @@ use sprat_config::resolved::RetryOn;
 use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
 use sprat_scheduler::station::RefusalReason;
+use sprat_upstream::Lease;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Due;
@@ -16,7 +17,6 @@ use super::blame::Sent;
 use super::exchange::Exchange;
 use super::spare::Spare;
 use crate::record::Record;
-use crate::upstream::Lease;
 
 /// An attempt that was answered.
 pub(super) struct Answer {

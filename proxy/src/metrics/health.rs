@@ -9,9 +9,9 @@ use prometheus_client::metrics::MetricType;
 use serde_json::{Value, json};
 use sprat_net::encoding::count;
 use sprat_scheduler::health::Ejection;
+use sprat_upstream::{Condition, EndpointCondition};
 
 use super::{ClusterView, View};
-use crate::upstream::{Condition, EndpointCondition};
 
 impl View {
     /// Endpoints' health, and what follows from it.

@@ -54,7 +54,7 @@ lint: ## Check formatting, lints and dependencies
 bench: ## Measure the cost of a grant, and of looking at HTTP/2's fields (criterion)
 	@scripts/setup-run.sh
 	cargo bench --locked -p sprat-scheduler
-	cargo bench --locked -p sprat --bench screen
+	cargo bench --locked -p sprat-net --bench screen
 
 compare-farm: ## What order and dispatch are worth where the backends are the bottleneck
 	@scripts/compare-farm.sh

@@ -18,6 +18,7 @@ mod containers;
 mod decode;
 mod diagnostic;
 pub mod fields;
+pub mod identity;
 mod interpolate;
 mod names;
 mod numbers;

@@ -2,12 +2,12 @@
 #![no_main]
 
 #[allow(dead_code)]
-#[path = "../../proxy/src/hpack.rs"]
+#[path = "../../proxy/net/src/hpack.rs"]
 mod hpack;
 #[allow(dead_code)]
-#[path = "../../proxy/src/screen.rs"]
+#[path = "../../proxy/net/src/screen.rs"]
 mod screen;
-#[path = "../../proxy/src/screen/oracle.rs"]
+#[path = "../../proxy/net/src/screen/oracle.rs"]
 mod oracle;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| oracle::run(data));

@@ -2,9 +2,9 @@
 #![no_main]
 
 #[allow(dead_code)]
-#[path = "../../proxy/src/proxy_protocol/header.rs"]
+#[path = "../../proxy/net/src/proxy_protocol/header.rs"]
 mod header;
-#[path = "../../proxy/src/proxy_protocol/again.rs"]
+#[path = "../../proxy/net/src/proxy_protocol/again.rs"]
 mod again;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| again::run(data));

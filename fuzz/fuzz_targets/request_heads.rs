@@ -2,9 +2,9 @@
 #![no_main]
 
 #[allow(dead_code)]
-#[path = "../../proxy/src/framing.rs"]
+#[path = "../../proxy/net/src/framing.rs"]
 mod framing;
-#[path = "../../proxy/src/framing/oracle.rs"]
+#[path = "../../proxy/net/src/framing/oracle.rs"]
 mod oracle;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| oracle::run(data));

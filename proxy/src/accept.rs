@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sprat_net::proxy_protocol::{self, Ends};
 use sprat_scheduler::limits::HeapState;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -18,7 +19,6 @@ use crate::connection::{self, Connection, NEW_WHILE_DRAINING};
 use crate::limits::ConnectionPlace;
 use crate::listener::ListenerState;
 use crate::poll::now_or_never;
-use crate::proxy_protocol::{self, Ends};
 use crate::worker::Worker;
 
 /// After an accept that failed for want of descriptors or memory.
@@ -236,7 +236,7 @@ fn admit(
         .then(|| {
             // By the packets: those of IPv4 come to sockets of IPv6, too.
             let address = stream.local_addr().ok()?.ip().to_canonical();
-            crate::sys::received_tos(stream.as_fd(), address.is_ipv6()).ok()
+            sprat_net::sys::received_tos(stream.as_fd(), address.is_ipv6()).ok()
         })
         .flatten()
         .map(|tos| tos >> 2);

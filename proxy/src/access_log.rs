@@ -17,15 +17,15 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use serde::Serialize;
 use sprat_config::resolved::{AccessLog, Cluster, LogFormat, LogTarget};
+use sprat_net::error::Reason;
+use sprat_net::problem::Problem;
+use sprat_net::screen::Malformed;
+use sprat_net::writable;
 use sprat_scheduler::Size;
+use sprat_sizes::Layer;
+use sprat_upstream::Member;
 
-use crate::catalogue::Layer;
 use crate::draining::{self, Receiver, Unwritten, Writing};
-use crate::error::Reason;
-use crate::problem::Problem;
-use crate::screen::Malformed;
-use crate::upstream::Member;
-use crate::writable;
 
 /// Lines that may wait for the writer.
 const QUEUE_LINES: usize = 16_384;

@@ -23,6 +23,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::HostPattern;
+use sprat_sizes::Dump;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -30,7 +31,6 @@ use tokio::time::{Instant, interval};
 
 use self::renderings::{Page, Renderings};
 use self::seats::{Answering, Seat, Seats};
-use crate::catalogue::Dump;
 use crate::metrics::{Exposition, Metrics};
 use crate::worker::Stage;
 

@@ -11,19 +11,19 @@ use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use sprat_config::resolved::HeadersWithUnderscores;
+use sprat_net::begun::Begun;
+use sprat_net::error::Reason;
+use sprat_net::gather::Gathered;
+use sprat_net::headers::{Head, clean_trailers};
+use sprat_net::read_ahead::ReadAhead;
+use sprat_net::screen::Interim;
 use sprat_scheduler::Size;
+use sprat_uplink::{Course as _, Marked, Outlet, Paced, go_ahead, head_bytes, pace, send_ahead};
 use tokio::time::Instant;
 
-use crate::begun::Begun;
 use crate::connection::Stream;
-use crate::error::Reason;
-use crate::gather::Gathered;
-use crate::headers::{Head, clean_trailers};
-use crate::read_ahead::ReadAhead;
 use crate::record::Record;
-use crate::screen::Interim;
 use crate::tunnel::Tunnel;
-use crate::uplink::{Course as _, Marked, Outlet, Paced, go_ahead, head_bytes, pace, send_ahead};
 pub(crate) use own::{answer_options, refuse};
 
 /// Sends an upstream's response, whose size is `known` as well as it is.

@@ -10,18 +10,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Context as _;
 use sprat_config::classify::Classifier;
 use sprat_config::resolved::{Cluster, Config, Listener, Route};
+use sprat_net::tls::{ClusterTls, ListenerTls};
+use sprat_sizes::Catalogue;
+use sprat_uplink::SharedUplink;
+use sprat_upstream::SharedCluster;
+use sprat_upstream::dns::Names;
 
 use crate::access_log;
-use crate::catalogue::Catalogue;
-use crate::dns::Names;
-use crate::identity::Identity;
 use crate::limits::{Overload, RateLimiter};
 use crate::listener::{ListenerShared, ListenerState};
 use crate::routing::Routes;
 use crate::stats::NamedStats;
-use crate::tls::{ClusterTls, ListenerTls};
-use crate::uplink::SharedUplink;
-use crate::upstream::SharedCluster;
+use sprat_config::identity::Identity;
 
 /// A number that no other listening address has had.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(0);

@@ -9,16 +9,16 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sprat_config::{Config, Errors, Loaded};
+use sprat_net::problem::Purpose;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::catalogue::command as catalogue;
 use crate::explain;
 use crate::healthcheck;
 use crate::inspect::inspect;
 use crate::link;
 use crate::operate::{Operator, pid_file};
-use crate::problem::Purpose;
+use crate::snapshots as catalogue;
 use crate::standard_error::{StandardError, Style};
 use crate::version;
 

@@ -35,6 +35,12 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::HeaderValue;
 use sprat_config::classify::Certificate;
+use sprat_net::error::Reason;
+use sprat_net::framing::RequestWatch;
+use sprat_net::proxy_protocol::Ends;
+use sprat_net::tls::Secured;
+use sprat_uplink::{Outlet, SocketGauge};
+use sprat_upstream::Held;
 
 use self::blocked::Blocked;
 pub(crate) use self::conclusion::refuse_plain_http;
@@ -45,16 +51,10 @@ pub(crate) use self::io::Io;
 pub(crate) use self::serve::serve;
 pub(crate) use self::stream::Stream;
 use self::stream::StreamState;
-use crate::error::Reason;
-use crate::framing::RequestWatch;
 use crate::listener::ListenerState;
-use crate::proxy_protocol::Ends;
 use crate::record::Record;
 use crate::serving::Serving;
-use crate::tls::Secured;
 use crate::tunnel::Tunnel;
-use crate::uplink::{Outlet, SocketGauge};
-use crate::upstream::Held;
 use tokio::time::Instant;
 
 /// What a connection is waiting for.

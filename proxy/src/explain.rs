@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
 use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, Listener, PathPattern, Route};
+use sprat_net::error::Reason;
+use sprat_net::headers::Head;
+use sprat_net::tls::PeerNames;
 use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
 use sprat_scheduler::{Size, Time};
+use sprat_sizes::{Destination, offline};
+use sprat_upstream::{affinity_hash, station_config};
 
-use crate::catalogue::{Destination, offline};
-use crate::error::Reason;
 use crate::handler::path::{has_same_rules, refusal};
-use crate::headers::Head;
 use crate::routing::{self, Routes};
-use crate::tls::PeerNames;
-use crate::upstream::{affinity_hash, station_config};
 
 /// A request to explain.
 #[derive(Clone, Debug, clap::Args)]

@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use sprat_config::classify::Classifier;
 use sprat_config::resolved::Config;
+use sprat_sizes::Catalogue;
+use sprat_uplink::{FirstTurn, Uplink};
+use sprat_upstream::Upstream;
 use tokio::sync::Notify;
 
 use crate::access_log;
 use crate::assembly::Assembly;
-use crate::catalogue::Catalogue;
-use crate::limits::ClientNumbers;
 use crate::routing::Routes;
 use crate::stats::ClassCounters;
-use crate::uplink::{FirstTurn, Uplink};
-use crate::upstream::Upstream;
+use sprat_net::client::ClientNumbers;
 
 /// What a worker serves requests by.
 pub(crate) struct Generation {

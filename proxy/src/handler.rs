@@ -9,6 +9,7 @@ mod exchange;
 mod http2;
 mod interim;
 pub(crate) mod path;
+mod probe;
 mod retry;
 mod spare;
 mod upgrade;
@@ -25,26 +26,27 @@ use hyper::body::Incoming;
 use sprat_config::classify::Asked;
 use sprat_config::fields::accepts_json;
 use sprat_config::resolved::HeadersWithUnderscores;
+use sprat_net::begun::Begun;
+use sprat_net::error::Reason;
+use sprat_net::headers::{self, Client, Head};
+use sprat_net::upload::{LeastRate, RequestBody, Upload};
 use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
+use sprat_sizes::{Destination, Found, Patience, Prober};
+use sprat_uplink::Course as _;
+use sprat_upstream::{Upstream, affinity_hash};
 use tokio::time::Instant;
 
 use self::check::{check, content_length, is_last_hop, make_asterisk, requested_host};
 use self::exchange::Exchange;
 use self::interim::Interims;
+use self::probe::Heads;
 use self::upgrade::Offer;
 use crate::answer::{self, Body};
-use crate::begun::Begun;
-use crate::catalogue::{self, Destination, Found, Patience, Prober};
 use crate::connection::{Connection, Stream};
-use crate::error::Reason;
 use crate::generation::Generation;
-use crate::headers::{self, Client, Head};
 use crate::record::Record;
 use crate::routing::{self, Route};
-use crate::uplink::Course as _;
-use crate::upload::{LeastRate, RequestBody, Upload};
-use crate::upstream::{Upstream, affinity_hash};
 
 /// Answers a request with the response of an endpoint, or Sprat's own.
 pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
@@ -134,7 +136,7 @@ struct Plan<'a> {
     /// To switch to another protocol.
     offer: Option<Box<Offer>>,
     /// For the catalogue, if it could know the size.
-    asked: Option<Box<catalogue::Asked>>,
+    asked: Option<Box<sprat_sizes::Asked>>,
     /// Of what affinity goes by.
     hash: u64,
 }
@@ -281,8 +283,8 @@ impl<'a> Plan<'a> {
             _ if !self.upstream.wants_size() => Size::Unknown,
             _ if self.head_only => Size::Exact(0),
             Some(asked) => {
-                let upstream = self.upstream;
-                let patience = match upstream.wants_size_now() {
+                let upstream = &Heads(self.upstream);
+                let patience = match self.upstream.wants_size_now() {
                     true => Patience::Probe(Prober { upstream, request }),
                     // It can start at once, whatever its size.
                     false => Patience::None,

@@ -7,20 +7,18 @@
 
 use sprat_config::resolved::Config;
 use sprat_config::{Errors, Severity};
+use sprat_net::problem::{Gravity, Purpose};
+use sprat_net::tls;
 
 use crate::access_log;
-use crate::catalogue;
 use crate::descriptors;
-use crate::problem::{Gravity, Purpose};
-use crate::tls;
-use crate::upstream;
 
 /// Adds what is wrong with what `config` names to the `complaints` about it.
 pub(crate) fn inspect(config: &Config, purpose: Purpose, complaints: &mut Errors) {
     let mut problems = tls::inspect(config);
-    problems.extend(upstream::inspect(config));
+    problems.extend(sprat_upstream::inspect(config));
     problems.extend(config.access_log.iter().filter_map(access_log::inspect));
-    problems.extend(catalogue::inspect(config, purpose));
+    problems.extend(sprat_sizes::inspect(config, purpose));
     for problem in problems {
         let severity = match (problem.gravity, purpose) {
             (Gravity::Fatal, _) | (Gravity::Missing, Purpose::Check) => Severity::Error,

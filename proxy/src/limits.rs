@@ -4,7 +4,6 @@
 //! A listener without such bounds has none of this: one look at an `Option`
 //! for each request.
 
-mod client;
 mod overload;
 mod rate;
 
@@ -14,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
+use sprat_net::client::{ClientKey, Prefixes};
+use sprat_net::error::{Advice, Reason};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Shortage, Tallies};
 use tokio::time::Instant;
 
-pub(crate) use self::client::{ClientKey, ClientNumbers, Prefixes};
 pub(crate) use self::overload::Overload;
 pub(crate) use self::rate::RateLimiter;
-use crate::error::{Advice, Reason};
 
 /// When to ask again after a refusal for want of a place, in seconds: places
 /// come free all the time.

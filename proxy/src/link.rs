@@ -9,8 +9,7 @@ use anyhow::{Context as _, bail};
 use sprat_config::Config;
 use sprat_config::resolved::{Engine, Qdisc, Rate};
 use sprat_scheduler::{Cutoffs, Discipline};
-
-use crate::uplink::kernel::{HANDLE, HTB_FAST_CLASS};
+use sprat_uplink::kernel::{HANDLE, HTB_FAST_CLASS};
 
 /// HTB has so many levels of priority, the first for what is not marked.
 const HTB_LEVELS: usize = 8;

@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use hyper::server::conn::http1;
 use socket2::{Domain, Protocol, Socket, Type};
 use sprat_config::resolved::Listener;
+use sprat_net::handover::Inherited;
+use sprat_net::headers::Forwarder;
+use sprat_net::tls::ListenerTls;
 
-use crate::handover::Inherited;
-use crate::headers::Forwarder;
 use crate::limits::ListenerLimits;
-use crate::tls::ListenerTls;
 
 /// Connections that the kernel holds for a worker that has not accepted them.
 const BACKLOG: i32 = 4096;

@@ -23,24 +23,24 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sprat_config::Shown;
 use sprat_config::resolved::Cluster;
+use sprat_net::counters::{
+    Counter, DURATION_BOUNDS_S, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES, SLOWDOWN_BOUNDS,
+};
+use sprat_net::encoding::{count, gauge, histogram};
+use sprat_net::error::{Fault, Reason};
+use sprat_net::tls::TlsView;
+use sprat_sizes::CatalogueView;
+use sprat_uplink::{SharedUplink, UplinkView};
+use sprat_upstream::{Breaker, SharedStation};
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
 use self::process::ProcessView;
 use crate::assembly::Assembly;
-use crate::catalogue::CatalogueView;
-use crate::counters::{
-    Counter, DURATION_BOUNDS_S, Histogram, LARGEST_SIZE_CLASS, SIZE_CLASSES, SLOWDOWN_BOUNDS,
-};
-use crate::encoding::{count, gauge, histogram};
-use crate::error::{Fault, Reason};
 use crate::reload::Reloads;
 use crate::stats::{NamedStats, WorkerStats};
-use crate::tls::TlsView;
-use crate::uplink::{SharedUplink, UplinkView};
-use crate::upstream::{Breaker, SharedStation};
 
-/// Classes of status codes, by [`crate::upstream::ClusterStats::responses`].
+/// Classes of status codes, by [`sprat_upstream::ClusterStats::responses`].
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 
 /// Everything that can be scraped.

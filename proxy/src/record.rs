@@ -8,22 +8,22 @@ use http::StatusCode;
 use http::request::Parts;
 use hyper::body::Incoming;
 use sprat_config::classify::Later;
+use sprat_net::begun::Begun;
+use sprat_net::error::{Advice, Fault, Reason};
+use sprat_net::read_ahead::ReadAhead;
+use sprat_net::screen::Malformed;
+use sprat_net::upload::{Progress, Upload};
 use sprat_scheduler::{Size, WireCost};
+use sprat_sizes::{Layer, Lesson};
+use sprat_uplink::{Course as _, Delivery};
+use sprat_upstream::{Endpoint, Held, Lease};
 use tokio::time::{Instant, sleep};
 
 use crate::access_log::{self, Asked, Line};
-use crate::begun::Begun;
-use crate::catalogue::{Layer, Lesson};
 use crate::connection::Stream;
-use crate::error::{Advice, Fault, Reason};
 use crate::generation::Generation;
 use crate::limits::RequestPlace;
-use crate::read_ahead::ReadAhead;
-use crate::screen::Malformed;
 use crate::stats::WorkerStats;
-use crate::uplink::{Course as _, Delivery};
-use crate::upload::{Progress, Upload};
-use crate::upstream::{Endpoint, Held, Lease};
 
 /// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);

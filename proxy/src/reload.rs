@@ -15,18 +15,18 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use sprat_config::resolved::Config;
+use sprat_net::background::Background;
+use sprat_net::handover::{Inherited, Lent};
+use sprat_net::tls;
+use sprat_sizes::Keeper;
+use sprat_uplink::SharedUplink;
+use sprat_upstream::HealthKeeper;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log;
 use crate::assembly::Assembly;
-use crate::background::Background;
-use crate::catalogue::Keeper;
-use crate::handover::{Inherited, Lent};
 use crate::listener::{self, Bound};
 use crate::metrics::Metrics;
-use crate::tls;
-use crate::uplink::SharedUplink;
-use crate::upstream::HealthKeeper;
 use crate::worker::{Order, Serve};
 
 pub(crate) use status::Reloads;

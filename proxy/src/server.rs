@@ -7,21 +7,21 @@ use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use sprat_config::resolved::Config;
+use sprat_net::handover::Inherited;
+use sprat_net::tls;
+use sprat_sizes::Keeper;
+use sprat_uplink::SharedUplink;
+use sprat_upstream::HealthKeeper;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
 use crate::access_log;
 use crate::admin::Desk;
 use crate::assembly::Assembly;
-use crate::catalogue::Keeper;
-use crate::handover::Inherited;
 use crate::listener::{self, Bound, ListenerState, bind};
 use crate::metrics::{Exposition, Metrics};
 use crate::reload::{LentAll, Present, Reloader, Reloads};
 use crate::stats::{Heartbeat, WorkerStats};
-use crate::tls;
-use crate::uplink::SharedUplink;
-use crate::upstream::HealthKeeper;
 use crate::worker::{Order, Seed, Serve, Stage};
 
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use sprat_config::resolved::Config;
+use sprat_net::handover::Inherited;
+use sprat_net::network;
 use tokio::net::TcpStream;
 
-use crate::handover::Inherited;
-use crate::network;
 use crate::server::{Control, Parts};
 use crate::worker::Order;
 

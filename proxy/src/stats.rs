@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, Cluster, Config};
-use tokio::time::Instant;
-
-use crate::catalogue::LayerStats;
-use crate::counters::{
+use sprat_net::counters::{
     ByReason, Counter, DURATION_BOUNDS_S, Histogram, SLOWDOWN_BOUNDS, size_class,
 };
-use crate::proxy_protocol::HeaderStats;
-use crate::tls::HandshakeStats;
-use crate::upstream::ClusterStats;
+use sprat_net::proxy_protocol::HeaderStats;
+use sprat_net::tls::HandshakeStats;
+use tokio::time::Instant;
+
+use sprat_sizes::LayerStats;
+use sprat_upstream::ClusterStats;
 
 /// What is counted for a priority class.
 #[derive(Debug, Default)]

@@ -9,18 +9,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use sprat_net::counters::Counter;
+use sprat_net::error::Reason;
+use sprat_uplink::Bursts;
+use sprat_upstream::ConnectionPlace;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::{Instant, sleep_until};
 
 use crate::connection::Connection;
 use crate::connection::Io;
-use crate::counters::Counter;
-use crate::error::Reason;
 use crate::listener::Place;
 use crate::poll::now_or_never;
 use crate::record::Record;
-use crate::uplink::Bursts;
-use crate::upstream::ConnectionPlace;
 
 /// A connection that has switched protocols, before the client's side is
 /// there.

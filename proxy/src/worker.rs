@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use slab::Slab;
+use sprat_net::error::Reason;
+use sprat_uplink::{Granting, Uplink};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, watch};
@@ -23,12 +25,10 @@ use tokio::time::{Instant, interval, timeout};
 use crate::accept::Acceptor;
 use crate::assembly::Assembly;
 use crate::connection::Connection;
-use crate::error::Reason;
 use crate::generation::Generation;
 use crate::listener::Bound;
 use crate::serving::Serving;
 use crate::stats::WorkerStats;
-use crate::uplink::{Granting, Uplink};
 
 /// How often idle upstream connections are looked at.
 const REAP_INTERVAL: Duration = Duration::from_secs(1);

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Response};
+use sprat_net::error::{ALLOWED_METHODS, Reason};
 use sprat_scheduler::Size;
+use sprat_uplink::{Course as _, Outlet, head_bytes, send_ahead};
 
 use super::{Body, Inner};
 use crate::connection::Stream;
-use crate::error::{ALLOWED_METHODS, Reason};
 use crate::record::Record;
-use crate::uplink::{Course as _, Outlet, head_bytes, send_ahead};
 
 /// Says why a request is not served.
 pub(crate) async fn refuse(

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use sprat_config::fields::problem;
+use sprat_net::error::Reason;
 use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
@@ -15,7 +16,6 @@ use super::io::{Io, Socket};
 use super::preface::NotHttp2;
 use super::serve::End;
 use super::{Connection, Phase, Stream};
-use crate::error::Reason;
 use crate::record::Record;
 
 /// A connection that ends with an answer is still read, so that a client that is

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use sprat_net::error::Reason;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::http2::GOODBYE;
 use super::serve::End;
 use super::stream::past;
 use super::{Connection, Phase};
-use crate::error::Reason;
 
 /// How long a client that has just been accepted gets to begin, while the
 /// server drains.

@@ -9,11 +9,10 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use sprat_config::resolved::MinRateRules;
+use sprat_net::sys;
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
-
-use crate::sys;
 
 /// A connection whose socket has been full at least once.
 pub(super) struct Drain {

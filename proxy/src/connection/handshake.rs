@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rustls::server::Acceptor;
 use rustls::{ProtocolVersion, ServerConnection};
+use sprat_net::tls::{ListenerTls, Outcome, PeerNames, PlainHttp, Secured};
+use sprat_uplink::go_ahead;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -15,8 +17,6 @@ use tokio_rustls::server::TlsStream;
 
 use super::io::{Io, Socket};
 use super::{Connection, refuse_plain_http};
-use crate::tls::{ListenerTls, Outcome, PeerNames, PlainHttp, Secured};
-use crate::uplink::go_ahead;
 
 /// Bytes that the shorter kind of handshake, a resumed one, has us send. What
 /// a longer one adds is debited as it is written.

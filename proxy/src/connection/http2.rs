@@ -16,6 +16,9 @@ use hyper::server::conn::http2;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::Priorities;
+use sprat_net::error::Reason;
+use sprat_net::network;
+use sprat_net::screen::{self, Malformed, Peer, Screened};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
@@ -28,12 +31,9 @@ use super::preface::Prefaced;
 use super::serve::{End, Http, drive};
 use super::stream::past;
 use super::{Connection, Phase, Stream};
-use crate::error::Reason;
 use crate::handler;
-use crate::network;
 use crate::precedence;
 use crate::record::Record;
-use crate::screen::{self, Malformed, Peer, Screened};
 
 /// Bytes of one response that hyper may hold beyond the chunk that it was
 /// given last. By itself it is 400 KB, more than most responses have: nothing
@@ -104,7 +104,7 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
         }
     });
     let list_max = u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX);
-    let io = Screened::client(io, list_max as usize, Rc::clone(&connection));
+    let io = Screened::client(io, list_max as usize, Watched(Rc::clone(&connection)));
     let http = http2::Builder::new(Tasks(Rc::clone(&connection)))
         .max_concurrent_streams(config.max_streams)
         .initial_stream_window_size(config.stream_window_bytes)
@@ -139,7 +139,7 @@ pub(super) async fn serve(connection: Rc<Connection>, io: Prefaced) {
     }
 }
 
-impl<S> Http for http2::Connection<TokioIo<Screened<Prefaced, Rc<Connection>>>, S, Tasks>
+impl<S> Http for http2::Connection<TokioIo<Screened<Prefaced, Watched>>, S, Tasks>
 where
     S: HttpService<Incoming, ResBody = Multiplexed>,
     S::Future: 'static,
@@ -152,27 +152,30 @@ where
     }
 }
 
-impl Peer for Rc<Connection> {
+/// A connection that its screen tells what it sees.
+struct Watched(Rc<Connection>);
+
+impl Peer for Watched {
     fn malformed(&self, request: Malformed) {
-        if let Some(http2) = self.http2.get() {
+        if let Some(http2) = self.0.http2.get() {
             http2.watch.borrow_mut().given_up();
         }
-        tracing::debug!(fault = request.fault, peer = %self.peer, "a request is malformed");
-        Record::malformed(&Stream::only(self), request).fail(Reason::MalformedHttp2);
+        tracing::debug!(fault = request.fault, peer = %self.0.peer, "a request is malformed");
+        Record::malformed(&Stream::only(&self.0), request).fail(Reason::MalformedHttp2);
     }
 
     fn next_interim(&self) -> Option<(u32, Vec<u8>)> {
-        self.http2.get()?.interims.borrow_mut().next()
+        self.0.http2.get()?.interims.borrow_mut().next()
     }
 
     fn interim_written(&self) {
-        if let Some(http2) = self.http2.get() {
+        if let Some(http2) = self.0.http2.get() {
             http2.interims.borrow_mut().written();
         }
     }
 
     fn reset(&self, stream: u32) {
-        if let Some(http2) = self.http2.get() {
+        if let Some(http2) = self.0.http2.get() {
             http2.numbers.borrow_mut().remove(&stream);
         }
     }

@@ -5,15 +5,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
+use sprat_net::error::Reason;
 use sprat_scheduler::Precedence;
 use sprat_scheduler::limits::Patience;
+use sprat_uplink::FlushGate;
 use tokio::time::Instant;
 
 use super::stream::{StreamState, past};
 use super::{Connection, Phase, Stream};
-use crate::error::Reason;
 use crate::record::Record;
-use crate::uplink::FlushGate;
 
 /// A request of an HTTP/2 connection and its response.
 pub(super) struct Http2Stream {

@@ -12,12 +12,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
+use sprat_net::hpack;
+use sprat_net::screen::Interim;
 use tokio::io::AsyncWrite;
 
 use super::http2_stream::Http2Stream;
 use super::{Connection, Stream};
-use crate::hpack;
-use crate::screen::Interim;
 
 /// Interim responses that wait for a connection of HTTP/2, at most one of each stream's
 /// attempts.

@@ -7,13 +7,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use sprat_uplink::Outlet;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
 use super::Connection;
-use crate::uplink::Outlet;
 
 /// A client's socket. What it puts on the wire is told to its [`Connection`]
 /// and to the connection's gauge.

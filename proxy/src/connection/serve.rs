@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
+use sprat_net::error::Reason;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
@@ -19,7 +20,6 @@ use super::io::{Io, Socket};
 use super::preface::{self, Prefaced};
 use super::{Connection, Stream, handshake, http2};
 use crate::answer::Body;
-use crate::error::Reason;
 use crate::handler;
 use crate::tunnel;
 

@@ -3,14 +3,14 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use sprat_net::error::Reason;
 use sprat_scheduler::Time;
+use sprat_uplink::Outlet;
 use tokio::time::Instant;
 
 use super::drain::{Drain, Look};
 use super::http2::Http2;
 use super::{Connection, Phase};
-use crate::error::Reason;
-use crate::uplink::Outlet;
 
 impl Connection {
     /// These bytes have just been read from the socket; what HTTP reads of them may

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
+use sprat_net::error::Reason;
+use sprat_net::framing::Slips;
 use sprat_scheduler::Precedence;
+use sprat_uplink::{Course, FlushGate};
 use tokio::time::Instant;
 
 use super::http2_stream::Http2Stream;
 use super::{Connection, Phase, ResponseBounds};
-use crate::error::Reason;
-use crate::framing::Slips;
 use crate::precedence;
 use crate::record::Record;
-use crate::uplink::{Course, FlushGate};
 
 /// So long the upstream may have been kept from sending, in all, and is answerable for
 /// the end of its response. Servers give up on who takes nothing, or too little, after

@@ -10,16 +10,16 @@ use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use sprat_config::resolved::RetryOn;
+use sprat_net::error::{Fault, Reason};
+use sprat_net::upload::{Progress, RequestBody};
 use sprat_scheduler::health::Outcome;
+use sprat_upstream::{Lease, Refused};
 use tokio::time::{Instant, timeout_at};
 
 use super::blame::Sent;
 use super::exchange::Exchange;
 use super::retry::{Answer, Failed};
 use super::spare::Spare;
-use crate::error::{Fault, Reason};
-use crate::upload::{Progress, RequestBody};
-use crate::upstream::{Lease, Refused};
 
 /// New connections for a request that came too late for the ones before, to
 /// one endpoint.

@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use sprat_net::error::{Fault, Reason};
+use sprat_net::upload::Progress;
 use sprat_scheduler::health::Outcome;
+use sprat_upstream::{Lease, Place, Silence, broken_reason};
 
 use super::exchange::Exchange;
 use super::retry::Answer;
-use crate::error::{Fault, Reason};
-use crate::upload::Progress;
-use crate::upstream::{Lease, Place, Silence, broken_reason};
 
 impl Exchange<'_> {
     /// Why there was no answer over a connection.

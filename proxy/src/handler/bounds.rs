@@ -1,11 +1,12 @@
 //! Which bounds a request is under, and whose it is.
 
 use http::HeaderMap;
+use sprat_net::client::{ClientKey, Prefixes};
+use sprat_net::error::Reason;
 use sprat_scheduler::limits::HeapState;
 
 use crate::connection::Connection;
-use crate::error::Reason;
-use crate::limits::{ClientKey, Prefixes, RateLimiter, Refusal};
+use crate::limits::{RateLimiter, Refusal};
 use crate::record::Record;
 
 /// Takes a request, or says which bound it is over; it keeps its place as long

@@ -4,10 +4,10 @@ use http::header::{CONTENT_LENGTH, EXPECT, HOST, MAX_FORWARDS};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use sprat_net::error::Reason;
+use sprat_net::framing::Slips;
 
 use crate::connection::Connection;
-use crate::error::Reason;
-use crate::framing::Slips;
 use crate::routing::host_without_port;
 
 /// Refuses what no backend is to see; `slips` are what was wrong with the head

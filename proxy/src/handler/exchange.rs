@@ -10,19 +10,19 @@ use std::time::Duration;
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
+use sprat_net::begun::Begun;
+use sprat_net::error::{Advice, Reason, accepts_html};
+use sprat_net::headers;
+use sprat_net::upload::{GateOpener, RequestBody, Upload};
 use sprat_scheduler::station::Refusal;
+use sprat_uplink::Course as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::Plan;
 use super::attempt::Due;
 use super::interim::Interims;
 use super::retry::{Answer, Next};
-use crate::begun::Begun;
-use crate::error::{Advice, Reason, accepts_html};
-use crate::headers;
 use crate::record::Record;
-use crate::uplink::Course as _;
-use crate::upload::{GateOpener, RequestBody, Upload};
 
 /// How long a head waits for the first bytes of a body whose length it tells. Most
 /// have come with it.

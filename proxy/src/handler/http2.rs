@@ -4,9 +4,9 @@
 use http::header::{CONTENT_LENGTH, COOKIE, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
+use sprat_net::error::Reason;
 
 use crate::connection::Connection;
-use crate::error::Reason;
 
 /// Refuses a head that others may read in another way, and makes of its fields
 /// what HTTP/1.1 would have. (Fields of the connection, upper case, and lengths

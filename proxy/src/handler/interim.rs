@@ -9,14 +9,14 @@ use std::task::{Poll, Waker};
 
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};
+use sprat_net::headers;
+use sprat_net::hpack::FIELD_OVERHEAD;
+use sprat_net::screen::Interim;
+use sprat_net::upload::{Ask, GateOpener, RequestBody};
+use sprat_upstream::Hear;
 
 use super::exchange::Exchange;
 use crate::answer;
-use crate::headers;
-use crate::hpack::FIELD_OVERHEAD;
-use crate::screen::Interim;
-use crate::upload::{Ask, GateOpener, RequestBody};
-use crate::upstream::Hear;
 
 /// Interim responses of one request that are passed on. Those that say how far a long
 /// one has got come every few seconds.

@@ -7,8 +7,8 @@ use http::request::Parts;
 use sprat_config::classify::{Asked, Classifier};
 use sprat_config::fields::Fields;
 use sprat_config::paths::{Abnormal, PathRules};
+use sprat_net::error::{Advice, Reason};
 
-use crate::error::{Advice, Reason};
 use crate::record::Record;
 use crate::routing::{self, Route, Routes};
 

@@ -6,17 +6,17 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use sprat_config::resolved::RetryOn;
+use sprat_net::error::Reason;
+use sprat_net::upload::RequestBody;
 use sprat_scheduler::station::RefusalReason;
+use sprat_upstream::Lease;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Due;
 use super::blame::Sent;
 use super::exchange::Exchange;
 use super::spare::Spare;
-use crate::error::Reason;
 use crate::record::Record;
-use crate::upload::RequestBody;
-use crate::upstream::Lease;
 
 /// An attempt that was answered.
 pub(super) struct Answer {

@@ -4,8 +4,7 @@
 //! hardly ever sent: in one piece it costs half of what a clone of each value does.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-
-use crate::upload::RequestBody;
+use sprat_net::upload::RequestBody;
 
 /// Room for the fields of most requests.
 const USUAL_BYTES: usize = 512;

@@ -5,14 +5,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, Version};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use sprat_net::error::Reason;
+use sprat_net::headers::{self, tokens};
 use tokio::time::timeout;
 
 use super::Plan;
 use super::check::content_length;
 use crate::answer::{self, Body};
 use crate::connection::Stream;
-use crate::error::Reason;
-use crate::headers::{self, tokens};
 use crate::listener::Place;
 use crate::record::Record;
 use crate::routing::Route;

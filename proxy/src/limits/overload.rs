@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sprat_config::resolved::{Config, OverloadManager};
+use sprat_net::sys;
 use sprat_scheduler::limits::{HeapGuard, HeapState};
 use tokio::time::Instant;
-
-use crate::sys;
 
 /// The state of the process's memory, shared by all workers.
 #[derive(Debug)]

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderValue};
 use sprat_config::resolved::{RateLimit, Route};
+use sprat_net::client::{ClientKey, ClientNumbers};
+use sprat_net::error::{Advice, RateStatus, Reason};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Bucket, Exceeded, RateTable};
 use tokio::time::Instant;
 
-use super::{ClientKey, ClientNumbers, Refusal, lock};
-use crate::error::{Advice, RateStatus, Reason};
+use super::{Refusal, lock};
 
 /// Parts of a table, each with a lock of its own.
 const SHARDS: usize = 8;

@@ -4,11 +4,11 @@ use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
+use sprat_net::counters::DURATION_BOUNDS_S;
+use sprat_net::encoding::{count, histogram};
 use sprat_scheduler::station::{ClassStats, RefusalReason};
 
 use super::{CODE_CLASSES, View};
-use crate::counters::DURATION_BOUNDS_S;
-use crate::encoding::{count, histogram};
 
 impl View {
     /// Requests that wait for an endpoint, and those turned away.

@@ -4,11 +4,11 @@ use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
+use sprat_net::encoding::{count, gauge};
+use sprat_net::proxy_protocol::HEADER_RESULTS;
 
 use super::View;
 use crate::access_log;
-use crate::encoding::{count, gauge};
-use crate::proxy_protocol::HEADER_RESULTS;
 use crate::standard_error;
 
 impl View {

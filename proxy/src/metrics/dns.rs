@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
+use sprat_net::encoding::count;
+use sprat_upstream::dns::{Name, RESULTS};
 
 use super::View;
-use crate::dns::{Name, RESULTS};
-use crate::encoding::count;
 
 impl View {
     /// Of each name: how often it was asked for, and what it is.

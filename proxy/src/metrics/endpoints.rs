@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
+use sprat_net::counters::Counter;
+use sprat_net::encoding::count;
+use sprat_net::error::{Fault, Reason};
+use sprat_upstream::EndpointStats;
+use sprat_upstream::{Condition, EndpointCondition, Member, Shared};
 
 use super::View;
-use crate::counters::Counter;
-use crate::encoding::count;
-use crate::error::{Fault, Reason};
-use crate::upstream::EndpointStats;
-use crate::upstream::{Condition, EndpointCondition, Member, Shared};
 
 impl View {
     /// What goes on at the endpoints that there are at present.

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde_json::{Value, json};
+use sprat_net::encoding::count;
 use sprat_scheduler::health::Ejection;
+use sprat_upstream::{Condition, EndpointCondition};
 
 use super::{ClusterView, View};
-use crate::encoding::count;
-use crate::upstream::{Condition, EndpointCondition};
 
 impl View {
     /// Endpoints' health, and what follows from it.

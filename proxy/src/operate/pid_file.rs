@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-
-use crate::writable::replaceable;
+use sprat_net::writable::replaceable;
 
 /// Removed when dropped, unless another process has written it since.
 pub(super) struct PidFile(PathBuf);

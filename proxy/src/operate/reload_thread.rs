@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sprat_config::{Config, Errors};
+use sprat_net::problem::Purpose;
+use sprat_net::stamp::Stamp;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use crate::cli;
 use crate::notify;
-use crate::problem::Purpose;
 use crate::server::Control;
-use crate::stamp::Stamp;
 
 /// What the thread is asked to do.
 #[derive(Clone, Copy, Debug)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::Signal;
+use sprat_net::handover::{Launch, Successor};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::handover::{Launch, Successor};
 use crate::server::Control;
 
 /// How long the new process gets until it serves.

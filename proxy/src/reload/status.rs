@@ -9,8 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 use sprat_config::Shown;
-
-use crate::encoding::{count, gauge};
+use sprat_net::encoding::{count, gauge};
 
 /// How reloads went, for `/metrics` and `/config`.
 #[derive(Debug, Default)]

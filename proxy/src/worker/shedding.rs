@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
+use sprat_net::error::Reason;
 use sprat_scheduler::limits::HeapState;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Worker;
 use crate::connection::Connection;
-use crate::error::Reason;
 
 /// The part of the open exchanges that is ended at each look, one in so many.
 const SHED_PART: usize = 8;

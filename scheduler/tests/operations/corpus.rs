@@ -5,7 +5,10 @@ use std::path::Path;
 /// Runs a target on each of its inputs.
 pub(crate) fn each(target: &str, run: impl Fn(&[u8])) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../fuzz/corpus")
+        .ancestors()
+        .map(|directory| directory.join("fuzz/corpus"))
+        .find(|corpus| corpus.is_dir())
+        .expect("a crate lies below the directory that holds `fuzz`")
         .join(target);
     let entries = std::fs::read_dir(&directory).unwrap_or_else(|e| panic!("{directory:?}: {e}"));
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! A proxy that asks the core whose turn it is: how `proxy/src/uplink/` drives
+//! A proxy that asks the core whose turn it is: how `proxy/uplink/src/` drives
 //! the egress, the pacer and the search for the rate.
 
 use std::time::Duration;

@@ -99,7 +99,7 @@ impl Ready {
     /// them all that stand here, or of its class.
     pub(super) fn least_turn(&self, class: usize, like: Rank) -> Option<u64> {
         let first = match self {
-            Self::Ranked(queue) => queue.first().map(|(rank, _)| rank),
+            Self::Ranked(own) => own.0.first().map(|(rank, _)| rank),
             Self::Arbited(arbiter) => arbiter.least(class),
         };
         // Without an arbiter a level is one class's.

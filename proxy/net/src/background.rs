@@ -1,0 +1,63 @@
+//! What is done at an interval: saving, looking for changes.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// A thread that does something at an interval. Dropped, it ends.
+#[derive(Debug)]
+pub struct Background {
+    thread: JoinHandle<()>,
+    /// Gone: the end.
+    end: End,
+}
+
+/// Somebody listens at the other end.
+#[derive(Debug)]
+enum End {
+    Blocking(#[expect(dead_code, reason = "to be dropped")] Sender<()>),
+    Async(#[expect(dead_code, reason = "to be dropped")] oneshot::Sender<()>),
+}
+
+impl Background {
+    /// A thread with this name that calls `work` at each `interval`, and `end`
+    /// when it is over.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had.
+    pub fn start(
+        name: &str,
+        interval: Duration,
+        mut work: impl FnMut() + Send + 'static,
+        end: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (sender, ended) = channel::<()>();
+        let run = move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                work();
+            }
+            end();
+        };
+        Ok(Self {
+            thread: Builder::new().name(name.to_owned()).spawn(run)?,
+            end: End::Blocking(sender),
+        })
+    }
+
+    /// A thread that ends by itself when `end` is dropped.
+    pub fn of(thread: JoinHandle<()>, end: oneshot::Sender<()>) -> Self {
+        let end = End::Async(end);
+        Self { thread, end }
+    }
+
+    /// Ends the thread, and waits for its end.
+    pub fn join(self) {
+        drop(self.end);
+        if self.thread.join().is_err() {
+            tracing::error!("a thread in the background panicked");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Which addresses, or which values of a field, are one client.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName};
+use sprat_config::resolved::{ClientBy, PerClient};
+
+/// A client: the first bits of its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientKey {
+    is_ipv4: bool,
+    /// The bits that count, the rest zero.
+    bits: u128,
+}
+
+/// How many bits of an address make a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefixes {
+    ipv4: u8,
+    ipv6: u8,
+}
+
+impl Prefixes {
+    /// Creates the limits as configured.
+    pub fn new(config: &PerClient) -> Self {
+        Self {
+            ipv4: config.ipv4_prefix,
+            ipv6: config.ipv6_prefix,
+        }
+    }
+
+    /// The client that an address belongs to; an IPv4-mapped IPv6 address is
+    /// the IPv4 one.
+    pub fn key(self, ip: IpAddr) -> ClientKey {
+        let (is_ipv4, bits, prefix) = match ip.to_canonical() {
+            IpAddr::V4(v4) => (true, u128::from(v4.to_bits()) << 96, self.ipv4),
+            IpAddr::V6(v6) => (false, v6.to_bits(), self.ipv6),
+        };
+        let mask = u128::MAX
+            .checked_shl(128 - u32::from(prefix))
+            .unwrap_or_default();
+        ClientKey {
+            is_ipv4,
+            bits: bits & mask,
+        }
+    }
+}
+
+/// Numbers that tell clients apart.
+#[derive(Debug)]
+pub struct ClientNumbers {
+    /// The field that tells them apart; their address if `None`.
+    header: Option<HeaderName>,
+    /// The hasher's secret keeps clients from aiming at each other's numbers.
+    hasher: RandomState,
+}
+
+impl ClientNumbers {
+    /// As configured. Those with one hasher give a client one number.
+    pub fn new(by: &ClientBy, hasher: RandomState) -> Self {
+        let header = match by {
+            ClientBy::Client => None,
+            // Checked with the configuration.
+            ClientBy::Header(name) => HeaderName::try_from(name).ok(),
+        };
+        Self { header, hasher }
+    }
+
+    /// The number of whoever has sent a request with these fields from there.
+    pub fn number(&self, client: impl FnOnce() -> ClientKey, headers: &HeaderMap) -> u64 {
+        let value = self.header.as_ref().and_then(|name| headers.get(name));
+        match value {
+            Some(value) => self.hasher.hash_one(value.as_bytes()),
+            None => self.hasher.hash_one(client()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn key(ip: &str) -> ClientKey {
+        Prefixes::new(&PerClient::default()).key(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client_and_an_ipv4_address_is() {
+        assert_eq!(key("2001:db8:1:2::7"), key("2001:db8:1:2:ffff::1"));
+        assert_ne!(key("2001:db8:1:2::7"), key("2001:db8:1:3::7"));
+        assert_eq!(key("192.0.2.1"), key("::ffff:192.0.2.1"));
+        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+        // The bits of 192.0.2.1 at the front of an IPv6 address.
+        assert_ne!(key("192.0.2.1"), key("c000:201::"));
+    }
+
+    #[test]
+    fn clients_are_told_apart_by_a_field_and_by_address_without_it() {
+        let hasher = RandomState::new();
+        let by_user = ClientBy::Header("x-user".to_owned());
+        let [by_address, by_user] =
+            [ClientBy::Client, by_user].map(|by| ClientNumbers::new(&by, hasher.clone()));
+        let of = |user: &'static str| {
+            HeaderMap::from_iter([(
+                HeaderName::from_static("x-user"),
+                HeaderValue::from_static(user),
+            )])
+        };
+        let (one, other) = (|| key("192.0.2.1"), || key("192.0.2.2"));
+        let (anna, ben, none) = (of("anna"), of("ben"), HeaderMap::new());
+        assert_eq!(by_user.number(one, &anna), by_user.number(other, &anna));
+        assert_ne!(by_user.number(one, &anna), by_user.number(one, &ben));
+        assert_ne!(by_user.number(one, &anna), by_user.number(one, &none));
+        assert_ne!(by_user.number(one, &none), by_user.number(other, &none));
+        // A client is the same by whichever of the two it is told apart.
+        assert_eq!(by_user.number(one, &none), by_address.number(one, &anna));
+        // Who knows the code does not know the number.
+        let elsewhere = ClientNumbers::new(&ClientBy::Client, RandomState::new());
+        assert_ne!(by_address.number(one, &none), elsewhere.number(one, &none));
+    }
+
+    #[test]
+    fn no_bits_are_everybody() {
+        let prefixes = Prefixes { ipv4: 0, ipv6: 0 };
+        let key = |ip: &str| prefixes.key(ip.parse().unwrap());
+        assert_eq!(key("192.0.2.1"), key("198.51.100.9"));
+        assert_ne!(key("192.0.2.1"), key("::1"));
+    }
+}

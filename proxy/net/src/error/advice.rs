@@ -1,0 +1,81 @@
+//! What a refused client is told beside the reason.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
+
+/// draft-ietf-httpapi-ratelimit-headers, sections 3 and 4.
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// What a client that asks too often is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateStatus {
+    /// The bucket that the client is under, as the value of `RateLimit-Policy`.
+    pub policy: HeaderValue,
+    /// What is left in it, as the value of `RateLimit`.
+    pub state: HeaderValue,
+}
+
+impl RateStatus {
+    /// Adds it to an answer.
+    fn add(self, headers: &mut HeaderMap) {
+        headers.insert(RATELIMIT_POLICY, self.policy);
+        headers.insert(RATELIMIT, self.state);
+    }
+}
+
+/// What a refused client is told beside the reason.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// When to ask again, in seconds.
+    pub retry_after_s: Option<u64>,
+    /// What to ask for instead.
+    pub location: Option<HeaderValue>,
+    /// A page for a browser.
+    pub page: Option<Bytes>,
+    /// How often it may ask.
+    pub rate: Option<RateStatus>,
+}
+
+impl Advice {
+    /// Nothing but when to ask again, in seconds.
+    pub fn later(retry_after_s: u64) -> Self {
+        Self {
+            retry_after_s: Some(retry_after_s),
+            location: None,
+            page: None,
+            rate: None,
+        }
+    }
+
+    /// Nothing but what to ask for instead.
+    pub fn elsewhere(location: HeaderValue) -> Self {
+        Self {
+            retry_after_s: None,
+            location: Some(location),
+            page: None,
+            rate: None,
+        }
+    }
+
+    /// Adds it to an answer.
+    pub fn add(self, response: &mut Response<Bytes>) {
+        let headers = response.headers_mut();
+        if let Some(retry_after_s) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
+        }
+        if let Some(location) = self.location {
+            headers.insert(LOCATION, location);
+        }
+        if let Some(rate) = self.rate {
+            rate.add(headers);
+        }
+        if let Some(page) = self.page {
+            let html = HeaderValue::from_static("text/html; charset=utf-8");
+            headers.insert(CONTENT_TYPE, html);
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(page.len()));
+            *response.body_mut() = page;
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Listening sockets from elsewhere: from systemd (`LISTEN_FDS`,
+//! sd_listen_fds(3)), or from the process that this one is to replace.
+//!
+//! A process hands its sockets to the next one by number, in the environment.
+//! Both accept from the same queues, so that no connection is refused while
+//! one takes over from the other. The next one says through a pipe that it
+//! serves; if the pipe ends without a word, it has failed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use socket2::SockRef;
+
+use crate::sys;
+
+/// What a process hands to the next, as JSON.
+const HANDOVER: &str = "SPRAT_HANDOVER";
+
+/// systemd's, in the order of sd_listen_fds(3).
+const SYSTEMD: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
+
+/// Without it systemd's watchdog is any process's of the service.
+const WATCHDOG_PID: &str = "WATCHDOG_PID";
+
+/// The first descriptor that systemd passes (sd_listen_fds(3)).
+const FIRST_FD: RawFd = 3;
+
+/// Descriptors that are taken at most.
+const MAX_FDS: usize = 4096;
+
+/// How long a new process that has failed gets to say why.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Handover {
+    /// Who hands over: nobody else's environment is meant.
+    parent: u32,
+    /// The pipe to say in that all is well.
+    ready: RawFd,
+    admin: Option<RawFd>,
+    /// By the listener's name.
+    listeners: BTreeMap<String, Vec<RawFd>>,
+    /// The addresses that these listeners are configured with.
+    #[serde(default)]
+    addresses: BTreeMap<String, SocketAddr>,
+}
+
+/// A socket for a process that is to replace this one.
+pub struct Lent {
+    /// The name of the socket's listener.
+    pub name: String,
+    /// The one that the listener is configured with.
+    pub address: SocketAddr,
+    /// The socket, which this process holds as well.
+    pub socket: OwnedFd,
+}
+
+/// A socket that is there already.
+struct Waiting {
+    /// Empty if it has none.
+    name: String,
+    /// Handed over by ourselves: the address that its listener was configured
+    /// with. A socket from systemd may stand on another.
+    address: Option<SocketAddr>,
+    socket: TcpListener,
+}
+
+impl Waiting {
+    fn stands_on(&self, address: SocketAddr) -> bool {
+        self.socket.local_addr().is_ok_and(|own| own == address)
+    }
+}
+
+/// Sockets that are there already.
+#[derive(Default)]
+pub struct Inherited {
+    sockets: Vec<Waiting>,
+    /// From the process that this one is to replace.
+    handed: bool,
+    admin: Option<TcpListener>,
+    ready: Option<OwnedFd>,
+}
+
+impl Inherited {
+    /// What the environment tells of, to be called once in a process.
+    ///
+    /// # Errors
+    ///
+    /// It tells of a descriptor that is no listening socket.
+    pub fn from_environment() -> anyhow::Result<Self> {
+        if let Ok(text) = std::env::var(HANDOVER) {
+            let handed: Handover = serde_json::from_str(&text)
+                .with_context(|| format!("{HANDOVER} makes no sense"))?;
+            if handed.parent == std::os::unix::process::parent_id() {
+                return Self::handed(handed);
+            }
+        }
+        Self::from_systemd()
+    }
+
+    fn handed(handed: Handover) -> anyhow::Result<Self> {
+        let mut sockets = Vec::new();
+        for (name, fds) in handed.listeners {
+            for fd in fds {
+                let socket = listening(fd)?;
+                let address = match handed.addresses.get(&name) {
+                    Some(address) => *address,
+                    None => socket.local_addr()?,
+                };
+                sockets.push(Waiting {
+                    name: name.clone(),
+                    address: Some(address),
+                    socket,
+                });
+            }
+        }
+        Ok(Self {
+            sockets,
+            handed: true,
+            admin: handed.admin.map(listening).transpose()?,
+            ready: Some(sys::inherit(handed.ready).context("the pipe of a handover")?),
+        })
+    }
+
+    fn from_systemd() -> anyhow::Result<Self> {
+        let [pid, count, names] = SYSTEMD.map(|name| std::env::var(name).ok());
+        let own = std::process::id().to_string();
+        if pid.as_ref() != Some(&own) {
+            return Ok(Self::default());
+        }
+        let count: usize = count.unwrap_or_default().parse().context("LISTEN_FDS")?;
+        ensure!(
+            count <= MAX_FDS,
+            "LISTEN_FDS has {count}: {MAX_FDS} are the most"
+        );
+        let names = names.unwrap_or_default();
+        let mut names = names.split(':');
+        let mut sockets = Vec::new();
+        for fd in FIRST_FD..FIRST_FD + count as RawFd {
+            sockets.push(Waiting {
+                name: names.next().unwrap_or_default().to_owned(),
+                address: None,
+                socket: listening(fd)?,
+            });
+        }
+        Ok(Self {
+            sockets,
+            ..Self::default()
+        })
+    }
+
+    /// Returns the addresses of the sockets that no listener has taken.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let all = self.sockets.iter();
+        all.filter_map(|own| own.socket.local_addr().ok())
+    }
+
+    /// The sockets of a listener: those with its name, or else with its
+    /// address. Of those that this program has had before the address alone
+    /// says whose they are: the configuration may have changed since. Only a
+    /// port of the kernel's choosing goes by the name.
+    pub fn take(&mut self, name: &str, address: SocketAddr) -> Vec<TcpListener> {
+        let named = |own: &Waiting| own.name == name;
+        let configured =
+            |own: &Waiting| own.address == Some(address) && (address.port() != 0 || named(own));
+        let first: &dyn Fn(&Waiting) -> bool = match self.handed {
+            true => &configured,
+            false => &named,
+        };
+        let known = self.sockets.iter().any(first);
+        let is_its = |own: &mut Waiting| match known {
+            true => first(own),
+            false => own.stands_on(address),
+        };
+        let its: Vec<_> = self.sockets.extract_if(.., is_its).collect();
+        if let Some(other) = its.iter().find(|own| !own.stands_on(address))
+            && address.port() != 0
+        {
+            let socket = other.socket.local_addr().ok();
+            tracing::warn!(
+                listener = name,
+                ?socket,
+                %address,
+                "an inherited socket stands on another address than its listener is to: \
+                 the socket's is served"
+            );
+        }
+        its.into_iter().map(|own| own.socket).collect()
+    }
+
+    /// The admin listener's socket.
+    pub fn take_admin(&mut self) -> Option<TcpListener> {
+        self.admin.take()
+    }
+
+    /// Tells the process that is to be replaced that this one serves. The log
+    /// says which sockets no listener wanted; they are closed.
+    pub fn settle(self) {
+        for own in self.sockets {
+            let (name, address) = (own.name, own.socket.local_addr().ok());
+            tracing::warn!(name, ?address, "no listener has this inherited socket");
+        }
+        if let Some(ready) = self.ready
+            && let Err(error) = io::PipeWriter::from(ready).write_all(b"1")
+        {
+            tracing::warn!(%error, "the process before has not waited");
+        }
+    }
+}
+
+fn listening(fd: RawFd) -> anyhow::Result<TcpListener> {
+    let inherited = |fd| {
+        let socket = TcpListener::from(sys::inherit(fd)?);
+        let listens = SockRef::from(&socket).is_listener()?;
+        socket.set_nonblocking(true)?;
+        let error = || io::Error::other("it is no listening TCP socket");
+        socket.local_addr()?;
+        listens.then_some(socket).ok_or_else(error)
+    };
+    inherited(fd).with_context(|| format!("the inherited descriptor {fd} is of no use"))
+}
+
+/// How this process was started, for the next.
+pub struct Launch {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// The next process, from which nothing has been heard yet.
+pub struct Successor {
+    /// The process, a child of this one.
+    pub process: Child,
+    ready: Option<PipeReader>,
+}
+
+impl Launch {
+    /// As this process was; to be asked before its file is replaced.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not tell.
+    pub fn of_this() -> io::Result<Self> {
+        Ok(Self {
+            program: std::env::current_exe()?,
+            arguments: std::env::args_os().skip(1).collect(),
+        })
+    }
+
+    /// Starts the program that now stands under the same path, with these
+    /// sockets.
+    ///
+    /// # Errors
+    ///
+    /// It does not start.
+    pub fn successor(&self, sockets: &[Lent], admin: Option<&OwnedFd>) -> io::Result<Successor> {
+        let (reader, writer) = io::pipe()?;
+        // Duplicates that an exec leaves open; closed here once it is done.
+        let mut kept = Vec::new();
+        let mut keep = |fd: &OwnedFd| {
+            let fd = rustix::io::dup(fd)?;
+            let number = fd.as_raw_fd();
+            kept.push(fd);
+            io::Result::Ok(number)
+        };
+        let mut listeners = BTreeMap::new();
+        let mut addresses = BTreeMap::new();
+        for lent in sockets {
+            let of_listener: &mut Vec<_> = listeners.entry(lent.name.clone()).or_default();
+            of_listener.push(keep(&lent.socket)?);
+            addresses.insert(lent.name.clone(), lent.address);
+        }
+        let handover = Handover {
+            parent: std::process::id(),
+            ready: keep(&writer.into())?,
+            admin: admin.map(&mut keep).transpose()?,
+            listeners,
+            addresses,
+        };
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .env(HANDOVER, serde_json::to_string(&handover)?);
+        for name in SYSTEMD.iter().chain([&WATCHDOG_PID]) {
+            command.env_remove(name);
+        }
+        Ok(Successor {
+            process: command.spawn()?,
+            ready: Some(reader),
+        })
+    }
+}
+
+impl Successor {
+    /// Waits until it serves, on the calling thread; false if it never will.
+    pub fn waiting(&mut self) -> impl FnOnce() -> bool + Send + 'static {
+        let ready = self.ready.take();
+        move || {
+            let mut word = [0];
+            ready.is_some_and(|mut pipe| pipe.read_exact(&mut word).is_ok())
+        }
+    }
+
+    /// Sends it a signal. It has not been waited for, so that its number is its own,
+    /// even if it has ended by itself.
+    pub fn tell(&self, signal: Signal) {
+        let pid = self.process.id();
+        tracing::info!(pid, ?signal, "telling the new process");
+        if let Err(error) = kill_process(Pid::from_child(&self.process), signal) {
+            tracing::warn!(pid, %error, "the new process cannot be told");
+        }
+    }
+
+    /// It has failed, or takes too long: ends it; how it ended.
+    pub fn end(mut self) -> String {
+        // One that has failed is ending: what it says, and how it ends, is its own.
+        let patience = Instant::now() + ENDS_WITHIN;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // An error means that it has ended by itself.
+        let _ = self.process.kill();
+        let ended = self.process.wait();
+        ended.map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+}

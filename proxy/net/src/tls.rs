@@ -1,0 +1,91 @@
+//! TLS: what is shown to clients and backends, whom they are believed to be,
+//! handshakes, and files that change while Sprat runs.
+//!
+//! rustls does the protocol, with the algorithms of ring. Its default cipher
+//! suites are those of Mozilla's "intermediate" with forward secrecy and AEAD.
+
+mod certificates;
+mod cluster;
+mod files;
+mod listener;
+mod metrics;
+mod outcome;
+mod pem;
+mod shown;
+mod verifier;
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{SupportedProtocolVersion, version};
+use sprat_config::resolved::{Config, TlsVersion};
+
+use crate::background::Background;
+use crate::problem::Problem;
+pub use certificates::PeerNames;
+pub use cluster::ClusterTls;
+use files::{Occasion, Reloadable};
+pub use listener::ListenerTls;
+pub use metrics::TlsView;
+pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured};
+pub use shown::EndpointStream;
+
+/// What application protocols are called in a handshake (RFC 7301 6).
+const HTTP_1: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
+
+/// Returns the provider of the algorithms.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// The versions from `minimum` on.
+fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
+    static ALL: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+    match minimum {
+        TlsVersion::V1_2 => &ALL,
+        TlsVersion::V1_3 => &ALL[..1],
+    }
+}
+
+/// A thread that looks at the files of all of these, and has them read again
+/// when they change; none if there are none.
+///
+/// # Errors
+///
+/// No thread can be had.
+pub fn watch(
+    listeners: &[Arc<ListenerTls>],
+    clusters: &[Arc<ClusterTls>],
+) -> io::Result<Option<Background>> {
+    files::watch(all(listeners, clusters).collect())
+}
+
+/// The configuration is read anew: has files read again that have changed, and the
+/// authorities that this system believes. Whoever has just put a certificate in its
+/// place need not wait for the thread.
+pub fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<ClusterTls>]) {
+    all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));
+}
+
+fn all(
+    listeners: &[Arc<ListenerTls>],
+    clusters: &[Arc<ClusterTls>],
+) -> impl Iterator<Item = Arc<dyn Reloadable>> {
+    let listeners = listeners.iter().map(|own| Arc::clone(own) as _);
+    listeners.chain(clusters.iter().map(|own| Arc::clone(own) as _))
+}
+
+/// What is wrong with the files of `config` that have to do with TLS.
+pub fn inspect(config: &Config) -> Vec<Problem> {
+    let listeners = config.listeners.iter().filter_map(|listener| {
+        let made = ListenerTls::new(&listener.name, listener.tls.as_ref()?);
+        Some(made.map_or_else(|problems| problems, |(_, warnings)| warnings))
+    });
+    let clusters = config.clusters.iter().filter_map(|cluster| {
+        let made = ClusterTls::new(&cluster.name, cluster.tls.as_ref()?);
+        Some(made.map_or_else(|problems| problems, |(_, warnings)| warnings))
+    });
+    listeners.chain(clusters).flatten().collect()
+}

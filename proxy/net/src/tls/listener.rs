@@ -1,0 +1,323 @@
+//! A listener's certificates and settings, as all workers share them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use rustls::crypto::ring::Ticketer;
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+    WebPkiClientVerifier,
+};
+use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
+use sprat_config::resolved::{self as config, ClientCertificateMode, FileAt, TlsCertificate};
+
+use super::certificates::{Certificates, Served};
+use super::files::{Files, Reloadable};
+use super::pem;
+use super::{HTTP_1, HTTP_2, provider, versions};
+use crate::problem::Problem;
+
+/// Sessions remembered for clients that take no tickets; about 200 bytes each.
+const SESSIONS_MAX: usize = 1024;
+
+/// The TLS that a listener speaks with clients.
+pub struct ListenerTls {
+    /// The name of the listener.
+    name: String,
+    pub(super) config: config::ListenerTls,
+    files: Files,
+    current: ArcSwap<Current>,
+    /// Handshakes in progress, over all workers.
+    handshakes: Arc<AtomicUsize>,
+}
+
+/// What the files hold.
+struct Current {
+    server: Arc<ServerConfig>,
+    /// For each certificate, until when it is valid; seconds since 1970.
+    not_after_s: Vec<i64>,
+}
+
+/// How sessions are resumed; outlives the certificates.
+#[derive(Clone)]
+struct Resumption {
+    ticketer: Option<Arc<dyn ProducesTickets>>,
+    storage: Arc<dyn StoresServerSessions>,
+}
+
+impl Resumption {
+    /// None can be resumed that was begun before.
+    fn new(config: &config::ListenerTls) -> Result<Self, Vec<Problem>> {
+        if config.session_tickets == 0 {
+            return Ok(Self {
+                ticketer: None,
+                storage: Arc::new(NoServerSessionStorage {}),
+            });
+        }
+        // No random numbers: nothing works.
+        let ticketer = Ticketer::new()
+            .map_err(|error| vec![Problem::error(&config.certificates[0].key, error)])?;
+        Ok(Self {
+            ticketer: Some(ticketer),
+            storage: ServerSessionMemoryCache::new(SESSIONS_MAX),
+        })
+    }
+
+    fn of(server: &ServerConfig) -> Self {
+        let has = server.ticketer.enabled();
+        Self {
+            ticketer: has.then(|| Arc::clone(&server.ticketer)),
+            storage: Arc::clone(&server.session_storage),
+        }
+    }
+}
+
+impl fmt::Debug for ListenerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ListenerTls").field(&self.name).finish()
+    }
+}
+
+impl ListenerTls {
+    /// Returns how long a client may take for its handshake.
+    pub fn handshake_timeout(&self) -> Duration {
+        self.config.handshake_timeout
+    }
+
+    /// A listener's, if it has any.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub fn of(listener: &config::Listener) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(config) = &listener.tls else {
+            return Ok(None);
+        };
+        match Self::new(&listener.name, config) {
+            Ok((own, _)) => Ok(Some(Arc::new(own))),
+            Err(problems) => Err(pem::failure("listener", &listener.name, &problems)),
+        }
+    }
+
+    /// The same for a listener that had `before`: its handshakes are counted on, and
+    /// its clients' sessions resumed where that depends on nothing but the client.
+    ///
+    /// # Errors
+    ///
+    /// As [`ListenerTls::of`].
+    pub fn in_place_of(
+        before: &Self,
+        listener: &config::Listener,
+    ) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(config) = &listener.tls else {
+            return Ok(None);
+        };
+        let made = before.resumption_for(config);
+        let made = made.and_then(|resumption| Self::with(&listener.name, config, resumption));
+        match made {
+            Ok((own, _)) => Ok(Some(Arc::new(Self {
+                handshakes: Arc::clone(&before.handshakes),
+                ..own
+            }))),
+            Err(problems) => Err(pem::failure("listener", &listener.name, &problems)),
+        }
+    }
+
+    /// How sessions are resumed where another configuration takes the place of this
+    /// one. A client that was believed before may not be by other authorities.
+    fn resumption_for(&self, config: &config::ListenerTls) -> Result<Resumption, Vec<Problem>> {
+        let own = &self.config;
+        let asks = own.client_certificates.is_some() || config.client_certificates.is_some();
+        let alike = (own.session_tickets == 0) == (config.session_tickets == 0);
+        match !asks && alike {
+            true => Ok(Resumption::of(&self.current().server)),
+            false => Resumption::new(config),
+        }
+    }
+
+    /// Reads the files of the listener `name`; with what is doubtful.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub(crate) fn new(
+        name: &str,
+        config: &config::ListenerTls,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        Self::with(name, config, Resumption::new(config)?)
+    }
+
+    fn with(
+        name: &str,
+        config: &config::ListenerTls,
+        resumption: Resumption,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let files = Files::now(files(config));
+        let (current, warnings) = Current::read(config, resumption)?;
+        let own = Self {
+            name: name.to_owned(),
+            files,
+            config: config.clone(),
+            current: ArcSwap::from_pointee(current),
+            handshakes: Arc::default(),
+        };
+        Ok((own, warnings))
+    }
+
+    /// For a connection that comes now.
+    pub fn server(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.current().server)
+    }
+
+    fn current(&self) -> Guard<Arc<Current>> {
+        self.current.load()
+    }
+
+    /// Returns the name of the listener.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Each certificate, and until when it is valid: seconds since 1970.
+    pub(super) fn expiries(&self) -> Vec<(&TlsCertificate, i64)> {
+        let expiries = self.current().not_after_s.clone();
+        self.config.certificates.iter().zip(expiries).collect()
+    }
+
+    /// A place for a handshake; none if all are taken.
+    pub fn begin(&self) -> Option<Handshaking<'_>> {
+        let bound = self.config.max_handshakes;
+        let taken = self
+            .handshakes
+            .fetch_update(Relaxed, Relaxed, |now| (now < bound).then_some(now + 1));
+        taken.is_ok().then(|| Handshaking(&self.handshakes))
+    }
+}
+
+/// A handshake in progress.
+pub struct Handshaking<'a>(&'a AtomicUsize);
+
+impl Drop for Handshaking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Reloadable for ListenerTls {
+    fn title(&self) -> String {
+        format!("TLS of the listener `{}`", self.name)
+    }
+
+    fn files(&self) -> &Files {
+        &self.files
+    }
+
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
+        let resumption = self.resumption_for(&self.config)?;
+        let (current, warnings) = Current::read(&self.config, resumption)?;
+        self.current.store(Arc::new(current));
+        Ok(warnings)
+    }
+}
+
+impl Current {
+    /// Reads the files; all that is wrong with them is told.
+    fn read(
+        config: &config::ListenerTls,
+        resumption: Resumption,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let (mut served, mut warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for certificate in &config.certificates {
+            match Served::read(certificate, &mut warnings) {
+                Ok(one) => {
+                    warnings.extend(nameless(certificate, &one));
+                    served.push(one);
+                }
+                Err(problems) => errors.extend(problems),
+            }
+        }
+        let asked = config.client_certificates.as_ref();
+        let roots = asked.map(|asked| {
+            let file = &asked.trusted_ca;
+            let listed = pem::certificates(file);
+            (
+                listed.and_then(|listed| pem::authorities(file, &listed)),
+                asked,
+            )
+        });
+        let roots = match roots {
+            None => None,
+            Some((Ok(roots), asked)) => Some((roots, asked)),
+            Some((Err(problem), _)) => {
+                errors.push(problem);
+                None
+            }
+        };
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(versions(config.minimum_version))
+            .map_err(|error| vec![Problem::error(&config.certificates[0].chain, error)])?;
+        let builder = match roots {
+            None => builder.with_no_client_auth(),
+            Some((roots, asked)) => verifying(builder, roots, asked)?,
+        };
+        let mut server = builder.with_cert_resolver(Arc::new(Certificates::new(&served)));
+        // In the order of preference.
+        let protocols = [(config.http2, HTTP_2), (config.http1, HTTP_1)];
+        let offered = protocols.into_iter().filter(|(offered, _)| *offered);
+        server.alpn_protocols = offered.map(|(_, name)| name.to_vec()).collect();
+        server.send_tls13_tickets = config.session_tickets;
+        server.session_storage = resumption.storage;
+        if let Some(ticketer) = resumption.ticketer {
+            server.ticketer = ticketer;
+        }
+        let current = Self {
+            server: Arc::new(server),
+            not_after_s: served.iter().map(|own| own.not_after_s).collect(),
+        };
+        Ok((current, warnings))
+    }
+}
+
+/// A warning if a certificate is for no host: its common name is not looked at
+/// (RFC 9525 2).
+fn nameless(certificate: &TlsCertificate, served: &Served) -> Option<Problem> {
+    (!served.has_names).then(|| {
+        let what = "the certificate has no subjectAltName";
+        let help = "clients look for their host's name there, and refuse it";
+        Problem::warning(&certificate.chain, what).help(help)
+    })
+}
+
+/// All files of a listener.
+fn files(config: &config::ListenerTls) -> impl Iterator<Item = &FileAt> {
+    let shown = config.certificates.iter();
+    let shown = shown.flat_map(|one| [&one.chain, &one.key]);
+    let asked = config.client_certificates.as_ref();
+    shown.chain(asked.map(|asked| &asked.trusted_ca))
+}
+
+/// Asks clients for certificates.
+fn verifying(
+    builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+    roots: RootCertStore,
+    asked: &config::ClientCertificates,
+) -> Result<ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>, Vec<Problem>> {
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    if asked.mode == ClientCertificateMode::Optional {
+        verifier = verifier.allow_unauthenticated();
+    }
+    let verifier = verifier
+        .build()
+        .map_err(|error| vec![Problem::error(&asked.trusted_ca, error)])?;
+    Ok(builder.with_client_cert_verifier(verifier))
+}

@@ -1,0 +1,168 @@
+//! How handshakes with clients end, and what is agreed on in them.
+
+use std::io;
+
+use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConnection};
+
+use super::HTTP_2;
+use super::certificates::PeerNames;
+use crate::counters::Counter;
+
+/// What was agreed on in a handshake.
+#[derive(Debug)]
+pub struct Secured {
+    /// The names in the client's certificate, if it has shown one.
+    pub peer: Option<PeerNames>,
+    /// The application protocol (RFC 7301); none if the client asked for none.
+    pub protocol: Option<Vec<u8>>,
+}
+
+impl Secured {
+    /// Whether the application protocol is HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        self.protocol.as_deref() == Some(HTTP_2)
+    }
+}
+
+/// How a handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Outcome {
+    /// A new session, TLS 1.2.
+    Full12,
+    /// The same, TLS 1.3.
+    Full13,
+    /// A session that the client had before, TLS 1.2.
+    Resumed12,
+    /// The same, TLS 1.3.
+    Resumed13,
+    /// No version, cipher suite or protocol that both have.
+    Incompatible,
+    /// No certificate where one is needed.
+    CertificateRequired,
+    /// A certificate that is not believed.
+    CertificateInvalid,
+    /// The client did not go on: it does not believe us, say.
+    RefusedByClient,
+    /// What came is not TLS, or not as it should be.
+    Malformed,
+    /// What came is HTTP in plain text.
+    PlainHttp,
+    /// The client closed the connection.
+    Closed,
+    /// The handshake took too long.
+    Timeout,
+    /// As many as may be were in progress.
+    Overflow,
+    /// The proxy is shutting down.
+    Shutdown,
+}
+
+impl Outcome {
+    /// All of them, in the order of their numbers.
+    const ALL: [Self; 14] = [
+        Self::Full12,
+        Self::Full13,
+        Self::Resumed12,
+        Self::Resumed13,
+        Self::Incompatible,
+        Self::CertificateRequired,
+        Self::CertificateInvalid,
+        Self::RefusedByClient,
+        Self::Malformed,
+        Self::PlainHttp,
+        Self::Closed,
+        Self::Timeout,
+        Self::Overflow,
+        Self::Shutdown,
+    ];
+
+    /// Labels: the version (empty if it came to none) and the result.
+    fn labels(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Full12 => ("1.2", "full"),
+            Self::Full13 => ("1.3", "full"),
+            Self::Resumed12 => ("1.2", "resumed"),
+            Self::Resumed13 => ("1.3", "resumed"),
+            Self::Incompatible => ("", "incompatible"),
+            Self::CertificateRequired => ("", "certificate_required"),
+            Self::CertificateInvalid => ("", "certificate_invalid"),
+            Self::RefusedByClient => ("", "refused_by_client"),
+            Self::Malformed => ("", "malformed"),
+            Self::PlainHttp => ("", "plain_http"),
+            Self::Closed => ("", "closed"),
+            Self::Timeout => ("", "timeout"),
+            Self::Overflow => ("", "overflow"),
+            Self::Shutdown => ("", "shutdown"),
+        }
+    }
+
+    /// Returns how a handshake went that came to its end.
+    pub fn of_success(session: &ServerConnection) -> Self {
+        let newer = session.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+        match (newer, resumed) {
+            (false, false) => Self::Full12,
+            (true, false) => Self::Full13,
+            (false, true) => Self::Resumed12,
+            (true, true) => Self::Resumed13,
+        }
+    }
+
+    /// Whether it is we who have refused, with an alert.
+    pub fn is_told(self) -> bool {
+        let certificate = matches!(self, Self::CertificateRequired | Self::CertificateInvalid);
+        certificate || matches!(self, Self::Incompatible | Self::Malformed)
+    }
+
+    /// Returns why a handshake failed, as far as its error tells.
+    pub fn of_failure(error: &io::Error) -> Self {
+        let inner = error.get_ref();
+        if inner.is_some_and(|inner| inner.is::<PlainHttp>()) {
+            return Self::PlainHttp;
+        }
+        match inner.and_then(|inner| inner.downcast_ref()) {
+            None => Self::Closed,
+            Some(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => Self::Incompatible,
+            Some(Error::NoCertificatesPresented) => Self::CertificateRequired,
+            Some(Error::InvalidCertificate(_)) => Self::CertificateInvalid,
+            Some(Error::AlertReceived(_)) => Self::RefusedByClient,
+            Some(_) => Self::Malformed,
+        }
+    }
+}
+
+/// How a worker's handshakes ended.
+#[derive(Debug, Default)]
+pub struct HandshakeStats([Counter; Outcome::ALL.len()]);
+
+impl HandshakeStats {
+    /// Counts a handshake; by the owning worker only.
+    pub fn count(&self, outcome: Outcome) {
+        self.0[outcome as usize].increment();
+    }
+
+    /// Each version and result, and how many there were of it.
+    pub(super) fn each(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
+        let counts = self.0.iter().map(Counter::get);
+        Outcome::ALL.into_iter().map(Outcome::labels).zip(counts)
+    }
+}
+
+/// HTTP has come where TLS is spoken.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTP in plain text, where TLS is spoken")]
+pub struct PlainHttp;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_holds_every_outcome_at_its_number() {
+        for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, index);
+        }
+        assert_eq!(Outcome::Shutdown as usize + 1, Outcome::ALL.len());
+    }
+}

@@ -1,0 +1,73 @@
+//! What is shown to an endpoint that asks who we are, and what it may say to that.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::sync::Arc;
+
+use rustls::client::ResolvesClientCert;
+use rustls::sign::CertifiedKey;
+use rustls::{AlertDescription, ProtocolVersion, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+tokio::task_local! {
+    /// In a handshake: whether the endpoint has asked for a certificate.
+    static ASKED: Cell<bool>;
+}
+
+/// What says that a certificate, or that there is none, will not do (RFC 8446 6.2).
+/// Anything else may be said of a request, too.
+pub(super) const REFUSALS: [AlertDescription; 10] = [
+    AlertDescription::BadCertificate,
+    AlertDescription::UnsupportedCertificate,
+    AlertDescription::CertificateRevoked,
+    AlertDescription::CertificateExpired,
+    AlertDescription::CertificateUnknown,
+    AlertDescription::UnknownCA,
+    AlertDescription::AccessDenied,
+    AlertDescription::CertificateRequired,
+    AlertDescription::DecryptError,
+    AlertDescription::HandshakeFailure,
+];
+
+/// Shows the same to each endpoint that asks, if there is anything to be shown.
+#[derive(Debug)]
+pub(super) struct Shown(pub(super) Option<Arc<CertifiedKey>>);
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        // Outside of a handshake there is no need to know.
+        let _ = ASKED.try_with(|asked| asked.set(true));
+        self.0.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Does a handshake; whether the endpoint has asked for a certificate.
+pub(super) async fn with_asked<T>(handshake: impl Future<Output = T>) -> (T, bool) {
+    let noted = async { (handshake.await, ASKED.with(Cell::get)) };
+    ASKED.scope(Cell::new(false), noted).await
+}
+
+/// A connection by TLS to an endpoint, after our part of the handshake.
+pub struct EndpointStream {
+    /// The connection that records go over.
+    pub stream: TlsStream<TcpStream>,
+    /// The endpoint has asked for a certificate.
+    pub(super) asked: bool,
+}
+
+impl EndpointStream {
+    /// Whether the endpoint has yet to say that it takes what was shown: with TLS 1.3
+    /// it sees that when the handshake is over for us. Where it has asked, no ticket
+    /// comes before (RFC 8446 4.6.1), nor is a request read.
+    pub fn may_be_refused(&self) -> bool {
+        let (_, session) = self.stream.get_ref();
+        self.asked
+            && session.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+            && session.tls13_tickets_received() == 0
+    }
+}

@@ -1,0 +1,441 @@
+//! A request's body on its way to the upstream.
+
+mod discard;
+mod gate;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use sprat_config::resolved::{HeadersWithUnderscores, MinRate, MinRateRules};
+use sprat_scheduler::Time;
+use sprat_scheduler::limits::Patience;
+use tokio::time::Instant;
+
+use self::discard::discard;
+use self::gate::Gate;
+pub use self::gate::GateOpener;
+use crate::error::Reason;
+use crate::gather::{Gathered, Unheard};
+use crate::headers::clean_trailers;
+
+/// How far a body has got, shared by the request's handler and the task that
+/// sends it upstream.
+#[derive(Debug)]
+pub struct Upload {
+    /// As the client sends it.
+    body: RefCell<Incoming>,
+    /// Something of it has been read.
+    is_read: Cell<bool>,
+    /// How often it was to be sent: who had it before gets nothing any more.
+    turn: Cell<u32>,
+    /// Bytes that may still come; more is an error.
+    budget: Cell<Option<u64>>,
+    /// The client may wait for a 100 before it sends anything.
+    expects: bool,
+    /// Says that 100, unless somebody else does.
+    ask: RefCell<Option<Ask>>,
+    progress: Cell<Progress>,
+    failure: Cell<Option<Reason>>,
+    /// How much the client must send, and how long it was waited for.
+    rule: Option<LeastRate>,
+    /// What is done about such names in trailers.
+    underscores: HeadersWithUnderscores,
+    patience: Cell<Patience>,
+    epoch: Instant,
+    waits_for_end: RefCell<Option<Waker>>,
+    /// The task that sends the body, while it waits.
+    sender: RefCell<Option<Waker>>,
+    /// Whether the exchange is over, so that the rest is not wanted.
+    over: Cell<bool>,
+}
+
+/// How much a client must send at least.
+pub struct LeastRate {
+    /// With and without load.
+    pub rules: MinRateRules,
+    /// Whether others need the place of its request.
+    pub is_pressed: Box<dyn Fn() -> bool>,
+}
+
+impl LeastRate {
+    fn now(&self) -> &MinRate {
+        self.rules.at((self.is_pressed)())
+    }
+}
+
+impl fmt::Debug for LeastRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rules.fmt(f)
+    }
+}
+
+/// Tells a client that it may send a request's body.
+pub struct Ask(Box<dyn FnOnce()>);
+
+impl Ask {
+    /// One that does this.
+    pub fn new(ask: impl FnOnce() + 'static) -> Self {
+        Self(Box::new(ask))
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ask")
+    }
+}
+
+/// How far a body has got.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress {
+    /// The client owes the next chunk.
+    ClientOwes {
+        /// Since when.
+        since: Instant,
+    },
+    /// The upstream has not taken the last chunk yet.
+    UpstreamOwes {
+        /// Since when.
+        since: Instant,
+    },
+    /// All of it is with the upstream.
+    Done {
+        /// Since when.
+        at: Instant,
+    },
+}
+
+impl Upload {
+    fn in_turn(self: &Rc<Self>) -> RequestBody {
+        RequestBody::Streaming(Box::new(Gathered::as_it_comes(Streaming {
+            upload: Rc::clone(self),
+            turn: self.turn.get(),
+            gate: None,
+            unwanted: false,
+        })))
+    }
+
+    /// The body, to be sent again, if nothing of it has been read yet.
+    pub fn again(self: &Rc<Self>) -> Option<RequestBody> {
+        if self.is_read.get() || self.failure.get().is_some() || self.over.get() {
+            return None;
+        }
+        self.turn.set(self.turn.get() + 1);
+        let since = Instant::now();
+        self.progress.set(Progress::UpstreamOwes { since });
+        Some(self.in_turn())
+    }
+
+    /// Reads as much of it as is there already, which nobody wants. True if
+    /// that was the rest, so that another request can follow.
+    pub async fn discard(self: &Rc<Self>) -> bool {
+        if self.is_done() {
+            return true;
+        }
+        let is_awaited = self.expects && !self.is_read.get();
+        if is_awaited || self.failure.get().is_some() || self.over.get() {
+            return false;
+        }
+        self.turn.set(self.turn.get() + 1);
+        discard(self.in_turn()).await
+    }
+
+    /// Has a client that waits for a 100 asked in this way, once the body is wanted and
+    /// does not come by itself.
+    pub fn ask_with(&self, ask: Ask) {
+        if self.expects {
+            *self.ask.borrow_mut() = Some(ask);
+        }
+    }
+
+    /// How far it has got.
+    pub fn progress(&self) -> Progress {
+        self.progress.get()
+    }
+
+    /// Whether all of it is with the upstream.
+    pub fn is_done(&self) -> bool {
+        matches!(self.progress.get(), Progress::Done { .. })
+    }
+
+    fn time(&self, at: Instant) -> Time {
+        Time::ZERO + at.saturating_duration_since(self.epoch)
+    }
+
+    /// When a client that is waited for will have been too slow; `now` if it
+    /// has been.
+    pub fn judged_at(&self, now: Instant) -> Option<Instant> {
+        let rule = self.rule.as_ref()?;
+        let mut patience = self.patience.get();
+        let rule = rule.now();
+        if patience.is_too_slow(self.time(now), rule) {
+            return Some(now);
+        }
+        self.patience.set(patience);
+        Some(self.epoch + patience.due(rule)?.since(Time::ZERO))
+    }
+
+    /// The client is waited for.
+    fn wait(&self, now: Instant) {
+        let mut patience = self.patience.get();
+        patience.wait(self.time(now));
+        self.patience.set(patience);
+    }
+
+    /// It has sent so much; whether that was too little for the time it took.
+    fn is_too_slow(&self, now: Instant, bytes: usize) -> bool {
+        let Some(rule) = &self.rule else { return false };
+        let mut patience = self.patience.get();
+        patience.resume(self.time(now));
+        patience.moved(bytes as u64);
+        // Before, nothing is judged, and nobody need ask who is in need of places.
+        let is_due = patience.waited(self.time(now)) >= rule.rules.under_load.window;
+        let slow = is_due && patience.is_too_slow(self.time(now), rule.now());
+        self.patience.set(patience);
+        slow
+    }
+
+    /// Wakes a task when all of it is with the upstream.
+    pub fn tell_when_done(&self, waker: &Waker) {
+        let mut waiting = self.waits_for_end.borrow_mut();
+        if !waiting.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *waiting = Some(waker.clone());
+        }
+    }
+
+    /// The exchange is over: what has not been sent will not be, and the
+    /// upstream's connection ends.
+    pub fn end(&self) {
+        self.over.set(true);
+        if let Some(waker) = self.sender.take() {
+            waker.wake();
+        }
+    }
+
+    fn park(&self, waker: &Waker) {
+        let mut sender = self.sender.borrow_mut();
+        if !sender.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *sender = Some(waker.clone());
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<Reason> {
+        self.failure.get()
+    }
+}
+
+/// The body of a request to an upstream.
+#[derive(Debug)]
+pub enum RequestBody {
+    /// There is no body.
+    Empty,
+    /// Passed on as the client sends it.
+    Streaming(Box<Gathered<Streaming>>),
+}
+
+/// A body that is passed on as it comes.
+#[derive(Debug)]
+pub struct Streaming {
+    upload: Rc<Upload>,
+    /// See [`Upload::turn`].
+    turn: u32,
+    gate: Option<Gate>,
+    /// The upstream has answered without asking for it.
+    unwanted: bool,
+}
+
+impl RequestBody {
+    /// A body of at most `max_bytes`, which comes no slower than `rule` has it;
+    /// whether the client `expects` a 100 for it.
+    pub fn streaming(
+        body: Incoming,
+        expects: bool,
+        max_bytes: Option<u64>,
+        rule: Option<LeastRate>,
+        underscores: HeadersWithUnderscores,
+    ) -> (Self, Rc<Upload>) {
+        let now = Instant::now();
+        let upload = Rc::new(Upload {
+            body: RefCell::new(body),
+            is_read: Cell::new(false),
+            turn: Cell::new(0),
+            budget: Cell::new(max_bytes),
+            expects,
+            ask: RefCell::new(None),
+            progress: Cell::new(Progress::UpstreamOwes { since: now }),
+            failure: Cell::new(None),
+            rule,
+            underscores,
+            patience: Cell::default(),
+            epoch: now,
+            waits_for_end: RefCell::new(None),
+            sender: RefCell::new(None),
+            over: Cell::new(false),
+        });
+        (upload.in_turn(), upload)
+    }
+
+    /// Holds the body back until the opener is used, or the bound passes.
+    pub fn hold(&mut self) -> Option<GateOpener> {
+        let Self::Streaming(streaming) = self else {
+            return None;
+        };
+        let (gate, opener) = Gate::new();
+        streaming.inner_mut().gate = Some(gate);
+        Some(opener)
+    }
+
+    /// Puts small pieces together: others share the upstream's connection.
+    pub fn gather(&mut self, unheard: &Arc<Unheard>) {
+        if let Self::Streaming(streaming) = self {
+            streaming.gather(Some(unheard));
+        }
+    }
+}
+
+impl Streaming {
+    fn poll_wanted(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        if let Some(gate) = &mut self.gate {
+            self.unwanted = !ready!(gate.poll_wanted(cx));
+            self.gate = None;
+        }
+        if self.unwanted {
+            return Poll::Pending;
+        }
+        let mut body = self.upload.body.borrow_mut();
+        let mut frame = match Pin::new(&mut *body).poll_frame(cx) {
+            Poll::Pending => {
+                if let Some(ask) = self.upload.ask.take() {
+                    (ask.0)();
+                }
+                if !matches!(self.upload.progress.get(), Progress::ClientOwes { .. }) {
+                    let since = Instant::now();
+                    self.upload.progress.set(Progress::ClientOwes { since });
+                    self.upload.wait(since);
+                }
+                return Poll::Pending;
+            }
+            Poll::Ready(None) => {
+                self.done();
+                return Poll::Ready(None);
+            }
+            Poll::Ready(Some(Err(_))) => return self.fail(Reason::TruncatedBody),
+            Poll::Ready(Some(Ok(frame))) => frame,
+        };
+        if let Some(trailers) = frame.trailers_mut() {
+            clean_trailers(trailers, self.upload.underscores);
+        }
+        self.upload.is_read.set(true);
+        self.upload.ask.take();
+        if let (Some(budget), Some(data)) = (self.upload.budget.get(), frame.data_ref()) {
+            match budget.checked_sub(data.len() as u64) {
+                Some(left) => self.upload.budget.set(Some(left)),
+                None => return self.fail(Reason::BodyTooLarge),
+            }
+        }
+        let since = Instant::now();
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let slow = self.upload.is_too_slow(since, bytes);
+        // Nothing comes after trailers, and the library does not ask.
+        if body.is_end_stream() || frame.is_trailers() {
+            self.done();
+        } else if slow {
+            return self.fail(Reason::BodyTooSlow);
+        } else {
+            self.upload.progress.set(Progress::UpstreamOwes { since });
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn done(&self) {
+        if !self.upload.is_done() {
+            let at = Instant::now();
+            self.upload.progress.set(Progress::Done { at });
+            if let Some(waker) = self.upload.waits_for_end.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn fail(&self, reason: Reason) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        self.upload.failure.set(Some(reason));
+        Poll::Ready(Some(Err(UploadError(reason))))
+    }
+}
+
+/// The body could not be passed on.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.facts().detail)]
+pub struct UploadError(Reason);
+
+impl Body for Streaming {
+    type Data = Bytes;
+    type Error = UploadError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        let this = self.get_mut();
+        if this.turn != this.upload.turn.get() {
+            // No failure of the body's: somebody else sends it.
+            return Poll::Ready(Some(Err(UploadError(Reason::TruncatedBody))));
+        }
+        if this.upload.over.get() {
+            return this.fail(Reason::TruncatedBody);
+        }
+        let polled = this.poll_wanted(cx);
+        if polled.is_pending() {
+            this.upload.park(cx.waker());
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.upload.body.borrow().is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.upload.body.borrow().size_hint()
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = UploadError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        match self.get_mut() {
+            Self::Empty => Poll::Ready(None),
+            Self::Streaming(streaming) => Pin::new(&mut **streaming).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Streaming(streaming) => streaming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Streaming(streaming) => streaming.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a request asks for, and what its response teaches.
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http::uri::PathAndQuery;
+use sprat_config::fields::{variant_values, varies_by};
+use sprat_net::headers::Head;
+use sprat_scheduler::catalogue::{Groups, Resource};
+
+use super::Catalogue;
+
+/// A request as the catalogue sees it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub(super) resource: Resource,
+    /// Index of the cluster, and of the route.
+    pub(super) cluster: usize,
+    pub(super) route: usize,
+    /// What its estimates go by.
+    kind: usize,
+    pub(super) groups: Groups,
+    /// For the layers that go by names; none if there is no such layer.
+    pub(super) names: Option<Names>,
+}
+
+/// What a resource is called.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// Without port.
+    pub(super) host: Box<str>,
+    /// As the client asks for it.
+    pub(super) target: PathAndQuery,
+    /// As the endpoint is asked for it.
+    pub(super) upstream: PathAndQuery,
+}
+
+/// Where a request goes.
+pub struct Destination<'a> {
+    /// Index of the cluster.
+    pub cluster: usize,
+    /// Index of the route.
+    pub route: usize,
+    /// Without port.
+    pub host: &'a str,
+    /// As the client asks for it.
+    pub target: &'a PathAndQuery,
+    /// As the endpoint is asked for it.
+    pub upstream: Option<&'a PathAndQuery>,
+}
+
+/// What a response teaches, once its size is known.
+#[derive(Clone, Debug)]
+pub struct Lesson {
+    pub(super) asked: Asked,
+    /// The fields that its `Vary` names.
+    pub(super) fields: u8,
+}
+
+impl Catalogue {
+    /// What a request with these header fields asks for; none if no layer
+    /// could know it.
+    pub fn asked(&self, to: &Destination<'_>, fields: &HeaderMap) -> Option<Box<Asked>> {
+        if self.is_off() {
+            return None;
+        }
+        let values = variant_values(&self.hasher, &self.vary, &Head(fields));
+        let cluster = &self.clusters[to.cluster];
+        let url = self.hasher.url(cluster, to.host, to.target.as_str());
+        let names = || Names {
+            host: to.host.into(),
+            target: to.target.clone(),
+            upstream: to.upstream.unwrap_or(to.target).clone(),
+        };
+        Some(Box::new(Asked {
+            resource: Resource { url, values },
+            cluster: to.cluster,
+            route: to.route,
+            kind: self.kinds[to.route],
+            groups: Groups::new(self.kinds[to.route], to.target.path()),
+            names: self.goes_by_names(to.route).then(names),
+        }))
+    }
+
+    /// What a response with these header fields teaches.
+    pub fn lesson(&self, asked: &Asked, fields: &HeaderMap) -> Lesson {
+        Lesson {
+            asked: asked.with_content_type(fields),
+            fields: varies_by(&self.vary, &Head(fields)),
+        }
+    }
+}
+
+impl Asked {
+    /// The same, once the response tells its content type.
+    fn with_content_type(&self, fields: &HeaderMap) -> Self {
+        let content_type = fields.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+        let groups = content_type.map(|text| self.groups.with_content_type(self.kind, text));
+        Self {
+            groups: groups.unwrap_or(self.groups),
+            ..self.clone()
+        }
+    }
+}

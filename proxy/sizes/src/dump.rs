@@ -1,0 +1,118 @@
+//! Entries as JSON lines: what `sprat catalogue dump` and the admin listener
+//! print, and `sprat catalogue load` reads.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use serde::{Deserialize, Serialize};
+use sprat_scheduler::catalogue::Packed;
+
+use super::{Catalogue, snapshot};
+
+/// The first line: what the keys are made with.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct First {
+    /// The secret, as 32 hexadecimal digits.
+    pub secret: String,
+    /// Seconds of Unix time.
+    pub saved: u32,
+    /// The fields that tell variants apart.
+    pub vary: Vec<String>,
+}
+
+/// Every other line.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// The key, as twelve hexadecimal digits.
+    pub key: String,
+    /// The size of the response in bytes.
+    pub bytes: u64,
+    /// Seconds of Unix time.
+    pub learnt: u32,
+    /// How often in a row about the same size was seen again; 3 at most.
+    #[serde(default)]
+    pub agreements: u8,
+    /// Bit `n`: variants are told apart by the `n`-th field.
+    #[serde(default)]
+    pub fields: u8,
+    /// Whether it is kept before those that were asked for once.
+    #[serde(default)]
+    pub asked_again: bool,
+}
+
+impl From<&snapshot::Header> for First {
+    fn from(header: &snapshot::Header) -> Self {
+        let (high, low) = header.secret;
+        Self {
+            secret: format!("{high:016x}{low:016x}"),
+            saved: header.saved_s,
+            vary: header.vary.clone(),
+        }
+    }
+}
+
+impl Line {
+    /// Returns the line of an entry; `asked_again` says whether it outlives others.
+    pub fn new(packed: Packed, asked_again: bool) -> Self {
+        Self {
+            key: format!("{:012x}", packed.key().bits()),
+            bytes: packed.bytes(),
+            learnt: packed.learnt_s(),
+            agreements: packed.agreements(),
+            fields: packed.fields(),
+            asked_again,
+        }
+    }
+}
+
+/// Adds a value and a line end. Nothing but a map with keys that are no text
+/// fails to be JSON.
+pub fn push_line(out: &mut Vec<u8>, value: &impl Serialize) {
+    if serde_json::to_writer(&mut *out, value).is_ok() {
+        out.push(b'\n');
+    }
+}
+
+/// The whole catalogue as the body of a response, one part of the table at a
+/// time. The secret is left out: whoever may look may not aim.
+pub struct Dump {
+    catalogue: Arc<Catalogue>,
+    next_part: usize,
+}
+
+impl Dump {
+    /// Creates the dump of this catalogue.
+    pub fn new(catalogue: &Arc<Catalogue>) -> Self {
+        Self {
+            catalogue: Arc::clone(catalogue),
+            next_part: 0,
+        }
+    }
+}
+
+impl Body for Dump {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        let (learnt, now_s) = (&this.catalogue.learnt, this.catalogue.now_s());
+        let mut lines = Vec::new();
+        while lines.is_empty() && this.next_part < learnt.parts() {
+            for (packed, asked_again) in learnt.entries(this.next_part, now_s) {
+                push_line(&mut lines, &Line::new(packed, asked_again));
+            }
+            this.next_part += 1;
+        }
+        Poll::Ready((!lines.is_empty()).then(|| Ok(Frame::data(lines.into()))))
+    }
+}

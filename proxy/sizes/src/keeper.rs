@@ -1,0 +1,147 @@
+//! What is done for the catalogue in use at intervals: saving, and looking for
+//! changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use sprat_config::resolved as config;
+use sprat_net::background::Background;
+
+use super::manifest::Manifest;
+use super::store::Store;
+use super::{Catalogue, lock};
+
+/// The threads of the catalogue in use.
+pub struct Keeper {
+    /// What is saved.
+    present: Arc<ArcSwap<Catalogue>>,
+    /// Whether it is.
+    saves: Arc<AtomicBool>,
+    tasks: Vec<(What, Background)>,
+}
+
+/// What a thread is for.
+#[derive(Clone)]
+enum What {
+    /// To look whether it has changed.
+    Manifest(Arc<Manifest>),
+    /// To save what was learnt.
+    Snapshot(config::Snapshot),
+    /// To speak to it.
+    Store(Arc<Store>),
+}
+
+impl PartialEq for What {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Manifest(own), Self::Manifest(other)) => Arc::ptr_eq(own, other),
+            (Self::Snapshot(own), Self::Snapshot(other)) => own == other,
+            (Self::Store(own), Self::Store(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+}
+
+impl Keeper {
+    /// Of a catalogue, which is in use from now on.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had.
+    pub fn start(catalogue: &Arc<Catalogue>, config: &config::Catalogue) -> anyhow::Result<Self> {
+        let mut keeper = Self {
+            present: Arc::new(ArcSwap::new(Arc::clone(catalogue))),
+            saves: Arc::new(AtomicBool::new(true)),
+            tasks: Vec::new(),
+        };
+        keeper.follow(catalogue, config)?;
+        Ok(keeper)
+    }
+
+    /// Another catalogue is in use.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had; all is as before.
+    pub fn follow(
+        &mut self,
+        catalogue: &Arc<Catalogue>,
+        config: &config::Catalogue,
+    ) -> anyhow::Result<()> {
+        let manifests = catalogue.manifests.iter();
+        let manifests = manifests.map(|(_, manifest)| What::Manifest(Arc::clone(manifest)));
+        let snapshot = config.snapshot.iter().cloned().map(What::Snapshot);
+        let store = catalogue.store.iter().cloned().map(What::Store);
+        let wanted: Vec<What> = manifests.chain(snapshot).chain(store).collect();
+        let mut fresh = Vec::new();
+        for what in &wanted {
+            if !self.tasks.iter().any(|(running, _)| running == what) {
+                fresh.extend(self.begin(what, catalogue)?);
+            }
+        }
+        self.present.store(Arc::clone(catalogue));
+        let tasks = std::mem::take(&mut self.tasks);
+        let (kept, over): (Vec<_>, Vec<_>) = tasks
+            .into_iter()
+            .partition(|(what, _)| wanted.contains(what));
+        over.into_iter().for_each(|(_, thread)| thread.join());
+        self.tasks = kept.into_iter().chain(fresh).collect();
+        Ok(())
+    }
+
+    fn begin(
+        &self,
+        what: &What,
+        catalogue: &Catalogue,
+    ) -> anyhow::Result<Option<(What, Background)>> {
+        let begun = match what {
+            What::Manifest(manifest) => {
+                let (interval, watched) = (manifest.config().reload_interval, Arc::clone(manifest));
+                let look = move || watched.reload(false);
+                Some(Background::start("catalogue", interval, look, || {}))
+            }
+            What::Snapshot(config::Snapshot { path, interval, .. }) => {
+                let (present, saves) = (Arc::clone(&self.present), Arc::clone(&self.saves));
+                let path = path.clone();
+                let save = Arc::new(move || {
+                    if saves.load(Relaxed) {
+                        present.load().save_or_complain(&path);
+                    }
+                });
+                let last = Arc::clone(&save);
+                Some(Background::start(
+                    "catalogue",
+                    *interval,
+                    move || save(),
+                    move || last(),
+                ))
+            }
+            What::Store(_) => lock(&catalogue.store_thread).take().map(Ok),
+        };
+        let begun = begun.transpose();
+        let thread = begun.context("cannot start a thread of the catalogue")?;
+        Ok(thread.map(|thread| (what.clone(), thread)))
+    }
+
+    /// Saves what was learnt, if it is to be.
+    pub fn save(&self) {
+        for (what, _) in &self.tasks {
+            if let What::Snapshot(snapshot) = what {
+                self.present.load().save_or_complain(&snapshot.path);
+            }
+        }
+    }
+
+    /// Another process saves from now on, to the same file.
+    pub fn leave_saving(&self) {
+        self.saves.store(false, Relaxed);
+    }
+
+    /// Ends them all; what was learnt is saved.
+    pub fn join(self) {
+        let threads = self.tasks.into_iter();
+        threads.for_each(|(_, thread)| thread.join());
+    }
+}

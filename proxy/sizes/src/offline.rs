@@ -1,0 +1,34 @@
+//! What a catalogue would say, without a server in operation.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use sprat_config::Config;
+
+use super::{Catalogue, Destination, Found, LayerStats, Patience};
+
+/// What the snapshot, the manifests and the document root say of the size of a
+/// response to GET. Nothing is asked over the network.
+///
+/// # Errors
+///
+/// A configuration that cannot be served.
+pub fn look_up(
+    config: &Config,
+    to: &Destination<'_>,
+    fields: &HeaderMap,
+) -> anyhow::Result<Option<Found>> {
+    let mut config = config.clone();
+    config.catalogue.shared = None;
+    let catalogue = Arc::new(Catalogue::new(&config, (0, 0))?);
+    let asked = catalogue.asked(to, fields);
+    let Some(asked) = asked else {
+        return Ok(None);
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    let stats = LayerStats::default();
+    let looking = catalogue.lookup_with_source(&asked, Patience::Budgets, &stats);
+    Ok(runtime.block_on(looking))
+}

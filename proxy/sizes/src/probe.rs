@@ -1,0 +1,275 @@
+//! HEAD probes: a backend is asked how large a response would be.
+//!
+//! Which probes are sent is [`Probes`]'s decision. Requests for one resource
+//! share a probe, whatever worker they are on; each waits for no longer than
+//! the budget, and the probe goes on without them.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{HeaderMap, Method, Request, StatusCode};
+use sprat_config::fields::{NOT_PROBED, probed_size};
+use sprat_config::resolved::HeadProbe as Config;
+use sprat_net::error::Reason;
+use sprat_net::headers::Head;
+use sprat_net::upload::RequestBody;
+use sprat_scheduler::Time;
+use sprat_scheduler::catalogue::{
+    Key, MAX_VARY, ProbeDecision, ProbeOutcome, Probes, ProbesConfig,
+};
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::{Instant, timeout};
+
+use super::layer::Answer;
+use super::{Asked, Catalogue};
+
+/// A probe under way: the answer's status and fields, once its endpoint has given them.
+pub type Probing = Pin<Box<dyn Future<Output = Result<(StatusCode, HeaderMap), Reason>>>>;
+
+/// A cluster whose endpoints can be asked for the head of a response.
+pub trait Probe {
+    /// Sends a request by HEAD to the endpoint that requests for this resource, a number
+    /// of 48 bits, go to. The caller bounds the time.
+    ///
+    /// # Errors
+    ///
+    /// The endpoint does not answer.
+    fn head(&self, resource: u64, request: Request<RequestBody>) -> Probing;
+}
+
+/// How a request's probe would be sent.
+pub struct Prober<'a> {
+    /// To one of its endpoints.
+    pub upstream: &'a dyn Probe,
+    /// What the endpoint is going to be asked.
+    pub request: &'a Request<RequestBody>,
+}
+
+/// The probes of one route, shared by all workers.
+#[derive(Debug)]
+pub(super) struct RouteProbes {
+    config: Config,
+    epoch: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    probes: Probes,
+    /// Of those under way. Dropped without an answer: there is none.
+    answers: HashMap<Key, watch::Receiver<Option<Answer>>>,
+    counts: ProbeCounts,
+}
+
+/// What became of probes so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProbeCounts {
+    /// The probes that told a size.
+    pub(super) told: u64,
+    /// Were answered, and told none.
+    pub(super) useless: u64,
+    /// Were not answered, or not in time.
+    pub(super) failed: u64,
+    /// Told another size than the response had.
+    pub(super) lied: u64,
+    /// Were not sent: another one under way would do.
+    pub(super) joined: u64,
+    /// Were not sent: as many were under way as may be.
+    pub(super) busy: u64,
+    /// Were not sent: the route's pause, or this resource is left alone.
+    pub(super) paused: u64,
+    /// The probes that are under way.
+    pub(super) under_way: usize,
+}
+
+impl std::ops::AddAssign for ProbeCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.told += other.told;
+        self.useless += other.useless;
+        self.failed += other.failed;
+        self.lied += other.lied;
+        self.joined += other.joined;
+        self.busy += other.busy;
+        self.paused += other.paused;
+        self.under_way += other.under_way;
+    }
+}
+
+impl RouteProbes {
+    pub(super) fn new(config: &Config) -> Arc<Self> {
+        let probes = Probes::new(&ProbesConfig {
+            max_concurrent: config.max_concurrent,
+            negative_ttl: config.negative_ttl,
+            max_bytes: config.max_bytes,
+        });
+        Arc::new(Self {
+            config: config.clone(),
+            epoch: Instant::now(),
+            state: Mutex::new(State {
+                probes,
+                answers: HashMap::new(),
+                counts: ProbeCounts::default(),
+            }),
+        })
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What became of its probes so far.
+    pub(super) fn counts(&self) -> ProbeCounts {
+        let state = self.state();
+        ProbeCounts {
+            under_way: state.probes.under_way(),
+            ..state.counts
+        }
+    }
+
+    /// A response had another size than its probe had told.
+    pub(super) fn lied(&self, asked: &Asked) {
+        let key = key(asked);
+        let now = self.now();
+        let mut state = self.state();
+        state.probes.lied(now, key);
+        state.counts.lied += 1;
+    }
+
+    /// Asks, or waits with others for what was asked already.
+    pub(super) async fn look_up(
+        self: &Arc<Self>,
+        catalogue: &Arc<Catalogue>,
+        asked: &Asked,
+        prober: &Prober<'_>,
+    ) -> Answer {
+        let mut answer = match self.begin(key(asked)) {
+            Ok(Begun::Joined(answer)) => answer,
+            Ok(Begun::Own(pending, answer)) => {
+                self.send(pending, catalogue, asked, prober);
+                answer
+            }
+            Err(answer) => return answer,
+        };
+        let told = answer.wait_for(Option::is_some);
+        match timeout(self.config.budget, told).await {
+            Ok(Ok(told)) => told.unwrap_or(Answer::Failed),
+            Ok(Err(_)) | Err(_) => Answer::Failed,
+        }
+    }
+
+    fn begin(self: &Arc<Self>, key: Key) -> Result<Begun, Answer> {
+        let now = self.now();
+        let mut state = self.state();
+        match state.probes.begin(now, key) {
+            ProbeDecision::Ask => {
+                let (sender, answer) = watch::channel(None);
+                state.answers.insert(key, answer.clone());
+                let pending = Pending {
+                    probes: Arc::clone(self),
+                    key,
+                    answer: sender,
+                    outcome: ProbeOutcome::Failed,
+                };
+                Ok(Begun::Own(pending, answer))
+            }
+            ProbeDecision::Join => {
+                state.counts.joined += 1;
+                let answer = state.answers.get(&key).cloned();
+                answer.map(Begun::Joined).ok_or(Answer::Failed)
+            }
+            ProbeDecision::Useless | ProbeDecision::Paused => {
+                state.counts.paused += 1;
+                Err(Answer::Unknown)
+            }
+            ProbeDecision::Busy => {
+                state.counts.busy += 1;
+                Err(Answer::Failed)
+            }
+        }
+    }
+
+    /// Has a task of its own ask.
+    fn send(
+        &self,
+        mut pending: Pending,
+        catalogue: &Arc<Catalogue>,
+        asked: &Asked,
+        prober: &Prober<'_>,
+    ) {
+        let request = head_of(prober.request);
+        let head = prober.upstream.head(asked.resource.url.bits(), request);
+        let catalogue = Arc::clone(catalogue);
+        let (asked, bound) = (asked.clone(), self.config.timeout);
+        spawn_local(async move {
+            match timeout(bound, head).await {
+                Ok(Ok((status, fields))) => match probed_size(status.as_u16(), &Head(&fields)) {
+                    Some(bytes) => {
+                        catalogue.note(&catalogue.lesson(&asked, &fields), bytes);
+                        pending.tell(Answer::Size(bytes), ProbeOutcome::Told);
+                    }
+                    None => pending.tell(Answer::Unknown, ProbeOutcome::Useless),
+                },
+                Ok(Err(_)) | Err(_) => pending.tell(Answer::Failed, ProbeOutcome::Failed),
+            }
+        });
+    }
+}
+
+enum Begun {
+    Own(Pending, watch::Receiver<Option<Answer>>),
+    Joined(watch::Receiver<Option<Answer>>),
+}
+
+/// A probe under way; it is over when this is dropped.
+struct Pending {
+    probes: Arc<RouteProbes>,
+    key: Key,
+    answer: watch::Sender<Option<Answer>>,
+    outcome: ProbeOutcome,
+}
+
+impl Pending {
+    fn tell(&mut self, answer: Answer, outcome: ProbeOutcome) {
+        self.outcome = outcome;
+        self.answer.send_replace(Some(answer));
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let now = self.probes.now();
+        let mut state = self.probes.state();
+        state.probes.end(now, self.key, self.outcome);
+        state.answers.remove(&self.key);
+        let counts = &mut state.counts;
+        match self.outcome {
+            ProbeOutcome::Told => counts.told += 1,
+            ProbeOutcome::Useless => counts.useless += 1,
+            ProbeOutcome::Failed => counts.failed += 1,
+        }
+    }
+}
+
+/// Variants may differ in size: each has a probe.
+fn key(asked: &Asked) -> Key {
+    asked.resource.variant((1 << MAX_VARY) - 1)
+}
+
+/// The same request by HEAD, for the whole of the resource.
+fn head_of(request: &Request<RequestBody>) -> Request<RequestBody> {
+    let mut head = Request::new(RequestBody::Empty);
+    *head.method_mut() = Method::HEAD;
+    *head.uri_mut() = request.uri().clone();
+    *head.headers_mut() = request.headers().clone();
+    for name in NOT_PROBED {
+        head.headers_mut().remove(name);
+    }
+    head
+}

@@ -1,0 +1,459 @@
+//! When clients have the whole of a response.
+//!
+//! The last byte of a response is in the socket long before its client has it, and the
+//! time until then is what a queue on the way costs. The client's TCP acknowledges what
+//! has come, and the kernel knows how much of what was written is not acknowledged yet.
+//! It is asked when the client sends something, when the connection ends, and between
+//! times that grow with what a response has taken already, so that what is found late is
+//! late by an eighth at most. Where nothing else was written since, the kernel also knows
+//! when the last acknowledgement came, to a tick of its clock (1 to 10 ms).
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::pending;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use socket2::SockRef;
+use sprat_net::network;
+use sprat_net::sys;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// Between the last byte's writing and the first question, and between questions.
+const LEAST_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A response that has not been acknowledged for so long is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Responses of a connection that are waited for; the oldest is given up for another.
+const RESPONSES_MAX: usize = 128;
+
+/// Connections of a worker that have ended and are waited for: each costs a descriptor.
+const ENDED_MAX: usize = 256;
+
+/// What waits until its response is acknowledged. Dropped, that is not known.
+pub trait Delivery {
+    /// The client has the response's last byte since then.
+    fn acknowledged(self: Box<Self>, at: Instant);
+}
+
+/// Responses that a connection's client has not acknowledged as a whole.
+pub(super) struct Unacknowledged {
+    socket: RefCell<Descriptor>,
+    /// Bytes that the socket has taken.
+    written: Cell<u64>,
+    responses: RefCell<VecDeque<Response>>,
+    /// Whether an [`AckWatch`] has it.
+    is_watched: Cell<bool>,
+}
+
+/// How the kernel is asked about a connection.
+enum Descriptor {
+    /// By its socket's, which its owner keeps open until [`Unacknowledged::close`].
+    Lent(RawFd),
+    /// By a duplicate, after the socket has been closed.
+    Own(OwnedFd),
+    /// Nothing is asked any more: the connection's end is over.
+    Gone,
+}
+
+/// A response that has been written.
+struct Response {
+    /// How many bytes had been written with its last.
+    end: u64,
+    written_at: Instant,
+    /// When it was known last that some of it was not acknowledged.
+    missing_at: Instant,
+    delivery: Box<dyn Delivery>,
+}
+
+impl Unacknowledged {
+    pub(super) fn new(socket: RawFd) -> Rc<Self> {
+        Rc::new(Self {
+            socket: RefCell::new(Descriptor::Lent(socket)),
+            written: Cell::default(),
+            responses: RefCell::default(),
+            is_watched: Cell::default(),
+        })
+    }
+
+    /// The socket took so many bytes.
+    pub(super) fn wrote(&self, bytes: u64) {
+        self.written.set(self.written.get() + bytes);
+    }
+
+    /// Bytes that the socket has taken.
+    pub(super) fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    /// Has `delivery` told when all that was written so far is acknowledged.
+    pub(super) fn await_response(self: &Rc<Self>, delivery: Box<dyn Delivery>, watch: &AckWatch) {
+        let is_gone = matches!(*self.socket.borrow(), Descriptor::Gone);
+        // What carries a simulated connection may not be TCP.
+        if is_gone || network::is_simulated() {
+            return;
+        }
+        let now = Instant::now();
+        let mut responses = self.responses.borrow_mut();
+        let given_up = match responses.len() {
+            RESPONSES_MAX.. => responses.pop_front(),
+            _ => None,
+        };
+        responses.push_back(Response {
+            end: self.written.get(),
+            written_at: now,
+            missing_at: now,
+            delivery,
+        });
+        drop(responses);
+        drop(given_up);
+        if !self.is_watched.replace(true) {
+            watch.add(now + LEAST_INTERVAL, Rc::clone(self));
+        }
+    }
+
+    /// Something has come from the client, which may acknowledge something.
+    pub(super) fn heard(&self) {
+        if !self.responses.borrow().is_empty() {
+            self.look(Instant::now());
+        }
+    }
+
+    /// The connection ends; its client may have some of it still to come.
+    pub(super) fn close(&self, socket: BorrowedFd<'_>, watch: &AckWatch) {
+        self.heard();
+        let mut kept = None;
+        if !self.responses.borrow().is_empty() && watch.ended.get() < ENDED_MAX {
+            kept = socket.try_clone_to_owned().ok();
+        }
+        let descriptor = match kept {
+            Some(own) => {
+                // What the duplicate holds back is said to the client now. An error means
+                // that the connection is gone.
+                let _ = SockRef::from(&own).shutdown(Shutdown::Both);
+                watch.ended.set(watch.ended.get() + 1);
+                Descriptor::Own(own)
+            }
+            None => Descriptor::Gone,
+        };
+        self.socket.replace(descriptor);
+        if matches!(*self.socket.borrow(), Descriptor::Gone) {
+            self.give_up();
+        }
+    }
+
+    /// Tells those of whom the kernel says that they are acknowledged, and gives up those
+    /// that never will be, or have not been for too long.
+    fn look(&self, now: Instant) {
+        let (socket, has_ended) = match &*self.socket.borrow() {
+            Descriptor::Lent(socket) => (*socket, false),
+            Descriptor::Own(socket) => (socket.as_raw_fd(), true),
+            Descriptor::Gone => return,
+        };
+        let Ok(unacknowledged) = sys::unacknowledged(socket) else {
+            return self.give_up();
+        };
+        // The end of sending counts as a byte.
+        let missing = u64::from(unacknowledged).saturating_sub(u64::from(has_ended));
+        let had = self.written.get().saturating_sub(missing);
+        let mut last_heard = None;
+        while let Some(response) = self.pop_if(|response| response.end <= had) {
+            let at = match missing {
+                0 => *last_heard.get_or_insert_with(|| heard_at(socket, now)),
+                _ => now,
+            };
+            response.delivery.acknowledged(at.max(response.missing_at));
+        }
+        for response in self.responses.borrow_mut().iter_mut() {
+            response.missing_at = now;
+        }
+        if has_ended && missing > 0 && is_closed(socket) {
+            return self.give_up();
+        }
+        while let Some(late) = self.pop_if(|response| now - response.written_at >= PATIENCE) {
+            drop(late);
+        }
+    }
+
+    /// The oldest response, if it is one of these.
+    fn pop_if(&self, is_one: impl FnOnce(&Response) -> bool) -> Option<Response> {
+        let mut responses = self.responses.borrow_mut();
+        match responses.front() {
+            Some(first) if is_one(first) => responses.pop_front(),
+            _ => None,
+        }
+    }
+
+    fn give_up(&self) {
+        let responses = std::mem::take(&mut *self.responses.borrow_mut());
+        drop(responses);
+    }
+
+    /// When to look next, if anything is waited for.
+    fn next_look(&self, now: Instant) -> Option<Instant> {
+        let responses = self.responses.borrow();
+        let age = now - responses.front()?.written_at;
+        Some(now + (age / 8).max(LEAST_INTERVAL))
+    }
+}
+
+/// When the client was heard last.
+fn heard_at(socket: RawFd, now: Instant) -> Instant {
+    let info = sys::tcp_info(&socket);
+    let ago = info.map_or(0, |info| info.last_ack_recv_ms);
+    let at = now.checked_sub(Duration::from_millis(u64::from(ago)));
+    at.unwrap_or(now)
+}
+
+/// Whether nothing will come any more: the connection was reset, or given up.
+fn is_closed(socket: RawFd) -> bool {
+    /// `TCP_CLOSE`, in include/net/tcp_states.h of Linux.
+    const CLOSED: u8 = 7;
+    sys::tcp_info(&socket).map_or(true, |info| info.state == CLOSED)
+}
+
+/// Looks after connections whose clients have not acknowledged all responses: a worker's.
+#[derive(Default)]
+pub(super) struct AckWatch {
+    /// By when they are to be looked at, and a number.
+    due: RefCell<BTreeMap<(Instant, u64), Rc<Unacknowledged>>>,
+    added: Cell<u64>,
+    /// How many of them have ended.
+    ended: Cell<usize>,
+    /// Told when one is to be looked at before all others.
+    is_first: Notify,
+}
+
+impl AckWatch {
+    fn add(&self, at: Instant, connection: Rc<Unacknowledged>) {
+        let number = self.added.get();
+        self.added.set(number + 1);
+        let mut due = self.due.borrow_mut();
+        due.insert((at, number), connection);
+        if (due.first_key_value()).is_some_and(|((_, first), _)| *first == number) {
+            self.is_first.notify_one();
+        }
+    }
+
+    /// Looks whenever it is time; runs as long as the worker.
+    pub(super) async fn run(&self) {
+        loop {
+            let next = self.due.borrow().first_key_value().map(|((at, _), _)| *at);
+            let is_due = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = is_due => self.look(Instant::now()),
+                () = self.is_first.notified() => {}
+            }
+        }
+    }
+
+    fn look(&self, now: Instant) {
+        while let Some(connection) = self.pop_due(now) {
+            connection.look(now);
+            match connection.next_look(now) {
+                Some(at) => self.add(at, connection),
+                None => self.let_go(&connection),
+            }
+        }
+    }
+
+    fn pop_due(&self, now: Instant) -> Option<Rc<Unacknowledged>> {
+        let mut due = self.due.borrow_mut();
+        let first = due.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    fn let_go(&self, connection: &Unacknowledged) {
+        connection.is_watched.set(false);
+        let own = matches!(*connection.socket.borrow(), Descriptor::Own(_));
+        if own {
+            connection.socket.replace(Descriptor::Gone);
+            self.ended.set(self.ended.get() - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use socket2::{Domain, Socket, Type};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Sends when its response is acknowledged, or none where that stays unknown.
+    struct Told(Sender<Option<Instant>>);
+
+    impl Delivery for Told {
+        fn acknowledged(self: Box<Self>, at: Instant) {
+            self.0.send(Some(at)).unwrap();
+        }
+    }
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            let _ = self.0.send(None);
+        }
+    }
+
+    /// A connection whose client has little room for what it does not read.
+    struct Link {
+        watch: Rc<AckWatch>,
+        unacknowledged: Rc<Unacknowledged>,
+        server: TcpStream,
+        client: TcpStream,
+    }
+
+    impl Link {
+        async fn new() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            client.set_recv_buffer_size(4096).unwrap();
+            client
+                .connect(&listener.local_addr().unwrap().into())
+                .unwrap();
+            client.set_nonblocking(true).unwrap();
+            let (server, _) = listener.accept().await.unwrap();
+            let watch = Rc::new(AckWatch::default());
+            let own = Rc::clone(&watch);
+            tokio::task::spawn_local(async move { own.run().await });
+            Self {
+                watch,
+                unacknowledged: Unacknowledged::new(server.as_raw_fd()),
+                server,
+                client: TcpStream::from_std(client.into()).unwrap(),
+            }
+        }
+
+        /// Has the socket take a response.
+        async fn respond(&mut self, bytes: usize) -> Receiver<Option<Instant>> {
+            self.server.write_all(&vec![b'x'; bytes]).await.unwrap();
+            self.unacknowledged.wrote(bytes as u64);
+            self.expect()
+        }
+
+        /// The responses so far.
+        fn expect(&self) -> Receiver<Option<Instant>> {
+            let (sender, told) = channel();
+            let told_when = Box::new(Told(sender));
+            self.unacknowledged.await_response(told_when, &self.watch);
+            told
+        }
+
+        fn close(self) -> TcpStream {
+            self.unacknowledged.close(self.server.as_fd(), &self.watch);
+            self.client
+        }
+    }
+
+    /// More than a client's buffer takes, and less than the server's.
+    const MANY: usize = 100_000;
+
+    async fn read(client: &mut TcpStream, bytes: usize) {
+        client.read_exact(&mut vec![0; bytes]).await.unwrap();
+    }
+
+    async fn outcome(told: &Receiver<Option<Instant>>) -> Option<Instant> {
+        let start = Instant::now();
+        loop {
+            if let Ok(outcome) = told.try_recv() {
+                return outcome;
+            }
+            assert!(start.elapsed() < PATIENCE, "nothing was told");
+            tokio::time::sleep(LEAST_INTERVAL).await;
+        }
+    }
+
+    fn local<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(tokio::runtime::LocalOptions::default())
+            .unwrap();
+        runtime.block_on(work)
+    }
+
+    #[test]
+    fn a_response_is_acknowledged_when_the_client_has_it() {
+        local(async {
+            let mut link = Link::new().await;
+            let small = link.respond(100).await;
+            assert!(outcome(&small).await.unwrap() <= Instant::now());
+            let large = link.respond(MANY).await;
+            tokio::time::sleep(8 * LEAST_INTERVAL).await;
+            assert!(large.try_recv().is_err(), "the client has not read it");
+            let reads = Instant::now();
+            read(&mut link.client, 100 + MANY).await;
+            let at = outcome(&large).await.unwrap();
+            // The kernel's clock ticks every 10 ms, or more often.
+            assert!(at + Duration::from_millis(10) >= reads);
+        });
+    }
+
+    #[test]
+    fn what_comes_from_the_client_is_asked_about_at_once() {
+        local(async {
+            let mut link = Link::new().await;
+            let told = link.respond(100).await;
+            read(&mut link.client, 100).await;
+            link.client.write_all(b"next").await.unwrap();
+            read(&mut link.server, 4).await;
+            link.unacknowledged.heard();
+            assert!(told.try_recv().unwrap().is_some(), "before the watch looks");
+        });
+    }
+
+    #[test]
+    fn a_connection_that_has_ended_is_waited_for() {
+        local(async {
+            let mut link = Link::new().await;
+            let watch = Rc::clone(&link.watch);
+            let told = link.respond(MANY).await;
+            let mut client = link.close();
+            assert_eq!(watch.ended.get(), 1);
+            assert!(told.try_recv().is_err());
+            let mut all = Vec::new();
+            client.read_to_end(&mut all).await.unwrap();
+            assert_eq!(all.len(), MANY);
+            assert!(outcome(&told).await.is_some());
+            while watch.ended.get() > 0 {
+                tokio::time::sleep(LEAST_INTERVAL).await;
+            }
+        });
+    }
+
+    #[test]
+    fn a_client_that_resets_leaves_it_unknown() {
+        local(async {
+            let mut link = Link::new().await;
+            let told = link.respond(MANY).await;
+            let client = link.close();
+            // With bytes unread its end is a reset.
+            drop(client);
+            assert_eq!(outcome(&told).await, None);
+        });
+    }
+
+    #[test]
+    fn responses_that_are_waited_for_are_bounded() {
+        local(async {
+            let mut link = Link::new().await;
+            let first = link.respond(MANY).await;
+            let others: Vec<_> = (0..RESPONSES_MAX).map(|_| link.expect()).collect();
+            assert_eq!(first.try_recv().unwrap(), None);
+            assert!(others.iter().all(|told| told.try_recv().is_err()));
+            drop(link);
+        });
+    }
+}

@@ -1,0 +1,628 @@
+//! Asks the kernel what has left the host and how far the clients have come, and sets
+//! the uplink's rate by it. The core's [`Gate`] decides; this thread asks.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use sprat_net::sys::{TcpInfo, tcp_info};
+use sprat_scheduler::rate_control::gate::{Found, Gate, GateConfig, GateSample, Sent};
+use sprat_scheduler::{Control, Time, WireCost, Write};
+
+use super::ledger::left;
+use super::link::PacedLink;
+use super::watch::Watch;
+
+/// Between two polls while anything is unacknowledged.
+const POLL_INTERVAL: Duration = Duration::from_micros(700);
+
+/// How long the thread sleeps at most before it looks whether the uplink is
+/// still there.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sockets followed at a time; each costs a second descriptor while it is. A
+/// socket beyond them is not evidence, and is served all the same.
+const SOCKETS_MAX: usize = 1024;
+
+/// Sockets asked about in a poll beside those that the gate wants to know of.
+const OTHERS_MAX: usize = 32;
+
+/// A socket not written to for so long is asked about in its turn: all that was written
+/// to it may have arrived.
+const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
+
+/// What is told between two polls at most; of what is over only the bytes count.
+const EVENTS_MAX: usize = 4096;
+
+/// A socket that has acknowledged nothing for so long is given up.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
+/// The sockets with bytes on the way, and what has happened to them since the thread
+/// last looked.
+pub(crate) struct AutoRate {
+    /// Counts up each time that a search is begun or ended: one is on while
+    /// it is odd.
+    searches: AtomicU64,
+    /// Zero if it is not known.
+    effective_rate_bits_per_s: AtomicU64,
+    queue_us: AtomicU64,
+    /// Nothing is late, and nothing is to be told.
+    rests: AtomicBool,
+    followed: Mutex<Followed>,
+    written: Condvar,
+}
+
+#[derive(Default)]
+struct Followed {
+    /// What the present search was told.
+    config: GateConfig,
+    sockets: BTreeMap<u64, Socket>,
+    /// In the order in which they happened.
+    events: Vec<(Time, Event)>,
+    /// Where the turns of those that the gate does not ask about have got to.
+    turn: u64,
+}
+
+/// What the thread is told.
+#[derive(Clone, Copy)]
+enum Event {
+    Wrote(Write),
+    Sent(Sent),
+    /// Packets of no stream's bytes.
+    Overhead(u64),
+}
+
+struct Socket {
+    /// A duplicate: the client may have been served, and the socket closed,
+    /// before the last bytes are acknowledged.
+    fd: Arc<OwnedFd>,
+    network: u64,
+    cost: WireCost,
+    written: u64,
+    written_at: Time,
+    /// Wire bytes that the gate was told of.
+    told: u64,
+    /// Bytes were waiting in it when the kernel was last asked.
+    is_held: bool,
+}
+
+/// A connection, and what its socket has just taken.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    /// The socket's number on the uplink.
+    pub(super) socket: u64,
+    /// The client's network, as in [`Write::network`].
+    pub(super) network: u64,
+    /// Bytes that it has taken so far.
+    pub(super) written: u64,
+    /// The bytes of these that it has just taken.
+    pub(super) bytes: u64,
+    pub(super) cost: WireCost,
+    pub(super) fd: BorrowedFd<'a>,
+}
+
+impl AutoRate {
+    /// Nothing is known of the link, nor searched for.
+    pub(crate) fn new() -> Self {
+        Self {
+            searches: AtomicU64::new(0),
+            effective_rate_bits_per_s: AtomicU64::new(0),
+            queue_us: AtomicU64::new(0),
+            rests: AtomicBool::new(false),
+            followed: Mutex::new(Followed::default()),
+            written: Condvar::new(),
+        }
+    }
+
+    /// Where the search begins, in bits per second.
+    pub(crate) fn initial_rate_bits_per_s(config: &GateConfig) -> u64 {
+        Gate::new(config).control().rate_bits_per_s
+    }
+
+    /// Bytes were written to a client's socket; `position` as in [`Write::position`].
+    pub(super) fn on_write(&self, now: Time, position: u64, writer: &Writer<'_>) {
+        if self.rests.load(Relaxed) {
+            return;
+        }
+        // Before the lock: it is a system call.
+        let Ok(info) = tcp_info(&writer.fd) else {
+            return;
+        };
+        let mut followed = self.lock();
+        let was_idle = followed.sockets.is_empty();
+        if followed.follow(now, writer, &info) {
+            let write = Write {
+                socket: writer.socket,
+                network: writer.network,
+                written: writer.written,
+                position,
+            };
+            followed.tell(now, Event::Wrote(write));
+            followed.report(now, writer.socket, &info);
+        }
+        if was_idle && !followed.sockets.is_empty() {
+            self.written.notify_one();
+        }
+    }
+
+    /// A connection has ended with packets that carry nothing.
+    pub(crate) fn on_overhead(&self, now: Time, wire_bytes: u64) {
+        if !self.rests.load(Relaxed) {
+            self.lock().tell(now, Event::Overhead(wire_bytes));
+        }
+    }
+
+    /// Whether the rate is being searched for.
+    pub(crate) fn is_on(&self) -> bool {
+        self.searches.load(Relaxed) % 2 == 1
+    }
+
+    /// Whether the search with this number is not over.
+    pub(super) fn goes_on(&self, search: u64) -> bool {
+        // The thread may be here before its number is.
+        self.searches.load(Relaxed) <= search
+    }
+
+    /// Starts a search, if there is none like it; its thread ends with the uplink, or the
+    /// search.
+    pub(crate) fn start(link: &Arc<PacedLink>, config: GateConfig) -> std::io::Result<()> {
+        let own = link.auto();
+        if own.is_on() && own.lock().config == config {
+            return Ok(());
+        }
+        own.stop();
+        own.lock().config = config.clone();
+        let search = own.searches.load(Relaxed) + 1;
+        let gate = Gate::new(&config);
+        let rate_bits_per_s = gate.control().rate_bits_per_s;
+        let weak = Arc::downgrade(link);
+        let thread = std::thread::Builder::new().name("uplink-rate".to_owned());
+        own.publish(&config, None);
+        thread.spawn(move || run(&weak, search, gate, &config))?;
+        own.searches.store(search, Relaxed);
+        link.set_found_rate(search, rate_bits_per_s);
+        Ok(())
+    }
+
+    /// Ends the search, if there is one: the rate is given.
+    pub(crate) fn stop(&self) {
+        if self.is_on() {
+            self.searches.fetch_add(1, Relaxed);
+            self.rests.store(false, Relaxed);
+            self.queue_us.store(0, Relaxed);
+            *self.lock() = Followed::default();
+        }
+    }
+
+    /// What the link is known to carry, in bits per second.
+    pub(super) fn effective_rate_bits_per_s(&self) -> Option<u64> {
+        match self.effective_rate_bits_per_s.load(Relaxed) {
+            0 => None,
+            rate => Some(rate),
+        }
+    }
+
+    /// What waits on the link behind the pacer.
+    pub(super) fn queue(&self) -> Duration {
+        Duration::from_micros(self.queue_us.load(Relaxed))
+    }
+
+    fn publish(&self, config: &GateConfig, found: Option<Found>) {
+        let rate = found.map(|found| found.rate_bits_per_s);
+        let rate = rate.or(config.named_bits_per_s).unwrap_or(0);
+        let queue = found.map_or(Duration::ZERO, |found| found.queue);
+        self.effective_rate_bits_per_s.store(rate, Relaxed);
+        let queue_us = u64::try_from(queue.as_micros()).unwrap_or(u64::MAX);
+        self.queue_us.store(queue_us, Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Followed> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for_writes(&self) {
+        let followed = self.lock();
+        let idle = |followed: &mut Followed| followed.sockets.is_empty();
+        // Whether it timed out or not, the caller looks.
+        drop(
+            self.written
+                .wait_timeout_while(followed, IDLE_INTERVAL, idle),
+        );
+    }
+
+    /// Asks the kernel about the sockets that the gate wants to know of, and about some of
+    /// the others.
+    fn poll(&self, gate: &mut Gate, link: &PacedLink) -> Control {
+        self.tell(gate);
+        let now = link.now();
+        let mut wanted = Vec::new();
+        gate.wanted(now, &mut wanted);
+        let asked = self.lock().asked(now, &wanted);
+        let now = link.now();
+        let infos: Vec<(u64, TcpInfo)> = asked
+            .iter()
+            .filter_map(|(socket, fd)| Some((*socket, tcp_info(fd).ok()?)))
+            .collect();
+        let mut followed = self.lock();
+        for (socket, info) in &infos {
+            followed.report(now, *socket, info);
+        }
+        drop(followed);
+        self.tell(gate);
+        let samples: Vec<GateSample> = infos.iter().map(sample).collect();
+        let control = gate.on_poll(now, &samples, link.is_backlogged());
+        self.lock().let_go(now, gate, &samples);
+        control
+    }
+
+    /// Follows nothing until [`Self::resume`].
+    fn rest(&self, gate: &mut Gate) {
+        self.rests.store(true, Relaxed);
+        for socket in self.forget().into_keys() {
+            gate.on_close(socket);
+        }
+    }
+
+    /// Begins anew: one who wrote when the rest began may have told of it.
+    fn resume(&self) {
+        if self.rests.load(Relaxed) {
+            drop(self.forget());
+            self.rests.store(false, Relaxed);
+        }
+    }
+
+    fn forget(&self) -> BTreeMap<u64, Socket> {
+        let mut followed = self.lock();
+        followed.events.clear();
+        mem::take(&mut followed.sockets)
+    }
+
+    /// Tells a gate what has happened. It is not told under the lock, for which those
+    /// who serve wait.
+    fn tell(&self, gate: &mut Gate) {
+        let events = mem::take(&mut self.lock().events);
+        for (at, event) in events {
+            match event {
+                Event::Wrote(write) => gate.on_write(at, write),
+                Event::Sent(sent) => gate.on_sent(at, sent),
+                Event::Overhead(wire_bytes) => gate.on_overhead(at, wire_bytes),
+            }
+        }
+    }
+}
+
+impl Followed {
+    /// Notes that a socket has taken bytes; whether it is followed.
+    fn follow(&mut self, now: Time, writer: &Writer<'_>, info: &TcpInfo) -> bool {
+        if let Some(socket) = self.sockets.get_mut(&writer.socket) {
+            socket.written = writer.written;
+            socket.written_at = now;
+            return true;
+        }
+        if self.sockets.len() >= SOCKETS_MAX {
+            return false;
+        }
+        // Without a descriptor to spare it is not followed.
+        let Ok(fd) = writer.fd.try_clone_to_owned() else {
+            return false;
+        };
+        // What left before this write is no news.
+        let first_sent = first_sent(info);
+        let new = (first_sent + writer.bytes).saturating_sub(writer.written);
+        let own = writer.cost.segment_bytes(new.min(first_sent));
+        let socket = Socket {
+            fd: Arc::new(fd),
+            network: writer.network,
+            cost: writer.cost,
+            written: writer.written,
+            written_at: now,
+            told: left(writer.cost, info).saturating_sub(own),
+            is_held: false,
+        };
+        self.sockets.insert(writer.socket, socket);
+        true
+    }
+
+    /// Notes what of a socket has left since it was last asked.
+    fn report(&mut self, now: Time, socket: u64, info: &TcpInfo) {
+        let Some(followed) = self.sockets.get_mut(&socket) else {
+            return;
+        };
+        followed.is_held = info.notsent_bytes > 0;
+        let left = left(followed.cost, info);
+        let sent = Sent {
+            socket,
+            network: followed.network,
+            first_sent: first_sent(info),
+            bytes_acked: info.bytes_acked,
+            repeated: info.total_retrans,
+            wire_bytes: left.saturating_sub(followed.told),
+        };
+        followed.told = followed.told.max(left);
+        if sent.wire_bytes > 0 {
+            self.tell(now, Event::Sent(sent));
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: Event) {
+        if self.events.len() < EVENTS_MAX {
+            return self.events.push((now, event));
+        }
+        let wire_bytes = match event {
+            Event::Wrote(_) => return,
+            Event::Sent(sent) => sent.wire_bytes,
+            Event::Overhead(wire_bytes) => wire_bytes,
+        };
+        if let Some((_, Event::Overhead(sum))) = self.events.last_mut() {
+            *sum += wire_bytes;
+        } else {
+            self.events.push((now, Event::Overhead(wire_bytes)));
+        }
+    }
+
+    /// The sockets to ask about: those that are wanted, then some of those that hold bytes
+    /// back or were not written to of late, in turns.
+    fn asked(&mut self, now: Time, wanted: &[u64]) -> Vec<(u64, Arc<OwnedFd>)> {
+        let sockets = &self.sockets;
+        let fd = |key: &u64| Some((*key, Arc::clone(&sockets.get(key)?.fd)));
+        let mut asked: Vec<_> = wanted.iter().filter_map(fd).collect();
+        let due = |socket: &Socket| socket.is_held || now.since(socket.written_at) >= SEEN_TO_AFTER;
+        let others = sockets.range(self.turn..).filter(|(_, socket)| due(socket));
+        let others: Vec<u64> = others.map(|(key, _)| *key).take(OTHERS_MAX).collect();
+        asked.extend(
+            others
+                .iter()
+                .filter(|key| !wanted.contains(key))
+                .filter_map(fd),
+        );
+        self.turn = match others.last() {
+            Some(last) if others.len() == OTHERS_MAX => last + 1,
+            _ => 0,
+        };
+        asked
+    }
+
+    /// Lets go of sockets that have acknowledged everything, and of those that have been
+    /// silent for long.
+    fn let_go(&mut self, now: Time, gate: &mut Gate, samples: &[GateSample]) {
+        for sample in samples {
+            let socket = self.sockets.get(&sample.socket);
+            if socket.is_some_and(|socket| sample.bytes_acked >= socket.written) {
+                self.sockets.remove(&sample.socket);
+            }
+        }
+        self.sockets.retain(|&key, socket| {
+            let keep = now.since(socket.written_at) < GIVE_UP;
+            if !keep {
+                gate.on_close(key);
+            }
+            keep
+        });
+    }
+}
+
+/// Bytes of the stream that have left, each counted once.
+fn first_sent(info: &TcpInfo) -> u64 {
+    info.bytes_sent.saturating_sub(info.bytes_retrans)
+}
+
+fn sample((socket, info): &(u64, TcpInfo)) -> GateSample {
+    let min_rtt = match info.min_rtt_us {
+        0 | u32::MAX => Duration::MAX,
+        micros => Duration::from_micros(u64::from(micros)),
+    };
+    GateSample {
+        socket: *socket,
+        bytes_acked: info.bytes_acked,
+        min_rtt,
+        repeated: info.total_retrans,
+    }
+}
+
+fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate, config: &GateConfig) {
+    let mut watch = config.named_bits_per_s.map(Watch::new);
+    while let Some(link) = link.upgrade() {
+        let auto = link.auto();
+        auto.resume();
+        auto.wait_for_writes();
+        let control = auto.poll(&mut gate, &link);
+        if !link.set_found_rate(search, control.rate_bits_per_s) {
+            return;
+        }
+        let found = gate.found();
+        auto.publish(config, found);
+        let found = found.map(|found| found.rate_bits_per_s);
+        if let Some(watch) = &mut watch
+            && let Some(remark) = watch.on_rate(link.now(), found)
+        {
+            watch.say(remark);
+        }
+        let rest = gate.rest(link.now());
+        if rest.is_some() {
+            auto.rest(&mut gate);
+        }
+        drop(link);
+        std::thread::sleep(rest.unwrap_or(POLL_INTERVAL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+
+    use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
+
+    use super::*;
+
+    const COST: WireCost = WireCost::ETHERNET_IPV4;
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, client)
+    }
+
+    /// Has a socket take `bytes` in place of a connection's gauge.
+    fn write(auto: &AutoRate, now: Time, key: u64, socket: &mut TcpStream, bytes: u64, all: u64) {
+        socket.write_all(&vec![b'x'; bytes as usize]).unwrap();
+        let writer = Writer {
+            socket: key,
+            network: 1,
+            written: all,
+            bytes,
+            cost: COST,
+            fd: socket.as_fd(),
+        };
+        auto.on_write(now, all, &writer);
+    }
+
+    /// Asks about all that are due, and lets go of those that have arrived.
+    fn ask(auto: &AutoRate, now: Time) -> usize {
+        let mut followed = auto.lock();
+        let asked = followed.asked(now, &[]);
+        let samples: Vec<GateSample> = asked
+            .iter()
+            .map(|(key, fd)| sample(&(*key, tcp_info(fd).unwrap())))
+            .collect();
+        let mut gate = Gate::new(&GateConfig::default());
+        followed.let_go(now, &mut gate, &samples);
+        samples.len()
+    }
+
+    fn told(auto: &AutoRate) -> u64 {
+        let followed = auto.lock();
+        let wire_bytes = |event: &Event| match event {
+            Event::Wrote(_) => 0,
+            Event::Sent(sent) => sent.wire_bytes,
+            Event::Overhead(wire_bytes) => *wire_bytes,
+        };
+        followed
+            .events
+            .iter()
+            .map(|(_, event)| wire_bytes(event))
+            .sum()
+    }
+
+    #[test]
+    fn what_leaves_is_told_once_though_its_socket_is_let_go_of_between() {
+        let auto = AutoRate::new();
+        let (mut socket, mut client) = connected();
+        let mut all = 0;
+        for turn in 1..=5 {
+            all += 1000;
+            write(&auto, ms(100 * turn), 1, &mut socket, 1000, all);
+            client.read_exact(&mut [0; 1000]).unwrap();
+            // Its acknowledgement may take a moment.
+            while !auto.lock().sockets.is_empty() {
+                ask(&auto, ms(100 * turn + 60));
+            }
+        }
+        assert_eq!(told(&auto), 5 * COST.segment_bytes(1000));
+    }
+
+    #[test]
+    fn sockets_that_have_nothing_on_the_way_do_not_fill_the_table() {
+        let auto = AutoRate::new();
+        let mut pairs: Vec<_> = (0..80).map(|_| connected()).collect();
+        for (key, (socket, client)) in pairs.iter_mut().enumerate() {
+            write(&auto, ms(0), key as u64, socket, 100, 100);
+            client.read_exact(&mut [0; 100]).unwrap();
+        }
+        assert_eq!(ask(&auto, ms(40)), 0, "the gate may still ask about them");
+        let mut turns = 0;
+        while !auto.lock().sockets.is_empty() {
+            assert!(ask(&auto, ms(60)) <= OTHERS_MAX);
+            turns += 1;
+            assert!(turns < 10_000);
+        }
+        assert!(turns >= 3, "so many at a time");
+    }
+
+    #[test]
+    fn while_it_rests_nothing_is_followed() {
+        let auto = AutoRate::new();
+        let mut gate = Gate::new(&GateConfig::default());
+        let (mut socket, _client) = connected();
+        write(&auto, ms(0), 1, &mut socket, 100, 100);
+        auto.rest(&mut gate);
+        write(&auto, ms(1), 1, &mut socket, 100, 200);
+        auto.on_overhead(ms(1), 66);
+        let is_empty = || {
+            let followed = auto.lock();
+            followed.sockets.is_empty() && followed.events.is_empty()
+        };
+        assert!(is_empty());
+        // A worker had begun to tell when the rest began.
+        auto.lock().tell(ms(1), Event::Overhead(66));
+        auto.resume();
+        assert!(is_empty());
+        write(&auto, ms(2), 1, &mut socket, 100, 300);
+        assert!(!is_empty());
+    }
+
+    #[test]
+    fn a_socket_that_holds_bytes_back_is_asked_about_at_once() {
+        let auto = AutoRate::new();
+        let (mut socket, _client) = connected();
+        socket.set_nonblocking(true).unwrap();
+        let mut all = 0;
+        while let Ok(bytes) = socket.write(&[b'x'; 1 << 16]) {
+            all += bytes as u64;
+        }
+        write(&auto, ms(0), 1, &mut socket, 0, all);
+        assert_eq!(ask(&auto, ms(0)), 1);
+        assert_eq!(auto.lock().sockets.len(), 1, "not all has arrived");
+    }
+
+    #[test]
+    fn events_are_bounded_and_their_bytes_are_not_lost() {
+        let auto = AutoRate::new();
+        for event in 0..3 * EVENTS_MAX as u64 {
+            auto.on_overhead(ms(event), 66);
+        }
+        assert!(auto.lock().events.len() <= EVENTS_MAX + 1);
+        assert_eq!(told(&auto), 3 * EVENTS_MAX as u64 * 66);
+    }
+
+    #[test]
+    fn a_search_that_is_over_does_not_change_a_rate_that_is_given() {
+        let link = PacedLink::new(
+            Pacer::exact(8_000_000),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
+        // The thread asks for no rate within a second, for nothing is written.
+        AutoRate::start(&link, GateConfig::default()).unwrap();
+        let search = link.auto().searches.load(Relaxed);
+        assert_eq!(link.status().rate_bits_per_s, None, "nothing is held back");
+        assert!(link.set_found_rate(search, 9_000_000));
+        assert_eq!(link.rate_bits_per_s(), 9_000_000);
+        link.auto().stop();
+        link.set_rate(20_000_000);
+        // The thread has asked the kernel before, and comes with the answer now.
+        assert!(!link.set_found_rate(search, 5_000_000));
+        assert_eq!(link.status().rate_bits_per_s, Some(20_000_000));
+        assert_eq!(link.rate_bits_per_s(), 20_000_000);
+        let named = GateConfig {
+            named_bits_per_s: Some(20_000_000),
+        };
+        AutoRate::start(&link, named.clone()).unwrap();
+        assert!(!link.set_found_rate(search, 5_000_000), "another is on");
+        let search = link.auto().searches.load(Relaxed);
+        assert_eq!(link.status().effective_rate_bits_per_s, Some(20_000_000));
+        AutoRate::start(&link, named).unwrap();
+        assert!(link.set_found_rate(search, 19_000_000), "it goes on");
+        assert_eq!(link.rate_bits_per_s(), 19_000_000);
+    }
+}

@@ -1,0 +1,85 @@
+//! Bytes that are no response: a tunnel's, of which nothing is known.
+//!
+//! What comes without a pause is a flow of unknown size, which is ranked by
+//! what it has had: a message goes ahead of a download, whatever went through
+//! the tunnel before.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use sprat_scheduler::{FlowSpec, Size};
+
+use super::Outlet;
+use super::flow::Flow;
+
+/// A tunnel's place on the uplink.
+pub struct Bursts<'a> {
+    outlet: &'a Outlet,
+    class: usize,
+    /// Whose it is, where clients share the uplink.
+    client: Option<u64>,
+    /// The flow of the burst that is going on, if the uplink is paced and has room.
+    flow: Option<Flow>,
+    /// Bytes of the burst that have had their turn.
+    attained: u64,
+    waited: Duration,
+}
+
+impl<'a> Bursts<'a> {
+    /// Returns those of a tunnel in this class, of this client.
+    pub fn new(outlet: &'a Outlet, class: usize, client: Option<u64>) -> Self {
+        Self {
+            outlet,
+            class,
+            client,
+            flow: None,
+            attained: 0,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Waits until it is the burst's turn; how many of `available` bytes may
+    /// be written then, one at least. All that was written before must be in
+    /// the socket.
+    pub async fn turn(&mut self, available: usize) -> usize {
+        let bytes = match self.outlet {
+            Outlet::Plain => available,
+            Outlet::Marked(mark) => mark.next_class(self.attained).min(available),
+            Outlet::Gauged(gauge) => {
+                if self.flow.is_none() {
+                    let spec = FlowSpec::new(self.class, Size::Unknown, gauge.cost())
+                        .of_client(self.client);
+                    self.flow = Flow::open(gauge.worker(), spec).ok();
+                }
+                match &mut self.flow {
+                    Some(flow) => {
+                        let granted = poll_fn(|cx| flow.poll_grant(cx, available as u64)).await;
+                        gauge.promise(granted);
+                        usize::try_from(granted).unwrap_or(available)
+                    }
+                    // As many flows as may be: it goes at once, and is debited
+                    // when the socket has it.
+                    None => available,
+                }
+            }
+        };
+        self.attained += bytes as u64;
+        bytes
+    }
+
+    /// Nothing more is there for now.
+    pub fn pause(&mut self) {
+        if let Some(flow) = self.flow.take() {
+            self.waited += flow.waited();
+        }
+        if let Outlet::Marked(mark) = self.outlet {
+            mark.unmark();
+        }
+        self.attained = 0;
+    }
+
+    /// How long bytes have waited for the uplink, in the bursts that are over.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+}

@@ -1,0 +1,143 @@
+//! A response's place on the uplink.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use sprat_scheduler::{AtCapacity, FlowId, FlowSpec};
+
+use super::link::WorkerLink;
+
+/// A response's place on the uplink, given up when dropped.
+pub(crate) struct Flow {
+    worker: Rc<WorkerLink>,
+    id: FlowId,
+    waited: Duration,
+}
+
+impl Flow {
+    /// Opens a flow that has nothing to send yet.
+    pub(crate) fn open(worker: &Rc<WorkerLink>, spec: FlowSpec) -> Result<Self, AtCapacity> {
+        let now = worker.link.now();
+        let id = worker.link.lock().desk.open(now, spec)?;
+        Ok(Self {
+            worker: Rc::clone(worker),
+            id,
+            waited: Duration::ZERO,
+        })
+    }
+
+    /// Asks for the link with `available` bytes to send; ready with how many
+    /// of them may be written now.
+    pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
+        let now = self.worker.link.now();
+        let mut state = self.worker.link.lock();
+        let is_news = state.desk.ask(now, self.id, available);
+        // Where no timer is set the worker whose it was may be gone.
+        let woken = match is_news || state.timer_at.is_none() {
+            true => self.worker.grant_due(&mut state, now),
+            false => Vec::new(),
+        };
+        let turn = state.desk.take(now, self.id);
+        if turn.is_none() && !is_woken_by(state.desk.waker(self.id), cx.waker()) {
+            state.desk.set_waker(self.id, cx.waker().clone());
+        }
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        let Some(turn) = turn else {
+            return Poll::Pending;
+        };
+        self.waited += turn.waited;
+        Poll::Ready(turn.bytes)
+    }
+
+    /// The backend has nothing more for now.
+    pub(crate) fn pause(&mut self) {
+        let now = self.worker.link.now();
+        self.worker
+            .link
+            .lock()
+            .desk
+            .egress_mut()
+            .pause(now, self.id);
+    }
+
+    /// All of the response has been asked for.
+    pub(crate) fn complete(&mut self) {
+        self.worker.link.lock().desk.complete(self.id);
+    }
+
+    /// How long its bytes have waited for the uplink.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        let now = self.worker.link.now();
+        let mut state = self.worker.link.lock();
+        state.desk.close(now, self.id);
+        let woken = self.worker.grant_due(&mut state, now);
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+fn is_woken_by(known: Option<&Waker>, waker: &Waker) -> bool {
+    known.is_some_and(|known| known.will_wake(waker))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use sprat_scheduler::{Discipline, EgressPolicy, Pacer, Size, WireCost};
+    use tokio::task::{LocalSet, spawn_local};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::link::PacedLink;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn open(worker: &Rc<WorkerLink>) -> Flow {
+        let spec = FlowSpec::new(0, Size::Exact(100_000), WireCost::ETHERNET_IPV4);
+        Flow::open(worker, spec).unwrap()
+    }
+
+    async fn grant(flow: &mut Flow) -> u64 {
+        poll_fn(|cx| flow.poll_grant(cx, 1_000)).await
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_timer_of_a_worker_that_ends_is_served_all_the_same() {
+        let link = PacedLink::new(
+            // 1,000 bytes take about 0.2 s.
+            // 1,000 bytes take about 0.2 s.
+            Pacer::exact(40_000),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
+        let work = LocalSet::new();
+        let served = work.run_until(async {
+            let one = WorkerLink::new(Arc::clone(&link)).unwrap();
+            let other = WorkerLink::new(Arc::clone(&link)).unwrap();
+            let grants = spawn_local(Rc::clone(&other).run());
+            let (mut first, mut second) = (open(&one), open(&other));
+            grant(&mut first).await;
+            // The first to wait arms the timer of its worker.
+            assert!(timeout(MS, grant(&mut first)).await.is_err());
+            let waits = spawn_local(async move { grant(&mut second).await });
+            tokio::time::sleep(MS).await;
+            drop((first, one));
+            let served = timeout(10_000 * MS, waits).await;
+            grants.abort();
+            served
+        });
+        assert_eq!(served.await.unwrap().unwrap(), 1_000);
+    }
+}

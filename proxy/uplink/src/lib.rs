@@ -1,0 +1,167 @@
+//! The way out: responses go to clients in the scheduler's order.
+
+#![forbid(unsafe_code)]
+
+mod acknowledged;
+mod auto;
+mod bursts;
+mod counters;
+mod flow;
+mod flush;
+mod gauge;
+mod granting;
+pub mod kernel;
+mod ledger;
+mod link;
+mod metrics;
+mod paced;
+mod seldom;
+mod shared;
+mod timer;
+mod watch;
+
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use socket2::SockRef;
+use sprat_config::resolved::ClientBy;
+use sprat_scheduler::Precedence;
+use tokio::net::TcpStream;
+
+use sprat_net::client::ClientNumbers;
+
+pub use acknowledged::Delivery;
+pub use bursts::Bursts;
+pub use flush::FlushGate;
+pub use gauge::SocketGauge;
+pub use granting::Granting;
+pub use kernel::Marked;
+use kernel::{KernelLink, SocketMark, UNSENT_BYTES};
+use link::WorkerLink;
+pub use metrics::UplinkView;
+pub use paced::FirstTurn;
+pub use paced::go_ahead;
+pub use paced::{Paced, head_bytes, pace, send_ahead};
+pub use shared::SharedUplink;
+
+/// The stream that a response goes out on, as far as the uplink asks and tells it.
+pub trait Course: Clone {
+    /// Whether it is one of several on its connection, in frames.
+    fn is_http2(&self) -> bool;
+    /// Returns what its client says of it (RFC 9218), if that counts.
+    fn precedence(&self, response: &HeaderMap) -> Option<Precedence>;
+    /// Returns what tells that its frames are in the socket, if not its connection does.
+    fn gate(&self) -> Option<&FlushGate>;
+    /// Notes that the backend has something to send.
+    fn upstream_sent(&self);
+    /// Notes that the backend is waited for.
+    fn upstream_silent(&self);
+}
+
+/// How a connection's bytes get onto the uplink.
+pub enum Outlet {
+    /// Bytes are written at once.
+    Plain,
+    /// Debited to the scheduler.
+    Gauged(Rc<SocketGauge>),
+    /// Bytes are written with a priority (`SO_PRIORITY`).
+    Marked(Rc<SocketMark>),
+}
+
+/// What a worker sends responses through.
+#[derive(Clone)]
+pub enum Uplink {
+    /// Everything is sent at once.
+    Unlimited,
+    /// In the scheduler's order, at the link's pace.
+    Paced(Rc<WorkerLink>),
+    /// In the order of the kernel's queueing discipline.
+    Kernel(Arc<KernelLink>),
+}
+
+impl Uplink {
+    /// A worker's hold on the uplink; to be called on the worker's runtime.
+    ///
+    /// # Errors
+    ///
+    /// No timer can be had from the kernel.
+    pub fn new(shared: &SharedUplink) -> std::io::Result<Self> {
+        Ok(match shared {
+            SharedUplink::Unlimited => Self::Unlimited,
+            SharedUplink::Paced(link) => Self::Paced(WorkerLink::new(Arc::clone(link))?),
+            SharedUplink::Kernel(link) => Self::Kernel(Arc::clone(link)),
+        })
+    }
+
+    /// Whether it is a hold on this one.
+    pub fn is_of(&self, shared: &SharedUplink) -> bool {
+        match (self, shared) {
+            (Self::Unlimited, SharedUplink::Unlimited) => true,
+            (Self::Paced(own), SharedUplink::Paced(link)) => own.is_of(link),
+            (Self::Kernel(own), SharedUplink::Kernel(link)) => Arc::ptr_eq(own, link),
+            _ => false,
+        }
+    }
+
+    /// How clients are told apart that share it; none if they do not.
+    pub fn sharing(&self, by: Option<&ClientBy>) -> Option<ClientNumbers> {
+        match self {
+            Self::Unlimited | Self::Kernel(_) => None,
+            Self::Paced(worker) => by.map(|by| ClientNumbers::new(by, worker.client_hasher())),
+        }
+    }
+
+    /// Makes the grants that are due, for the order is another.
+    pub fn look(&self) {
+        if let Self::Paced(worker) = self {
+            worker.look();
+        }
+    }
+
+    /// Prepares a client's socket that has just been accepted.
+    ///
+    /// The kernel holds little that it cannot send yet, `most` bytes where the
+    /// order does not ask for less: so a connection that TCP holds back soon
+    /// stops being ready, and the order is decided here; and clients that do
+    /// not read cannot fill the kernel's memory, which is everybody's.
+    ///
+    /// It is not left to what a listening socket hands down: connections may
+    /// have come before it could be prepared, or while the rate was another.
+    pub fn accept(&self, stream: &TcpStream, most: u32) -> Outlet {
+        let (unsent, outlet) = match self {
+            Self::Unlimited => (most, Outlet::Plain),
+            Self::Paced(worker) => {
+                let outlet = Outlet::Gauged(SocketGauge::new(worker, stream));
+                (worker.unsent_bytes().min(most), outlet)
+            }
+            Self::Kernel(link) => {
+                link.accept(stream.as_fd());
+                (UNSENT_BYTES, Outlet::Marked(SocketMark::new(link)))
+            }
+        };
+        if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(unsent) {
+            tracing::debug!(%error, "an accepted socket does not take TCP_NOTSENT_LOWAT");
+        }
+        outlet
+    }
+
+    /// The link's rate, if it is known.
+    pub fn rate_bits_per_s(&self) -> Option<f64> {
+        match self {
+            Self::Unlimited | Self::Kernel(_) => None,
+            Self::Paced(worker) => worker.effective_rate_bits_per_s().map(|rate| rate as f64),
+        }
+    }
+
+    /// How long what open responses have left would occupy the link, and the
+    /// part of that which goes before a class or with it.
+    pub fn backlog(&self, class: usize) -> (Duration, Duration) {
+        match self {
+            Self::Unlimited | Self::Kernel(_) => Default::default(),
+            Self::Paced(worker) => worker.backlog(class),
+        }
+    }
+}

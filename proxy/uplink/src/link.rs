@@ -1,0 +1,521 @@
+//! One uplink, shared by all workers: the core's [`Desk`] behind a mutex
+//! whose critical sections are a few heap operations long.
+
+use std::fmt;
+use std::hash::RandomState;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use sprat_scheduler::srq;
+use sprat_scheduler::{
+    ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, GroupId, Pacer, Time,
+};
+use tokio::time::Instant;
+
+use super::acknowledged::AckWatch;
+use super::auto::{AutoRate, Writer};
+use super::counters::Counters;
+use super::ledger::{HORIZON, Settled};
+use super::timer::Timer;
+use crate::seldom::Seldom;
+
+/// The uplink's scheduler and those who wait for it.
+pub struct PacedLink {
+    epoch: Instant,
+    /// Gives clients numbers, the same in all workers.
+    client_hasher: RandomState,
+    next_socket: AtomicU64,
+    /// The pacer's, to be read without the lock.
+    rate_bits_per_s: AtomicU64,
+    /// A bit for each class, if one takes what the others leave: whether its
+    /// responses are waited for.
+    awaited: AtomicU32,
+    state: Mutex<State>,
+    /// Finds the rate, if it is not given.
+    auto: AutoRate,
+}
+
+pub(super) struct State {
+    pub(super) desk: Desk<Waker>,
+    /// When the earliest timer of any worker fires.
+    pub(super) timer_at: Option<Time>,
+    /// What is told of the scheduler's counters.
+    counters: Counters,
+    /// When the log is told that the guard has tripped.
+    floods: Seldom,
+}
+
+impl State {
+    /// Debits what no grant covers.
+    fn debit(&mut self, now: Time, wire_bytes: u64) {
+        let before = self.desk.egress().stats();
+        self.desk.egress_mut().debit(now, wire_bytes);
+        self.count_forgotten(before);
+    }
+
+    /// Counts what was debited outside grants since `before` and found no room on
+    /// the scheduler's clock: it has gone out all the same.
+    fn count_forgotten(&mut self, before: EgressStats) {
+        let now = self.desk.egress().stats();
+        let debited = now.overhead_bytes.saturating_sub(before.overhead_bytes);
+        let taken = now.wire_bytes.saturating_sub(before.wire_bytes);
+        self.counters.count_forgotten(debited.saturating_sub(taken));
+    }
+}
+
+/// What goes on in SRQ's queues.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueStatus {
+    /// The quantum of each queue but the last, in bytes.
+    pub(crate) quanta: Vec<u64>,
+    pub(crate) stats: srq::Stats,
+    /// Whether they order.
+    pub(crate) is_on: bool,
+}
+
+/// A moment's view of the uplink, for metrics.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkStatus {
+    /// The number of responses in progress.
+    pub(crate) open_flows: usize,
+    /// The number of these that wait for their turn.
+    pub(crate) waiting_flows: usize,
+    /// Clients that share the link, once in each class; none if they do not.
+    pub(crate) clients: Option<usize>,
+    /// Bits per second on the wire, unless nothing is held back.
+    pub(crate) rate_bits_per_s: Option<u64>,
+    /// What the link is known to carry, in bits per second on the wire.
+    pub(crate) effective_rate_bits_per_s: Option<u64>,
+    /// What waits on the link behind the pacer, as far as the search knows.
+    pub(crate) queue: Duration,
+    /// Counters, none of which ever falls.
+    pub(crate) stats: EgressStats,
+}
+
+/// A moment's view of the uplink's classes.
+pub(crate) type ClassStatus = Vec<EgressClassStats>;
+
+impl fmt::Debug for PacedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PacedLink").field(&self.status()).finish()
+    }
+}
+
+impl PacedLink {
+    /// An uplink with no flows.
+    pub(crate) fn new(link: Pacer, policy: EgressPolicy) -> Arc<Self> {
+        Arc::new(Self {
+            awaited: AtomicU32::new(awaited(&policy.classes)),
+            auto: AutoRate::new(),
+            epoch: Instant::now(),
+            client_hasher: RandomState::new(),
+            next_socket: AtomicU64::new(0),
+            rate_bits_per_s: AtomicU64::new(link.rate_bits_per_s()),
+            state: Mutex::new(State {
+                desk: Desk::new(Egress::new(link, policy)),
+                timer_at: None,
+                counters: Counters::default(),
+                floods: Seldom::default(),
+            }),
+        })
+    }
+
+    /// What goes on now.
+    pub(crate) fn status(&self) -> LinkStatus {
+        let effective_rate_bits_per_s = self.effective_rate_bits_per_s();
+        let mut state = self.lock();
+        let egress = state.desk.egress();
+        let stats = egress.stats();
+        LinkStatus {
+            open_flows: egress.open_flows(),
+            waiting_flows: egress.waiting_flows(),
+            clients: egress.clients(),
+            rate_bits_per_s: effective_rate_bits_per_s.map(|_| egress.pacer().rate_bits_per_s()),
+            effective_rate_bits_per_s,
+            queue: self.auto.queue(),
+            stats: state.counters.publish(stats),
+        }
+    }
+
+    /// Bytes on the wire that have been debited and not taken back, in all.
+    pub fn debited_wire_bytes(&self) -> u64 {
+        let state = self.lock();
+        let stats = state.desk.egress().stats();
+        state.counters.exact(stats).wire_bytes
+    }
+
+    /// What goes on in each class.
+    pub(crate) fn class_status(&self) -> ClassStatus {
+        let mut state = self.lock();
+        let stats = state.desk.egress().class_stats().to_vec();
+        state.counters.publish_classes(stats)
+    }
+
+    /// What goes on in SRQ's queues, if that is the policy.
+    pub(crate) fn queues(&self) -> Option<QueueStatus> {
+        let state = self.lock();
+        let (queues, is_on) = state.desk.egress().queues()?;
+        Some(QueueStatus {
+            quanta: queues.quanta().to_vec(),
+            stats: *queues.stats(),
+            is_on,
+        })
+    }
+
+    /// The search for the rate, if it is not given.
+    pub(crate) fn auto(&self) -> &AutoRate {
+        &self.auto
+    }
+
+    /// Orders by another policy from now on.
+    pub(crate) fn change(&self, policy: EgressPolicy) {
+        let bits = awaited(&policy.classes);
+        self.awaited.store(bits, Ordering::Relaxed);
+        let now = self.now();
+        self.lock().desk.egress_mut().reconfigure(now, policy);
+    }
+
+    /// How long the response of each class that has gone longest without a turn has
+    /// waited for one.
+    pub(crate) fn longest_waits(&self) -> Vec<Duration> {
+        let now = self.now();
+        self.lock().desk.egress().longest_waits(now)
+    }
+
+    /// Whether flows wait for their turn.
+    pub(crate) fn is_backlogged(&self) -> bool {
+        self.lock().desk.egress().waiting_flows() > 0
+    }
+
+    /// Changes the link's rate.
+    pub(crate) fn set_rate(&self, rate_bits_per_s: u64) {
+        self.apply_rate(&mut self.lock(), rate_bits_per_s);
+    }
+
+    /// Changes the link's rate to what the search numbered so has found. A
+    /// search that is over changes nothing, and is told so.
+    pub(super) fn set_found_rate(&self, search: u64, rate_bits_per_s: u64) -> bool {
+        // One who gives a rate ends the search first, and sets the rate under
+        // this lock: whichever of the two is here first, the given rate stays.
+        let mut state = self.lock();
+        let goes_on = self.auto.goes_on(search);
+        if goes_on {
+            self.apply_rate(&mut state, rate_bits_per_s);
+        }
+        goes_on
+    }
+
+    fn apply_rate(&self, state: &mut State, rate_bits_per_s: u64) {
+        let now = self.now();
+        state.desk.egress_mut().set_rate(now, rate_bits_per_s);
+        self.rate_bits_per_s
+            .store(rate_bits_per_s, Ordering::Relaxed);
+    }
+
+    /// Bits per second on the wire.
+    pub(super) fn rate_bits_per_s(&self) -> u64 {
+        self.rate_bits_per_s.load(Ordering::Relaxed)
+    }
+
+    /// What the link is known to carry, in bits per second on the wire: its name, or what
+    /// was found. Nothing while a search has found no link.
+    pub(super) fn effective_rate_bits_per_s(&self) -> Option<u64> {
+        match self.auto.is_on() {
+            true => self.auto.effective_rate_bits_per_s(),
+            false => Some(self.rate_bits_per_s()),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    /// No code panics while it holds the lock; if one did, the queue is still
+    /// the best there is.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A bit for each class whose responses are waited for by those that take what
+/// others leave.
+fn awaited(classes: &[ClassSpec]) -> u32 {
+    let waiting = classes.iter().any(|class| class.idle_only);
+    let awaited = |class: &ClassSpec| !class.idle_only && class.rate_bits_per_s.is_none();
+    let classes = classes.iter().take(u32::BITS as usize).enumerate();
+    let bits = classes.map(|(index, class)| u32::from(waiting && awaited(class)) << index);
+    bits.sum()
+}
+
+/// A worker's hold on the uplink: the shared scheduler and the worker's own
+/// timer.
+pub struct WorkerLink {
+    pub(super) link: Arc<PacedLink>,
+    pub(super) ack_watch: AckWatch,
+    timer: Timer,
+}
+
+impl WorkerLink {
+    /// Must be called on the worker's runtime, whose reactor the timer joins.
+    pub(crate) fn new(link: Arc<PacedLink>) -> std::io::Result<Rc<Self>> {
+        Ok(Rc::new(Self {
+            link,
+            ack_watch: AckWatch::default(),
+            timer: Timer::new()?,
+        }))
+    }
+
+    /// Whether it is a hold on this uplink.
+    pub(crate) fn is_of(&self, link: &Arc<PacedLink>) -> bool {
+        Arc::ptr_eq(&self.link, link)
+    }
+
+    /// Returns whether no worker sends through it, nor could.
+    pub(crate) fn is_unused(self: &Rc<Self>, own: usize) -> bool {
+        Rc::strong_count(self) <= own && self.link.lock().desk.egress().open_flows() == 0
+    }
+
+    /// Makes the grants that are due.
+    pub(crate) fn look(&self) {
+        let mut state = self.link.lock();
+        let granted = self.grant_due(&mut state, self.link.now());
+        drop(state);
+        granted.into_iter().for_each(Waker::wake);
+    }
+
+    /// Grants whenever the link gets free; runs as long as the worker.
+    pub(crate) async fn run(self: Rc<Self>) {
+        tokio::select! {
+            () = self.ack_watch.run() => {}
+            () = self.grant() => {}
+        }
+    }
+
+    async fn grant(&self) {
+        while self.timer.fired().await.is_ok() {
+            self.link.lock().timer_at = None;
+            self.look();
+        }
+    }
+
+    /// Bits per second on the wire.
+    pub(crate) fn rate_bits_per_s(&self) -> u64 {
+        self.link.rate_bits_per_s()
+    }
+
+    /// See [`PacedLink::effective_rate_bits_per_s`].
+    pub(crate) fn effective_rate_bits_per_s(&self) -> Option<u64> {
+        self.link.effective_rate_bits_per_s()
+    }
+
+    /// Bytes that the kernel may hold unsent for a connection: about 2 ms of
+    /// the link, at least two segments.
+    pub(crate) fn unsent_bytes(&self) -> u32 {
+        const LEAST: u64 = 2 * 1514;
+        const MOST: u64 = 128 << 10;
+        let bytes = self.rate_bits_per_s() / 8 / 500;
+        u32::try_from(bytes.clamp(LEAST, MOST)).unwrap_or(u32::MAX)
+    }
+
+    /// A client's socket has taken bytes.
+    pub(super) fn on_write(&self, writer: &Writer<'_>) {
+        if self.is_auto() {
+            let position = self.link.lock().desk.egress().stats().wire_bytes;
+            self.link.auto.on_write(self.link.now(), position, writer);
+        }
+    }
+
+    /// A connection is set up, or ends, with packets that carry nothing.
+    pub(super) fn on_overhead(&self, wire_bytes: u64) {
+        if self.is_auto() {
+            self.link.auto.on_overhead(self.link.now(), wire_bytes);
+        }
+    }
+
+    /// Gives the link's clients their numbers.
+    pub(crate) fn client_hasher(&self) -> RandomState {
+        self.link.client_hasher.clone()
+    }
+
+    /// A number that no other socket on the uplink has had.
+    pub(crate) fn next_socket(&self) -> u64 {
+        self.link.next_socket.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the rate is being searched for.
+    pub(crate) fn is_auto(&self) -> bool {
+        self.link.auto.is_on()
+    }
+
+    /// Wire bytes went out that no grant covered.
+    pub(crate) fn debit(&self, wire_bytes: u64) {
+        self.link.lock().debit(self.link.now(), wire_bytes);
+    }
+
+    /// Takes back `wire_bytes` of what was debited, which never went out.
+    pub(crate) fn refund(&self, wire_bytes: u64) {
+        let now = self.link.now();
+        self.link.lock().desk.egress_mut().refund(now, wire_bytes);
+    }
+
+    /// Puts right what was debited for a connection. What left long ago is
+    /// counted, and neither holds grants up nor is taken for the link's present
+    /// progress.
+    pub(super) fn settle(&self, settled: Settled) {
+        let mut state = self.link.lock();
+        state.counters.count_past(settled.past);
+        let bytes = settled.present.unsigned_abs();
+        match settled.present {
+            0 => {}
+            1.. => state.debit(self.link.now(), bytes),
+            _ => state.desk.egress_mut().refund(self.link.now(), bytes),
+        }
+    }
+
+    /// Bytes that the link carries in the time that a settlement looks back.
+    pub(super) fn horizon_bytes(&self) -> u64 {
+        let bits = u128::from(self.rate_bits_per_s()) * HORIZON.as_millis() / 1000;
+        u64::try_from(bits / 8).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a class's responses are waited for by those that take what
+    /// others leave, so that they are to be announced.
+    pub(crate) fn is_awaited(&self, class: usize) -> bool {
+        let awaited = self.link.awaited.load(Ordering::Relaxed);
+        1u32.checked_shl(class as u32)
+            .is_some_and(|bit| awaited & bit != 0)
+    }
+
+    /// Whether any class's are.
+    pub(crate) fn awaits_any(&self) -> bool {
+        self.link.awaited.load(Ordering::Relaxed) != 0
+    }
+
+    /// See [`Egress::announce`].
+    pub(crate) fn announce(&self) {
+        let now = self.link.now();
+        self.link.lock().desk.egress_mut().announce(now);
+    }
+
+    /// See [`Egress::retract`]; those who waited for it may have their turn.
+    pub(crate) fn retract(&self) {
+        let now = self.link.now();
+        let mut state = self.link.lock();
+        state.desk.egress_mut().retract();
+        let granted = self.grant_due(&mut state, now);
+        drop(state);
+        granted.into_iter().for_each(Waker::wake);
+    }
+
+    /// See [`Egress::open_group`].
+    pub(crate) fn open_group(&self) -> GroupId {
+        self.link.lock().desk.egress_mut().open_group()
+    }
+
+    /// See [`Egress::close_group`].
+    pub(crate) fn close_group(&self, group: GroupId) {
+        let now = self.link.now();
+        self.link.lock().desk.egress_mut().close_group(now, group);
+    }
+
+    /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
+    pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
+        let now = self.link.now();
+        let state = self.link.lock();
+        let egress = state.desk.egress();
+        (egress.backlog(now), egress.backlog_ahead(now, class))
+    }
+
+    /// See [`Egress::fast_path`].
+    pub(crate) fn fast_path(&self, wire_bytes: u64) -> bool {
+        self.arrive(|egress, now| egress.fast_path(now, wire_bytes))
+    }
+
+    /// See [`Egress::connect`].
+    pub(crate) fn connect(&self, wire_bytes: u64) {
+        self.arrive(|egress, now| egress.connect(now, wire_bytes));
+    }
+
+    /// Has something small arrive; says so if that trips the guard, once a minute at most.
+    fn arrive<T>(&self, arrival: impl FnOnce(&mut Egress, Time) -> T) -> T {
+        let now = self.link.now();
+        let mut state = self.link.lock();
+        let before = state.desk.egress().stats();
+        let outcome = arrival(state.desk.egress_mut(), now);
+        state.count_forgotten(before);
+        let tripped = state.desk.egress().stats().guard_trips > before.guard_trips;
+        let unsaid = tripped.then(|| state.floods.note(now)).flatten();
+        drop(state);
+        if let Some(trips) = unsaid {
+            tracing::warn!(
+                trips,
+                "connections and small responses come far faster than on average: \
+                 until that passes, small responses wait for their turns"
+            );
+        }
+        outcome
+    }
+
+    /// Makes all grants that are due and arms the timer for the next. Those
+    /// who got one are to be woken once the lock is released.
+    #[must_use]
+    pub(super) fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
+        let mut granted = Vec::new();
+        while let Some(waker) = state.desk.next(now) {
+            granted.push(waker.clone());
+        }
+        if let Some(until) = state.desk.next_wakeup()
+            && state.timer_at.is_none_or(|at| until < at)
+        {
+            state.timer_at = Some(until);
+            self.timer.arm(until.since(now));
+        }
+        granted
+    }
+}
+
+impl Drop for WorkerLink {
+    fn drop(&mut self) {
+        // It may have been this worker's timer, which never fires now: whoever
+        // waits has to arm another's.
+        let mut state = self.link.lock();
+        state.timer_at = None;
+        let waiting: Vec<_> = state.desk.waiting().cloned().collect();
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sprat_scheduler::{Discipline, Pacer};
+
+    use super::*;
+    use crate::seldom::said;
+
+    #[tokio::test(start_paused = true)]
+    async fn floods_are_told_of_once_a_minute() {
+        let link = PacedLink::new(
+            Pacer::exact(10_000_000_000),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
+        let worker = WorkerLink::new(Arc::clone(&link)).unwrap();
+        let (log, _listening) = said::listen();
+        let seconds = Duration::from_secs;
+        // Each flood trips the guard, and is over before the next.
+        for (flood, pause) in [20, 20, 30, 20].map(seconds).into_iter().enumerate() {
+            (0..150).for_each(|_| worker.connect(100));
+            assert_eq!(link.status().stats.guard_trips, flood as u64 + 1);
+            tokio::time::advance(pause).await;
+        }
+        let log = log.text();
+        let trips = log.lines().filter_map(|line| line.split("trips=").nth(1));
+        assert_eq!(trips.collect::<Vec<_>>(), ["1", "3"], "{log}");
+    }
+}

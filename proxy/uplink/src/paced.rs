@@ -1,0 +1,394 @@
+//! A response body that goes out when the uplink's scheduler says so.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, header};
+use http_body::{Body, Frame, SizeHint};
+use sprat_net::begun::with_held;
+use sprat_net::error::Reason;
+use sprat_scheduler::desk::HEAD_WAIT;
+use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Size};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+
+use super::Course;
+use super::flow::Flow;
+use super::flush::FlushGate;
+use super::gauge::SocketGauge;
+
+/// How long a head waits for the first turn of its response: what is over sooner costs
+/// no segment more, and a client that hears nothing for longer may think that nobody
+/// is there.
+const HEAD_TURN_WAIT: Duration = Duration::from_millis(100);
+
+/// Framing of one chunk in chunked coding: the size in hex, two line ends.
+const CHUNK_FRAMING: u64 = 12;
+
+/// A frame's header in HTTP/2 (RFC 9113 4.1).
+const FRAME_HEADER: u64 = 9;
+
+/// Chunks of the upstream's held back at most, so that a segment need not be
+/// cut where a chunk ends.
+const CHUNKS_HELD: usize = 2;
+
+/// A body under the uplink's scheduler.
+pub struct Paced<B: Body, C> {
+    inner: B,
+    flow: Flow,
+    gauge: Rc<SocketGauge>,
+    stream: C,
+    /// Read from upstream and not yet granted.
+    chunks: [Bytes; CHUNKS_HELD],
+    trailers: Option<HeaderMap>,
+    ended: bool,
+    /// What the upstream failed with before the head went out. It says so once.
+    failed: Option<B::Error>,
+    /// Bytes that may be given to the HTTP layer now.
+    credit: u64,
+    /// Bytes that were granted for the head and what went with it.
+    head_granted: u64,
+    /// Bytes that the HTTP layer adds to each frame.
+    framing: u64,
+    /// Whether the uplink is told of pauses: its size is not known exactly.
+    may_pause: bool,
+    /// The uplink has been told of the present one.
+    has_paused: bool,
+    /// The uplink has been told that all of it has been asked for.
+    is_complete: bool,
+}
+
+impl<B: Body, C> Paced<B, C> {
+    /// How long its bytes have waited for the uplink.
+    pub fn waited(&self) -> Duration {
+        self.flow.waited()
+    }
+}
+
+/// What a response's class says of its first turn, and whose it is.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstTurn {
+    /// The index of the class.
+    pub class: usize,
+    /// The client's number, where clients share the uplink.
+    pub client: Option<u64>,
+    /// The response is refused after so long.
+    pub timeout: Option<Duration>,
+    /// The class takes what others leave, and its heads do, too.
+    pub idle_only: bool,
+}
+
+/// Puts a response under the uplink's scheduler: ready when its head, and the
+/// first bytes of its body if they are there, may go.
+///
+/// `size` is what is known of the body's.
+///
+/// # Errors
+///
+/// As many flows are open as may be, or the response has waited for its first turn for as
+/// long as its class lets it.
+pub async fn pace<B, C>(
+    stream: &C,
+    gauge: &Rc<SocketGauge>,
+    size: Size,
+    turn: FirstTurn,
+    response: Response<B>,
+) -> Result<Response<Paced<B, C>>, Reason>
+where
+    C: Course,
+    B: Body<Data = Bytes, Error: Unpin> + Unpin,
+{
+    let head = head_bytes(stream, &response);
+    let framing = if stream.is_http2() {
+        FRAME_HEADER
+    } else if response.body().size_hint().exact().is_none() {
+        CHUNK_FRAMING
+    } else {
+        0
+    };
+    let whole = |bytes: u64| {
+        let frames = bytes.div_ceil(gauge.cost().payload_in(1));
+        bytes + head + frames * framing
+    };
+    let whole = match size {
+        Size::Exact(bytes) => Size::Exact(whole(bytes)),
+        Size::Estimate { bytes, confidence } => Size::Estimate {
+            bytes: whole(bytes),
+            confidence,
+        },
+        Size::Unknown => Size::Unknown,
+    };
+    let lane = match stream.precedence(response.headers()) {
+        Some(precedence) => Lane::Grouped(gauge.group(), precedence),
+        None => Lane::Ordered,
+    };
+    let spec = FlowSpec::new(turn.class, whole, gauge.cost()).of_client(turn.client);
+    let flow = Flow::open(gauge.worker(), spec.in_lane(lane));
+    let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
+    gauge.retract();
+    let (parts, inner) = response.into_parts();
+    let mut paced = Paced {
+        inner,
+        flow,
+        gauge: Rc::clone(gauge),
+        stream: stream.clone(),
+        chunks: [Bytes::new(), Bytes::new()],
+        trailers: None,
+        ended: false,
+        failed: None,
+        credit: 0,
+        head_granted: 0,
+        framing,
+        may_pause: !matches!(size, Size::Exact(_)),
+        has_paused: false,
+        is_complete: false,
+    };
+    match paced.first().await {
+        Ok(Ok(())) => paced.send_head(head, turn).await?,
+        // Told when the body is polled.
+        Ok(Err(error)) => paced.failed = Some(error),
+        // The size alone says nothing of when the body comes: the head goes
+        // ahead, as what is small and needed for the client to go on.
+        Err(_) => send_ahead(gauge, turn.class, head).await,
+    }
+    Ok(Response::from_parts(parts, paced))
+}
+
+/// Has a response of `bytes` go ahead of everything.
+pub async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+    go_ahead(gauge, class, bytes).await;
+    gauge.retract();
+}
+
+/// Has `bytes` go ahead of everything, or in their turn while too much wants
+/// to go ahead.
+pub async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
+    let worker = gauge.worker();
+    let wire_bytes = gauge.cost().bytes(bytes);
+    if worker.fast_path(wire_bytes) {
+        return gauge.promise(bytes);
+    }
+    // Neither its class's order nor its client's share counts.
+    let spec = FlowSpec::new(class, Size::Exact(bytes), gauge.cost()).in_lane(Lane::Express);
+    let Ok(mut flow) = Flow::open(worker, spec) else {
+        // With no room for another flow, what is small goes at once.
+        worker.debit(wire_bytes);
+        return gauge.promise(bytes);
+    };
+    let mut granted = 0;
+    while granted < bytes {
+        let more = poll_fn(|cx| flow.poll_grant(cx, bytes - granted)).await;
+        gauge.promise(more);
+        granted += more;
+    }
+}
+
+impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
+    /// Waits for the first bytes of the body, for as long as a head may. Most
+    /// are here already, and need no timer.
+    async fn first(&mut self) -> Result<Result<(), B::Error>, Elapsed> {
+        let filled = poll_fn(|cx| match self.poll_fill(cx) {
+            Poll::Ready(filled) => Poll::Ready(Some(filled)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        match filled.await {
+            Some(filled) => Ok(filled),
+            None => timeout(HEAD_WAIT, poll_fn(|cx| self.poll_fill(cx))).await,
+        }
+    }
+
+    /// Sends the head with the first bytes of the body, or ahead of them where these
+    /// have long to wait.
+    async fn send_head(&mut self, head: u64, turn: FirstTurn) -> Result<(), Reason> {
+        let bound = match turn.timeout {
+            Some(bound) => bound,
+            None if turn.idle_only => {
+                self.grant_head(head).await;
+                return Ok(());
+            }
+            None => HEAD_TURN_WAIT,
+        };
+        if self.is_granted_within(head, bound).await {
+            return Ok(());
+        }
+        if turn.timeout.is_some() {
+            return Err(Reason::UplinkTimeout);
+        }
+        let left = head.saturating_sub(self.head_granted);
+        go_ahead(&self.gauge, turn.class, left).await;
+        Ok(())
+    }
+
+    /// Waits for the head's turn, but no longer than `bound`.
+    async fn is_granted_within(&mut self, head: u64, bound: Duration) -> bool {
+        let mut granting = pin!(self.grant_head(head));
+        // The common case: it is its turn, and needs no timer.
+        let is_granted = poll_fn(|cx| Poll::Ready(granting.as_mut().poll(cx).is_ready())).await;
+        is_granted || timeout(bound, granting).await.is_ok()
+    }
+
+    /// Waits for grants that cover the head; what is over is for the body.
+    async fn grant_head(&mut self, head: u64) {
+        while self.head_granted < head {
+            let wanted = head - self.head_granted + self.framing + self.held();
+            let more = poll_fn(|cx| self.flow.poll_grant(cx, wanted)).await;
+            // Each by itself: the client may be gone before the next.
+            self.gauge.promise(more);
+            self.head_granted += more;
+        }
+        self.credit = (self.head_granted - head).saturating_sub(self.framing);
+    }
+
+    fn gate(&self) -> &FlushGate {
+        self.stream.gate().unwrap_or(&self.gauge.gate)
+    }
+
+    fn held(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+    }
+
+    /// Reads ahead until a segment's worth is held or nothing more is there.
+    /// Ready once there is something to send, or the end is known.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), B::Error>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        let enough = u64::from(self.gauge.cost().mss);
+        while !self.ended && self.chunks[1].is_empty() && self.held() < enough {
+            if self.inner.is_end_stream() {
+                self.ended = true;
+                break;
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else {
+                if self.held() > 0 {
+                    break;
+                }
+                self.stream.upstream_silent();
+                if self.may_pause && !self.has_paused {
+                    self.has_paused = true;
+                    self.flow.pause();
+                }
+                return Poll::Pending;
+            };
+            self.has_paused = false;
+            self.stream.upstream_sent();
+            match frame {
+                Some(Ok(frame)) => self.take(frame),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => self.ended = true,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn take(&mut self, frame: Frame<Bytes>) {
+        match frame.into_data() {
+            Ok(data) if self.chunks[0].is_empty() => self.chunks[0] = data,
+            Ok(data) => self.chunks[1] = data,
+            Err(frame) => {
+                self.trailers = frame.into_trailers().ok();
+                self.ended = true;
+            }
+        }
+    }
+
+    /// The next frame within the credit.
+    fn give(&mut self) -> Bytes {
+        let first = &mut self.chunks[0];
+        let bytes = first
+            .len()
+            .min(usize::try_from(self.credit).unwrap_or(usize::MAX));
+        let data = first.split_to(bytes);
+        if first.is_empty() {
+            self.chunks.swap(0, 1);
+        }
+        self.credit -= data.len() as u64;
+        let is_last = self.held() == 0 && (self.ended || self.inner.is_end_stream());
+        if is_last && !std::mem::replace(&mut self.is_complete, true) {
+            self.flow.complete();
+        }
+        self.gate().frame_given();
+        data
+    }
+}
+
+impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Paced<B, C> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.get_mut();
+        loop {
+            if this.held() > 0 && this.credit > 0 {
+                return Poll::Ready(Some(Ok(Frame::data(this.give()))));
+            }
+            // What was granted before must be in the socket first: a
+            // connection that TCP holds back does not queue for more.
+            if this.credit == 0 {
+                ready!(this.gate().poll_flushed(cx));
+            }
+            if let Err(error) = ready!(this.poll_fill(cx)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+            if this.held() == 0 {
+                return Poll::Ready(this.trailers.take().map(|t| Ok(Frame::trailers(t))));
+            }
+            if this.credit == 0 {
+                let wanted = this.held() + this.framing;
+                let granted = ready!(this.flow.poll_grant(cx, wanted));
+                this.gauge.promise(granted);
+                this.credit = granted.saturating_sub(this.framing).max(1);
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held() == 0
+            && self.trailers.is_none()
+            && self.failed.is_none()
+            && (self.ended || self.inner.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        with_held(self.inner.size_hint(), self.held())
+    }
+}
+
+/// Bytes of the head, a few over rather than under. HTTP/2 writes a field that
+/// it has written before in a byte or two, others with about three quarters of
+/// their length (RFC 7541); what it comes to is known when it is written.
+pub fn head_bytes<B>(stream: &impl Course, response: &Response<B>) -> u64 {
+    let bytes = text_bytes(response);
+    match stream.is_http2() {
+        true => FRAME_HEADER + bytes / 2,
+        false => bytes,
+    }
+}
+
+/// Bytes of the head as HTTP/1.1 writes it.
+fn text_bytes<B>(response: &Response<B>) -> u64 {
+    /// `HTTP/1.1 200 ` and two line ends.
+    const STATUS_LINE: usize = 17;
+    /// `connection: keep-alive` or `transfer-encoding: chunked`.
+    const FRAMING_FIELD: usize = 28;
+    const DATE_FIELD: usize = 37;
+    let reason = response.status().canonical_reason().unwrap_or("").len();
+    let headers = response.headers();
+    let fields: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum();
+    let date = if headers.contains_key(header::DATE) {
+        0
+    } else {
+        DATE_FIELD
+    };
+    (STATUS_LINE + reason + fields + date + FRAMING_FIELD) as u64
+}

@@ -1,0 +1,115 @@
+//! The uplink that all workers share, and what becomes of it when its
+//! configuration changes.
+
+use std::sync::Arc;
+
+use sprat_config::resolved::{self as config, Engine, Rate};
+use sprat_scheduler::rate_control::gate::GateConfig;
+use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
+
+use super::auto::AutoRate;
+use super::kernel::KernelLink;
+use super::link::PacedLink;
+
+/// The uplink that all workers share.
+#[derive(Clone)]
+pub enum SharedUplink {
+    /// Everything is sent at once.
+    Unlimited,
+    /// In the scheduler's order, at the link's pace.
+    Paced(Arc<PacedLink>),
+    /// In the order of the kernel's queueing discipline.
+    Kernel(Arc<KernelLink>),
+}
+
+impl SharedUplink {
+    /// As the configuration wants it.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had that searches for the rate.
+    pub fn new(uplink: &config::Uplink, classes: &config::Classes) -> std::io::Result<Self> {
+        if let (Engine::Kernel(engine), Discipline::Bands(cutoffs)) =
+            (&uplink.engine, &uplink.policy)
+        {
+            let rate_bits_per_s = match uplink.rate {
+                Rate::Fixed(bits_per_s) => Some(bits_per_s),
+                Rate::Auto | Rate::Unlimited => None,
+            };
+            let link = KernelLink::new(engine.qdisc, cutoffs, rate_bits_per_s);
+            return Ok(Self::Kernel(link));
+        }
+        let rate_bits_per_s = match uplink.rate {
+            Rate::Unlimited => return Ok(Self::Unlimited),
+            Rate::Fixed(bits_per_s) => bits_per_s,
+            Rate::Auto => AutoRate::initial_rate_bits_per_s(&GateConfig::default()),
+        };
+        let link = PacedLink::new(Pacer::new(rate_bits_per_s), policy(uplink, classes));
+        if let Some(config) = searched(uplink) {
+            AutoRate::start(&link, config)?;
+        }
+        Ok(Self::Paced(link))
+    }
+
+    /// What it becomes when its configuration does: itself, if
+    /// [`SharedUplink::commit`] can change it, or another.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedUplink::new`].
+    pub fn renewed(
+        &self,
+        (own, wanted): (&config::Uplink, &config::Uplink),
+        classes: &config::Classes,
+    ) -> std::io::Result<Self> {
+        if own == wanted || (is_paced(own) && is_paced(wanted)) {
+            return Ok(self.clone());
+        }
+        Self::new(wanted, classes)
+    }
+
+    /// From now on it is as the configuration wants it.
+    pub fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
+        let Self::Paced(link) = self else { return };
+        link.change(policy(uplink, classes));
+        if let Some(config) = searched(uplink) {
+            if let Err(error) = AutoRate::start(link, config) {
+                tracing::error!(%error, "the uplink's rate stays: no thread to search for it");
+            }
+        } else if let Rate::Fixed(bits_per_s) = uplink.rate {
+            link.auto().stop();
+            link.set_rate(bits_per_s);
+        }
+    }
+}
+
+/// What is told to the search for the rate, if there is to be one.
+fn searched(uplink: &config::Uplink) -> Option<GateConfig> {
+    match uplink.rate {
+        Rate::Auto => Some(GateConfig::default()),
+        Rate::Fixed(bits_per_s) => uplink.adapt.then_some(GateConfig {
+            named_bits_per_s: Some(bits_per_s),
+        }),
+        Rate::Unlimited => None,
+    }
+}
+
+fn is_paced(uplink: &config::Uplink) -> bool {
+    let kernel = matches!(
+        (&uplink.engine, &uplink.policy),
+        (Engine::Kernel(_), Discipline::Bands(_))
+    );
+    !kernel && uplink.rate != Rate::Unlimited
+}
+
+/// Returns the core's policy as the configuration has it.
+fn policy(uplink: &config::Uplink, classes: &config::Classes) -> EgressPolicy {
+    EgressPolicy {
+        max_flows: uplink.max_flows,
+        guard_factor: uplink.guard_factor,
+        classes: classes.list.iter().map(|c| c.spec.clone()).collect(),
+        floor_percent: uplink.floor_percent,
+        share_between_clients: uplink.share.is_some(),
+        ..EgressPolicy::new(uplink.policy.clone())
+    }
+}

@@ -1,0 +1,253 @@
+//! What a cluster's station is told of its endpoints' health, and what it
+//! tells of its own.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use sprat_scheduler::Time;
+use sprat_scheduler::health::{Cause, Change, Ejection, Health, Outcome};
+use tokio::time::Instant;
+
+use super::SharedStation;
+use super::check::Failure;
+use super::members::Member;
+use super::station::Decisions;
+
+impl Drop for SharedStation {
+    fn drop(&mut self) {
+        // Whoever tends it sees that there is nothing left to do.
+        self.changed.notify_one();
+    }
+}
+
+/// What there is to know of a cluster's endpoints, breakers and retries.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// In the order of the configuration.
+    pub endpoints: Vec<(Arc<Member>, EndpointCondition)>,
+    /// So few are well that all are used.
+    pub panics: bool,
+    /// By [`Ejection::index`].
+    pub ejections: [u64; Ejection::ALL.len()],
+    /// That the bound on their number has prevented.
+    pub ejections_prevented: u64,
+    /// Requests in service and waiting.
+    pub active: usize,
+    /// The number of requests that wait.
+    pub waiting: usize,
+    /// Requests that are being repeated.
+    pub repeated: usize,
+    /// Whether one more may be.
+    pub may_repeat: bool,
+    /// Repetitions that the budget did not allow.
+    pub repeats_denied: u64,
+}
+
+/// What there is to know of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointCondition {
+    /// How long its answers still keep it out.
+    pub ejected_for: Option<Duration>,
+    /// What the checks say; `None` before the first.
+    pub passes_checks: Option<bool>,
+    /// Whether the endpoint gets requests.
+    pub is_used: bool,
+}
+
+impl SharedStation {
+    /// Goes on with what another knows of endpoints that both have; those that
+    /// are new start slowly.
+    pub(super) fn take_over(&mut self, before: &Self) {
+        let now = Time::ZERO + self.epoch.elapsed();
+        let name = self.name.clone();
+        let decisions = self.decisions();
+        let before = before.lock();
+        let panicked = before.station.panics();
+        let same = |(_, own): (usize, &Arc<Member>)| {
+            let mut known = before.members.present();
+            Some(known.find(|(_, known)| known.label == own.label)?.0)
+        };
+        let slots: Vec<_> = decisions.members.present().map(same).collect();
+        decisions.health.take_over(&before.health, &slots);
+        drop(before);
+        for (slot, known) in slots.iter().enumerate() {
+            if known.is_none() {
+                decisions.station.start_slowly(now, slot);
+            }
+        }
+        while let Some(Change { endpoint, out }) = decisions.health.poll() {
+            decisions.station.set_out(now, endpoint, out);
+        }
+        tell_panic(&name, panicked, decisions.station.panics());
+    }
+
+    /// Whether it is of use to tell how requests went.
+    pub(super) fn observes(&self) -> bool {
+        self.observes
+    }
+
+    /// How a request went at an endpoint.
+    pub(super) fn observe(&self, endpoint: usize, outcome: Outcome) {
+        let random = fastrand::u64(..);
+        self.judge(|health, now| health.observe(now, endpoint, outcome, random));
+    }
+
+    /// How a check of the endpoint in a slot went. Another one may have the slot
+    /// by now, of which that says nothing.
+    pub(super) fn checked(&self, slot: usize, member: &Arc<Member>, outcome: Result<(), Failure>) {
+        let (passed, failure) = (outcome.is_ok(), outcome.err());
+        self.judge_by(failure, |decisions, _| {
+            let mut present = decisions.members.present();
+            if present.any(|(own, there)| own == slot && Arc::ptr_eq(there, member)) {
+                decisions.health.checked(slot, passed);
+            }
+        });
+    }
+
+    /// Does what is due for the endpoints' health; when that is so next.
+    pub(super) fn tend(&self) -> Option<Instant> {
+        let random = fastrand::u64(..);
+        let next = self.judge(|health, now| {
+            health.expire(now, random);
+            health.next_wakeup()
+        });
+        next.map(|at| self.epoch + at.since(Time::ZERO))
+    }
+
+    /// A look at the endpoints' health, and what follows from it.
+    fn judge<T>(&self, judge: impl FnOnce(&mut Health, Time) -> T) -> T {
+        self.judge_by(None, |decisions, now| judge(&mut decisions.health, now))
+    }
+
+    /// The same after a check that may have been a failure.
+    fn judge_by<T>(
+        &self,
+        failure: Option<Failure>,
+        judge: impl FnOnce(&mut Decisions, Time) -> T,
+    ) -> T {
+        let now = Time::ZERO + self.epoch.elapsed();
+        let mut decisions = self.lock();
+        let panicked = decisions.station.panics();
+        let judged = judge(&mut decisions, now);
+        let mut changes = Vec::new();
+        while let Some(change) = decisions.health.poll() {
+            decisions.station.set_out(now, change.endpoint, change.out);
+            let label = decisions.members.by_slot[change.endpoint].label.clone();
+            changes.push((label, decisions.health.cause(change.endpoint)));
+        }
+        let panics = decisions.station.panics();
+        let wakers = decisions.settle();
+        drop(decisions);
+        wakers.into_iter().for_each(Waker::wake);
+        if !changes.is_empty() {
+            self.changed.notify_one();
+        }
+        for (endpoint, cause) in changes {
+            tell(&self.name, &endpoint, (cause, failure), now);
+        }
+        tell_panic(&self.name, panicked, panics);
+        judged
+    }
+
+    /// What there is to know of its endpoints, breakers and retries.
+    pub fn condition(&self) -> Condition {
+        let decisions = self.lock();
+        let (station, health) = (&decisions.station, &decisions.health);
+        let now = Time::ZERO + self.epoch.elapsed();
+        let endpoint = |(slot, member): (usize, &Arc<Member>)| {
+            let known = health.endpoint(slot);
+            let condition = EndpointCondition {
+                ejected_for: known.ejected_until.map(|until| until.since(now)),
+                passes_checks: known.passes_checks,
+                is_used: station.is_usable(slot),
+            };
+            (Arc::clone(member), condition)
+        };
+        Condition {
+            endpoints: decisions.members.present().map(endpoint).collect(),
+            panics: station.panics(),
+            ejections: health.ejections(),
+            ejections_prevented: health.ejections_prevented(),
+            active: station.active(),
+            waiting: station.waiting(),
+            repeated: station.repeated(),
+            may_repeat: station.may_repeat(),
+            repeats_denied: station.repeats_denied(),
+        }
+    }
+}
+
+/// Says that an endpoint is out of use since `now`, and why; or in use again.
+fn tell(
+    cluster: &str,
+    endpoint: &str,
+    (cause, failure): (Option<Cause>, Option<Failure>),
+    now: Time,
+) {
+    let out = "an endpoint is out of use";
+    match cause {
+        None => tracing::info!(%cluster, %endpoint, "an endpoint is in use again"),
+        Some(Cause::Ejected(offence, until)) => {
+            let (cause, in_a_row) = (offence.cause.name(), offence.in_a_row);
+            let ejected_for = until.since(now);
+            tracing::warn!(%cluster, %endpoint, cause, in_a_row, ?ejected_for, "{out}");
+        }
+        Some(Cause::Unhealthy) => {
+            let failure = failure.map(tracing::field::display);
+            tracing::warn!(%cluster, %endpoint, cause = "health_check", failure, "{out}");
+        }
+    }
+}
+
+/// Says so if a panic has begun, or is over.
+pub(super) fn tell_panic(cluster: &str, before: bool, now: bool) {
+    match (before, now) {
+        (false, true) => tracing::warn!(
+            %cluster,
+            "a panic: so few endpoints are well that all are used"
+        ),
+        (true, false) => tracing::info!(
+            %cluster,
+            "no panic any more: only endpoints that are well are used"
+        ),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sprat_config::resolved::Config;
+
+    use super::*;
+    use crate::SharedCluster;
+    use crate::dns::Names;
+    use sprat_net::error::Reason;
+
+    /// The station of a cluster of one endpoint that is checked.
+    fn station(endpoint: &str) -> Arc<SharedStation> {
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
+             clusters:\n  farm:\n    endpoints: ['{endpoint}']\n    \
+             health_checks: {{tcp_health_check: {{}}}}\n"
+        );
+        let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
+        let config: Config = loaded.unwrap().config;
+        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        Arc::clone(&cluster.unwrap().station)
+    }
+
+    #[test]
+    fn a_check_says_nothing_of_who_has_the_slot_since() {
+        let station = station("127.0.0.1:1");
+        let asked = Arc::clone(&station.members().by_slot[0]);
+        // As the thread that resolves names would, while the answer is waited for.
+        let other = Arc::clone(&self::station("127.0.0.1:2").members().by_slot[0]);
+        station.lock().members.by_slot[0] = Arc::clone(&other);
+        let known = || station.condition().endpoints[0].1.passes_checks;
+        station.checked(0, &asked, Err(Reason::ConnectionRefused.into()));
+        assert_eq!(known(), None);
+        station.checked(0, &other, Err(Reason::ConnectionRefused.into()));
+        assert_eq!(known(), Some(false));
+    }
+}

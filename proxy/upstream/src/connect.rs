@@ -1,0 +1,400 @@
+//! Opening a connection to an endpoint.
+
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use http::uri::Scheme;
+use hyper::client::conn::http2;
+use hyper::rt::Executor;
+use hyper_util::rt::TokioIo;
+use sprat_config::resolved::{Cluster, UpstreamHttp2};
+use sprat_net::error::Reason;
+use sprat_net::network;
+use sprat_net::proxy_protocol::{self, Ends};
+use sprat_net::screen::Screened;
+use sprat_net::tls::ClusterTls;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::hear_out::HearOut;
+use super::heard::{Listening, Unproven};
+use super::interim::Hears;
+use super::members::{Logical, Member, Target};
+use super::sender::Single;
+use super::transport::Transport;
+use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
+
+/// How often idle connections are asked for.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+
+/// How long a connection that is not wanted any more gets to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// A connection's place among those that the cluster allows.
+pub struct Slot {
+    endpoint: Arc<Shared>,
+    cluster: Arc<Breaker>,
+    is_tunnel: bool,
+}
+
+impl Slot {
+    fn take(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
+        if !take_one(&shared.connections, upstream.config.max_connections) {
+            return None;
+        }
+        if !upstream
+            .breaker
+            .take(upstream.config.resilience.max_connections)
+        {
+            shared.connections.fetch_sub(1, Relaxed);
+            return None;
+        }
+        Some(Self::counted(upstream, shared, false))
+    }
+
+    /// One for a connection that is no longer a request's but a tunnel's: it is
+    /// open, whatever the bound.
+    pub(super) fn keep(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
+        shared.connections.fetch_add(1, Relaxed);
+        shared.tunnels.fetch_add(1, Relaxed);
+        upstream.breaker.add();
+        Self::counted(upstream, shared, true)
+    }
+
+    fn counted(upstream: &Upstream, shared: &Arc<Shared>, is_tunnel: bool) -> Self {
+        Self {
+            endpoint: Arc::clone(shared),
+            cluster: Arc::clone(&upstream.breaker),
+            is_tunnel,
+        }
+    }
+
+    /// Takes the place of a connection that is idle in another worker, or at
+    /// another endpoint if the cluster has as many as it may; none if all are
+    /// busy. The caller bounds the wait.
+    async fn reclaim(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
+        let bound = upstream.config.max_connections;
+        let _wanted = Wanted::one(&shared.wanted);
+        let whole = (upstream.breaker).is_open(upstream.config.resilience.max_connections);
+        let _any = whole.then(|| Wanted::one(upstream.breaker.wanted()));
+        loop {
+            // Before looking, or a connection closed meanwhile is missed.
+            let freed = shared.freed.notified();
+            if let Some(slot) = Self::take(upstream, shared) {
+                return Some(slot);
+            }
+            let hope = match whole {
+                true => {
+                    let endpoints = upstream.endpoints.borrow();
+                    let mut all = endpoints.iter();
+                    all.any(|other| other.member.counts.has_spare())
+                }
+                false => shared.idle.load(Relaxed) > 0 || shared.is_closing(bound),
+            };
+            if !hope {
+                return None;
+            }
+            upstream.reclaim.notify_waiters();
+            // Another worker may have been between two waits: ask again soon.
+            let _ = timeout(ASK_AGAIN, freed).await;
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.endpoint.connections.fetch_sub(1, Relaxed);
+        if self.is_tunnel {
+            self.endpoint.tunnels.fetch_sub(1, Relaxed);
+        }
+        self.cluster.give_back();
+        if self.endpoint.wanted.load(Relaxed) > 0 {
+            self.endpoint.freed.notify_one();
+        }
+    }
+}
+
+/// A request that waits for a connection to be closed.
+struct Wanted<'a>(&'a AtomicUsize);
+
+impl<'a> Wanted<'a> {
+    fn one(wanted: &'a AtomicUsize) -> Self {
+        wanted.fetch_add(1, Relaxed);
+        Self(wanted)
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Runs what an HTTP/2 connection has to do, the most of it here, as long as it is
+/// wanted.
+#[derive(Clone)]
+struct Tasks(watch::Receiver<()>);
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        let wanted = self.0.clone();
+        spawn_local(async move {
+            tokio::select! {
+                biased;
+                () = task => {}
+                () = abandoned(wanted) => {}
+            }
+        });
+    }
+}
+
+/// Nobody wants the connection any more, and it had its time to end. It says
+/// good-bye by itself, but not while the endpoint takes nothing: hyper waits for
+/// that before it looks at a body that is over, or ends.
+async fn abandoned(mut wanted: watch::Receiver<()>) {
+    while wanted.changed().await.is_ok() {}
+    sleep(ENDS_WITHIN).await;
+}
+
+/// How HTTP/2 is spoken with a cluster; `executor` runs what a connection has
+/// to do beside it. What all streams may hold together is
+/// the sum of what each may: responses that wait for their clients take
+/// nothing from the others.
+pub(super) fn http2<E: Clone>(
+    executor: E,
+    cluster: &Cluster,
+    config: &UpstreamHttp2,
+) -> http2::Builder<E> {
+    let streams = u32::try_from(config.max_streams).unwrap_or(u32::MAX);
+    let all = config.stream_window_bytes.saturating_mul(streams);
+    let mut builder = http2::Builder::new(executor);
+    builder
+        .initial_stream_window_size(config.stream_window_bytes)
+        .initial_connection_window_size(all.min(WINDOW_MAX))
+        .max_header_list_size(u32::try_from(cluster.max_header_bytes).unwrap_or(u32::MAX));
+    builder
+}
+
+/// The largest window of RFC 9113 6.9.1.
+const WINDOW_MAX: u32 = 0x7fff_ffff;
+
+/// A connection, or room on one that somebody else has opened meanwhile.
+///
+/// An endpoint that is told of `ends` gets a connection for them alone; HTTP/2
+/// is not combined with that.
+pub(super) async fn connect(
+    upstream: &Upstream,
+    endpoint: &Endpoint,
+    ends: Option<&Ends>,
+) -> Result<Sender, Reason> {
+    let Some(config) = &upstream.config.http2 else {
+        return connect_one(upstream, endpoint, ends).await;
+    };
+    let pool = &endpoint.pool;
+    let opening = timeout(upstream.config.connect_timeout, pool.opening.lock());
+    let _opening = opening.await.map_err(|_| Reason::ConnectionTimeout)?;
+    match pool.take(config.max_streams) {
+        Some(stream) => Ok(Sender::Http2(Box::new(stream))),
+        None => connect_one(upstream, endpoint, None).await,
+    }
+}
+
+/// Opens a connection within the cluster's bounds on number and time, and has
+/// a task of its own drive it.
+async fn connect_one(
+    upstream: &Upstream,
+    endpoint: &Endpoint,
+    ends: Option<&Ends>,
+) -> Result<Sender, Reason> {
+    let shared = &endpoint.member.counts;
+    let bound = upstream.config.connect_timeout;
+    let slot = match Slot::take(upstream, shared) {
+        Some(slot) => slot,
+        None => timeout(bound, Slot::reclaim(upstream, shared))
+            .await
+            .unwrap_or(None)
+            .ok_or(Reason::ConnectionLimit)?,
+    };
+    let tls = upstream.tls.as_deref();
+    let way = transport(&upstream.config, tls, &endpoint.member, ends, bound);
+    let stream = timeout(bound, way)
+        .await
+        .map_err(|_| Reason::ConnectionTimeout)??;
+    endpoint.stats.connects.increment();
+    let unproven = upstream.tls.as_ref();
+    let unproven = unproven.map(|tls| Unproven::new(tls, &endpoint.member));
+    let (stream, heard) = Listening::new(stream, unproven);
+    let (wanted, until) = watch::channel(());
+    if let Some(http2) = &upstream.config.http2 {
+        let http2 = self::http2(Tasks(until.clone()), &upstream.config, http2);
+        let list_max = upstream.config.max_header_bytes;
+        let hears = Arc::new(Hears::default());
+        let stream = Screened::endpoint(HearOut::new(stream), list_max, Arc::clone(&hears));
+        let handshake = http2.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
+        spawn_local(drive(slot, connection, until));
+        let scheme = match upstream.tls {
+            None => Scheme::HTTP,
+            Some(_) => Scheme::HTTPS,
+        };
+        let stream = endpoint
+            .pool
+            .add(sender, scheme, (heard, hears), shared, wanted);
+        return Ok(Sender::Http2(Box::new(stream)));
+    }
+    let handshake = upstream.http.handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = handshake.map_err(|_| Reason::ConnectionTerminated)?;
+    spawn_local(drive(slot, connection.with_upgrades(), until));
+    Ok(Sender::Http1(Single::new(sender, heard, wanted)))
+}
+
+/// Runs a connection to its end, which is not far once it is not wanted any more.
+async fn drive(
+    _slot: Slot,
+    connection: impl Future<Output = hyper::Result<()>>,
+    wanted: watch::Receiver<()>,
+) {
+    let ended = tokio::select! {
+        biased;
+        ended = connection => Some(ended),
+        () = abandoned(wanted) => None,
+    };
+    // The requests in progress, if any, get the error.
+    if let Some(Err(error)) = ended {
+        tracing::debug!(%error, "an upstream connection ended");
+    }
+}
+
+/// A connection over which HTTP can be spoken, for requests of `ends`. The caller
+/// bounds the time, to that `within` which there is to be one.
+pub(super) async fn transport(
+    cluster: &Cluster,
+    tls: Option<&ClusterTls>,
+    member: &Member,
+    ends: Option<&Ends>,
+    within: Duration,
+) -> Result<Transport, Reason> {
+    let mut stream = open(&member.target, within).await?;
+    if let Some(version) = cluster.proxy_protocol {
+        let header = proxy_protocol::header(version, ends.copied());
+        let written = stream.write_all(&header).await;
+        written.map_err(|error| reason(&error))?;
+    }
+    match tls {
+        None => Ok(Transport::Plain(stream)),
+        // Boxed: a connection in plain text does not carry a handshake's room.
+        Some(tls) => {
+            let secured = Box::pin(tls.connect(&member.address, stream)).await?;
+            Ok(Transport::Tls(Box::new(secured)))
+        }
+    }
+}
+
+async fn open(target: &Target, within: Duration) -> Result<TcpStream, Reason> {
+    let stream = match target {
+        Target::Address(address) => {
+            let connected = network::connect(*address).await;
+            connected.map_err(|error| failed(&error, *address))?
+        }
+        Target::Name(name) => open_first(name, within).await?,
+    };
+    // Without it a small request waits for the ACK of the last; a socket that
+    // does not take the option has failed already.
+    network::set_nodelay(&stream).map_err(|error| reason(&error))?;
+    Ok(stream)
+}
+
+/// To the first of a name's addresses that accepts it. Each gets its share of what
+/// is left of the time, so that one that says nothing leaves some to the others.
+async fn open_first(name: &Logical, within: Duration) -> Result<TcpStream, Reason> {
+    let until = Instant::now() + within;
+    let mut failure = Reason::NameNotFound;
+    let addresses = name.addresses();
+    for (untried, address) in (1..=addresses.len() as u32).rev().zip(addresses) {
+        let left = until.saturating_duration_since(Instant::now());
+        match timeout(left / untried, network::connect(address)).await {
+            Ok(Ok(stream)) => {
+                name.has_accepted(address);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => failure = failed(&error, address),
+            Err(_) => failure = Reason::ConnectionTimeout,
+        }
+    }
+    Err(failure)
+}
+
+fn failed(error: &io::Error, address: SocketAddr) -> Reason {
+    match is_shortage(error, address) {
+        true => Reason::NoSocket,
+        false => reason(error),
+    }
+}
+
+/// Whether it is this system that has nothing to connect with, so that the endpoint
+/// was not even asked: no descriptor, no memory, or no port.
+fn is_shortage(error: &io::Error, address: SocketAddr) -> bool {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => true,
+        // Of ports, unless it is that this system has no address to go there from.
+        Some(libc::EADDRNOTAVAIL) => is_routed(address),
+        _ => false,
+    }
+}
+
+/// Whether this system has an address from which to go there. Nothing is sent.
+fn is_routed(address: SocketAddr) -> bool {
+    let any = match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let asked = UdpSocket::bind(any).and_then(|socket| socket.connect(address));
+    asked.is_ok()
+}
+
+fn reason(error: &io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Reason::ConnectionRefused,
+        io::ErrorKind::TimedOut => Reason::ConnectionTimeout,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Reason::ConnectionTerminated,
+        _ => Reason::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_this_system_lacks_is_told_from_an_endpoint_that_is_not_there() {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
+        for (code, reason) in [
+            (libc::EMFILE, Reason::NoSocket),
+            (libc::ENFILE, Reason::NoSocket),
+            (libc::ENOBUFS, Reason::NoSocket),
+            (libc::ENOMEM, Reason::NoSocket),
+            (libc::EADDRNOTAVAIL, Reason::NoSocket),
+            (libc::ECONNREFUSED, Reason::ConnectionRefused),
+            (libc::ETIMEDOUT, Reason::ConnectionTimeout),
+            (libc::EHOSTUNREACH, Reason::Unreachable),
+            (libc::ENETUNREACH, Reason::Unreachable),
+        ] {
+            let _simulated = network::simulate(Arc::new(move |_| {
+                Box::pin(async move { Err(io::Error::from_raw_os_error(code)) })
+            }));
+            let opened = open(&Target::Address(here), Duration::MAX).await;
+            assert_eq!(opened.err(), Some(reason), "{code}");
+        }
+        // Where no address of ours leads there, no port would help.
+        let error = io::Error::from_raw_os_error(libc::EADDRNOTAVAIL);
+        let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 80));
+        assert!(!is_shortage(&error, nowhere));
+    }
+}

@@ -1,0 +1,339 @@
+//! Names of endpoints, kept resolved.
+//!
+//! Each name has a task on a thread of its own, whichever clusters use it, that
+//! asks when [`Known`] says so and tells those who follow the name when its
+//! addresses have changed. Nobody ever waits for an answer on a request's way.
+
+mod known;
+mod lookup;
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::Builder as Thread;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use sprat_config::resolved::{Cluster, Dns, EndpointAddress, LookupFamily};
+use sprat_scheduler::Time;
+use sprat_scheduler::health::Backoff;
+use sprat_scheduler::resolution::ResolutionConfig;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::sleep_until;
+
+use known::{Asked, Known};
+use lookup::Asker;
+use sprat_net::background::Background;
+
+/// Names that are asked for at a time.
+const LOOKUPS_MAX: usize = 64;
+
+/// What came of asking, by the index in [`Name::lookups`].
+pub const RESULTS: [&str; 3] = ["answer", "no_address", "failure"];
+
+/// The names that are in use.
+#[derive(Default)]
+pub struct Names(Mutex<InUse>);
+
+#[derive(Default)]
+struct InUse {
+    names: Vec<Weak<Name>>,
+    /// None as long as there was no name.
+    thread: Option<Resolving>,
+}
+
+/// The thread that the tasks are on. Dropped, it ends.
+struct Resolving {
+    handle: Handle,
+    places: Arc<Semaphore>,
+    _thread: Background,
+}
+
+/// A name, as long as an endpoint uses it.
+pub struct Name {
+    host: String,
+    dns: Dns,
+    asker: Arc<Asker>,
+    state: Mutex<State>,
+    /// Told when there has been a first answer.
+    first: Condvar,
+    followers: Mutex<Vec<Weak<dyn Follow>>>,
+    /// How often it was asked for, by [`RESULTS`].
+    pub lookups: [AtomicU64; RESULTS.len()],
+    task: OnceLock<AbortHandle>,
+}
+
+#[derive(Clone)]
+struct State {
+    asked: bool,
+    addresses: Arc<[IpAddr]>,
+    failures: u32,
+}
+
+/// Who is told that a name's addresses have changed.
+pub(crate) trait Follow: Send + Sync {
+    /// Some name's addresses are others now.
+    fn names_changed(&self);
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Name").field(&self.host).finish()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Names {
+    /// A name that is resolved in this way; it is asked for from now on.
+    ///
+    /// # Errors
+    ///
+    /// There can be no thread for it.
+    pub(crate) fn get(&self, host: &str, dns: &Dns) -> anyhow::Result<Arc<Name>> {
+        let mut in_use = lock(&self.0);
+        in_use.names.retain(|name| name.strong_count() > 0);
+        let names: Vec<_> = in_use.names.iter().filter_map(Weak::upgrade).collect();
+        let same = |name: &&Arc<Name>| name.host == host && name.dns == *dns;
+        if let Some(name) = names.iter().find(same) {
+            return Ok(Arc::clone(name));
+        }
+        let mut askers = names.iter().map(|name| &name.asker);
+        let asker = askers.find(|asker| asker.is_for(dns));
+        let asker = asker.map_or_else(|| Arc::new(Asker::new(dns)), Arc::clone);
+        let name = Arc::new(Name::new(host, dns, asker));
+        let resolving = match &mut in_use.thread {
+            Some(resolving) => resolving,
+            none => {
+                let started = Resolving::start();
+                none.insert(started.context("cannot start the thread that resolves names")?)
+            }
+        };
+        let places = Arc::clone(&resolving.places);
+        let task = resolving.handle.spawn(keep(Arc::downgrade(&name), places));
+        // The name is new: no other thread has set it.
+        let _ = name.task.set(task.abort_handle());
+        in_use.names.push(Arc::downgrade(&name));
+        Ok(name)
+    }
+}
+
+impl Names {
+    /// Asks for all names of these clusters, and waits for as long as an answer
+    /// may take. Those that are returned are not to be dropped before they are
+    /// used.
+    ///
+    /// # Errors
+    ///
+    /// There can be no thread for it.
+    pub fn resolve(&self, clusters: &[Arc<Cluster>]) -> anyhow::Result<Vec<Arc<Name>>> {
+        let mut names = Vec::new();
+        for cluster in clusters {
+            for endpoint in &cluster.endpoints {
+                if let EndpointAddress::Name { host, .. } = &endpoint.address {
+                    names.push(self.get(host, &cluster.dns)?);
+                }
+            }
+        }
+        let longest = names.iter().map(|name| name.dns.timeout).max();
+        let until = Instant::now() + longest.unwrap_or_default();
+        names.iter().for_each(|name| name.wait(until));
+        Ok(names)
+    }
+}
+
+impl Resolving {
+    fn start() -> io::Result<Self> {
+        let (end, ended) = oneshot::channel::<()>();
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let work = move || {
+            // An error is the end, too.
+            let _ = runtime.block_on(ended);
+        };
+        let thread = Thread::new().name("dns".to_owned()).spawn(work)?;
+        Ok(Self {
+            handle,
+            places: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            _thread: Background::of(thread, end),
+        })
+    }
+}
+
+impl Name {
+    fn new(host: &str, dns: &Dns, asker: Arc<Asker>) -> Self {
+        Self {
+            host: host.to_owned(),
+            dns: dns.clone(),
+            asker,
+            state: Mutex::new(State {
+                asked: false,
+                addresses: Arc::default(),
+                failures: 0,
+            }),
+            first: Condvar::new(),
+            followers: Mutex::default(),
+            lookups: Default::default(),
+            task: OnceLock::new(),
+        }
+    }
+
+    /// Returns the name as it is configured.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Its present addresses, ascending; none as long as it has not been
+    /// resolved.
+    pub fn addresses(&self) -> Arc<[IpAddr]> {
+        Arc::clone(&lock(&self.state).addresses)
+    }
+
+    /// Answers without an address in a row.
+    pub fn failures(&self) -> u32 {
+        lock(&self.state).failures
+    }
+
+    /// Has a follower told of changes from now on.
+    pub(crate) fn follow(&self, follower: Weak<dyn Follow>) {
+        let mut followers = lock(&self.followers);
+        followers.retain(|known| known.strong_count() > 0);
+        followers.push(follower);
+    }
+
+    /// Waits until it has been asked for, or for so long.
+    fn wait(&self, until: Instant) {
+        let state = lock(&self.state);
+        let unasked = |state: &mut State| !state.asked;
+        let left = until.saturating_duration_since(Instant::now());
+        // Poisoned or late, it goes on without.
+        drop(self.first.wait_timeout_while(state, left, unasked));
+    }
+
+    /// Takes in what has become of it.
+    fn publish(&self, known: &Known, changed: bool) {
+        {
+            let mut state = lock(&self.state);
+            state.asked = true;
+            state.failures = known.failures();
+            if changed {
+                state.addresses = known.addresses().into();
+            }
+        }
+        self.first.notify_all();
+        if changed {
+            let followers = lock(&self.followers).clone();
+            for follower in followers.iter().filter_map(Weak::upgrade) {
+                follower.names_changed();
+            }
+        }
+    }
+
+    /// What the log says of an answer, of which there may be a part.
+    fn log(&self, known: &Known, changed: bool, before: u32, (error, is_part): Told) {
+        let (name, addresses) = (&self.host, known.addresses());
+        let failed = error.is_some();
+        match error {
+            Some(error) if before == 0 && addresses.is_empty() => {
+                tracing::warn!(name, error, "a name cannot be resolved");
+            }
+            Some(error) if before == 0 && is_part => {
+                let what = "a name's addresses of one kind cannot be had: what they were stands";
+                tracing::warn!(name, error, ?addresses, "{what}");
+            }
+            Some(error) if before == 0 => {
+                tracing::warn!(name, error, "a name cannot be resolved: what it was stands");
+            }
+            _ if changed || (before > 0 && !failed) => {
+                tracing::info!(name, ?addresses, "a name is resolved");
+                if known.unused() > 0 {
+                    let (unused, most) = (known.unused(), self.dns.max_addresses);
+                    tracing::warn!(name, unused, most, "a name has too many addresses");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+}
+
+/// What went wrong, if something did; and whether there was an answer beside it.
+type Told = (Option<String>, bool);
+
+/// Keeps a name resolved, until no endpoint uses it.
+async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
+    let Some((host, dns, asker)) = weak.upgrade().map(|name| {
+        let asker = Arc::clone(&name.asker);
+        (name.host.clone(), name.dns.clone(), asker)
+    }) else {
+        return;
+    };
+    let epoch = Instant::now();
+    let now = || Time::ZERO + epoch.elapsed();
+    // As many answers as [`Asker::ask`] has.
+    let parts = 1 + usize::from(dns.lookup_family == LookupFamily::All);
+    let mut known = Known::new(now(), schedule(&dns), parts);
+    loop {
+        let mut changed = known.expire(now());
+        if known.is_due(now()) {
+            let before = known.failures();
+            let Ok(place) = places.acquire().await else {
+                return;
+            };
+            let mut asked = asker.ask(&host, dns.lookup_family).await;
+            drop(place);
+            let Some(name) = weak.upgrade() else { return };
+            name.lookups[result(&asked)].fetch_add(1, Relaxed);
+            let told = (asked.error.take(), asked.has_addresses());
+            changed |= known.learn(now(), asked, fastrand::u64(..));
+            name.log(&known, changed, before, told);
+            name.publish(&known, changed);
+        } else if changed {
+            let Some(name) = weak.upgrade() else { return };
+            tracing::warn!(name = host, "a name was not resolved for too long");
+            name.publish(&known, changed);
+        }
+        let Some(next) = known.next_wakeup() else {
+            return;
+        };
+        let next = epoch + next.since(Time::ZERO);
+        sleep_until(next.into()).await;
+    }
+}
+
+fn result(asked: &Asked) -> usize {
+    match (asked.is_failure(), asked.has_addresses()) {
+        (true, _) => 2,
+        (false, true) => 0,
+        (false, false) => 1,
+    }
+}
+
+fn schedule(dns: &Dns) -> ResolutionConfig {
+    ResolutionConfig {
+        respect_ttl: dns.respect_dns_ttl,
+        refresh: dns.refresh_rate,
+        min_ttl: dns.min_ttl,
+        max_ttl: dns.max_ttl,
+        jitter_percent: dns.jitter_percent,
+        failure: Backoff {
+            base: dns.failure_base_interval,
+            max: dns.failure_max_interval,
+        },
+        max_stale: dns.max_stale,
+        max_addresses: dns.max_addresses,
+    }
+}

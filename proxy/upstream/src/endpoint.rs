@@ -1,0 +1,136 @@
+//! An endpoint as one worker sees it: the connections that it keeps there.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use sprat_config::resolved::Cluster;
+use sprat_net::proxy_protocol::Ends;
+use tokio::time::Instant;
+
+use super::members::Member;
+use super::multiplexed::Pool;
+use super::sender::Single;
+use super::stats::EndpointStats;
+use super::{Sender, take_one};
+
+/// A connection that is kept for further requests.
+struct Idle {
+    sender: Single,
+    since: Instant,
+    /// Whose requests it carries, if the endpoint was told.
+    ends: Option<Box<Ends>>,
+}
+
+/// An endpoint as one worker sees it.
+pub struct Endpoint {
+    /// What the other workers know, too.
+    pub member: Arc<Member>,
+    /// The counters of this worker.
+    pub stats: Arc<EndpointStats>,
+    /// The most recently used at the back.
+    idle: RefCell<VecDeque<Idle>>,
+    /// With HTTP/2, all.
+    pub(super) pool: Pool,
+}
+
+impl Endpoint {
+    /// Where the worker with this index has no connection yet.
+    pub(super) fn new(member: &Arc<Member>, worker: usize) -> Self {
+        Self {
+            stats: Arc::clone(&member.stats[worker]),
+            member: Arc::clone(member),
+            idle: RefCell::default(),
+            pool: Pool::default(),
+        }
+    }
+
+    /// The most recently used connection that still lives, of those for `ends`.
+    pub(super) fn take_idle(
+        &self,
+        config: &Cluster,
+        ends: Option<&Ends>,
+        now: Instant,
+    ) -> Option<Sender> {
+        if let Some(http2) = &config.http2 {
+            let stream = self.pool.take(http2.max_streams)?;
+            return Some(Sender::Http2(Box::new(stream)));
+        }
+        let mut idle = self.idle.borrow_mut();
+        while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
+            let kept = idle.remove(at)?;
+            self.member.counts.idle.fetch_sub(1, Relaxed);
+            if kept.sender.is_ready() && now < kept.since + config.idle_timeout {
+                return Some(Sender::Http1(kept.sender));
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for another request.
+    pub(super) fn keep(
+        &self,
+        config: &Cluster,
+        sender: Sender,
+        ends: Option<Box<Ends>>,
+        now: Instant,
+    ) {
+        let Sender::Http1(sender) = sender else {
+            // Dropped, it makes room for another request.
+            return;
+        };
+        // Not ready: the request's body is not through, though the answer is.
+        if self.pool.is_retired() || !sender.is_ready() {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        if !take_one(&self.member.counts.idle, config.max_idle_connections) {
+            // Those of clients that have gone make way for those that are here.
+            if ends.is_none() || idle.pop_front().is_none() {
+                return;
+            }
+        }
+        idle.push_back(Idle {
+            sender,
+            since: now,
+            ends,
+        });
+    }
+
+    /// Closes connections that were idle for too long or are dead.
+    pub(super) fn reap(&self, config: &Cluster, now: Instant) {
+        if self.pool.is_retired() {
+            // Those that have become idle since.
+            return self.close_idle();
+        }
+        self.pool.reap(now, config.idle_timeout);
+        let mut idle = self.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain(|kept| !kept.sender.is_closed() && now < kept.since + config.idle_timeout);
+        let closed = before - idle.len();
+        self.member.counts.idle.fetch_sub(closed, Relaxed);
+    }
+
+    /// Closes an idle connection, if there is one.
+    pub(super) fn close_one(&self) {
+        if !self.pool.close_one() && self.idle.borrow_mut().pop_front().is_some() {
+            self.member.counts.idle.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Closes every idle connection.
+    pub(super) fn close_idle(&self) {
+        let closed = std::mem::take(&mut *self.idle.borrow_mut());
+        self.member.counts.idle.fetch_sub(closed.len(), Relaxed);
+        self.pool.close_idle();
+    }
+
+    /// Whether further requests come: if not, no connection is kept for them.
+    pub(super) fn set_retired(&self, retired: bool) {
+        self.pool.set_retired(retired);
+        if retired {
+            self.close_idle();
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What has been heard from an endpoint: whether it can have looked at a request
+//! whose connection has ended.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use sprat_net::gather::Unheard;
+use sprat_net::tls::ClusterTls;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::members::Member;
+
+/// How soon the end of a connection is seen that the endpoint had closed before
+/// it got a request: what is sent there is answered with a reset, or meets the end
+/// that is on its way already, so within a round trip. Later the endpoint has had
+/// the time to read the request, and may have done what it asks for.
+const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
+
+/// What has been heard over a connection.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    bytes: AtomicU64,
+    unheard: Arc<Unheard>,
+    /// The endpoint would not have us.
+    refused: AtomicBool,
+}
+
+impl Heard {
+    /// What ends with anything that is read.
+    pub(super) fn unheard(&self) -> &Arc<Unheard> {
+        &self.unheard
+    }
+
+    /// What begins when a request is sent, and ends with anything that is read.
+    pub(super) fn silence(self: &Arc<Self>) -> Silence {
+        Silence {
+            heard: Arc::clone(self),
+            bytes: self.bytes.load(Relaxed),
+            since: Instant::now(),
+        }
+    }
+}
+
+/// An endpoint's silence since a request was sent to it.
+#[derive(Clone)]
+pub struct Silence {
+    heard: Arc<Heard>,
+    bytes: u64,
+    since: Instant,
+}
+
+impl Silence {
+    /// Whether it goes on.
+    pub fn has_heard_nothing(&self) -> bool {
+        self.heard.bytes.load(Relaxed) == self.bytes
+    }
+
+    /// Whether it ended with this, the first that was heard: that the endpoint does
+    /// not take our certificate, or wants one. With TLS 1.3 it sees that when the
+    /// handshake is over for us, and reads no request before.
+    pub fn is_refused(&self) -> bool {
+        self.heard.refused.load(Relaxed)
+    }
+
+    /// Whether it goes on, and has for longer than a round trip takes.
+    pub(super) fn is_long(&self) -> bool {
+        self.has_heard_nothing() && self.since.elapsed() > END_IS_SEEN_WITHIN
+    }
+
+    /// Whether a connection that has just ended had been closed before the request
+    /// came, as far as can be told.
+    pub fn was_dead(&self) -> bool {
+        self.has_heard_nothing() && !self.is_long()
+    }
+}
+
+/// A connection that takes note of what is read.
+pub(super) struct Listening<S> {
+    stream: S,
+    heard: Arc<Heard>,
+    /// Of TLS, until anything is heard: who is told of it.
+    unproven: Option<Box<Unproven>>,
+}
+
+/// What may be ended by an endpoint that does not take our certificate.
+pub(super) trait MayRefuse {
+    /// Whether it may still do so.
+    fn may_refuse(&self) -> bool;
+}
+
+/// A connection by TLS whose endpoint has yet to go on after the handshake.
+pub(super) struct Unproven {
+    tls: Arc<ClusterTls>,
+    member: Arc<Member>,
+}
+
+impl Unproven {
+    pub(super) fn new(tls: &Arc<ClusterTls>, member: &Arc<Member>) -> Box<Self> {
+        Box::new(Self {
+            tls: Arc::clone(tls),
+            member: Arc::clone(member),
+        })
+    }
+
+    /// What the first read of so many bytes says; whether it is that the endpoint,
+    /// which `may_refuse` our certificate, does so.
+    fn is_refused(&self, read: &io::Result<()>, bytes: usize, may_refuse: bool) -> bool {
+        if bytes > 0 {
+            self.tls.proven();
+        }
+        let error = read.as_ref().err();
+        may_refuse && error.is_some_and(|error| self.tls.is_refusal(&self.member.address, error))
+    }
+}
+
+impl<S> Listening<S> {
+    pub(super) fn new(stream: S, unproven: Option<Box<Unproven>>) -> (Self, Arc<Heard>) {
+        let heard = Arc::<Heard>::default();
+        let own = Self {
+            stream,
+            heard: Arc::clone(&heard),
+            unproven,
+        };
+        (own, heard)
+    }
+}
+
+impl<S: AsyncRead + MayRefuse + Unpin> AsyncRead for Listening<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let bytes = buffer.filled().len() - before;
+        // Nobody else counts.
+        let heard = self.heard.bytes.load(Relaxed);
+        self.heard.bytes.store(heard + bytes as u64, Relaxed);
+        if bytes > 0 {
+            self.heard.unheard.end();
+        }
+        if let Poll::Ready(read) = &polled
+            && let Some(unproven) = self.unproven.take()
+            && unproven.is_refused(read, bytes, self.stream.may_refuse())
+        {
+            self.heard.refused.store(true, Relaxed);
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::time::advance;
+
+    use super::*;
+
+    impl MayRefuse for DuplexStream {
+        fn may_refuse(&self) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn anything_that_is_read_ends_what_is_unheard() {
+        let (ours, mut theirs) = duplex(64);
+        let (mut ours, heard) = Listening::new(ours, None);
+        let at_first = heard.unheard().pass();
+        let then = (0..1_000).map(|_| heard.unheard().pass()).max().unwrap();
+        assert!(at_first < then);
+        theirs.write_all(b"H").await.unwrap();
+        ours.read_u8().await.unwrap();
+        assert_eq!(heard.unheard().pass(), at_first);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_says_anything_or_takes_its_time_was_there() {
+        let (ours, mut theirs) = duplex(64);
+        let (mut ours, heard) = Listening::new(ours, None);
+        let before = heard.silence();
+        assert!(before.was_dead() && before.has_heard_nothing());
+        theirs.write_all(b"H").await.unwrap();
+        ours.read_u8().await.unwrap();
+        assert!(!before.was_dead() && !before.has_heard_nothing());
+        let next = heard.silence();
+        assert!(next.was_dead());
+        assert!(!next.is_long());
+        advance(END_IS_SEEN_WITHIN + Duration::from_millis(1)).await;
+        assert!(!next.was_dead() && next.has_heard_nothing());
+        // Of one that was heard there is nothing to be said.
+        assert!(next.is_long() && !before.is_long());
+    }
+}

@@ -1,0 +1,267 @@
+//! A request's hold on an endpoint, and between two attempts.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use http::HeaderValue;
+use sprat_net::error::Reason;
+use sprat_net::proxy_protocol::Ends;
+use sprat_scheduler::Size;
+use sprat_scheduler::health::Outcome;
+use sprat_scheduler::station::{Again, Refusal, Ticket};
+use tokio::time::Instant;
+
+use super::{ConnectionPlace, Endpoint, Sender, Upstream, connect};
+
+/// A request's hold on an endpoint: it counts as outstanding while this
+/// lives. Dropped, it closes the connection under it, which cancels what the
+/// upstream is doing; [`Lease::release`] keeps the connection instead.
+pub struct Lease {
+    upstream: Rc<Upstream>,
+    endpoint: Rc<Endpoint>,
+    /// The endpoint's in the station.
+    slot: usize,
+    /// The class of the request.
+    class: usize,
+    /// None once it has been given back.
+    ticket: Option<Ticket>,
+    sender: Option<Sender>,
+    /// See [`Lease::spend`].
+    is_spent: bool,
+    /// Whose request it is, if the endpoint is told.
+    ends: Option<Box<Ends>>,
+    /// See [`Lease::begins_well`].
+    began_well: bool,
+}
+
+/// Where a request is, for who looks on while it is there.
+pub struct Place {
+    upstream: Rc<Upstream>,
+    slot: usize,
+}
+
+impl Place {
+    /// How the request went there.
+    pub fn observe(&self, outcome: impl FnOnce() -> Outcome) {
+        self.upstream.observe(self.slot, outcome);
+    }
+
+    /// Whether a connection may be opened there now.
+    pub fn may_connect(&self) -> bool {
+        let config = &self.upstream.config;
+        let counts = &self.upstream.endpoint(self.slot).member.counts;
+        let of_cluster = config.resilience.max_connections;
+        counts.connections.load(Relaxed) < config.max_connections
+            && !self.upstream.breaker.is_open(of_cluster)
+    }
+}
+
+impl Lease {
+    /// What the station has given a place at an endpoint.
+    pub(super) fn new(upstream: &Rc<Upstream>, ticket: Ticket, slot: usize, class: usize) -> Self {
+        let endpoint = upstream.endpoint(slot);
+        let counts = &endpoint.member.counts;
+        counts.outstanding.fetch_add(1, Relaxed);
+        Self {
+            upstream: Rc::clone(upstream),
+            endpoint,
+            slot,
+            class,
+            ticket: Some(ticket),
+            sender: None,
+            is_spent: false,
+            ends: None,
+            began_well: false,
+        }
+    }
+
+    /// Returns the endpoint that is leased.
+    pub fn endpoint(&self) -> &Rc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// The `Host` of the endpoint, for a request that came without one.
+    pub fn authority(&self) -> &HeaderValue {
+        &self.endpoint.member.authority
+    }
+
+    /// How the request went there.
+    pub fn observe(&self, outcome: impl FnOnce() -> Outcome) {
+        self.upstream.observe(self.slot, outcome);
+    }
+
+    /// Its response has the head of a success. Whether it is one is counted when it
+    /// is over: at its end, or when somebody else than the endpoint ends it.
+    pub fn begins_well(&mut self) {
+        self.began_well = true;
+    }
+
+    /// The endpoint has ended, or left, a response in its midst: what began well was
+    /// none, as if there had been no head.
+    pub fn ends_badly(&mut self) {
+        if std::mem::take(&mut self.began_well) {
+            self.observe(|| Outcome::NoResponse);
+        }
+    }
+
+    fn end_well(&mut self) {
+        if std::mem::take(&mut self.began_well) {
+            self.observe(|| Outcome::Success);
+        }
+    }
+
+    /// Returns where the request is.
+    pub fn place(&self) -> Place {
+        Place {
+            upstream: Rc::clone(&self.upstream),
+            slot: self.slot,
+        }
+    }
+
+    /// The endpoint is told that the request is of this client.
+    pub fn tell(&mut self, ends: Ends) {
+        self.ends = Some(Box::new(ends));
+    }
+
+    /// Takes a kept connection; false if there is none.
+    pub fn reuse(&mut self, now: Instant) -> bool {
+        let config = &self.upstream.config;
+        let ends = self.ends.as_deref();
+        self.sender = self.endpoint.take_idle(config, ends, now);
+        self.sender.is_some()
+    }
+
+    /// Opens a connection to the endpoint, if none is kept.
+    pub async fn connect(&mut self) -> Result<(), Reason> {
+        self.sender = None;
+        let sender = connect::connect(&self.upstream, &self.endpoint, self.ends.as_deref()).await?;
+        self.sender = Some(sender);
+        if let Some(ticket) = self.ticket {
+            self.upstream.station.reached(ticket);
+        }
+        Ok(())
+    }
+
+    /// The endpoint could not be reached, which is its own doing.
+    pub fn unreached(&self) {
+        if let Some(ticket) = self.ticket {
+            self.upstream.station.unreached(ticket);
+        }
+    }
+
+    /// The attempt has failed: its place at the endpoint is free. The request
+    /// may be tried elsewhere, or here after a while; `None` if the retry budget
+    /// is spent, or no endpoint can be reached. `sent`: the endpoint has got something of it.
+    pub fn step_back(&mut self, sent: bool) -> Option<(Away, bool)> {
+        let ticket = self.ticket.take()?;
+        let again = self.upstream.station.step_back(ticket, sent);
+        let is_over = matches!(again, Again::Nowhere | Again::Denied);
+        let away = Away {
+            upstream: Rc::clone(&self.upstream),
+            class: self.class,
+            ticket: (!is_over).then_some(ticket),
+        };
+        match again {
+            Again::Elsewhere => Some((away, true)),
+            Again::Here => Some((away, false)),
+            Again::Nowhere | Again::Denied => None,
+        }
+    }
+
+    /// The connection has switched to another protocol: the request is over,
+    /// and the endpoint's place is for others. What is returned counts the
+    /// connection as open.
+    pub fn into_tunnel(self) -> ConnectionPlace {
+        ConnectionPlace::keep(&self.upstream, &self.endpoint.member.counts)
+    }
+
+    /// For [`Upstream::hedge`].
+    pub fn ticket(&self) -> Option<(Ticket, usize)> {
+        Some((self.ticket?, self.class))
+    }
+
+    /// Whether others need its place.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.ticket.is_some() && self.upstream.station.is_short_of_places()
+    }
+
+    /// The response's size is known now.
+    pub fn resize(&self, size: Size) {
+        if let Some(ticket) = self.ticket
+            && self.upstream.wants_size()
+        {
+            self.upstream.station.resize(ticket, size);
+        }
+    }
+
+    /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
+    pub fn sender(&mut self) -> Option<&mut Sender> {
+        self.sender.as_mut()
+    }
+
+    /// The endpoint had its time to answer. A connection over which nothing was
+    /// heard meanwhile gets no further request.
+    pub fn give_up(&mut self) {
+        self.sender.iter_mut().for_each(Sender::give_up);
+    }
+
+    /// The connection is good for this request only.
+    pub fn spend(&mut self) {
+        self.is_spent = true;
+    }
+
+    /// The exchange is complete, with a body of `bytes`: keeps the connection
+    /// for another.
+    pub fn release(mut self, now: Instant, bytes: u64) {
+        self.end_well();
+        // First, for it may serve whom the station starts now.
+        if let Some(sender) = self.sender.take().filter(|_| !self.is_spent) {
+            let config = &self.upstream.config;
+            let ends = self.ends.take();
+            self.endpoint.keep(config, sender, ends, now);
+        }
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.finish(now, ticket, bytes);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.end_well();
+        let counts = &self.endpoint.member.counts;
+        counts.outstanding.fetch_sub(1, Relaxed);
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.cancel(ticket);
+        }
+    }
+}
+
+/// A request between two attempts: it holds no place. Dropped, it is over.
+pub struct Away {
+    upstream: Rc<Upstream>,
+    class: usize,
+    ticket: Option<Ticket>,
+}
+
+impl Away {
+    /// To another endpoint, perhaps after a wait.
+    ///
+    /// # Errors
+    ///
+    /// There is none for it.
+    pub async fn again(mut self) -> Result<Lease, Option<Refusal>> {
+        let ticket = self.ticket.take().ok_or(None)?;
+        let placed = self.upstream.station.again(ticket, self.class);
+        let lease = self.upstream.lease(placed.map_err(Some)?, self.class);
+        lease.await.map_err(Some)
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.upstream.station.cancel(ticket);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A cluster as one worker sees it: its endpoints, the connections it keeps
+//! to them, and the choice between them.
+
+#![forbid(unsafe_code)]
+
+mod breaker;
+mod check;
+mod condition;
+mod connect;
+pub mod dns;
+mod endpoint;
+mod hear_out;
+mod heard;
+mod held;
+mod interim;
+mod keeper;
+mod lease;
+mod members;
+mod multiplexed;
+mod probe;
+mod replace;
+mod sender;
+mod shared;
+mod sizes;
+mod station;
+mod stats;
+mod transport;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+use hyper::client::conn::http1;
+use sprat_config::resolved::{Cluster, Dispatch, HashKey};
+pub(crate) use sprat_scheduler::dispatch::stable_hash;
+use sprat_scheduler::health::Outcome;
+use sprat_scheduler::station::{Arrival, Refusal, Ticket};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use sprat_net::tls::ClusterTls;
+
+pub use breaker::Breaker;
+pub use condition::{Condition, EndpointCondition};
+pub use connect::Slot as ConnectionPlace;
+pub use endpoint::Endpoint;
+pub use heard::Silence;
+pub use held::Held;
+pub use interim::Hear;
+pub use keeper::Keeper as HealthKeeper;
+pub use lease::{Lease, Place};
+pub use members::Member;
+pub use sender::{Refused, Sender, reason as broken_reason};
+pub use shared::{SharedCluster, inspect};
+use station::Placed;
+pub use station::{SharedStation, station_config};
+pub use stats::{ClusterStats, EndpointStats};
+
+/// What all workers know of an endpoint.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// The number of requests in progress.
+    pub outstanding: AtomicUsize,
+    /// Open connections, idle ones included.
+    pub connections: AtomicUsize,
+    /// Of these, those that have switched to another protocol: they are no
+    /// request's any more.
+    tunnels: AtomicUsize,
+    /// The number of idle connections.
+    pub idle: AtomicUsize,
+    /// Active checks that passed, and that failed.
+    pub checks: [AtomicU64; 2],
+    /// Requests that wait for another worker's idle connection to be closed,
+    /// because no further one may be opened.
+    wanted: AtomicUsize,
+    /// Told when a connection is closed while one is wanted.
+    freed: Notify,
+}
+
+impl Shared {
+    /// Whether some of the connections are neither idle nor in use: they are
+    /// being closed.
+    fn is_closing(&self, bound: usize) -> bool {
+        self.busy() < bound
+    }
+
+    /// Whether some of the connections are idle, or being closed.
+    fn has_spare(&self) -> bool {
+        self.idle.load(Relaxed) > 0 || self.connections.load(Relaxed) > self.busy()
+    }
+
+    /// Connections in use, or streams where one carries several: by those who do
+    /// not wait for one.
+    fn busy(&self) -> usize {
+        let outstanding = self.outstanding.load(Relaxed);
+        let waiting = self.wanted.load(Relaxed);
+        outstanding.saturating_sub(waiting) + self.tunnels.load(Relaxed)
+    }
+}
+
+/// Takes one of at most `bound`; false if there is none left.
+fn take_one(count: &AtomicUsize, bound: usize) -> bool {
+    count
+        .fetch_update(Relaxed, Relaxed, |now| (now < bound).then_some(now + 1))
+        .is_ok()
+}
+
+/// A cluster as one worker sees it.
+pub struct Upstream {
+    config: Arc<Cluster>,
+    /// What the other workers know, too.
+    shared: Arc<SharedCluster>,
+    /// The counters of this worker.
+    stats: ClusterStats,
+    /// The index of this worker.
+    worker: usize,
+    /// By the station's slots, as of its `version`.
+    endpoints: RefCell<Vec<Rc<Endpoint>>>,
+    version: Cell<u64>,
+    station: Arc<SharedStation>,
+    breaker: Arc<Breaker>,
+    /// What browsers get with a 503.
+    pub overload_page: Option<Bytes>,
+    /// None for plain text.
+    tls: Option<Arc<ClusterTls>>,
+    http: http1::Builder,
+    /// Has every worker call [`Upstream::give_way`].
+    reclaim: Arc<Notify>,
+    /// A configuration without it has come.
+    retired: Cell<bool>,
+}
+
+impl Upstream {
+    /// The part in a cluster of the worker with this index.
+    pub fn new(
+        shared: &Arc<SharedCluster>,
+        stats: ClusterStats,
+        worker: usize,
+        reclaim: Arc<Notify>,
+    ) -> Self {
+        let config = Arc::clone(&shared.config);
+        let mut http = http1::Builder::new();
+        http.max_header_size(config.max_header_bytes);
+        let own = Self {
+            worker,
+            endpoints: RefCell::default(),
+            version: Cell::new(0),
+            station: Arc::clone(&shared.station),
+            breaker: Arc::clone(&shared.breaker),
+            overload_page: shared.overload_page.clone(),
+            tls: shared.tls.clone(),
+            config,
+            shared: Arc::clone(shared),
+            stats,
+            http,
+            reclaim,
+            retired: Cell::new(false),
+        };
+        own.follow_members();
+        own
+    }
+
+    /// Takes over which endpoints the station has.
+    fn follow_members(&self) {
+        let members = self.station.members();
+        let mut endpoints = self.endpoints.borrow_mut();
+        for (slot, member) in members.by_slot.iter().enumerate() {
+            match endpoints.get_mut(slot) {
+                Some(own) if Arc::ptr_eq(&own.member, member) => {}
+                Some(own) => {
+                    own.set_retired(true);
+                    *own = Rc::new(Endpoint::new(member, self.worker));
+                }
+                None => endpoints.push(Rc::new(Endpoint::new(member, self.worker))),
+            }
+        }
+        for (slot, endpoint) in endpoints.iter().enumerate() {
+            endpoint.set_retired(self.retired.get() || !members.present.contains(&slot));
+        }
+        self.version.set(members.version);
+    }
+
+    /// The endpoint in a slot that the station has given out.
+    fn endpoint(&self, slot: usize) -> Rc<Endpoint> {
+        if self.version.get() != self.station.version() {
+            self.follow_members();
+        }
+        Rc::clone(&self.endpoints.borrow()[slot])
+    }
+
+    /// Whether it is a part in this cluster.
+    pub fn is_of(&self, shared: &Arc<SharedCluster>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
+    }
+
+    /// No further request comes: keeps no connection for one.
+    pub fn retire(&self) {
+        self.retired.set(true);
+        let endpoints = self.endpoints.borrow();
+        endpoints
+            .iter()
+            .for_each(|endpoint| endpoint.set_retired(true));
+    }
+
+    /// Returns the configuration of the cluster.
+    pub fn cluster(&self) -> Arc<Cluster> {
+        Arc::clone(&self.config)
+    }
+
+    /// This worker's counters of the cluster.
+    pub fn counters(&self) -> &ClusterStats {
+        &self.stats
+    }
+
+    /// Bytes that the head of a response may have.
+    pub fn max_header_bytes(&self) -> usize {
+        self.config.max_header_bytes
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub fn is_http2(&self) -> bool {
+        self.config.http2.is_some()
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secured(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// What a request's hash is made of, if it matters.
+    pub fn hash_key(&self) -> Option<HashKey> {
+        let hashes = matches!(self.config.dispatch, Dispatch::RingHash | Dispatch::Maglev);
+        hashes.then_some(self.config.hash_key)
+    }
+
+    /// Finds an endpoint, or waits for one.
+    ///
+    /// # Errors
+    ///
+    /// The request is turned away.
+    pub async fn dispatch(self: &Rc<Self>, arrival: &Arrival) -> Result<Lease, Refusal> {
+        let placed = self.station.arrive(arrival)?;
+        self.lease(placed, arrival.class).await
+    }
+
+    async fn lease(self: &Rc<Self>, placed: Placed, class: usize) -> Result<Lease, Refusal> {
+        let (ticket, slot) = match placed {
+            Placed::Now(ticket, slot) => (ticket, slot),
+            Placed::Waits(waiting) => (waiting.ticket, waiting.await?),
+        };
+        Ok(Lease::new(self, ticket, slot, class))
+    }
+
+    /// A second attempt beside the one with this ticket, if there may be one.
+    pub fn hedge(self: &Rc<Self>, ticket: Ticket, class: usize) -> Option<Lease> {
+        let (ticket, slot) = self.station.hedge(ticket)?;
+        Some(Lease::new(self, ticket, slot, class))
+    }
+
+    /// Whether it is of use to know how requests went.
+    pub fn observes(&self) -> bool {
+        self.station.observes()
+    }
+
+    /// How a request went at the endpoint in a slot.
+    fn observe(&self, slot: usize, outcome: impl FnOnce() -> Outcome) {
+        if self.observes() {
+            self.station.observe(slot, outcome());
+        }
+    }
+
+    /// Whether endpoints are told whose each connection is.
+    pub fn tells_clients(&self) -> bool {
+        self.config.proxy_protocol.is_some()
+    }
+
+    /// Closes connections that were idle for too long or are dead, or that lead
+    /// to endpoints that are gone, or out of use: what put them out may be that
+    /// these are dead.
+    pub fn reap(&self, now: Instant) {
+        if self.version.get() != self.station.version() {
+            self.follow_members();
+        }
+        let endpoints = self.endpoints.borrow();
+        for endpoint in &*endpoints {
+            endpoint.reap(&self.config, now);
+        }
+        for slot in self.station.out_of_use() {
+            endpoints
+                .get(slot)
+                .inspect(|endpoint| endpoint.close_idle());
+        }
+    }
+
+    /// Closes an idle connection to each endpoint where another worker wants
+    /// to open one and may not, or to each if it may open none at all.
+    pub fn give_way(&self) {
+        for endpoint in &*self.endpoints.borrow() {
+            let wanted = &endpoint.member.counts.wanted;
+            if wanted.load(Relaxed) > 0 || self.breaker.is_wanted() {
+                endpoint.close_one();
+            }
+        }
+    }
+
+    /// Closes every idle connection.
+    pub fn close_idle(&self) {
+        let endpoints = self.endpoints.borrow();
+        endpoints.iter().for_each(|endpoint| endpoint.close_idle());
+    }
+}
+
+/// What affinity goes by, for a request of a client.
+pub fn affinity_hash(key: HashKey, client: &[u8], host: &str, uri: &http::Uri) -> u64 {
+    match key {
+        HashKey::Client => stable_hash(&[client]),
+        HashKey::Url => {
+            let query = uri.query().unwrap_or("");
+            stable_hash(&[host.as_bytes(), uri.path().as_bytes(), query.as_bytes()])
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! A cluster's endpoints as they are at present: those of its configuration,
+//! with addresses in the place of names.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderValue;
+use sprat_config::resolved::{Cluster, Dispatch, DnsType, Endpoint, EndpointAddress};
+use sprat_scheduler::dispatch::EndpointSpec;
+
+use super::stats::EndpointStats;
+use super::{Shared, stable_hash};
+use crate::dns::{Name, Names};
+
+/// An endpoint at present.
+#[derive(Debug)]
+pub struct Member {
+    /// What it goes by in metrics and logs, unique in its cluster: its address,
+    /// or its name where that is one endpoint.
+    pub label: String,
+    /// As the configuration has it: whom TLS expects there.
+    pub(super) address: EndpointAddress,
+    pub(super) target: Target,
+    /// The `Host` for a request that came without one.
+    pub(super) authority: HeaderValue,
+    /// What goes on there.
+    pub counts: Arc<Shared>,
+    /// What each worker has counted.
+    pub stats: Vec<Arc<EndpointStats>>,
+}
+
+/// The target that connections go to.
+#[derive(Debug)]
+pub(super) enum Target {
+    Address(SocketAddr),
+    /// To the first of its addresses that accepts them.
+    Name(Logical),
+}
+
+/// A name that is one endpoint.
+#[derive(Debug)]
+pub(super) struct Logical {
+    name: Arc<Name>,
+    port: u16,
+    /// The name's address that has accepted the last connection.
+    accepted: Mutex<Option<IpAddr>>,
+}
+
+impl Logical {
+    fn new(name: &Arc<Name>, port: u16) -> Self {
+        Self {
+            name: Arc::clone(name),
+            port,
+            accepted: Mutex::default(),
+        }
+    }
+
+    /// Its addresses at present, in the order in which they are tried: first the
+    /// one that has accepted the last connection.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        let accepted = *self.accepted();
+        let mut found = self.name.addresses().to_vec();
+        found.sort_by_key(|ip| Some(*ip) != accepted);
+        let found = found.into_iter().map(|ip| SocketAddr::new(ip, self.port));
+        found.collect()
+    }
+
+    /// One of them has accepted a connection.
+    pub(super) fn has_accepted(&self, address: SocketAddr) {
+        *self.accepted() = Some(address.ip());
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, Option<IpAddr>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What members are made of.
+#[derive(Debug)]
+pub(super) struct Source {
+    cluster: Arc<Cluster>,
+    endpoints: Vec<Configured>,
+    workers: usize,
+}
+
+/// An endpoint of the configuration.
+#[derive(Debug)]
+struct Configured {
+    authority: HeaderValue,
+    /// If that is its address.
+    name: Option<Arc<Name>>,
+    size_range: Option<(u64, u64)>,
+}
+
+impl Source {
+    /// A cluster's, for so many workers.
+    ///
+    /// # Errors
+    ///
+    /// An endpoint's address stands in no header field, or there can be no
+    /// thread for names.
+    pub(super) fn new(
+        cluster: &Arc<Cluster>,
+        names: &Names,
+        workers: usize,
+    ) -> anyhow::Result<Self> {
+        let count = cluster.endpoints.len();
+        let range = |index: usize, own: &Endpoint| match &cluster.dispatch {
+            Dispatch::Sita(intervals) => own.size_range.or_else(|| intervals.range(index, count)),
+            _ => own.size_range,
+        };
+        let endpoints = cluster.endpoints.iter().enumerate();
+        let endpoints = endpoints.map(|(index, own)| {
+            let name = match &own.address {
+                EndpointAddress::Ip(_) => None,
+                EndpointAddress::Name { host, .. } => Some(names.get(host, &cluster.dns)?),
+            };
+            anyhow::Ok(Configured {
+                authority: HeaderValue::try_from(own.address.to_string())?,
+                name,
+                size_range: range(index, own),
+            })
+        });
+        Ok(Self {
+            cluster: Arc::clone(cluster),
+            endpoints: endpoints.collect::<Result<_, _>>()?,
+            workers,
+        })
+    }
+
+    /// The names among the endpoints, each once.
+    pub(super) fn names(&self) -> Vec<&Arc<Name>> {
+        let mut names: Vec<&Arc<Name>> = Vec::new();
+        for name in self.endpoints.iter().filter_map(|own| own.name.as_ref()) {
+            if !names.iter().any(|known| Arc::ptr_eq(known, name)) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Where each of the configuration's endpoints is found at present. What
+    /// two names have in common is an endpoint once, and what is given by its
+    /// address none of a name's.
+    fn targets(&self) -> Vec<(usize, String, Target)> {
+        let mut targets = Vec::new();
+        let given = self.cluster.endpoints.iter();
+        let mut seen: HashSet<SocketAddr> = given
+            .filter_map(|own| match &own.address {
+                EndpointAddress::Ip(address) => Some(*address),
+                EndpointAddress::Name { .. } => None,
+            })
+            .collect();
+        for (index, own) in self.endpoints.iter().enumerate() {
+            let address = &self.cluster.endpoints[index].address;
+            match (address, &own.name) {
+                (EndpointAddress::Name { port, .. }, Some(name)) => {
+                    let found = name.addresses();
+                    if self.cluster.dns.discovery == DnsType::Logical {
+                        if !found.is_empty() {
+                            let target = Target::Name(Logical::new(name, *port));
+                            targets.push((index, address.to_string(), target));
+                        }
+                        continue;
+                    }
+                    for ip in found.iter() {
+                        let found = SocketAddr::new(*ip, *port);
+                        if seen.insert(found) {
+                            targets.push((index, found.to_string(), Target::Address(found)));
+                        }
+                    }
+                }
+                (EndpointAddress::Ip(found), _) => {
+                    targets.push((index, found.to_string(), Target::Address(*found)));
+                }
+                // A name is resolved.
+                (EndpointAddress::Name { .. }, None) => {}
+            }
+        }
+        targets
+    }
+
+    /// The members at present, and what a station is told of them. What is
+    /// `known` already stays what it is, or at least counts on.
+    pub(super) fn members(&self, known: &[Arc<Member>]) -> Vec<(Arc<Member>, EndpointSpec)> {
+        let member = |(index, label, target): (usize, String, Target)| {
+            let (configured, own) = (&self.cluster.endpoints[index], &self.endpoints[index]);
+            let spec = EndpointSpec {
+                weight: configured.weight,
+                reserved: configured.reserved,
+                size_range: own.size_range,
+                identity: stable_hash(&[label.as_bytes()]),
+            };
+            let address = &configured.address;
+            let same = known.iter().find(|known| known.label == label);
+            let member = match same {
+                Some(same) if same.address == *address && same.target.is(&target) => {
+                    Arc::clone(same)
+                }
+                other => Arc::new(Member {
+                    label,
+                    address: address.clone(),
+                    target,
+                    authority: own.authority.clone(),
+                    counts: other.map_or_else(Arc::default, |other| Arc::clone(&other.counts)),
+                    stats: match other {
+                        Some(other) => other.stats.clone(),
+                        None => (0..self.workers).map(|_| Arc::default()).collect(),
+                    },
+                }),
+            };
+            (member, spec)
+        };
+        self.targets().into_iter().map(member).collect()
+    }
+}
+
+impl Target {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Address(own), Self::Address(other)) => own == other,
+            (Self::Name(own), Self::Name(other)) => {
+                Arc::ptr_eq(&own.name, &other.name) && own.port == other.port
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A cluster's members in a station's slots.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    /// Those that are gone may still have requests, and else wait for another to
+    /// take their slot.
+    pub(super) by_slot: Vec<Arc<Member>>,
+    /// The slots of those that are present, in order.
+    pub(super) present: Vec<usize>,
+}
+
+impl Members {
+    /// Puts members into their slots. Those slots whose member was there before.
+    pub(super) fn set(&mut self, slots: Vec<usize>, members: Vec<Arc<Member>>) -> Vec<usize> {
+        let mut kept = Vec::new();
+        for (&slot, member) in slots.iter().zip(members) {
+            match self.by_slot.get_mut(slot) {
+                Some(there) => {
+                    if there.label == member.label && self.present.contains(&slot) {
+                        kept.push(slot);
+                    }
+                    *there = member;
+                }
+                // Slots are handed out one after the other.
+                None => self.by_slot.push(member),
+            }
+        }
+        self.present = slots;
+        kept
+    }
+
+    /// Those that are present.
+    pub(super) fn present(&self) -> impl Iterator<Item = (usize, &Arc<Member>)> {
+        let slots = self.present.iter();
+        slots.map(|&slot| (slot, &self.by_slot[slot]))
+    }
+}

@@ -1,0 +1,235 @@
+//! Connections to an endpoint that carry many requests at a time.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use http::uri::Scheme;
+use hyper::client::conn::http2::SendRequest;
+use sprat_net::gather::Unheard;
+use sprat_net::upload::RequestBody;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+
+use super::Shared;
+use super::heard::{Heard, Silence};
+use super::interim::Hears;
+
+/// A worker's HTTP/2 connections to one endpoint.
+#[derive(Default)]
+pub(super) struct Pool {
+    open: Rc<Open>,
+    /// Held by whoever opens one; what comes meanwhile waits for it rather
+    /// than open another.
+    pub(super) opening: Mutex<()>,
+}
+
+/// The connections that may carry a request more.
+#[derive(Default)]
+struct Open {
+    carriers: RefCell<Vec<Rc<Carrier>>>,
+    /// None is kept that carries nothing: no further request comes but those
+    /// that wait already.
+    retired: Cell<bool>,
+}
+
+impl Open {
+    fn retain(&self, keep: impl FnMut(&Rc<Carrier>) -> bool) {
+        self.carriers.borrow_mut().retain(keep);
+    }
+}
+
+/// A connection that carries requests side by side.
+struct Carrier {
+    pool: Weak<Open>,
+    sender: SendRequest<RequestBody>,
+    /// Of its requests' targets.
+    scheme: Scheme,
+    heard: Arc<Heard>,
+    /// Who is told of interim responses.
+    hears: Arc<Hears>,
+    /// Since a request that was given up in vain: as long as it goes on, the
+    /// connection is taken for dead.
+    silence: RefCell<Option<Silence>>,
+    /// The number of requests in progress.
+    streams: Cell<usize>,
+    idle_since: Cell<Instant>,
+    shared: Arc<Shared>,
+    /// Dropped, it tells that the connection is to end.
+    _wanted: watch::Sender<()>,
+}
+
+impl Carrier {
+    fn is_idle(&self) -> bool {
+        self.streams.get() == 0
+    }
+
+    /// Whether nothing has been heard since a request was sent that was given up.
+    fn is_silent(&self) -> bool {
+        let silence = self.silence.borrow();
+        silence.as_ref().is_some_and(Silence::has_heard_nothing)
+    }
+
+    /// Takes it into use, or for one request more.
+    fn enter(self: &Rc<Self>) -> StreamSender {
+        if self.streams.replace(self.streams.get() + 1) == 0 {
+            self.shared.idle.fetch_sub(1, Relaxed);
+        }
+        StreamSender {
+            sender: self.sender.clone(),
+            carrier: Rc::clone(self),
+            silence: None,
+        }
+    }
+}
+
+/// A request's part of a connection, until it is dropped.
+pub struct StreamSender {
+    sender: SendRequest<RequestBody>,
+    carrier: Rc<Carrier>,
+    /// Since its request was sent.
+    silence: Option<Silence>,
+}
+
+impl StreamSender {
+    /// Of its requests' targets.
+    pub(super) fn scheme(&self) -> &Scheme {
+        &self.carrier.scheme
+    }
+
+    /// Small pieces of its requests' bodies that have passed since it was heard.
+    pub(super) fn unheard(&self) -> &Arc<Unheard> {
+        self.carrier.heard.unheard()
+    }
+
+    /// Who is told of interim responses to its connection's requests.
+    pub(super) fn hears(&self) -> &Arc<Hears> {
+        &self.carrier.hears
+    }
+
+    /// To send its request now, be there others on the connection: the silence that
+    /// begins with it.
+    pub(super) fn begin(&mut self) -> (Silence, &mut SendRequest<RequestBody>) {
+        let silence = self.carrier.heard.silence();
+        self.silence = Some(silence.clone());
+        (silence, &mut self.sender)
+    }
+
+    pub(super) fn sender(&mut self) -> &mut SendRequest<RequestBody> {
+        &mut self.sender
+    }
+
+    /// The request had its time. If nothing at all was heard since it was sent,
+    /// be it of others, no further one goes the same way until something is.
+    pub(super) fn give_up(&mut self) {
+        let silence = self.silence.take();
+        if let Some(silence) = silence.filter(Silence::has_heard_nothing) {
+            self.carrier.silence.replace(Some(silence));
+        }
+    }
+}
+
+impl Drop for StreamSender {
+    fn drop(&mut self) {
+        // Its client has left, or another answer was sooner.
+        if self.silence.as_ref().is_some_and(Silence::is_long) {
+            self.give_up();
+        }
+        let carrier = &self.carrier;
+        carrier.streams.set(carrier.streams.get() - 1);
+        if carrier.is_idle() {
+            carrier.idle_since.set(Instant::now());
+            carrier.shared.idle.fetch_add(1, Relaxed);
+            if let Some(pool) = carrier.pool.upgrade()
+                && (pool.retired.get() || carrier.is_silent())
+            {
+                pool.retain(|own| !Rc::ptr_eq(own, carrier));
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// A place on an open connection with less than `max_streams`, of those that
+    /// are not taken for dead.
+    pub(super) fn take(&self, max_streams: usize) -> Option<StreamSender> {
+        let open = self.open.carriers.borrow();
+        let mut open = open.iter();
+        let has_room = |own: &&Rc<Carrier>| {
+            own.streams.get() < max_streams && !own.sender.is_closed() && !own.is_silent()
+        };
+        open.find(has_room).map(Carrier::enter)
+    }
+
+    /// A place on a connection that has just been opened.
+    pub(super) fn add(
+        &self,
+        sender: SendRequest<RequestBody>,
+        scheme: Scheme,
+        (heard, hears): (Arc<Heard>, Arc<Hears>),
+        shared: &Arc<Shared>,
+        wanted: watch::Sender<()>,
+    ) -> StreamSender {
+        let carrier = Rc::new(Carrier {
+            pool: Rc::downgrade(&self.open),
+            sender,
+            scheme,
+            heard,
+            hears,
+            silence: RefCell::default(),
+            streams: Cell::new(0),
+            idle_since: Cell::new(Instant::now()),
+            shared: Arc::clone(shared),
+            _wanted: wanted,
+        });
+        shared.idle.fetch_add(1, Relaxed);
+        let stream = carrier.enter();
+        self.open.carriers.borrow_mut().push(carrier);
+        stream
+    }
+
+    /// Forgets connections that are closed, or were idle for too long; one
+    /// with requests ends with the last of them.
+    pub(super) fn reap(&self, now: Instant, idle_timeout: Duration) {
+        self.open.retain(|own| {
+            let old = own.is_idle() && now >= own.idle_since.get() + idle_timeout;
+            !own.sender.is_closed() && !old
+        });
+    }
+
+    /// Closes an idle connection; false if there is none.
+    pub(super) fn close_one(&self) -> bool {
+        let mut closed = false;
+        self.open.retain(|own| {
+            let close = !closed && own.is_idle();
+            closed |= close;
+            !close
+        });
+        closed
+    }
+
+    /// Closes every idle connection.
+    pub(super) fn close_idle(&self) {
+        self.open.retain(|own| !own.is_idle());
+    }
+
+    /// Whether those that become idle are closed at once; those with requests
+    /// carry what waits already.
+    pub(super) fn set_retired(&self, retired: bool) {
+        self.open.retired.set(retired);
+    }
+
+    /// Whether no further request comes to the endpoint.
+    pub(super) fn is_retired(&self) -> bool {
+        self.open.retired.get()
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // The last request has left, so that it counts as idle.
+        self.shared.idle.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,136 @@
+//! Endpoints that come and go while requests are served.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::task::Waker;
+
+use sprat_scheduler::Time;
+use tokio::sync::futures::Notified;
+
+use super::SharedStation;
+use super::condition::tell_panic;
+use super::members::Member;
+use super::station::Decisions;
+use crate::dns::{Follow, Name};
+
+/// A station's endpoints at a time.
+pub(super) struct Snapshot {
+    pub(super) version: u64,
+    /// Those that are gone may still have requests.
+    pub(super) by_slot: Vec<Arc<Member>>,
+    /// The slots of the others.
+    pub(super) present: Vec<usize>,
+}
+
+impl Snapshot {
+    /// Those that are not gone, with their slots.
+    pub(super) fn present(&self) -> impl Iterator<Item = (usize, &Arc<Member>)> {
+        let slots = self.present.iter();
+        slots.map(|&slot| (slot, &self.by_slot[slot]))
+    }
+}
+
+impl SharedStation {
+    /// Has the names tell of changes, and takes in what has changed meanwhile.
+    pub(super) fn follow_names(self: &Arc<Self>) {
+        let names = self.source.names();
+        for name in &names {
+            let own: Arc<dyn Follow> = Arc::<Self>::clone(self);
+            name.follow(Arc::downgrade(&own));
+        }
+        if !names.is_empty() {
+            self.names_changed();
+        }
+    }
+
+    /// The names among its endpoints.
+    pub fn names(&self) -> Vec<&Arc<Name>> {
+        self.source.names()
+    }
+
+    /// Grows whenever the endpoints are others than before. Whoever has been
+    /// given a slot sees the version that it belongs to, or a later one.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// The endpoints at present.
+    pub(super) fn members(&self) -> Snapshot {
+        let decisions = self.lock();
+        Snapshot {
+            version: self.version(),
+            by_slot: decisions.members.by_slot.clone(),
+            present: decisions.members.present.clone(),
+        }
+    }
+
+    /// The one that `number` falls to, or the next one in use.
+    pub(super) fn in_use(&self, number: u64) -> Option<usize> {
+        let decisions = self.lock();
+        let present = &decisions.members.present;
+        let first = number.checked_rem(present.len() as u64)? as usize;
+        let (before, after) = present.split_at(first);
+        let mut slots = after.iter().chain(before).copied();
+        slots.find(|&slot| decisions.station.is_usable(slot))
+    }
+
+    /// The slots of endpoints that get no requests at present.
+    pub(super) fn out_of_use(&self) -> Vec<usize> {
+        let decisions = self.lock();
+        let slots = decisions.members.present.iter().copied();
+        let out = slots.filter(|&slot| !decisions.station.is_usable(slot));
+        out.collect()
+    }
+
+    /// Waits for the endpoints to change after this call.
+    pub(super) fn replaced(&self) -> Notified<'_> {
+        self.replaced.notified()
+    }
+}
+
+impl Decisions {
+    /// Goes on with these endpoints, if they are not those that there are.
+    fn replace(&mut self, now: Time, own: &SharedStation) -> bool {
+        let found = own.source.members(&self.members.by_slot);
+        let there = self.members.present().map(|(_, member)| member);
+        if there
+            .map(Arc::as_ptr)
+            .eq(found.iter().map(|(member, _)| Arc::as_ptr(member)))
+        {
+            return false;
+        }
+        let (members, specs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let slots = self.station.set_endpoints(now, &specs);
+        let kept = self.members.set(slots.clone(), members);
+        // First without those that have come, so that nothing is left in their
+        // slots of those who had them before.
+        self.health.set_endpoints(&kept);
+        self.health.set_endpoints(&slots);
+        true
+    }
+}
+
+impl Follow for SharedStation {
+    fn names_changed(&self) {
+        let now = Time::ZERO + self.epoch.elapsed();
+        let mut decisions = self.lock();
+        let panicked = decisions.station.panics();
+        if !decisions.replace(now, self) {
+            return;
+        }
+        let panics = decisions.station.panics();
+        let wakers = decisions.settle();
+        // Within the lock: slots are handed out under it.
+        self.version.fetch_add(1, Release);
+        let count = decisions.members.present.len();
+        drop(decisions);
+        wakers.into_iter().for_each(Waker::wake);
+        self.replaced.notify_waiters();
+        tracing::info!(
+            cluster = self.name,
+            endpoints = count,
+            "a cluster has other endpoints"
+        );
+        tell_panic(&self.name, panicked, panics);
+    }
+}

@@ -1,0 +1,124 @@
+//! What all workers know of a cluster.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use sprat_config::resolved::{Cluster, Config, FileAt};
+use sprat_net::problem::Problem;
+use sprat_net::tls::ClusterTls;
+use sprat_scheduler::station::StationConfig;
+
+use super::breaker::Breaker;
+use super::members::Source;
+use super::{SharedStation, station_config};
+use crate::dns::Names;
+
+/// What all workers know of a cluster.
+#[derive(Debug)]
+pub struct SharedCluster {
+    /// The configuration of the cluster.
+    pub config: Arc<Cluster>,
+    /// Who is served, who waits.
+    pub station: Arc<SharedStation>,
+    /// What the station goes by.
+    decides: StationConfig,
+    /// How many connections there are to all endpoints.
+    pub breaker: Arc<Breaker>,
+    /// Bytes that are read ahead of clients.
+    pub read_ahead: Arc<AtomicUsize>,
+    pub(super) overload_page: Option<Bytes>,
+    /// None for plain text.
+    pub tls: Option<Arc<ClusterTls>>,
+}
+
+/// Bytes of a page for browsers at most.
+const PAGE_MAX_BYTES: u64 = 1 << 20;
+
+impl SharedCluster {
+    /// A cluster of this configuration; what `before` has of it goes on. Its
+    /// station does if it would decide the same.
+    ///
+    /// # Errors
+    ///
+    /// The page for browsers cannot be read, or a certificate, or an
+    /// endpoint's address stands in no header field, or there can be no thread
+    /// for names.
+    pub fn new(
+        cluster: &Arc<Cluster>,
+        config: &Config,
+        names: &Names,
+        before: Option<&Self>,
+    ) -> anyhow::Result<Self> {
+        let overload_page = cluster.overload_page.as_ref();
+        let overload_page = overload_page.map(|page| read_page(cluster, page));
+        let overload_page = overload_page.transpose()?;
+        let (classes, admission) = (&config.classes.list, &config.admission);
+        let decides = station_config(cluster, classes, admission);
+        let station = match before {
+            Some(before) if before.decides == decides && before.finds_and_judges_as(cluster) => {
+                Arc::clone(&before.station)
+            }
+            _ => {
+                let source = Source::new(cluster, names, config.runtime.workers.max(1))?;
+                let before = before.map(|before| &*before.station);
+                SharedStation::new(source, (cluster, classes, admission), before)
+            }
+        };
+        let tls = match before {
+            Some(before) if before.config.tls == cluster.tls => before.tls.clone(),
+            _ => ClusterTls::of(cluster)?,
+        };
+        Ok(Self {
+            config: Arc::clone(cluster),
+            station,
+            decides,
+            breaker: before.map_or_else(Arc::default, |before| Arc::clone(&before.breaker)),
+            read_ahead: before.map_or_else(Arc::default, |before| Arc::clone(&before.read_ahead)),
+            overload_page,
+            tls,
+        })
+    }
+
+    /// Whether endpoints are found in the same way, and well under the same
+    /// conditions, as in another configuration.
+    fn finds_and_judges_as(&self, cluster: &Cluster) -> bool {
+        let (own, other) = (&self.config.resilience, &cluster.resilience);
+        self.config.dns == cluster.dns
+            && own.outlier_detection == other.outlier_detection
+            && own.thresholds() == other.thresholds()
+    }
+
+    /// Returns whether rebuilding from the new configuration has changed nothing.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.config == other.config
+            && Arc::ptr_eq(&self.station, &other.station)
+            && self.overload_page == other.overload_page
+    }
+}
+
+/// What is wrong with the pages of all clusters.
+pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
+    config.clusters.iter().filter_map(|cluster| {
+        let page = cluster.overload_page.as_ref()?;
+        let error = read_page(cluster, page).err()?;
+        let help = "put the page there, or leave `overload_page` out";
+        Some(Problem::at(&page.span, format!("{error:#}")).help(help))
+    })
+}
+
+fn read_page(cluster: &Cluster, page: &FileAt) -> anyhow::Result<Bytes> {
+    let read = || {
+        let bytes = std::fs::metadata(&page.path)?.len();
+        anyhow::ensure!(
+            bytes <= PAGE_MAX_BYTES,
+            "it has {bytes} bytes: 1 MB is the most"
+        );
+        Ok(std::fs::read(&page.path)?.into())
+    };
+    read().with_context(|| {
+        let (name, path) = (&cluster.name, page.path.display());
+        format!("cannot read {path}, the overload_page of the cluster `{name}`")
+    })
+}

@@ -1,0 +1,32 @@
+//! When it matters how large a response is going to be, before it is asked
+//! for.
+
+use super::Upstream;
+
+impl Upstream {
+    /// Whether a request's size matters before it is sent.
+    pub fn wants_size(&self) -> bool {
+        self.waits_by_size() || self.decides_by_size()
+    }
+
+    /// Whether it matters for a request that comes now: its endpoint depends
+    /// on it, whether it is turned away, or its place among those who wait.
+    pub fn wants_size_now(&self) -> bool {
+        // A class may be at its limit where an endpoint has room.
+        let may_wait = || self.station.limits_classes() || !self.station.has_room();
+        self.decides_by_size() || (self.waits_by_size() && may_wait())
+    }
+
+    /// Whether it matters how much the uplink has to do.
+    pub fn wants_backlog(&self) -> bool {
+        self.station.has_channel_rule()
+    }
+
+    fn waits_by_size(&self) -> bool {
+        self.station.size_use().orders
+    }
+
+    fn decides_by_size(&self) -> bool {
+        self.station.size_use().decides
+    }
+}

@@ -1,0 +1,467 @@
+//! A cluster's station, shared by all workers: who is served, who waits.
+//!
+//! The decisions are [`sprat_scheduler::station`]'s; here they wake tasks. The
+//! lock is held for one decision at a time.
+
+use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use slab::Slab;
+use sprat_config::resolved::{Admission, Class, Cluster};
+use sprat_config::stations::{self, SizeUse};
+use sprat_scheduler::dispatch::EndpointSpec;
+use sprat_scheduler::health::Health;
+use sprat_scheduler::station::{
+    Again, Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
+};
+use sprat_scheduler::{Size, Time};
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::members::{Members, Source};
+use super::stable_hash;
+
+/// The station of a cluster, shared by the workers.
+#[derive(Debug)]
+pub struct SharedStation {
+    pub(super) epoch: Instant,
+    /// The name of the cluster, for the log.
+    pub(super) name: String,
+    /// What its endpoints are made of.
+    pub(super) source: Source,
+    /// The version of the endpoints: it grows with every change of them.
+    pub(super) version: AtomicU64,
+    /// Told when the endpoints have changed.
+    pub(super) replaced: Notify,
+    /// By class: how long a request may wait.
+    timeouts: Vec<Option<Duration>>,
+    limits_classes: bool,
+    has_channel_rule: bool,
+    size_use: SizeUse,
+    /// Whether it is to be told how requests went.
+    pub(super) observes: bool,
+    /// Told when an endpoint's state has changed.
+    pub(super) changed: Arc<Notify>,
+    decisions: Mutex<Decisions>,
+}
+
+#[derive(Debug)]
+pub(super) struct Decisions {
+    pub(super) station: Station,
+    pub(super) health: Health,
+    pub(super) members: Members,
+    /// Those who wait, until they have heard what has become of them.
+    parked: Slab<Parked>,
+    /// Who in `parked` has a ticket, by [`Ticket::index`]. That goes to the next
+    /// request as soon as one is refused, who has yet to hear of it.
+    keys: Vec<usize>,
+}
+
+/// A request's place at a station.
+pub(super) enum Placed {
+    /// The request goes to an endpoint now.
+    Now(Ticket, usize),
+    /// The request waits in a queue.
+    Waits(Waiting),
+}
+
+/// A task that waits for a decision.
+#[derive(Debug, Default)]
+struct Parked {
+    decided: Option<Result<usize, Refusal>>,
+    waker: Option<Waker>,
+}
+
+impl Decisions {
+    /// Hands out what the station has decided; whom to wake.
+    pub(super) fn settle(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        while let Some(event) = self.station.poll() {
+            let (ticket, decided) = match event {
+                Event::Started { ticket, endpoint } => (ticket, Ok(endpoint)),
+                Event::Refused { ticket, refusal } => (ticket, Err(refusal)),
+            };
+            let parked = &mut self.parked[self.keys[ticket.index()]];
+            parked.decided = Some(decided);
+            wakers.extend(parked.waker.take());
+        }
+        wakers
+    }
+
+    /// Takes note of a request that waits; the key in `parked`.
+    fn park(&mut self, ticket: Ticket) -> usize {
+        let (index, key) = (ticket.index(), self.parked.insert(Parked::default()));
+        if self.keys.len() <= index {
+            self.keys.resize(index + 1, usize::MAX);
+        }
+        self.keys[index] = key;
+        key
+    }
+}
+
+impl SharedStation {
+    /// The station of a cluster, whose endpoints are made of `source`; what
+    /// `before` knows of endpoints that it has, too, goes on.
+    pub(super) fn new(
+        source: Source,
+        (cluster, classes, admission): (&Cluster, &[Class], &Admission),
+        before: Option<&Self>,
+    ) -> Arc<Self> {
+        let known = before.map(|before| before.lock().members.by_slot.clone());
+        let found = source.members(&known.unwrap_or_default());
+        let (present, endpoints): (Vec<_>, _) = found.into_iter().unzip();
+        let config = StationConfig {
+            endpoints,
+            ..station_config(cluster, classes, admission)
+        };
+        let (dispatch, queue) = (&cluster.dispatch, &cluster.wait_queue);
+        let size_use = SizeUse::of(dispatch, cluster.max_requests, queue, classes, admission);
+        let specs = &config.classes;
+        let resilience = &cluster.resilience;
+        let (outliers, thresholds) = (resilience.outlier_detection, resilience.thresholds());
+        let mut own = Self {
+            observes: outliers.is_some(),
+            changed: Arc::default(),
+            name: cluster.name.clone(),
+            source,
+            version: AtomicU64::new(0),
+            replaced: Notify::new(),
+            epoch: before.map_or_else(Instant::now, |before| before.epoch),
+            timeouts: specs.iter().map(|class| class.timeout).collect(),
+            limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
+            has_channel_rule: config.admission.channel.is_some(),
+            size_use,
+            decisions: Mutex::new(Decisions {
+                health: Health::new(outliers, thresholds, config.endpoints.len()),
+                station: Station::new(config),
+                members: Members {
+                    present: (0..present.len()).collect(),
+                    by_slot: present,
+                },
+                parked: Slab::new(),
+                keys: Vec::new(),
+            }),
+        };
+        if let Some(before) = before {
+            own.take_over(before);
+        }
+        let own = Arc::new(own);
+        own.follow_names();
+        own
+    }
+
+    /// Whether a class may hold back requests that an endpoint has room for.
+    pub(super) fn limits_classes(&self) -> bool {
+        self.limits_classes
+    }
+
+    /// What a response's size is used for before it is asked for.
+    pub(super) fn size_use(&self) -> SizeUse {
+        self.size_use
+    }
+
+    /// Whether requests are refused when the uplink is overloaded.
+    pub(super) fn has_channel_rule(&self) -> bool {
+        self.has_channel_rule
+    }
+
+    /// A panic in the middle of a decision ends its worker; the others go on
+    /// with what the station has become.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Decisions> {
+        self.decisions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// While nobody else has it.
+    pub(super) fn decisions(&mut self) -> &mut Decisions {
+        self.decisions
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One decision, and the wake-ups that follow from it.
+    fn decide<T>(&self, decide: impl FnOnce(&mut Station, Time) -> T) -> T {
+        self.change(|decisions, now| decide(&mut decisions.station, now))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {
+        self.change_at(Instant::now(), change)
+    }
+
+    fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {
+        let now = Time::ZERO + now.duration_since(self.epoch);
+        let mut decisions = self.lock();
+        let decided = change(&mut decisions, now);
+        let wakers = decisions.settle();
+        drop(decisions);
+        wakers.into_iter().for_each(Waker::wake);
+        decided
+    }
+
+    /// A request has come.
+    pub(super) fn arrive(self: &Arc<Self>, arrival: &Arrival) -> Result<Placed, Refusal> {
+        self.place(arrival.class, |station, now| station.arrive(now, arrival))
+    }
+
+    /// One is to be tried again.
+    pub(super) fn again(self: &Arc<Self>, ticket: Ticket, class: usize) -> Result<Placed, Refusal> {
+        self.place(class, |station, now| station.again(now, ticket))
+    }
+
+    /// Whoever is to wait is known before anything else is decided.
+    fn place(
+        self: &Arc<Self>,
+        class: usize,
+        place: impl FnOnce(&mut Station, Time) -> Verdict,
+    ) -> Result<Placed, Refusal> {
+        self.change(|decisions, now| {
+            Ok(match place(&mut decisions.station, now) {
+                Verdict::Start { ticket, endpoint } => Placed::Now(ticket, endpoint),
+                Verdict::Wait { ticket } => {
+                    let key = decisions.park(ticket);
+                    Placed::Waits(Waiting::new(self, ticket, key, class))
+                }
+                Verdict::Refuse(refusal) => return Err(refusal),
+            })
+        })
+    }
+
+    pub(super) fn finish(&self, now: Instant, ticket: Ticket, bytes: u64) {
+        self.change_at(now, |decisions, now| {
+            decisions.station.finish(now, ticket, bytes);
+        });
+    }
+
+    pub(super) fn cancel(&self, ticket: Ticket) {
+        self.decide(|station, now| station.cancel(now, ticket));
+    }
+
+    pub(super) fn step_back(&self, ticket: Ticket, sent: bool) -> Again {
+        self.decide(|station, now| station.step_back(now, ticket, sent))
+    }
+
+    pub(super) fn unreached(&self, ticket: Ticket) {
+        self.lock().station.unreached(ticket);
+    }
+
+    pub(super) fn hedge(&self, ticket: Ticket) -> Option<(Ticket, usize)> {
+        self.decide(|station, now| station.hedge(now, ticket))
+    }
+
+    pub(super) fn reached(&self, ticket: Ticket) {
+        self.decide(|station, now| station.reached(now, ticket));
+    }
+
+    pub(super) fn resize(&self, ticket: Ticket, size: Size) {
+        self.lock().station.resize(ticket, size);
+    }
+
+    /// Whether others need the places that are taken.
+    pub(super) fn is_short_of_places(&self) -> bool {
+        self.decide(|station, now| station.is_short_of_places(now))
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().station.has_room()
+    }
+
+    /// What has happened so far, by class.
+    pub fn stats(&self) -> Vec<ClassStats> {
+        self.lock().station.stats().to_vec()
+    }
+}
+
+/// What the core is told of a cluster.
+pub fn station_config(
+    cluster: &Cluster,
+    classes: &[Class],
+    admission: &Admission,
+) -> StationConfig {
+    let endpoints = cluster.endpoints.iter().map(|endpoint| EndpointSpec {
+        weight: endpoint.weight,
+        reserved: endpoint.reserved,
+        size_range: endpoint.size_range,
+        identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
+    });
+    let station = stations::station_config(
+        (endpoints.collect(), cluster.max_requests),
+        &cluster.dispatch,
+        &cluster.wait_queue,
+        cluster.slow_start,
+        classes,
+        admission,
+    );
+    let resilience = &cluster.resilience;
+    StationConfig {
+        panic_percent: resilience.panic_percent,
+        max_active: resilience.max_requests,
+        max_pending: resilience.max_pending_requests,
+        retry_budget: resilience.retry_budget,
+        ..station
+    }
+}
+
+/// A request that waits for an endpoint. Dropped before it has one, it gives
+/// up its place.
+pub(super) struct Waiting {
+    station: Arc<SharedStation>,
+    pub(super) ticket: Ticket,
+    /// The key in [`Decisions::parked`].
+    key: usize,
+    expiry: Option<Pin<Box<Sleep>>>,
+    /// At an endpoint, which is the request's own affair from then on.
+    started: bool,
+}
+
+impl Waiting {
+    fn new(station: &Arc<SharedStation>, ticket: Ticket, key: usize, class: usize) -> Self {
+        Self {
+            station: Arc::clone(station),
+            ticket,
+            key,
+            expiry: station.timeouts[class].map(|timeout| Box::pin(sleep(timeout))),
+            started: false,
+        }
+    }
+}
+
+impl Future for Waiting {
+    type Output = Result<usize, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(expiry) = &mut this.expiry
+            && expiry.as_mut().poll(cx).is_ready()
+        {
+            this.expiry = None;
+            this.station.decide(Station::expire);
+        }
+        let mut decisions = this.station.lock();
+        let parked = &mut decisions.parked[this.key];
+        match parked.decided.take() {
+            Some(decided) => {
+                this.started = decided.is_ok();
+                Poll::Ready(decided)
+            }
+            None => {
+                parked.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.station.change(|decisions, now| {
+            decisions.parked.remove(self.key);
+            // It may have been given an endpoint meanwhile: that is free again.
+            // A refusal has left nothing.
+            if !self.started {
+                decisions.station.cancel(now, self.ticket);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use sprat_scheduler::station::RefusalReason;
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::SharedCluster;
+    use crate::dns::Names;
+
+    /// One endpoint that serves one request at a time; others wait for 100 ms.
+    fn station() -> Arc<SharedStation> {
+        let text = "version: 1\nlisteners: [{address: 127.0.0.1:0}]\nroutes: [{cluster: farm}]\n\
+             clusters:\n  farm:\n    endpoints: [127.0.0.1:1]\n    max_requests: 1\n    \
+             wait_queue: {timeout: 100ms}\n";
+        let loaded = sprat_config::parse(text, "test.yaml", &|_| None);
+        let config = loaded.unwrap().config;
+        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        Arc::clone(&cluster.unwrap().station)
+    }
+
+    fn arrive(station: &Arc<SharedStation>) -> Placed {
+        let arrival = Arrival {
+            class: 0,
+            size: Size::Unknown,
+            hash: 0,
+            random: 0,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
+        };
+        station.arrive(&arrival).expect("there is room to wait")
+    }
+
+    /// One who comes while the endpoint has a request.
+    fn queue(station: &Arc<SharedStation>) -> Waiting {
+        match arrive(station) {
+            Placed::Waits(waiting) => waiting,
+            Placed::Now(..) => panic!("the endpoint was free"),
+        }
+    }
+
+    fn start(station: &Arc<SharedStation>) -> Ticket {
+        match arrive(station) {
+            Placed::Now(ticket, 0) => ticket,
+            _ => panic!("the endpoint was not free"),
+        }
+    }
+
+    /// What one who waits hears now.
+    async fn heard(waiting: &mut Waiting) -> Option<Result<usize, RefusalReason>> {
+        poll_fn(|cx| match Pin::new(&mut *waiting).poll(cx) {
+            Poll::Ready(heard) => Poll::Ready(Some(heard.map_err(|refusal| refusal.reason))),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_comes_before_a_refusal_is_heard_does_not_hear_it() {
+        let station = station();
+        let served = start(&station);
+        let mut late = queue(&station);
+        assert_eq!(heard(&mut late).await, None);
+        advance(Duration::from_millis(200)).await;
+        station.decide(Station::expire);
+        let mut next = queue(&station);
+        assert_eq!(late.ticket.index(), next.ticket.index());
+        assert_eq!(heard(&mut next).await, None);
+        assert_eq!(heard(&mut late).await, Some(Err(RefusalReason::Timeout)));
+        drop(late);
+        assert_eq!(heard(&mut next).await, None);
+        station.finish(Instant::now(), served, 0);
+        assert_eq!(heard(&mut next).await, Some(Ok(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_leaves_before_it_hears_that_it_may_start_holds_nothing() {
+        let station = station();
+        let served = start(&station);
+        let (left, mut next) = (queue(&station), queue(&station));
+        station.finish(Instant::now(), served, 0);
+        assert_eq!(heard(&mut next).await, None);
+        drop(left);
+        assert_eq!(heard(&mut next).await, Some(Ok(0)));
+        // What it has is its own: only waiting is over.
+        let ticket = next.ticket;
+        drop(next);
+        let last = queue(&station);
+        drop(last);
+        station.finish(Instant::now(), ticket, 0);
+        station.finish(Instant::now(), start(&station), 0);
+        let decisions = station.lock();
+        assert!(decisions.parked.is_empty());
+        assert_eq!(decisions.station.active(), 0);
+    }
+}

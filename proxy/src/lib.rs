@@ -1,45 +1,22 @@
-//! Sprat's proxy: listeners, HTTP, upstreams, the catalogue and the admin
-//! listener. It does; `sprat-scheduler` decides.
+//! Sprat's proxy: listeners, HTTP, requests on their way, the admin listener. It does;
+//! `sprat-scheduler` decides.
 //!
 //! [`server`] assembles it. Each worker thread runs an event loop of its own
-//! (`worker`), shares nothing mutable but counters and the catalogue with
-//! the others, and serves each connection (`connection`) in one task.
+//! (`serve::worker`), shares nothing mutable but counters and the catalogue with
+//! the others, and serves each connection (`client::connection`) in one task.
+//!
+//! Its folders are rooms: each knows those before it alone, in the order `observe`,
+//! `setup`, `client`, `exchange`, `serve`, `commands`.
 
 #![forbid(unsafe_code)]
 
-mod accept;
-mod access_log;
-mod admin;
-mod answer;
-mod assembly;
-pub mod cli;
-mod connection;
-mod descriptors;
-mod draining;
-mod explain;
-mod generation;
-mod handler;
-mod healthcheck;
-mod inspect;
-mod limits;
-mod link;
-mod listener;
-mod metrics;
-mod notify;
-mod operate;
-mod poll;
-mod precedence;
-mod record;
-mod reload;
-mod routing;
-pub mod server;
-mod serving;
-pub mod simulation;
-mod snapshots;
-mod standard_error;
-mod stats;
-mod tunnel;
-mod version;
-mod worker;
+mod client;
+mod commands;
+mod exchange;
+mod observe;
+mod serve;
+mod setup;
 
+pub use commands::cli;
+pub use serve::{server, simulation};
 pub use sprat_net::handover;

@@ -352,6 +352,7 @@ fn a_wrong_direction_is_found() {
         ),
         package("sprat-net", &["sprat-scheduler", "sprat"], &[]),
         package("sprat-sizes", &["sprat-net", "sprat-upstream"], &[]),
+        package("sprat-upstream", &["sprat-net"], &[]),
     ];
     assert_eq!(
         wrong_dependencies(&packages),

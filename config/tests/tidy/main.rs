@@ -13,6 +13,7 @@ mod crates;
 mod documents;
 mod image;
 mod lengths;
+mod rooms;
 mod text;
 mod tree;
 
@@ -34,6 +35,11 @@ fn crates_depend_one_way() {
 #[test]
 fn modules_form_no_large_circles() {
     assert_none(&circles::complaints(&Tree::checkout()));
+}
+
+#[test]
+fn rooms_know_those_before_them_alone() {
+    assert_none(&rooms::complaints(&Tree::checkout()));
 }
 
 #[test]

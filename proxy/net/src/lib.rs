@@ -22,6 +22,7 @@ pub mod handover;
 pub mod headers;
 pub mod hpack;
 pub mod network;
+pub mod poll;
 pub mod problem;
 pub mod proxy_protocol;
 pub mod read_ahead;

@@ -43,9 +43,9 @@ const STREAM_FIELD: &str = "sprat-stream";
 /// The head of an interim response.
 #[derive(Debug)]
 pub struct Interim {
-    /// Its status, from 100 to 199.
+    /// The status, from 100 to 199.
     pub status: StatusCode,
-    /// Its fields as the endpoint sent them.
+    /// The fields as the endpoint sent them.
     pub headers: HeaderMap,
 }
 

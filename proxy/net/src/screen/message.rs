@@ -49,7 +49,7 @@ pub(super) struct Message {
 pub struct Malformed {
     /// What is wrong with it, in words for the log.
     pub fault: &'static str,
-    /// Its method, if that could be read.
+    /// The method, if that could be read.
     pub method: Option<Method>,
     /// With what does not belong into it as percent codes.
     pub path: Option<PathAndQuery>,

@@ -1,0 +1,153 @@
+//! A client's handshake: bounded in time and number, ahead of responses on the
+//! uplink, counted.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustls::server::Acceptor;
+use rustls::{ProtocolVersion, ServerConnection};
+use sprat_net::tls::{ListenerTls, Outcome, PeerNames, PlainHttp, Secured};
+use sprat_uplink::go_ahead;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::io::{Io, Socket};
+use super::{Connection, Service, refuse_plain_http};
+
+/// Bytes that the shorter kind of handshake, a resumed one, has us send. What
+/// a longer one adds is debited as it is written.
+const FLIGHT_BYTES: u64 = 250;
+
+/// How long a client that was refused may take to hear why, and how much of
+/// what it sends meanwhile is dropped.
+const LINGERS_FOR: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 64 << 10;
+
+/// Does the handshake on a connection that has just been accepted. None if
+/// that fails, which was counted.
+pub(crate) async fn accept<S: Service>(
+    connection: &Rc<Connection>,
+    tls: &ListenerTls,
+    stream: TcpStream,
+) -> Option<Io> {
+    let stats = &connection.serving.stats.handshakes;
+    let Some(place) = tls.begin() else {
+        stats.count(Outcome::Overflow);
+        return None;
+    };
+    let socket = Socket::new(stream, Rc::clone(connection));
+    let work = timeout(
+        tls.handshake_timeout(),
+        begun_handshake(connection, tls, socket),
+    );
+    let (outcome, socket) = match connection.unless_cut(work).await {
+        Err(_) | Ok(Ok(None)) => (Outcome::Shutdown, None),
+        Ok(Err(_)) => (Outcome::Timeout, None),
+        Ok(Ok(Some(Err((error, socket))))) => {
+            tracing::debug!(peer = %connection.peer, %error, "no TLS handshake");
+            (Outcome::of_failure(&error), socket)
+        }
+        Ok(Ok(Some(Ok(stream)))) => {
+            let session = stream.get_ref().1;
+            stats.count(Outcome::of_success(session));
+            connection.secure(Secured {
+                peer: PeerNames::of_peer(session.peer_certificates()),
+                protocol: session.alpn_protocol().map(<[u8]>::to_vec),
+            });
+            if let Some(gauge) = connection.gauge() {
+                gauge.seal(record_overhead(session));
+            }
+            return Some(Io::tls(stream));
+        }
+    };
+    stats.count(outcome);
+    drop(place);
+    let socket = socket?;
+    // However it ends, it was refused.
+    if outcome == Outcome::PlainHttp {
+        let told = refuse_plain_http::<S>(connection, socket);
+        let _ = connection.unless_cut(Box::pin(told)).await;
+    } else if outcome.is_told() {
+        let told = timeout(LINGERS_FOR, Box::pin(linger(socket)));
+        let _ = connection.unless_cut(told).await;
+    }
+    None
+}
+
+/// Closes a connection on which an alert was sent. A client that believes itself
+/// through sends its request; a socket that is closed before that was read is
+/// reset, and the client would not see the alert.
+async fn linger(mut socket: Socket) -> io::Result<()> {
+    socket.shutdown().await?;
+    let mut dropped = 0;
+    let mut buffer = [0; 4 << 10];
+    while dropped < LINGER_BYTES {
+        match socket.read(&mut buffer).await? {
+            0 => break,
+            bytes => dropped += bytes,
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that a record has beside its payload (RFC 8446 5.2, RFC 5246 6.2.3.3).
+fn record_overhead(session: &ServerConnection) -> u32 {
+    const HEADER_AND_TAG: u32 = 5 + 16;
+    const INNER_TYPE: u32 = 1;
+    const EXPLICIT_NONCE: u32 = 8;
+    use rustls::CipherSuite as Suite;
+    let chacha = [
+        Suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        Suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ];
+    let suite = session.negotiated_cipher_suite().map(|own| own.suite());
+    match session.protocol_version() {
+        Some(ProtocolVersion::TLSv1_2) if suite.is_some_and(|own| chacha.contains(&own)) => {
+            HEADER_AND_TAG
+        }
+        Some(ProtocolVersion::TLSv1_2) => HEADER_AND_TAG + EXPLICIT_NONCE,
+        _ => HEADER_AND_TAG + INNER_TYPE,
+    }
+}
+
+/// The handshake, once the client begins it; none if the server drains and the
+/// client is one that does not mean to.
+async fn begun_handshake(
+    connection: &Rc<Connection>,
+    tls: &ListenerTls,
+    socket: Socket,
+) -> Option<Shaken> {
+    let first = tokio::select! {
+        biased;
+        // What is wrong with a socket is found when it is read.
+        first = socket.first_byte() => first.ok().flatten(),
+        () = connection.is_late_to_begin() => return None,
+    };
+    // Records begin with a number below 32, methods with a letter.
+    if first.is_some_and(|byte| byte.is_ascii_alphabetic()) {
+        return Some(Err((io::Error::other(PlainHttp), Some(socket))));
+    }
+    Some(handshake(connection, tls, socket).await)
+}
+
+/// The client's side of the connection, or why there is none and what is left.
+type Shaken = Result<TlsStream<Socket>, (io::Error, Option<Socket>)>;
+
+async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: Socket) -> Shaken {
+    let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), socket);
+    let hello = match (&mut acceptor).await {
+        Ok(hello) => hello,
+        Err(error) => return Err((error, acceptor.take_io())),
+    };
+    // As the SYN-ACK before it: until it is through, the client cannot ask.
+    if let Some(gauge) = connection.gauge() {
+        let class = connection.serving.generation().classifier.default_class();
+        go_ahead(gauge, class, FLIGHT_BYTES).await;
+    }
+    let accepted = hello.into_stream(tls.server()).into_fallible().await;
+    accepted.map_err(|(error, socket)| (error, Some(socket)))
+}

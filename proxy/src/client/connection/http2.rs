@@ -1,0 +1,307 @@
+//! HTTP/2 with a client: many requests at a time, each in a task of its own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::TokioIo;
+use sprat_config::resolved::Priorities;
+use sprat_net::error::Reason;
+use sprat_net::network;
+use sprat_net::screen::{self, Malformed, Peer, Screened};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep_until};
+
+use super::deadlines::rearm;
+use super::frames::FrameWatch;
+use super::http2_stream::Http2Stream;
+use super::interim::Waiting;
+use super::multiplexed::Multiplexed;
+use super::preface::Prefaced;
+use super::serve::{End, Http, drive};
+use super::stream::past;
+use super::{Connection, Phase, Service, Stream};
+use crate::client::precedence;
+
+/// Bytes of one response that hyper may hold beyond the chunk that it was
+/// given last. By itself it is 400 KB, more than most responses have: nothing
+/// would be left to order.
+const SEND_BUFFER_BYTES: usize = 16 << 10;
+
+/// How long a connection that is not used again, and has been told so, gets to say
+/// goodbye while it has no request.
+pub(super) const GOODBYE: Duration = Duration::from_secs(1);
+
+/// What an HTTP/2 connection has beyond any other.
+pub(super) struct Http2 {
+    pub(super) watch: RefCell<FrameWatch>,
+    /// Streams whose responses are not in the socket.
+    open: Cell<usize>,
+    /// The connection was not used for long: the client was told that it ends.
+    pub(super) leaving: Cell<bool>,
+    /// The stream whose task is to be started next.
+    starting: RefCell<Option<Stream>>,
+    /// The numbers of the streams that have a task, and are not reset.
+    pub(super) numbers: RefCell<BTreeSet<u32>>,
+    /// Interim responses that the socket does not have yet.
+    pub(super) interims: RefCell<Waiting>,
+}
+
+impl Http2 {
+    pub(super) fn new(now: Instant) -> Box<Self> {
+        Box::new(Self {
+            watch: RefCell::new(FrameWatch::new(now)),
+            open: Cell::new(0),
+            leaving: Cell::new(false),
+            starting: RefCell::new(None),
+            numbers: RefCell::default(),
+            interims: RefCell::default(),
+        })
+    }
+
+    /// What a client does that none may, if it does.
+    pub(super) fn overdue(&self, now: Instant, connection: &Connection) -> Option<Reason> {
+        let watch = self.watch.borrow();
+        let bound = connection.listener.config.header_timeout;
+        match watch.block_since() {
+            _ if watch.is_flooded() => Some(Reason::Http2Flood),
+            Some(since) if past(now, since, bound) => Some(Reason::HeadTimeout),
+            _ => None,
+        }
+    }
+
+    /// When a head must be complete.
+    pub(super) fn next_deadline(&self, connection: &Connection) -> Option<Instant> {
+        let since = self.watch.borrow().block_since()?;
+        Some(since + connection.listener.config.header_timeout)
+    }
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) {
+    let listener = &connection.listener.config;
+    let Some(config) = &listener.http2 else {
+        return;
+    };
+    let service = service_fn({
+        let connection = Rc::clone(&connection);
+        move |mut request: Request<Incoming>| {
+            let number = screen::take_stream(request.headers_mut());
+            let stream = begin(&connection, number);
+            Box::pin(async move { Ok::<_, Infallible>(answer::<S>(stream, request).await) })
+        }
+    });
+    let list_max = u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX);
+    let io = Screened::client(
+        io,
+        list_max as usize,
+        Watched::<S>(Rc::clone(&connection), PhantomData),
+    );
+    let http = http2::Builder::new(Tasks(Rc::clone(&connection)))
+        .max_concurrent_streams(config.max_streams)
+        .initial_stream_window_size(config.stream_window_bytes)
+        .initial_connection_window_size(config.connection_window_bytes)
+        .max_header_list_size(list_max)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        // Its length on the wire would vary with the kernel's time.
+        .auto_date_header(!network::is_simulated())
+        .serve_connection(TokioIo::new(io), service);
+    let mut http = pin!(http);
+    let mut end = drive(&connection, http.as_mut()).await;
+    if let End::Idle = end {
+        http.as_mut().graceful_shutdown();
+        // A request that is on its way already is answered.
+        connection.only.phase.set(Phase::Idle {
+            since: Instant::now(),
+        });
+        if let Some(http2) = connection.http2.get() {
+            http2.leaving.set(true);
+        }
+        end = drive(&connection, http.as_mut()).await;
+    }
+    match end {
+        // Whoever has no stream for it to be seen on.
+        End::Cut(reason @ (Reason::Http2Flood | Reason::HeadTimeout)) => {
+            connection.cut.set(Some(reason));
+            S::unreadable(&Stream::only(&connection)).fail(reason);
+        }
+        // Before hyper drops the streams, whose records ask for it.
+        End::Cut(reason) => connection.cut.set(Some(reason)),
+        End::Closed | End::Idle | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
+    }
+}
+
+impl<T, S, B> Http for http2::Connection<TokioIo<Screened<Prefaced, Watched<T>>>, S, Tasks>
+where
+    T: Service,
+    B: Body<Data = Bytes> + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S: HttpService<Incoming, ResBody = Multiplexed<B>>,
+    S::Future: 'static,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    const IS_FIRST: bool = false;
+
+    fn shut_down(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// A connection that its screen tells what it sees.
+struct Watched<S>(Rc<Connection>, PhantomData<fn() -> S>);
+
+impl<S: Service> Peer for Watched<S> {
+    fn malformed(&self, request: Malformed) {
+        if let Some(http2) = self.0.http2.get() {
+            http2.watch.borrow_mut().given_up();
+        }
+        tracing::debug!(fault = request.fault, peer = %self.0.peer, "a request is malformed");
+        S::malformed(&Stream::only(&self.0), request);
+    }
+
+    fn next_interim(&self) -> Option<(u32, Vec<u8>)> {
+        self.0.http2.get()?.interims.borrow_mut().next()
+    }
+
+    fn interim_written(&self) {
+        if let Some(http2) = self.0.http2.get() {
+            http2.interims.borrow_mut().written();
+        }
+    }
+
+    fn reset(&self, stream: u32) {
+        if let Some(http2) = self.0.http2.get() {
+            http2.numbers.borrow_mut().remove(&stream);
+        }
+    }
+}
+
+/// A request has come, on the stream of this number.
+fn begin(connection: &Rc<Connection>, number: Option<u32>) -> Stream {
+    let stream = Stream {
+        connection: Rc::clone(connection),
+        http2: Some(Http2Stream::new(Instant::now(), number)),
+    };
+    if let Some(http2) = connection.http2.get() {
+        http2.open.set(http2.open.get() + 1);
+        http2.numbers.borrow_mut().extend(number);
+        *http2.starting.borrow_mut() = Some(stream.clone());
+    }
+    connection.only.phase.set(Phase::Responding);
+    stream
+}
+
+async fn answer<S: Service>(
+    stream: Stream,
+    request: Request<Incoming>,
+) -> Response<Multiplexed<S::Body>> {
+    let bodiless = request.method() == Method::HEAD;
+    if let Some(own) = &stream.http2 {
+        let config = stream.connection.listener.config.http2.as_ref();
+        let counts = config.map_or(Priorities::None, |http2| http2.priorities);
+        own.precedence
+            .set(precedence::asked(request.headers(), counts));
+    }
+    let response = S::answer(stream.clone(), request).await;
+    response.map(|body| Multiplexed::new(body, stream, bodiless))
+}
+
+/// Starts the tasks of a connection's streams.
+#[derive(Clone)]
+struct Tasks(Rc<Connection>);
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        let http2 = self.0.http2.get();
+        // hyper starts a request's task as soon as it has the service's future.
+        match http2.and_then(|http2| http2.starting.take()) {
+            Some(stream) => drop(spawn_local(supervise(stream, task))),
+            None => drop(spawn_local(task)),
+        }
+    }
+}
+
+/// Counts a stream as open while it lives.
+struct Open(Stream);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let connection = &self.0.connection;
+        let Some(http2) = connection.http2.get() else {
+            return;
+        };
+        let open = http2.open.get() - 1;
+        http2.open.set(open);
+        if let Some(own) = &self.0.http2 {
+            let number = own.number.as_ref();
+            number.map(|number| http2.numbers.borrow_mut().remove(number));
+            http2.interims.borrow_mut().forget(own);
+        }
+        if open == 0 {
+            let since = Instant::now();
+            connection.only.phase.set(Phase::Idle { since });
+            connection.wake();
+        }
+    }
+}
+
+/// Runs a stream's task until all of the response is in the socket, within the
+/// bounds on time. Dropped before its end, the task resets the stream.
+async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
+    let Some(own) = stream.http2.clone() else {
+        return;
+    };
+    let open = Open(stream);
+    let connection = &open.0.connection;
+    let mut task = pin!(Some(task));
+    let later = connection.listener.config.stream_idle_timeout;
+    let mut sleep = pin!(sleep_until(Instant::now() + later));
+    let mut armed = false;
+    poll_fn(|cx| {
+        *own.waker.borrow_mut() = Some(cx.waker().clone());
+        loop {
+            if let Some(running) = task.as_mut().as_pin_mut()
+                && running.poll(cx).is_ready()
+            {
+                task.set(None);
+            }
+            if task.is_none() && own.in_flight.get() == 0 {
+                return Poll::Ready(());
+            }
+            let next = own.next_deadline(Instant::now(), connection);
+            if !rearm(next, later, sleep.as_mut(), &mut armed, cx) {
+                return Poll::Pending;
+            }
+            if let Some(reason) = own.overdue(Instant::now(), connection) {
+                own.cut.set(Some(reason));
+                return Poll::Ready(());
+            }
+        }
+    })
+    .await;
+    // Resets the stream if it is not through.
+    task.set(None);
+    if let Some(http2) = connection.http2.get() {
+        let mut watch = http2.watch.borrow_mut();
+        if own.left.get() {
+            watch.given_up();
+        }
+        if own.begun.get() || (own.answered.get() && !own.left.get()) {
+            watch.answered();
+        }
+    }
+    // What is still in hyper's hands goes with the connection.
+    drop(own.finishing.take());
+}

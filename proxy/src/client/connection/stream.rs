@@ -1,0 +1,310 @@
+//! A request and its response: what is true of them, and not of the rest of
+//! their connection.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use sprat_config::resolved::Listener;
+use sprat_net::error::Reason;
+use sprat_net::framing::Slips;
+use sprat_scheduler::Precedence;
+use sprat_uplink::{Course, FlushGate};
+use tokio::time::Instant;
+
+use super::http2_stream::Http2Stream;
+use super::{Account, Connection, Phase, ResponseBounds};
+use crate::client::precedence;
+
+/// So long the upstream may have been kept from sending, in all, and is answerable for
+/// the end of its response. Servers give up on who takes nothing, or too little, after
+/// seconds; what passes between two reads is far less.
+const HELD_UP_MAX: Duration = Duration::from_secs(1);
+
+/// An upstream that sends nothing for so long in the midst of a response has paused: its
+/// response is a stream of events, or the like. As in [`sprat_scheduler::Egress::pause`].
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How far a request has got.
+pub(super) struct StreamState {
+    pub(super) phase: Cell<Phase>,
+    pub(super) bounds: Cell<Option<ResponseBounds>>,
+    upstream_silent_since: Cell<Option<Instant>>,
+    /// The upstream has sent some of the response's body.
+    has_begun: Cell<bool>,
+    /// How long it was silent since the response began, in all.
+    silent: Cell<Duration>,
+    /// Whether the response has paused since it began.
+    has_paused: Cell<bool>,
+    /// Since when nothing was read from the upstream, where that is judged.
+    left_since: Cell<Option<Instant>>,
+    /// How long it was not, in all, though the upstream may have had something.
+    held_up: Cell<Duration>,
+}
+
+impl StreamState {
+    pub(super) fn new(phase: Phase) -> Self {
+        Self {
+            phase: Cell::new(phase),
+            bounds: Cell::new(None),
+            upstream_silent_since: Cell::new(None),
+            silent: Cell::default(),
+            has_begun: Cell::default(),
+            has_paused: Cell::default(),
+            left_since: Cell::new(None),
+            held_up: Cell::default(),
+        }
+    }
+
+    /// The upstream is not waited for any more, if it was.
+    pub(super) fn end_silence(&self, now: Instant) {
+        if let Some(since) = self.upstream_silent_since.take() {
+            let silence = now.saturating_duration_since(since);
+            self.silent.set(self.silent.get() + silence);
+            if self.has_begun.get() && silence >= PAUSE {
+                self.has_paused.set(true);
+            }
+        }
+    }
+
+    /// The upstream is read again.
+    fn resume(&self, now: Instant) {
+        if let Some(since) = self.left_since.get() {
+            self.left_since.set(Some(now));
+            let held_up = self.held_up.get() + now.saturating_duration_since(since);
+            self.held_up.set(held_up);
+        }
+    }
+
+    /// From now on the client is waited for, for the next head or its rest.
+    pub(super) fn begin_wait(&self, now: Instant) {
+        let phase = match self.phase.get() {
+            Phase::Idle { .. } => Phase::Idle { since: now },
+            Phase::Head { begun, .. } => Phase::Head { since: now, begun },
+            other => other,
+        };
+        self.phase.set(phase);
+    }
+
+    /// None while nothing is being waited for.
+    pub(super) fn next_deadline(&self, listener: &Listener) -> Option<Instant> {
+        let phase = match self.phase.get() {
+            Phase::Head { since, .. } => Some(since + listener.header_timeout),
+            Phase::Idle { since } => Some(since + listener.idle_timeout),
+            Phase::Waiting { until } => until,
+            Phase::Responding => None,
+        };
+        let bounds = self.bounds.get();
+        let deadlines = [
+            phase,
+            bounds.and_then(|bounds| bounds.deadline),
+            bounds
+                .zip(self.upstream_silent_since.get())
+                .map(|(bounds, since)| since + bounds.upstream_idle),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Why a response has taken too long, if it has.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Reason> {
+        let bounds = self.bounds.get()?;
+        if bounds.deadline.is_some_and(|deadline| now >= deadline) {
+            return Some(Reason::RouteTimeout);
+        }
+        let silent_since = self.upstream_silent_since.get()?;
+        past(now, silent_since, bounds.upstream_idle).then_some(Reason::UpstreamIdleTimeout)
+    }
+}
+
+/// Whether `bound` has passed.
+pub(super) fn past(now: Instant, since: Instant, bound: Duration) -> bool {
+    now >= since + bound
+}
+
+/// A request's place on its connection.
+#[derive(Clone)]
+pub(crate) struct Stream {
+    /// The connection that it came on.
+    pub(crate) connection: Rc<Connection>,
+    /// In HTTP/1.1 there is one request at a time, which the connection holds.
+    pub(super) http2: Option<Rc<Http2Stream>>,
+}
+
+impl Stream {
+    /// The one that an HTTP/1.1 connection has at a time.
+    pub(crate) fn only(connection: &Rc<Connection>) -> Self {
+        Self {
+            connection: Rc::clone(connection),
+            http2: None,
+        }
+    }
+
+    fn state(&self) -> &StreamState {
+        match &self.http2 {
+            None => &self.connection.only,
+            Some(stream) => &stream.state,
+        }
+    }
+
+    /// The handler waits, and wants to be polled again by then.
+    pub(crate) fn wait_until(&self, at: Instant) {
+        let until = Some(at);
+        self.state().phase.set(Phase::Waiting { until });
+    }
+
+    /// The handler waits by timers of its own.
+    pub(crate) fn wait(&self) {
+        self.state().phase.set(Phase::Waiting { until: None });
+    }
+
+    /// The request's head has been read; what was wrong with it.
+    pub(crate) fn begin_request(&self) -> Slips {
+        match &self.http2 {
+            None => {
+                self.wait();
+                // The next request may be on its way, and is not answered.
+                let is_last = self.connection.draining.get();
+                self.connection.lingers.set(is_last);
+                if let Some(earlier) = &mut *self.connection.finishing.borrow_mut() {
+                    // Pipelined: it has been answered, though the socket may not
+                    // have taken all of it.
+                    earlier.leave();
+                }
+                self.connection.watch.borrow_mut().next_head()
+            }
+            // Its frames leave no room for them.
+            Some(_) => Slips::default(),
+        }
+    }
+
+    /// The response's head goes out; its body follows.
+    pub(crate) fn begin_response(&self, bounds: Option<ResponseBounds>) {
+        let state = self.state();
+        state.phase.set(Phase::Responding);
+        state.bounds.set(bounds);
+        state.upstream_silent_since.set(None);
+        state.silent.set(Duration::ZERO);
+        state.has_begun.set(false);
+        state.has_paused.set(false);
+        let judged = bounds.is_some_and(|bounds| bounds.is_judged);
+        state.left_since.set(judged.then(Instant::now));
+        state.held_up.set(Duration::ZERO);
+    }
+
+    /// Whether a response is on its way.
+    pub(crate) fn is_responding(&self) -> bool {
+        self.state().phase.get() == Phase::Responding
+    }
+
+    /// How long the upstream was waited for since the response began.
+    pub(crate) fn upstream_silence(&self) -> Duration {
+        self.state().silent.get()
+    }
+
+    /// Whether the upstream has paused in the midst of the response.
+    pub(crate) fn has_paused(&self) -> bool {
+        self.state().has_paused.get()
+    }
+
+    /// Whether the client, or the uplink, has kept the upstream from sending for so
+    /// long that it may have given up for that.
+    pub(crate) fn has_held_up(&self) -> bool {
+        self.state().held_up.get() > HELD_UP_MAX
+    }
+
+    /// Whether it is the upstream that is waited for.
+    pub(crate) fn is_upstream_silent(&self) -> bool {
+        self.state().upstream_silent_since.get().is_some()
+    }
+
+    /// Whether a body should give no more for now, for the socket takes none:
+    /// what is read from upstream meanwhile would come in more and smaller
+    /// pieces, and lie here. The connection is woken when that changes. (In
+    /// HTTP/2 hyper asks only for what it has room for.)
+    pub(crate) fn hold_back(&self) -> bool {
+        let blocked = self.connection.write_blocked.since().is_some();
+        let held = blocked && self.http2.is_none();
+        self.connection.holding_back.set(held);
+        held
+    }
+
+    /// The response is complete up to what hyper and the socket still hold;
+    /// the record is completed when the socket has taken it all.
+    pub(crate) fn finish(&self, record: Box<dyn Account>, now: Instant) {
+        let state = self.state();
+        state.bounds.set(None);
+        state.upstream_silent_since.set(None);
+        if let Some(stream) = &self.http2 {
+            stream.finish(record);
+            return;
+        }
+        if let Some(earlier) = self.connection.finishing.replace(Some(record)) {
+            // Pipelined: the earlier response went out before this one began.
+            earlier.complete();
+        }
+        if self.is_responding() {
+            // Some of the next head may have come with what was before it.
+            let begun = self.connection.watch.borrow().in_head();
+            state.phase.set(match begun {
+                true => Phase::Head { since: now, begun },
+                false => Phase::Idle { since: now },
+            });
+            self.connection.tell_end();
+        }
+    }
+
+    /// If the connection ends with the present answer, the client may still be
+    /// sending: it is read for a while, so that the answer arrives. (A stream of
+    /// HTTP/2 ends by itself.)
+    pub(crate) fn close_lingering(&self) {
+        self.connection.lingers.set(self.http2.is_none());
+    }
+
+    /// Why it is being cut, if it is.
+    pub(crate) fn cut_reason(&self) -> Option<Reason> {
+        let own = self.http2.as_ref().and_then(|stream| stream.cut.get());
+        own.or(self.connection.cut.get())
+    }
+}
+
+impl Course for Stream {
+    fn is_http2(&self) -> bool {
+        self.http2.is_some()
+    }
+
+    fn precedence(&self, response: &HeaderMap) -> Option<Precedence> {
+        let own = self.http2.as_ref()?;
+        Some(precedence::told(response, own.precedence.get()))
+    }
+
+    fn gate(&self) -> Option<&FlushGate> {
+        self.http2.as_ref().map(|stream| &stream.gate)
+    }
+
+    fn upstream_sent(&self) {
+        let state = self.state();
+        let was_silent = state.upstream_silent_since.get().is_some();
+        let is_judged = state.left_since.get().is_some();
+        if was_silent || is_judged {
+            let now = Instant::now();
+            match (is_judged, was_silent) {
+                // It was read at once.
+                (true, true) => state.left_since.set(Some(now)),
+                (true, false) => state.resume(now),
+                (false, _) => {}
+            }
+            state.end_silence(now);
+        }
+        state.has_begun.set(true);
+    }
+
+    fn upstream_silent(&self) {
+        let state = self.state();
+        if state.upstream_silent_since.get().is_none() {
+            let now = Instant::now();
+            state.upstream_silent_since.set(Some(now));
+            state.resume(now);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The command line and its commands.
+
+mod catalogue;
+pub mod cli;
+mod explain;
+mod healthcheck;
+mod link;

@@ -1,0 +1,215 @@
+//! The command line: `sprat run`, `healthcheck`, `check`, `explain`, `link`,
+//! `catalogue`, `schema`.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use sprat_config::Config;
+use sprat_net::problem::Purpose;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::commands::catalogue;
+use crate::commands::explain;
+use crate::commands::healthcheck;
+use crate::commands::link;
+use crate::observe::standard_error::{StandardError, Style};
+use crate::observe::version;
+use crate::serve::loaded::{STDIN, is_stdin, load_with_files, look};
+use crate::serve::operate::{Operator, pid_file};
+
+/// A reverse proxy and load balancer that schedules by size.
+#[derive(Parser)]
+#[command(name = "sprat", version = version::LONG, about)]
+struct Arguments {
+    /// How much Sprat says about itself on standard error: off, error, warn,
+    /// info, debug or trace.
+    #[arg(long, global = true, default_value = "info", env = "SPRAT_LOG_LEVEL")]
+    log_level: LevelFilter,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve. SIGTERM and SIGINT drain (a second one cuts), SIGHUP reads the
+    /// configuration anew, SIGUSR1 reopens the access log, SIGUSR2 starts the
+    /// program anew and hands over to it.
+    Run {
+        /// The configuration.
+        #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
+        config: PathBuf,
+        /// Worker threads, instead of what the configuration says.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        workers: Option<u16>,
+        /// Write the process's number there.
+        #[arg(long, value_name = "FILE")]
+        pid_file: Option<PathBuf>,
+    },
+    /// Ask the server that runs by a configuration whether it serves; exit with 1
+    /// if it does not.
+    Healthcheck {
+        /// The configuration.
+        #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
+        config: PathBuf,
+    },
+    /// Print every error in a configuration and in the files that it names; exit
+    /// with 1 if there is one.
+    Check {
+        /// The configuration; `-` is standard input.
+        #[arg(value_name = "FILE", required_unless_present = "config")]
+        file: Option<PathBuf>,
+        /// The same, as `run` has it.
+        #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
+        /// Also look whether `run` could write the process's number there.
+        #[arg(long, value_name = "FILE")]
+        pid_file: Option<PathBuf>,
+    },
+    /// Say what would become of a request: its route, class, size and
+    /// endpoints, and why.
+    Explain {
+        /// The configuration.
+        #[arg(short, long, value_name = "FILE")]
+        config: PathBuf,
+        #[command(flatten)]
+        request: explain::Request,
+    },
+    /// Set up the network device for engine `kernel`.
+    Link {
+        #[command(subcommand)]
+        action: link::Action,
+        /// The configuration.
+        #[arg(
+            short,
+            long,
+            value_name = "FILE",
+            global = true,
+            default_value = "sprat.yaml"
+        )]
+        config: PathBuf,
+    },
+    /// Read and write snapshots of the catalogue of sizes.
+    Catalogue {
+        #[command(subcommand)]
+        action: catalogue::Action,
+    },
+    /// Print the JSON Schema of the configuration.
+    Schema,
+}
+
+/// Runs the command line; the exit code is 2 for a wrong one, 1 for anything
+/// else that failed.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let style = Style::of(arguments.log_level);
+    let opened = match arguments.command {
+        // It must not wait for a reader.
+        Command::Run { .. } => StandardError::queued(style).map(|(it, writer)| (it, Some(writer))),
+        _ => Ok((StandardError::Direct, None)),
+    };
+    let (standard_error, _writer) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            complain(&format!("no thread can be had for the log: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    style.log(standard_error.clone()).init();
+    let done = match arguments.command {
+        Command::Run {
+            config,
+            workers,
+            pid_file,
+        } => Operator::new(config, workers, pid_file, standard_error.clone()).run(),
+        Command::Healthcheck { config } => check_health(&config),
+        Command::Check {
+            file,
+            config,
+            pid_file,
+        } => check(&file.or(config).unwrap_or_default(), pid_file.as_deref()),
+        Command::Explain { config, request } => explain_request(&config, &request),
+        Command::Link { action, config } => set_link(&config, action),
+        Command::Catalogue { action } => work_on_catalogue(action),
+        Command::Schema => schema(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            standard_error.complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads a configuration; shows what is doubtful about it.
+fn load(file: &Path) -> anyhow::Result<Config> {
+    let colour = io::stderr().is_terminal();
+    let (config, doubts) = look(file, colour, |_| ())?;
+    complain(&doubts.render(colour));
+    Ok(config)
+}
+
+fn check(file: &Path, pid_file: Option<&Path>) -> anyhow::Result<()> {
+    let colour = io::stderr().is_terminal();
+    let loaded = load_with_files(file, Purpose::Check, colour);
+    let numbered = pid_file.map_or(Ok(()), pid_file::inspect);
+    let doubts = match (loaded, numbered) {
+        (Ok((_, doubts)), Ok(())) => doubts,
+        (Ok((_, doubts)), Err(error)) => {
+            complain(&doubts.render(colour));
+            return Err(error);
+        }
+        (Err(error), numbered) => {
+            numbered.unwrap_or_else(|error| complain(&format!("{error:#}")));
+            return Err(error);
+        }
+    };
+    complain(&doubts.render(colour));
+    match is_stdin(file) {
+        true => print(&format!("{STDIN}: ok")),
+        false => print(&format!("{}: ok", file.display())),
+    }
+}
+
+fn check_health(file: &Path) -> anyhow::Result<()> {
+    print(&healthcheck::run(file)?)
+}
+
+fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
+    print(&link::run(&load(file)?, action)?)
+}
+
+fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
+    let (mut input, out) = (io::stdin().lock(), io::stdout().lock());
+    let mut out = io::BufWriter::new(out);
+    catalogue::run(action, &mut input, &mut out)?;
+    Ok(out.flush()?)
+}
+
+fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
+    print(&explain::run(&load(file)?, request)?)
+}
+
+fn schema() -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(&sprat_config::schema())?)
+}
+
+/// What was asked for.
+///
+/// # Errors
+///
+/// Nobody gets it.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
+}
+
+/// Errors of a command are for people, not for the log.
+fn complain(text: &str) {
+    StandardError::Direct.complain(text);
+}

@@ -1,0 +1,429 @@
+//! `sprat explain`: what would become of a request, and why, without serving
+//! it. The same code decides as in operation.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use serde_json::{Value, json};
+use sprat_config::Config;
+use sprat_config::classify::{Asked, Classified, Classifier};
+use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, Listener, PathPattern, Route};
+use sprat_net::error::Reason;
+use sprat_net::headers::Head;
+use sprat_net::tls::PeerNames;
+use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
+use sprat_scheduler::{Size, Time};
+use sprat_sizes::{Destination, offline};
+use sprat_upstream::{affinity_hash, station_config};
+
+use crate::exchange::path::{has_same_rules, refusal};
+use crate::setup::routing::{self, Routes};
+
+/// A request to explain.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Request {
+    /// The request: `METHOD URL`, such as 'GET http://www.example.org/a.html'.
+    #[arg(long, value_name = "METHOD URL", value_parser = RequestLine::from_str)]
+    request: RequestLine,
+    /// A header field, `NAME: VALUE`; may be given several times.
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// The client's address.
+    #[arg(long, value_name = "ADDR", default_value = "192.0.2.1")]
+    client: IpAddr,
+    /// The code point that the client's packets are marked with, 0 to 63.
+    #[arg(long, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(0..64))]
+    dscp: Option<u8>,
+    /// A file with the certificate that the client has shown, in PEM.
+    #[arg(long, value_name = "FILE")]
+    client_certificate: Option<PathBuf>,
+    /// The response's size, as if it had been seen before, such as 20KB.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug)]
+struct RequestLine {
+    method: Method,
+    uri: Uri,
+}
+
+impl FromStr for RequestLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write METHOD URL, such as 'GET http://www.example.org/a.html'".to_owned();
+        let (method, target) = text.split_once(' ').ok_or_else(wrong)?;
+        let method = method.parse().map_err(|_| wrong())?;
+        let uri: Uri = target.trim().parse().map_err(|_| wrong())?;
+        let host = uri.authority().map(http::uri::Authority::as_str);
+        match host.and_then(routing::host_without_port) {
+            Some(_) => Ok(Self { method, uri }),
+            None => Err(wrong()),
+        }
+    }
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || "write NAME: VALUE, such as 'Cookie: tier=gold'".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let name = name.trim().parse().map_err(|_| wrong())?;
+    Ok((name, value.trim().parse().map_err(|_| wrong())?))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    sprat_config::units::parse_bytes(text).map_err(|error| error.to_string())
+}
+
+/// Explains a request, in text or JSON.
+///
+/// # Errors
+///
+/// A configuration that cannot be served.
+pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> {
+    let explained = explain(config, request)?;
+    match request.json {
+        true => Ok(serde_json::to_string_pretty(&explained)?),
+        false => Ok(text(&explained)),
+    }
+}
+
+fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
+    let RequestLine { method, uri } = &request.request;
+    let (normal, other_reading) = match normalize(config, uri)? {
+        Ok(normal) => normal,
+        Err(refused) => return Ok(explain_refusal(request, refused)),
+    };
+    let matched = (normal.path() != uri.path()).then(|| normal.path().to_owned());
+    let uri = &normal;
+    let authority = uri.authority().context("a URL has a host")?;
+    let host = routing::host_without_port(authority.as_str()).context("a URL has a host")?;
+    let headers: HeaderMap = request.headers.iter().cloned().collect();
+    let classifier = Classifier::new(&config.classes);
+    let fields = Head(&headers);
+    let file = request.client_certificate.as_deref();
+    let shown = file.map(PeerNames::of_file).transpose()?;
+    let asked = Asked {
+        client: Some(request.client),
+        dscp: request.dscp,
+        certificate: shown.as_ref().map(PeerNames::as_certificate),
+        host,
+        path: uri.path(),
+        method: method.as_str(),
+        fields: &fields,
+    };
+    let classified = classifier.classify(&asked);
+    let later = classifier.later(&asked, classified);
+    let routes = Routes::new(config, &[])?;
+    if other_reading.is_some_and(|other| !has_same_rules(&routes, &classifier, &asked, &other)) {
+        return Ok(explain_refusal(request, Reason::EscapedSlash));
+    }
+    let route = routes.find(host, uri.path());
+    let (size, source) = match (method == Method::HEAD, request.size) {
+        (true, _) => (
+            Size::Exact(0),
+            "exact: a HEAD request's response has no body".to_owned(),
+        ),
+        (false, Some(bytes)) => (
+            Size::Estimate {
+                bytes,
+                confidence: 1.0,
+            },
+            "estimate: what --size says the catalogue holds".to_owned(),
+        ),
+        (false, None) => {
+            let asked = route.filter(|_| method == Method::GET);
+            look_up(config, asked, host, uri, &headers)?
+        }
+    };
+    let mut explained = json!({
+        "request": format!("{method} {}", request.request.uri),
+        "matched_path": matched,
+        "client": request.client.to_string(),
+        "class": class(&config.classes.list[classified.class]),
+        "rule": rule(config, classified),
+        "later_rules": later.iter().flatten().map(|&index| later_rule(config, index)).collect::<Vec<_>>(),
+        "size": {"bytes": size.bytes(), "source": source},
+        "route": Value::Null,
+        "endpoints": Value::Null,
+    });
+    if let Some(index) = route.map(|route| route.index) {
+        let route = &config.routes[index];
+        let hash = affinity_hash(
+            route.cluster.hash_key,
+            request.client.to_canonical().to_string().as_bytes(),
+            host,
+            uri,
+        );
+        let arrival = Arrival {
+            class: classified.class,
+            size,
+            hash,
+            random: 0,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
+        };
+        explained["route"] = route_value(index, route);
+        explained["endpoints"] = endpoints(config, &route.cluster, &arrival);
+    }
+    Ok(explained)
+}
+
+/// The size that `sprat run` would know before the response's head, and from where.
+fn look_up(
+    config: &Config,
+    route: Option<&routing::Route>,
+    host: &str,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> anyhow::Result<(Size, String)> {
+    let found = match route.zip(uri.path_and_query()) {
+        Some((route, target)) => {
+            let upstream = route.target(uri);
+            let to = Destination {
+                cluster: route.cluster,
+                route: route.index,
+                host,
+                target,
+                upstream: upstream.as_ref().and_then(Uri::path_and_query),
+            };
+            offline::look_up(config, &to, headers)?
+        }
+        None => None,
+    };
+    Ok(match found {
+        Some(found) => (found.size, format!("estimate: {}", found.layer.name())),
+        None => {
+            let unknown = "unknown: until the first response, the catalogue holds nothing";
+            (Size::Unknown, unknown.to_owned())
+        }
+    })
+}
+
+/// The request's target in the normal form of the listener that it comes to: the one on
+/// its port, or the first; and the path's other reading, if rules may be for that.
+fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<(Uri, Option<String>), Reason>> {
+    let has_port = |own: &&Listener| Some(own.address.port()) == uri.port_u16();
+    let listener = config.listeners.iter().find(has_port);
+    let listener = listener.or(config.listeners.first());
+    let rules = listener.context("a configuration has a listener")?.paths;
+    let normal = match rules.normal(uri.path()) {
+        Ok(normal) if normal.redirects => return Ok(Err(Reason::PathRedirect)),
+        Ok(normal) if *normal.path == *uri.path() => {
+            return Ok(Ok((uri.clone(), normal.other_reading)));
+        }
+        Ok(normal) => normal,
+        Err(abnormal) => return Ok(Err(refusal(abnormal))),
+    };
+    let target = routing::with_path(uri, &normal.path);
+    let target = target.context("the path is no target")?;
+    Ok(Ok((target, normal.other_reading)))
+}
+
+fn explain_refusal(request: &Request, reason: Reason) -> Value {
+    let RequestLine { method, uri } = &request.request;
+    let facts = reason.facts();
+    json!({
+        "request": format!("{method} {uri}"),
+        "client": request.client.to_string(),
+        "refused": {
+            "status": facts.status.as_u16(),
+            "reason": facts.name,
+            "why": facts.detail,
+        },
+    })
+}
+
+fn class(class: &Class) -> Value {
+    let spec = &class.spec;
+    let pool = Some(spec.max_concurrency).filter(|&pool| pool < usize::MAX);
+    json!({
+        "name": class.name,
+        "level": spec.level,
+        "weight": spec.weight,
+        "max_concurrency": pool,
+        "rate_bits_per_s": spec.rate_bits_per_s,
+        "idle_only": spec.idle_only,
+        "soft_deadline_ms": spec.soft_deadline.or(spec.deadline).map(millis),
+        "deadline_ms": spec.deadline.map(millis),
+        "value": spec.value,
+    })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn rule(config: &Config, classified: Classified) -> Value {
+    let Some(index) = classified.rule else {
+        return json!({"number": null, "line": null, "why": "no rule matches"});
+    };
+    let line = config.classes.rules[index].line;
+    let why = match line {
+        Some(line) => format!("rule {} of class_rules, line {line}, matches", index + 1),
+        None => "built in: the client says that it is prefetching".to_owned(),
+    };
+    json!({"number": line.map(|_| index + 1), "line": line, "why": why})
+}
+
+/// A rule that decides when the response's type is known.
+fn later_rule(config: &Config, index: usize) -> Value {
+    let rule = &config.classes.rules[index];
+    let name = &config.classes.list[rule.class].name;
+    let line = rule
+        .line
+        .map_or(String::new(), |line| format!(", line {line}"));
+    let types = rule.matches.response_types.iter().map(ToString::to_string);
+    let types: Vec<_> = types.collect();
+    let why = format!(
+        "{name} on the uplink if of type {} (rule {} of class_rules{line})",
+        types.join(" or "),
+        index + 1,
+    );
+    json!({"number": index + 1, "line": rule.line, "class": name, "types": types, "why": why})
+}
+
+fn route_value(index: usize, route: &Route) -> Value {
+    let hosts = route.matches.hosts.iter().map(|host| match host {
+        HostPattern::Exact(name) => name.clone(),
+        HostPattern::Suffix(suffix) => format!("*{suffix}"),
+    });
+    let path = match &route.matches.path {
+        PathPattern::Any => "any path".to_owned(),
+        PathPattern::Exact(path) => format!("the path {path}"),
+        PathPattern::Prefix(prefix) => format!("the prefix {prefix}"),
+    };
+    json!({
+        "number": index + 1,
+        "hosts": hosts.collect::<Vec<_>>(),
+        "path": path,
+        "cluster": route.cluster.name,
+    })
+}
+
+/// The endpoints in the order in which they would be tried by a cluster where
+/// nothing else goes on.
+fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
+    let specs = station_config(cluster, &config.classes.list, &config.admission);
+    let mut station = Station::new(specs);
+    let intervals = station.intervals().map(<[_]>::to_vec);
+    let mut order = Vec::new();
+    let mut verdict = station.arrive(Time::ZERO, arrival);
+    while let Verdict::Start { ticket, endpoint } = verdict {
+        let own = &cluster.endpoints[endpoint];
+        let interval = intervals.as_ref().map(|intervals| intervals[endpoint]);
+        order.push(json!({
+            "address": own.address.to_string(),
+            "weight": own.weight,
+            "reserved": own.reserved,
+            "sizes": interval.map(|(from, to)| json!({"from": from, "to": to})),
+        }));
+        verdict = match station.step_back(Time::ZERO, ticket, false) {
+            Again::Elsewhere => station.again(Time::ZERO, ticket),
+            Again::Here | Again::Nowhere | Again::Denied => break,
+        };
+    }
+    let why = match cluster.dispatch {
+        Dispatch::RoundRobin => "in turn, by weight; this is the first turn",
+        Dispatch::Random => "at random, by weight; this is one draw",
+        Dispatch::P2c => "the less loaded of two drawn at random; this is one draw",
+        Dispatch::LeastRequest => "the fewest requests for its weight; all are idle here",
+        Dispatch::Psqf => "the fewest requests of this class's level or above; all are idle here",
+        Dispatch::Rpsq { .. } => {
+            "the fewest requests of this class's level or above, reserved endpoints for the \
+             highest class alone; all are idle here"
+        }
+        Dispatch::LeastWork => "the least work before it for its weight; all are idle here",
+        Dispatch::Sita(_) => "the one whose interval the size falls into, then those above",
+        Dispatch::RingHash | Dispatch::Maglev => "by the hash of what it asks for",
+    };
+    json!({"order": order, "why": why})
+}
+
+fn text(explained: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut out = String::new();
+    let mut line = |name: &str, text: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{name:<10}{text}");
+    };
+    line("request", &word(&explained["request"]));
+    if !explained["matched_path"].is_null() {
+        line("matched", &word(&explained["matched_path"]));
+    }
+    line("client", &word(&explained["client"]));
+    let refused = &explained["refused"];
+    if !refused.is_null() {
+        let (status, reason) = (&refused["status"], word(&refused["reason"]));
+        let why = word(&refused["why"]);
+        line("refused", &format!("{status} {reason}: {why}"));
+        return out;
+    }
+    let route = &explained["route"];
+    if route.is_null() {
+        line("route", "none: the request is answered 404");
+    } else {
+        let hosts = route["hosts"].as_array().map(Vec::as_slice);
+        let hosts: Vec<String> = hosts.unwrap_or_default().iter().map(word).collect();
+        let hosts = match hosts.is_empty() {
+            true => "any host".to_owned(),
+            false => hosts.join(", "),
+        };
+        let (number, path) = (&route["number"], word(&route["path"]));
+        let cluster = word(&route["cluster"]);
+        line("route", &format!("{number} ({hosts}, {path}) to {cluster}"));
+    }
+    let class = &explained["class"];
+    let mut described = format!("{}, level {}", word(&class["name"]), class["level"]);
+    for (key, name) in [
+        ("max_concurrency", "at a time"),
+        ("rate_bits_per_s", "bit/s for all of it"),
+    ] {
+        if !class[key].is_null() {
+            let _ = write!(described, ", {} {name}", class[key]);
+        }
+    }
+    if !class["deadline_ms"].is_null() {
+        let (soft, hard) = (&class["soft_deadline_ms"], &class["deadline_ms"]);
+        let _ = write!(described, ", worth {} until {soft} ms", class["value"]);
+        if soft != hard {
+            let _ = write!(described, " and something until {hard} ms");
+        }
+    }
+    if class["idle_only"] == true {
+        described.push_str(", only while the others have nothing");
+    }
+    line("class", &described);
+    line("rule", &word(&explained["rule"]["why"]));
+    for later in explained["later_rules"].as_array().into_iter().flatten() {
+        line("response", &word(&later["why"]));
+    }
+    let size = &explained["size"];
+    let source = word(&size["source"]);
+    match size["bytes"].as_u64() {
+        Some(bytes) => line("size", &format!("{bytes} bytes, {source}")),
+        None => line("size", &source),
+    }
+    let order = explained["endpoints"]["order"].as_array();
+    for (index, endpoint) in order.into_iter().flatten().enumerate() {
+        let name = if index == 0 { "endpoints" } else { "" };
+        let mut described = format!("{}. {}", index + 1, word(&endpoint["address"]));
+        let sizes = &endpoint["sizes"];
+        if !sizes.is_null() {
+            let _ = write!(described, " ({} to {} bytes)", sizes["from"], sizes["to"]);
+        }
+        line(name, &described);
+    }
+    if !explained["endpoints"].is_null() {
+        line("", &word(&explained["endpoints"]["why"]));
+    }
+    out
+}

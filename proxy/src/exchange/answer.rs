@@ -1,0 +1,246 @@
+//! Responses on their way to clients: an upstream's, and the proxy's own.
+
+mod own;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use sprat_config::resolved::HeadersWithUnderscores;
+use sprat_net::begun::Begun;
+use sprat_net::error::Reason;
+use sprat_net::gather::Gathered;
+use sprat_net::headers::{Head, clean_trailers};
+use sprat_net::read_ahead::ReadAhead;
+use sprat_net::screen::Interim;
+use sprat_scheduler::Size;
+use sprat_uplink::{Course as _, Marked, Outlet, Paced, go_ahead, head_bytes, pace, send_ahead};
+use tokio::time::Instant;
+
+use crate::client::connection::Stream;
+use crate::exchange::record::Record;
+use crate::exchange::tunnel::Tunnel;
+pub(crate) use own::{answer_options, refuse};
+
+/// Sends an upstream's response, whose size is `known` as well as it is.
+pub(crate) async fn respond(
+    stream: &Stream,
+    response: Response<ReadAhead<Begun<Incoming>>>,
+    known: Size,
+    accepts_json: bool,
+    mut record: Box<Record>,
+) -> Response<Body> {
+    record.known = known;
+    if let Some(later) = record.later.take() {
+        let classifier = &record.generation().classifier;
+        record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
+    }
+    record.respond(response.status());
+    let response = response.map(|body| {
+        let mut body = Gathered::as_it_comes(body);
+        if stream.is_http2() {
+            body.gather(None);
+        }
+        body
+    });
+    let inner = match stream.connection.outlet() {
+        Outlet::Plain => response.map(Inner::Upstream),
+        Outlet::Marked(mark) if response.body().is_end_stream() => {
+            mark.unmark();
+            response.map(Inner::Upstream)
+        }
+        Outlet::Marked(mark) => {
+            response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, known))))
+        }
+        Outlet::Gauged(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
+            send_ahead(gauge, record.class, head_bytes(stream, &response)).await;
+            response.map(Inner::Upstream)
+        }
+        Outlet::Gauged(gauge) => {
+            let turn = record.generation().first_turn(record.class, record.client);
+            match pace(stream, gauge, known, turn, response).await {
+                Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
+                Err(reason) => return refuse(stream, reason, accepts_json, record).await,
+            }
+        }
+    };
+    inner.map(|inner| Body::new(inner, stream, record))
+}
+
+/// Sends an interim response, which is small and goes ahead.
+pub(crate) async fn interim(stream: &Stream, class: usize, interim: &Interim) {
+    let head = stream.interim_head(interim);
+    match stream.connection.outlet() {
+        Outlet::Plain => {}
+        Outlet::Gauged(gauge) => go_ahead(gauge, class, head.len() as u64).await,
+        Outlet::Marked(mark) => mark.unmark(),
+    }
+    stream.write_interim(head).await;
+}
+
+/// Sends the head of an answer after which the connection is a tunnel.
+pub(crate) async fn switch(
+    stream: &Stream,
+    response: Response<Incoming>,
+    mut tunnel: Tunnel,
+) -> Response<Body> {
+    stream.begin_response(None);
+    tunnel.record.tunnelled = true;
+    tunnel.record.respond(response.status());
+    match stream.connection.outlet() {
+        Outlet::Plain => {}
+        Outlet::Gauged(gauge) => {
+            let head = head_bytes(stream, &response);
+            send_ahead(gauge, tunnel.record.class, head).await;
+        }
+        Outlet::Marked(mark) => mark.unmark(),
+    }
+    stream.connection.switch(Box::new(tunnel));
+    response.map(|_| Body {
+        inner: Inner::Local(None),
+        stream: stream.clone(),
+        record: None,
+    })
+}
+
+/// The body of a response on its way to a client.
+pub(crate) struct Body {
+    inner: Inner,
+    stream: Stream,
+    record: Option<Box<Record>>,
+}
+
+/// The body of an upstream's response.
+type Upstream = Gathered<ReadAhead<Begun<Incoming>>>;
+
+enum Inner {
+    Upstream(Upstream),
+    Paced(Box<Paced<Upstream, Stream>>),
+    Marked(Box<Marked<Upstream, Stream>>),
+    Local(Option<Bytes>),
+}
+
+impl Body {
+    fn new(inner: Inner, stream: &Stream, record: Box<Record>) -> Self {
+        Self {
+            inner,
+            stream: stream.clone(),
+            record: Some(record),
+        }
+    }
+
+    /// The last frame has been handed over.
+    fn finish(&mut self) {
+        if let Some(mut record) = self.record.take() {
+            if let Inner::Paced(paced) = &self.inner {
+                record.wait = paced.waited();
+            }
+            let now = Instant::now();
+            record.release_upstream(now);
+            self.stream.finish(record, now);
+        }
+    }
+
+    fn fail(&mut self, reason: Reason) {
+        if let Some(mut record) = self.record.take() {
+            record.fail(reason);
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let frame = match &mut this.inner {
+            Inner::Upstream(_) if this.stream.hold_back() => return Poll::Pending,
+            Inner::Upstream(incoming) => {
+                let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
+                    this.stream.upstream_silent();
+                    return Poll::Pending;
+                };
+                this.stream.upstream_sent();
+                frame
+            }
+            Inner::Paced(paced) => ready!(Pin::new(&mut **paced).poll_frame(cx)),
+            Inner::Marked(marked) => ready!(Pin::new(&mut **marked).poll_frame(cx)),
+            Inner::Local(text) => text.take().map(|text| Ok(Frame::data(text))),
+        };
+        match frame {
+            Some(Ok(mut frame)) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    clean_trailers(trailers, HeadersWithUnderscores::Allow);
+                }
+                if let (Some(data), Some(record)) = (frame.data_ref(), &mut this.record) {
+                    record.bytes += data.len() as u64;
+                }
+                // hyper does not poll again after trailers.
+                if frame.is_trailers() || this.is_end_stream() {
+                    this.finish();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                let record = this.record.as_ref();
+                let own = record.and_then(|record| record.upload.as_ref()?.failure());
+                this.fail(own.unwrap_or(Reason::ResponseIncomplete));
+                Poll::Ready(Some(Err(BodyError(error))))
+            }
+            None => {
+                this.finish();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.inner {
+            Inner::Upstream(incoming) => incoming.is_end_stream(),
+            Inner::Paced(paced) => paced.is_end_stream(),
+            Inner::Marked(marked) => marked.is_end_stream(),
+            Inner::Local(text) => text.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.inner {
+            Inner::Upstream(incoming) => incoming.size_hint(),
+            Inner::Paced(paced) => paced.size_hint(),
+            Inner::Marked(marked) => marked.size_hint(),
+            Inner::Local(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        // A response without a body is never polled; hyper drops it unread. A backend
+        // may say that it ends only after its head, as HTTP/2 can.
+        let is_empty = matches!(self.inner, Inner::Local(_))
+            || (self.record.as_ref()).is_some_and(|record| record.known == Size::Exact(0));
+        if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
+            self.finish();
+        }
+    }
+}
+
+/// The upstream ended the body early; the client's connection is closed, which
+/// tells it so.
+#[derive(Debug, thiserror::Error)]
+#[error("the upstream ended the response's body: {0}")]
+pub(crate) struct BodyError(hyper::Error);
+
+impl From<Infallible> for BodyError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}

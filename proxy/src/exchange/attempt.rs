@@ -1,0 +1,365 @@
+//! An attempt: a request at one endpoint, to the head of the answer.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use http::header::HOST;
+use http::{Request, Response, Version};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use sprat_config::resolved::RetryOn;
+use sprat_net::error::{Fault, Reason};
+use sprat_net::upload::{Progress, RequestBody};
+use sprat_scheduler::health::Outcome;
+use sprat_upstream::{Lease, Refused};
+use tokio::time::{Instant, timeout_at};
+
+use super::dispatch::Exchange;
+use super::outcome::{Answer, Due, Failed};
+use super::spare::Spare;
+
+/// New connections for a request that came too late for the ones before, to
+/// one endpoint.
+const REFUSALS_MAX: usize = 3;
+
+/// Why a request got no answer over a connection.
+struct Broken {
+    reason: Reason,
+    /// The endpoint says that it did nothing of it.
+    refused: Option<Refused>,
+    /// Nothing of it was sent.
+    untouched: bool,
+    /// What of the policy it falls under.
+    what: RetryOn,
+    /// The request, if it may be sent again.
+    again: Option<Request<RequestBody>>,
+}
+
+impl Broken {
+    /// The endpoint has ended the handshake: there was no connection.
+    fn without_connection(again: Option<Request<RequestBody>>) -> Self {
+        Self {
+            reason: Reason::TlsAlertReceived,
+            refused: None,
+            untouched: false,
+            what: RetryOn::ConnectFailure,
+            again,
+        }
+    }
+
+    /// Whether the endpoint has said nothing of why.
+    fn is_unexplained(&self) -> bool {
+        self.refused.is_none() && self.what != RetryOn::ConnectFailure
+    }
+}
+
+impl Exchange<'_> {
+    /// Sends the request to the lease's endpoint. A kept connection that the
+    /// endpoint had closed meanwhile is no failure: a new one is opened, once for
+    /// a request, so that endpoints that die of it do not get it over and over.
+    pub(super) async fn attempt(
+        &self,
+        mut lease: Lease,
+        mut request: Request<RequestBody>,
+        due: Due<'_>,
+    ) -> Result<Answer, Box<Failed>> {
+        let endpoint = Rc::clone(lease.endpoint());
+        let stats = &endpoint.stats;
+        let mut began = Instant::now();
+        // What an attempt may take begins with it.
+        let tried_until = self.plan.route.retry.per_try_timeout;
+        let tried_until = tried_until.map(|bound| began + bound);
+        let mut may_reuse = true;
+        let mut refusals = 0;
+        if self.plan.upstream.tells_clients() {
+            lease.tell(self.plan.stream.connection.ends());
+        }
+        loop {
+            let reused = may_reuse && lease.reuse(began);
+            if reused {
+                stats.reuses.increment();
+            } else {
+                let connecting = Box::pin(self.connect(&mut lease, due, tried_until));
+                if let Err(reason) = connecting.await {
+                    self.blame_endpoint(&lease, reason);
+                    let again = Some(request);
+                    return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
+                }
+                began = Instant::now();
+            }
+            if self.plan.hostless {
+                let host = lease.authority().clone();
+                request.headers_mut().insert(HOST, host);
+            }
+            stats.requests.increment();
+            let safe = self.is_safe(&request);
+            let spare = self.spare(&request, safe, reused);
+            let Some(sender) = lease.sender() else {
+                let reason = Reason::ConnectionTerminated;
+                let again = spare.filter(|_| safe).map(Spare::request);
+                return Err(failed(lease, again, RetryOn::Reset, reason));
+            };
+            if let Err(reason) = sender.prepare(&mut request) {
+                return Err(failed(lease, None, RetryOn::Reset, reason));
+            }
+            self.listen(&mut request);
+            let (silence, answer) = sender.try_send_request(request);
+            let answer = self.relay(answer);
+            due.sent.inspect(|sent| sent.note(&silence));
+            let error = match self.wait(due, tried_until, began, answer).await {
+                Ok(Ok(response)) => {
+                    return self.judge(lease, spare.filter(|_| safe), response);
+                }
+                Ok(Err(error)) => error,
+                Err(reason) => {
+                    self.run_out(&mut lease, reason);
+                    // The route's own bounds are not for one attempt alone.
+                    let again = spare.filter(|_| safe && reason == Reason::PerTryTimeout);
+                    let again = again.map(Spare::request);
+                    return Err(failed(lease, again, RetryOn::Reset, reason));
+                }
+            };
+            let broken = self.broken(error, spare, safe, silence.is_refused());
+            let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
+            let was_dead = || broken.untouched || silence.was_dead();
+            let dead = reused && broken.is_unexplained() && was_dead();
+            match broken.again {
+                Some(again) if late || (dead && !self.replaced.replace(true)) => {
+                    stats.retries.increment();
+                    request = again;
+                    may_reuse = false;
+                    refusals += usize::from(late);
+                }
+                again => {
+                    self.blame_endpoint(&lease, broken.reason);
+                    return Err(failed(lease, again, broken.what, broken.reason));
+                }
+            }
+        }
+    }
+
+    /// What to send a request again from, should that be possible.
+    fn spare(&self, request: &Request<RequestBody>, safe: bool, reused: bool) -> Option<Spare> {
+        let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
+        // What is refused may be sent again, be it safe or not.
+        let may_be_refused = upstream.is_http2() || (upstream.is_secured() && !reused);
+        let repeatable = may_be_refused || (safe && (reused || policy.repeats_what_was_sent()));
+        repeatable.then(|| Spare::of(request))
+    }
+
+    /// A connection ended, or the request's part of it, before there was an
+    /// answer.
+    fn broken(
+        &self,
+        mut error: TrySendError<Request<RequestBody>>,
+        spare: Option<Spare>,
+        safe: bool,
+        is_refused: bool,
+    ) -> Broken {
+        let untouched = error.take_message();
+        if is_refused {
+            let again = untouched.or_else(|| self.with_body(spare?.request()));
+            return Broken::without_connection(again);
+        }
+        let refused = Refused::of(error.error());
+        let reason = self.blame(error.error());
+        let is_unanswered = matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);
+        Broken {
+            reason,
+            refused,
+            untouched: untouched.is_some(),
+            what: match refused.is_some() || untouched.is_some() {
+                true => RetryOn::RefusedStream,
+                false => RetryOn::Reset,
+            },
+            again: untouched
+                .or_else(|| match refused {
+                    Some(_) => self.with_body(spare?.request()),
+                    None => spare.filter(|_| safe).map(Spare::request),
+                })
+                // An answer that is no HTTP is an answer.
+                .filter(|_| is_unanswered),
+        }
+    }
+
+    /// A response: the answer, unless the route would rather have another.
+    fn judge(
+        &self,
+        mut lease: Lease,
+        spare: Option<Spare>,
+        response: Response<Incoming>,
+    ) -> Result<Answer, Box<Failed>> {
+        let policy = &self.plan.route.retry;
+        let status = response.status().as_u16();
+        if response.version() == Version::HTTP_10 {
+            // hyper would send in 1.0 what comes next, which has no chunks: a body
+            // without a length would be lost.
+            lease.spend();
+        }
+        let is_wanted = policy.num_retries == 0 || spare.is_none() || !policy.is_on_status(status);
+        match Outcome::of_status(status) {
+            Outcome::Success if is_wanted => lease.begins_well(),
+            outcome => lease.observe(|| outcome),
+        }
+        if is_wanted {
+            return Ok(Answer { response, lease });
+        }
+        Err(Box::new(Failed {
+            reason: Reason::ProtocolError,
+            what: RetryOn::StatusCodes,
+            lease,
+            request: spare.map(Spare::request),
+            response: Some(response),
+        }))
+    }
+
+    /// Opens a connection. The cluster bounds each step to it, the request the
+    /// whole.
+    async fn connect(
+        &self,
+        lease: &mut Lease,
+        due: Due<'_>,
+        tried_until: Option<Instant>,
+    ) -> Result<(), Reason> {
+        self.plan.stream.wait();
+        let bound = earlier(
+            due.deadline.map(|at| (at, Reason::RouteTimeout)),
+            tried_until.map(|at| (at, Reason::ConnectionTimeout)),
+        );
+        match bound {
+            None => lease.connect().await,
+            Some((at, reason)) => timeout_at(at, lease.connect()).await.unwrap_or(Err(reason)),
+        }
+    }
+
+    /// Whether a request may be sent twice: without a body, and safe to repeat
+    /// (RFC 9110 9.2.2) or said to be so.
+    pub(super) fn is_safe(&self, request: &Request<RequestBody>) -> bool {
+        let repeatable = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
+        self.upload.is_none() && repeatable
+    }
+
+    /// A request that nobody has looked at with its body, if there is one and
+    /// nothing of it is gone.
+    fn with_body(&self, head: Request<RequestBody>) -> Option<Request<RequestBody>> {
+        match &self.upload {
+            None => Some(head),
+            Some(upload) => upload.again().map(|body| head.map(|_| body)),
+        }
+    }
+
+    /// Waits for the head of the answer to what has just been `sent`, within the
+    /// bounds on whoever keeps it waiting.
+    async fn wait<T>(
+        &self,
+        due: Due<'_>,
+        tried_until: Option<Instant>,
+        sent: Instant,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, Reason> {
+        let mut answer = pin!(answer);
+        let until = || {
+            let owed = self.owed(sent);
+            let bound = self.bound(due, tried_until);
+            bound.filter(|bound| bound.0 < owed.0).unwrap_or(owed)
+        };
+        if due.own_timers {
+            let (at, reason) = until();
+            self.plan.stream.wait();
+            return timeout_at(at, answer).await.map_err(|_| reason);
+        }
+        let mut first = Some(sent);
+        poll_fn(|cx| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                return Poll::Ready(Ok(answer));
+            }
+            if let Some(upload) = &self.upload {
+                upload.tell_when_done(cx.waker());
+            }
+            let now = first.take().unwrap_or_else(Instant::now);
+            let (at, reason) = until();
+            if now >= at {
+                return Poll::Ready(Err(reason));
+            }
+            self.plan.stream.wait_until(at);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Until when the head of the answer is to be there. An attempt's time runs
+    /// from when the request has been sent: while its client is waited for, an
+    /// endpoint cannot answer.
+    fn bound(&self, due: Due<'_>, tried_until: Option<Instant>) -> Option<(Instant, Reason)> {
+        let progress = self.upload.as_ref().map(|upload| upload.progress());
+        let (tried_until, overdue) = match progress {
+            None => (tried_until, Reason::RouteTimeout),
+            Some(Progress::Done { at }) => {
+                let bound = self.plan.route.retry.per_try_timeout;
+                (bound.map(|bound| at + bound), Reason::RouteTimeout)
+            }
+            Some(Progress::UpstreamOwes { .. }) => (None, Reason::RouteTimeout),
+            Some(Progress::ClientOwes { .. }) => (None, Reason::BodyTimeout),
+        };
+        earlier(
+            due.deadline.map(|at| (at, overdue)),
+            tried_until.map(|at| (at, Reason::PerTryTimeout)),
+        )
+    }
+
+    /// Until when the next step is due, and whose fault it is if it is not
+    /// taken.
+    fn owed(&self, sent: Instant) -> (Instant, Reason) {
+        let route = self.plan.route;
+        let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
+        let upload = self.upload.as_ref();
+        match upload.map(|upload| upload.progress()) {
+            None => (sent + route.response_timeout, Reason::ResponseTimeout),
+            Some(Progress::Done { at }) => (at + route.response_timeout, Reason::ResponseTimeout),
+            Some(Progress::ClientOwes { since }) => {
+                let idle = since + client_idle;
+                match upload.and_then(|upload| upload.judged_at(Instant::now())) {
+                    Some(at) if at < idle => (at, Reason::BodyTooSlow),
+                    _ => (idle, Reason::BodyTimeout),
+                }
+            }
+            Some(Progress::UpstreamOwes { since }) => {
+                (since + route.idle_timeout, Reason::UpstreamWriteTimeout)
+            }
+        }
+    }
+
+    /// The time for an answer is over: the connection may be dead, if that was the
+    /// endpoint's.
+    fn run_out(&self, lease: &mut Lease, reason: Reason) {
+        if reason.facts().fault == Fault::Upstream {
+            lease.give_up();
+        }
+        self.blame_endpoint(lease, reason);
+    }
+}
+
+/// The earlier of two bounds.
+fn earlier(
+    a: Option<(Instant, Reason)>,
+    b: Option<(Instant, Reason)>,
+) -> Option<(Instant, Reason)> {
+    [a, b].into_iter().flatten().min_by_key(|(at, _)| *at)
+}
+
+fn failed(
+    lease: Lease,
+    request: Option<Request<RequestBody>>,
+    what: RetryOn,
+    reason: Reason,
+) -> Box<Failed> {
+    Box::new(Failed {
+        reason,
+        what,
+        lease,
+        request,
+        response: None,
+    })
+}

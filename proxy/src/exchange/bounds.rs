@@ -1,0 +1,58 @@
+//! Which bounds a request is under, and whose it is.
+
+use http::HeaderMap;
+use sprat_net::client::{ClientKey, Prefixes};
+use sprat_net::error::Reason;
+use sprat_scheduler::limits::HeapState;
+
+use crate::client::connection::Connection;
+use crate::exchange::record::Record;
+use crate::setup::limits::{RateLimiter, Refusal};
+
+/// Takes a request, or says which bound it is over; it keeps its place as long
+/// as its record.
+pub(super) fn admit(
+    connection: &Connection,
+    headers: &HeaderMap,
+    record: &mut Record,
+) -> Result<(), Reason> {
+    let overload = connection.serving.overload.as_ref();
+    if overload.is_some_and(|overload| overload.state() >= HeapState::NoRequests) {
+        return Err(refuse(record, Refusal::of_place(Reason::HeapFull)));
+    }
+    if let Some(limits) = &connection.listener.shared.limits {
+        let place = limits.admit(connection.peer.ip(), headers);
+        let place = place.map_err(|refusal| refuse(record, refusal))?;
+        record.place = Some(Box::new(place));
+    }
+    Ok(())
+}
+
+/// Takes a request that goes by a route with a rate limit.
+pub(super) fn admit_by_route(
+    connection: &Connection,
+    rate: &RateLimiter,
+    headers: &HeaderMap,
+    record: &mut Record,
+) -> Result<(), Reason> {
+    let admitted = rate.admit(client_of(connection), headers);
+    admitted.map_err(|refusal| refuse(record, refusal))
+}
+
+/// Notes whose a request is, where clients share the uplink.
+pub(super) fn tell_client(connection: &Connection, headers: &HeaderMap, record: &mut Record) {
+    let numbers = record.generation().sharing.as_ref();
+    record.client = numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
+}
+
+/// Notes what the client is told; returns why it is refused.
+fn refuse(record: &mut Record, refusal: Refusal) -> Reason {
+    record.advice = Some(refusal.advice);
+    refusal.reason
+}
+
+/// Returns the client that a connection is of, cut as its listener says.
+fn client_of(connection: &Connection) -> ClientKey {
+    let prefixes = Prefixes::new(&connection.listener.config.limits.per_client);
+    prefixes.key(connection.peer.ip())
+}

@@ -1,0 +1,222 @@
+//! A request to an upstream, from dispatch to the head of the answer.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
+use sprat_net::begun::Begun;
+use sprat_net::error::{Advice, Reason, accepts_html};
+use sprat_net::headers;
+use sprat_net::upload::{GateOpener, RequestBody, Upload};
+use sprat_scheduler::station::Refusal;
+use sprat_uplink::Course as _;
+use tokio::time::{Instant, timeout_at};
+
+use super::Plan;
+use super::interim::Interims;
+use super::outcome::{Answer, Due, Next};
+use crate::exchange::record::Record;
+
+/// How long a head waits for the first bytes of a body whose length it tells. Most
+/// have come with it.
+const BODY_WAIT: Duration = Duration::from_millis(2);
+
+/// A request to an upstream, until its answer comes.
+pub(super) struct Exchange<'a> {
+    pub(super) plan: Plan<'a>,
+    pub(super) request: Cell<Option<Request<RequestBody>>>,
+    pub(super) upload: Option<Rc<Upload>>,
+    /// Interim responses, where the client gets them.
+    pub(super) interims: Option<Interims>,
+    /// To be used when the endpoint asks for the request's body.
+    pub(super) opener: Option<GateOpener>,
+    /// Whether a kept connection that was dead has been replaced.
+    pub(super) replaced: Cell<bool>,
+}
+
+impl Exchange<'_> {
+    /// Sends the request, again where that is safe, and waits for the head of
+    /// the answer.
+    pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Reason> {
+        let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
+        let upstream = self.plan.upstream;
+        let arrival = self.plan.arrival(record, &request).await;
+        let dispatched = upstream.dispatch(&arrival);
+        let mut lease = match self.queue(record, dispatched).await? {
+            Ok(lease) => lease,
+            Err(refusal) => return Err(self.turned_away(record, &refusal, request.headers())),
+        };
+        let due = Due {
+            deadline: self.plan.deadline(record),
+            own_timers: false,
+            sent: None,
+        };
+        let (mut repeats, mut held) = (0, None);
+        loop {
+            record.endpoint = Some(Rc::clone(lease.endpoint()));
+            let outcome = match self.plan.route.retry.hedge_delay {
+                None => self.attempt(lease, request, due).await,
+                Some(delay) => Box::pin(self.hedged(lease, request, due, delay)).await,
+            };
+            let failed = match outcome {
+                Ok(answer) => return self.accept(record, answer),
+                Err(failed) => failed,
+            };
+            record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
+            match Box::pin(self.repeat(record, *failed, repeats, &mut held)).await? {
+                Next::Attempt(next, again) => (lease, request) = (next, again),
+                Next::Answer(answer) => return self.accept(record, answer),
+            }
+            repeats += 1;
+        }
+    }
+
+    /// Waits a moment for what follows the head of a response of HTTP/2, whose endpoint
+    /// may break the rules with it: then there is a head to say so with.
+    pub(super) async fn begin(
+        &self,
+        body: &mut Begun<Incoming>,
+        record: &mut Record,
+    ) -> Result<(), Reason> {
+        let plan = &self.plan;
+        let has_length = body.size_hint().exact().is_some() && !body.is_end_stream();
+        if !has_length || plan.head_only || !plan.upstream.is_http2() {
+            return Ok(());
+        }
+        plan.stream.wait();
+        let begun = body.begin(BODY_WAIT).await;
+        begun.map_err(|error| {
+            if let Some(mut lease) = record.lease.take() {
+                lease.ends_badly();
+            }
+            self.blame(&error)
+        })
+    }
+
+    /// Says so if the client's connection ends with the answer, so that no further
+    /// request is on its way (RFC 9112 9.6): something of the request's body is still
+    /// to come, which nobody will want; or the answer ends with the connection.
+    pub(super) fn announce_close(&self, response: &mut Response<Begun<Incoming>>) {
+        let upload = self.upload.as_ref();
+        let is_early = upload.is_some_and(|upload| !upload.is_done());
+        let body = response.body();
+        let is_open_ended = self.plan.is_old
+            && !self.plan.head_only
+            && !body.is_end_stream()
+            && body.size_hint().exact().is_none();
+        if is_open_ended {
+            // What hyper takes for its own word; of 1.1 it adds a `keep-alive`.
+            *response.version_mut() = Version::HTTP_10;
+        }
+        if is_open_ended || (is_early && !self.plan.stream.is_http2()) {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+    }
+
+    /// Waits for an endpoint as long as the route allows.
+    pub(super) async fn queue<T>(
+        &self,
+        record: &mut Record,
+        dispatched: impl Future<Output = T>,
+    ) -> Result<T, Reason> {
+        let mut dispatched = pin!(dispatched);
+        // The common case: there is one.
+        if let Some(outcome) = poll_once(dispatched.as_mut()).await {
+            return Ok(outcome);
+        }
+        let began = Instant::now();
+        let deadline = self.plan.deadline(record);
+        self.plan.stream.wait();
+        let outcome = match deadline {
+            None => Ok(dispatched.await),
+            Some(at) => timeout_at(at, dispatched).await,
+        };
+        record.queue_wait += began.elapsed();
+        let stats = self.plan.upstream.counters();
+        stats.waited(began.elapsed());
+        outcome.map_err(|_| Reason::RouteTimeout)
+    }
+
+    /// The cluster does not take the request.
+    pub(super) fn turned_away(
+        &self,
+        record: &mut Record,
+        refusal: &Refusal,
+        asked: &HeaderMap,
+    ) -> Reason {
+        let page = self.plan.upstream.overload_page.as_ref();
+        record.advice = Some(Box::new(Advice {
+            page: page.filter(|_| accepts_html(asked)).cloned(),
+            ..Advice::later(refusal.retry_after_s())
+        }));
+        Reason::of_refusal(refusal.reason)
+    }
+
+    /// Makes the upstream's header fields those of the response, unless it
+    /// switches protocols.
+    fn accept(&self, record: &mut Record, answer: Answer) -> Result<Response<Incoming>, Reason> {
+        let Answer {
+            mut response,
+            lease,
+        } = answer;
+        record.endpoint = Some(Rc::clone(lease.endpoint()));
+        record.lease = Some(lease);
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let offer = self.plan.offer.as_ref();
+            let asked = offer.is_some_and(|offer| offer.has(response.headers()));
+            return asked.then_some(response).ok_or(Reason::ProtocolError);
+        }
+        let hop = headers::strip_hop_by_hop(response.headers_mut());
+        if hop.unknown_coding {
+            return Err(Reason::ProtocolError);
+        }
+        if response.status() == StatusCode::NO_CONTENT {
+            // It has none (RFC 9110 8.6), and HTTP/2 clients would miss its bytes.
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
+        frame(response.headers_mut(), hop.chunked)?;
+        // A proxy's messages have its own version (RFC 9112 2.3).
+        *response.version_mut() = Version::HTTP_11;
+        Ok(response)
+    }
+}
+
+/// Refuses what does not say clearly where the body ends; the length becomes a
+/// single number (RFC 9112 6.3).
+fn frame(headers: &mut HeaderMap, is_chunked: bool) -> Result<(), Reason> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let Some(first) = lengths.next() else {
+        return Ok(());
+    };
+    if is_chunked {
+        return Err(Reason::ProtocolError);
+    }
+    let is_single = lengths.next().is_none();
+    if is_single && first.as_bytes().iter().all(u8::is_ascii_digit) {
+        return Ok(());
+    }
+    let all = headers.get_all(CONTENT_LENGTH).iter();
+    let mut all = all.flat_map(headers::tokens).map(str::parse::<u64>);
+    let length = all.next().and_then(Result::ok);
+    let length = length.filter(|own| all.all(|other| other.as_ref() == Ok(own)));
+    drop(all);
+    let length = length.ok_or(Reason::ProtocolError)?;
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    Ok(())
+}
+
+/// What a future has to say at once.
+async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}

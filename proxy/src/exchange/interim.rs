@@ -1,0 +1,195 @@
+//! Interim responses of an endpoint (1xx) on their way to the client: a proxy passes
+//! them on, but for those that it has asked for itself (RFC 9110 15.2).
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, StatusCode};
+use sprat_net::headers;
+use sprat_net::hpack::FIELD_OVERHEAD;
+use sprat_net::screen::Interim;
+use sprat_net::upload::{Ask, GateOpener, RequestBody};
+use sprat_upstream::Hear;
+
+use super::dispatch::Exchange;
+use crate::exchange::answer;
+
+/// Interim responses of one request that are passed on. Those that say how far a long
+/// one has got come every few seconds.
+const INTERIM_MAX: usize = 100;
+
+/// What is done for an interim response, in the order in which they have come.
+enum Step {
+    PassOn(Interim),
+    /// The request's body is asked for.
+    Open(GateOpener),
+}
+
+/// Interim responses that have come and were not passed on yet.
+#[derive(Clone)]
+pub(super) struct Interims(Arc<Mutex<Queue>>);
+
+struct Queue {
+    waiting: VecDeque<Step>,
+    /// How many have come.
+    came: usize,
+    /// What the fields of more may count.
+    bytes_left: usize,
+    /// Who passes them on.
+    waker: Option<Waker>,
+}
+
+impl Interims {
+    /// None so far. Their fields may count so much.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self(Arc::new(Mutex::new(Queue {
+            waiting: VecDeque::new(),
+            came: 0,
+            bytes_left: bytes_max,
+            waker: None,
+        })))
+    }
+
+    /// Says once that the body may come.
+    pub(super) fn asking(&self) -> Ask {
+        let interims = self.clone();
+        Ask::new(move || {
+            interims.add(|queue| {
+                queue.waiting.push_back(Step::PassOn(Interim {
+                    status: StatusCode::CONTINUE,
+                    headers: HeaderMap::new(),
+                }));
+            });
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Queue) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds to those that wait, and wakes who passes them on.
+    fn add(&self, add: impl FnOnce(&mut Queue)) {
+        let waker = self.with(|queue| {
+            add(queue);
+            match queue.waiting.is_empty() {
+                true => None,
+                false => queue.waker.take(),
+            }
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn push(&self, status: StatusCode, headers: &HeaderMap) {
+        let fields = headers.iter();
+        let bytes: usize = fields
+            .map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD)
+            .sum();
+        self.add(|queue| {
+            queue.came += 1;
+            if queue.came > INTERIM_MAX || bytes > queue.bytes_left {
+                return;
+            }
+            queue.bytes_left -= bytes;
+            let headers = headers.clone();
+            let interim = Interim { status, headers };
+            queue.waiting.push_back(Step::PassOn(interim));
+        });
+    }
+
+    /// The endpoint has asked for the body, after what has come before.
+    fn open(&self, opener: &GateOpener) {
+        self.add(|queue| {
+            queue.came += 1;
+            match queue.came > INTERIM_MAX {
+                true => opener.open(),
+                false => queue.waiting.push_back(Step::Open(opener.clone())),
+            }
+        });
+    }
+}
+
+/// Who hears of interim responses to a request.
+struct Hearer {
+    interims: Option<Interims>,
+    opener: Option<GateOpener>,
+}
+
+impl Hearer {
+    fn hear(&self, status: StatusCode, headers: &HeaderMap) {
+        match (&self.interims, &self.opener) {
+            (Some(interims), Some(opener)) if status == StatusCode::CONTINUE => {
+                interims.open(opener);
+            }
+            (None, Some(opener)) if status == StatusCode::CONTINUE => opener.open(),
+            (Some(interims), _) if status != StatusCode::CONTINUE => interims.push(status, headers),
+            _ => {}
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Listens for interim responses to a request that is about to be sent: hyper tells
+    /// of those of HTTP/1.1, the connection itself of others.
+    pub(super) fn listen(&self, request: &mut Request<RequestBody>) {
+        let (interims, opener) = (self.interims.clone(), self.opener.clone());
+        if interims.is_none() && opener.is_none() {
+            return;
+        }
+        let hearer = Hearer { interims, opener };
+        if self.plan.upstream.is_http2() {
+            let hear = Hear::new(move |interim| hearer.hear(interim.status, &interim.headers));
+            request.extensions_mut().insert(hear);
+        } else {
+            hyper::ext::on_informational(request, move |interim| {
+                hearer.hear(interim.status(), interim.headers());
+            });
+        }
+    }
+
+    /// Waits for the answer to a request; interim responses before it are passed on.
+    pub(super) async fn relay<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        let Some(interims) = &self.interims else {
+            return answer.await;
+        };
+        loop {
+            let (answered, next) = poll_fn(|cx| {
+                let answered = answer.as_mut().poll(cx);
+                interims.with(|queue| match (answered, queue.waiting.pop_front()) {
+                    (Poll::Pending, None) => {
+                        queue.waker = Some(cx.waker().clone());
+                        Poll::Pending
+                    }
+                    (Poll::Pending, next) => Poll::Ready((None, next)),
+                    (Poll::Ready(answer), next) => Poll::Ready((Some(answer), next)),
+                })
+            })
+            .await;
+            let mut next = next;
+            while let Some(step) = next {
+                match step {
+                    Step::PassOn(interim) => self.pass_on(interim).await,
+                    Step::Open(opener) => opener.open(),
+                }
+                next = interims.with(|queue| queue.waiting.pop_front());
+            }
+            if let Some(answer) = answered {
+                return answer;
+            }
+        }
+    }
+
+    async fn pass_on(&self, mut interim: Interim) {
+        headers::strip_hop_by_hop(&mut interim.headers);
+        // It has no body to tell the length of (RFC 9110 8.6).
+        interim.headers.remove(CONTENT_LENGTH);
+        let plan = &self.plan;
+        answer::interim(plan.stream, plan.class, &interim).await;
+    }
+}

@@ -1,0 +1,113 @@
+//! How long an attempt may take, and how it ends.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use sprat_config::resolved::RetryOn;
+use sprat_net::error::Reason;
+use sprat_net::upload::RequestBody;
+use sprat_scheduler::health::Outcome;
+use sprat_upstream::{Lease, Place, Silence};
+use tokio::time::Instant;
+
+/// Until when an attempt must have got somewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due<'a> {
+    /// The deadline of the whole exchange.
+    pub(super) deadline: Option<Instant>,
+    /// Waits by timers of its own, not by the connection's: there may be
+    /// several attempts at a time.
+    pub(super) own_timers: bool,
+    /// Who is to know when the request has been sent, if anybody.
+    pub(super) sent: Option<&'a Sent>,
+}
+
+/// An attempt that was answered.
+pub(super) struct Answer {
+    pub(super) response: Response<Incoming>,
+    pub(super) lease: Lease,
+}
+
+/// One that was not, or with a response that the route does not want.
+pub(super) struct Failed {
+    pub(super) reason: Reason,
+    /// What of the policy it falls under.
+    pub(super) what: RetryOn,
+    pub(super) lease: Lease,
+    /// The request, if it may be sent again.
+    pub(super) request: Option<Request<RequestBody>>,
+    /// What the client gets if it is not repeated.
+    pub(super) response: Option<Response<Incoming>>,
+}
+
+/// The last response that led to a repetition, should that bring none.
+pub(super) type Held = Option<Box<Answer>>;
+
+/// How an exchange goes on after an attempt that failed.
+pub(super) enum Next {
+    Attempt(Lease, Request<RequestBody>),
+    /// This is the answer, after all.
+    Answer(Answer),
+}
+
+impl Failed {
+    /// It is not repeated: the client gets its response, or the one that is
+    /// `held`, which is better than none. Time that is up is up.
+    pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {
+        if let Some(response) = self.response {
+            let lease = self.lease;
+            return Ok(Next::Answer(Answer { response, lease }));
+        }
+        match held.take() {
+            Some(answer) if self.reason != Reason::RouteTimeout => {
+                self.lease.endpoint().stats.errors[self.reason.index()].increment();
+                Ok(Next::Answer(*answer))
+            }
+            _ => Err(self.reason),
+        }
+    }
+}
+
+/// The first of two attempts at a request, as the second sees it.
+pub(super) struct Sent {
+    place: Place,
+    silence: RefCell<Option<Silence>>,
+}
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sent").finish_non_exhaustive()
+    }
+}
+
+impl Sent {
+    /// An attempt with this lease.
+    pub(super) fn with(lease: &Lease) -> Self {
+        Self {
+            place: lease.place(),
+            silence: RefCell::new(None),
+        }
+    }
+
+    /// The request is sent, and this begins with it.
+    pub(super) fn note(&self, silence: &Silence) {
+        self.silence.replace(Some(silence.clone()));
+    }
+
+    /// Counts this attempt as one without a response, if its endpoint has sent no byte: the
+    /// same request, sent later to another endpoint, has been answered. An answer of 5xx
+    /// is no measure.
+    pub(super) fn overtaken_by(&self, answer: &Answer) {
+        let status = answer.response.status().as_u16();
+        let was_silent = match &*self.silence.borrow() {
+            Some(silence) => silence.has_heard_nothing(),
+            // Who waits for a connection to be closed here waits for us.
+            None => self.place.may_connect(),
+        };
+        if was_silent && Outcome::of_status(status) == Outcome::Success {
+            self.place.observe(|| Outcome::NoResponse);
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! What is remembered of a request until it is done, then counted and logged.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::request::Parts;
+use hyper::body::Incoming;
+use sprat_config::classify::Later;
+use sprat_net::begun::Begun;
+use sprat_net::error::{Advice, Fault, Reason};
+use sprat_net::read_ahead::ReadAhead;
+use sprat_net::screen::Malformed;
+use sprat_net::upload::{Progress, Upload};
+use sprat_scheduler::{Size, WireCost};
+use sprat_sizes::{Layer, Lesson};
+use sprat_uplink::{Course as _, Delivery};
+use sprat_upstream::{Endpoint, Held, Lease};
+use tokio::time::{Instant, sleep};
+
+use crate::client::connection::Stream;
+use crate::observe::access_log::{self, Asked, Line};
+use crate::observe::stats::WorkerStats;
+use crate::setup::generation::Generation;
+use crate::setup::limits::RequestPlace;
+
+/// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
+const UNWANTED_FOR: Duration = Duration::from_secs(1);
+
+/// A request on its way. It counts as open while this lives; dropped before
+/// [`Record::complete`], it counts as aborted.
+pub(crate) struct Record {
+    stream: Stream,
+    /// What it is served by, whatever the configuration becomes meanwhile.
+    generation: Rc<Generation>,
+    started: Instant,
+    request: Option<Box<Asked>>,
+    /// What there is of a request line where there is no request.
+    unread_line: Option<Box<[u8]>>,
+    /// The status sent to the client; none while there is no head.
+    status: Option<StatusCode>,
+    /// When there was one: from then on the response is the proxy's to send.
+    answered: Option<Instant>,
+    /// Bytes of the body handed to the client's connection.
+    pub(crate) bytes: u64,
+    /// The size expected when it came, as far as that was asked for.
+    pub(crate) expected: Size,
+    /// The size known when the response started.
+    pub(crate) known: Size,
+    /// How long its bytes waited for the uplink.
+    pub(crate) wait: Duration,
+    /// How long it waited for an endpoint.
+    pub(crate) queue_wait: Duration,
+    /// What the client is told if it is refused.
+    pub(crate) advice: Option<Box<Advice>>,
+    /// Index of its priority class.
+    pub(crate) class: usize,
+    /// Whose it is, where clients share the uplink.
+    pub(crate) client: Option<u64>,
+    /// What may change the class when the response comes.
+    pub(crate) later: Option<Later>,
+    /// Index of the cluster, once routed.
+    pub(crate) cluster: Option<usize>,
+    /// The endpoint, once chosen.
+    pub(crate) endpoint: Option<Rc<Endpoint>>,
+    /// The upstream connection, while it is in use.
+    pub(crate) lease: Option<Lease>,
+    /// The same, once what is read ahead may end it before the client has it all.
+    held: Option<Rc<Held>>,
+    /// Its place among those in progress, where they are counted.
+    pub(crate) place: Option<Box<RequestPlace>>,
+    /// The request's body, if it has one.
+    pub(crate) upload: Option<Rc<Upload>>,
+    /// What the response teaches when it has gone out, if its size was not
+    /// announced.
+    pub(crate) lesson: Option<Box<Lesson>>,
+    /// Who in the catalogue knew the size, if anyone was asked and did.
+    pub(crate) layer: Option<Layer>,
+    /// The connection has switched to another protocol: what follows is no
+    /// response.
+    pub(crate) tunnelled: bool,
+    reason: Option<Reason>,
+    done: bool,
+}
+
+impl Record {
+    /// A request whose head has just been read. Boxed, for it is handed on
+    /// many times.
+    pub(crate) fn open(stream: &Stream, parts: &Parts) -> Box<Self> {
+        let generation = stream.connection.serving.generation();
+        let request = (generation.log.is_some()).then(|| Box::new(Asked::of(parts)));
+        Self::new(stream, generation, request)
+    }
+
+    /// A request whose head could not be read.
+    pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
+        let generation = stream.connection.serving.generation();
+        let is_logged = generation.log.is_some();
+        let mut own = Self::new(stream, generation, None);
+        own.unread_line = stream.connection.unread_line().filter(|_| is_logged);
+        own
+    }
+
+    /// A request of HTTP/2 that was malformed.
+    pub(crate) fn malformed(stream: &Stream, request: Malformed) -> Box<Self> {
+        let generation = stream.connection.serving.generation();
+        let request = Asked::of_malformed(request).map(Box::new);
+        Self::new(stream, generation, request)
+    }
+
+    fn new(stream: &Stream, generation: Rc<Generation>, request: Option<Box<Asked>>) -> Box<Self> {
+        let serving = &stream.connection.serving;
+        serving.stats.open_requests.increment();
+        let class = generation.classifier.default_class();
+        Box::new(Self {
+            stream: stream.clone(),
+            generation,
+            started: Instant::now(),
+            request,
+            unread_line: None,
+            status: None,
+            answered: None,
+            bytes: 0,
+            expected: Size::Unknown,
+            known: Size::Unknown,
+            wait: Duration::ZERO,
+            queue_wait: Duration::ZERO,
+            advice: None,
+            class,
+            client: None,
+            later: None,
+            cluster: None,
+            endpoint: None,
+            lease: None,
+            held: None,
+            place: None,
+            upload: None,
+            lesson: None,
+            layer: None,
+            tunnelled: false,
+            reason: None,
+            done: false,
+        })
+    }
+
+    /// What the request is served by.
+    pub(crate) fn generation(&self) -> &Rc<Generation> {
+        &self.generation
+    }
+
+    /// Rules were matched with another path than the client sent.
+    pub(crate) fn matched(&mut self, path: String) {
+        if let Some(request) = &mut self.request {
+            request.matched(path);
+        }
+    }
+
+    /// When the request's head had been read.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The head of a response is on its way to the client.
+    pub(crate) fn respond(&mut self, status: StatusCode) {
+        self.status = Some(status);
+        self.answered.get_or_insert_with(Instant::now);
+    }
+
+    /// Notes the first thing that went wrong.
+    pub(crate) fn fail(&mut self, reason: Reason) {
+        let progress = self.upload.as_ref().map(|upload| upload.progress());
+        let reason = match (reason, progress) {
+            // An endpoint that waits for its client is not silent by itself.
+            (Reason::UpstreamIdleTimeout, Some(Progress::ClientOwes { .. })) => Reason::BodyTimeout,
+            _ => reason,
+        };
+        if self.reason.is_none() {
+            self.reason = Some(reason);
+        }
+    }
+
+    /// The response's body has so many bytes: how right was the catalogue?
+    pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
+        if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
+            let stats = &self.stream.connection.serving.stats;
+            stats.catalogue.compare(layer, said, bytes);
+            if layer == Layer::HeadProbe && said != bytes {
+                self.generation.catalogue.probe_lied(lesson);
+            }
+        }
+    }
+
+    /// The upstream's part is over: its connection serves the next request.
+    pub(crate) fn release_upstream(&mut self, now: Instant) {
+        self.end_upload(true);
+        if let Some(lease) = self.lease.take() {
+            lease.release(now, self.bytes);
+        }
+        if let Some(held) = self.held.take() {
+            held.release(now, self.bytes);
+        }
+    }
+
+    /// Has the response's body read ahead, if its cluster bounds what is served at a
+    /// time; its place is free when the endpoint has sent it all.
+    pub(crate) fn read_ahead(&mut self, body: Begun<Incoming>) -> ReadAhead<Begun<Incoming>> {
+        // An endpoint that has answered may still be sent the request's body.
+        let had_all = (self.upload.as_ref()).is_none_or(|upload| upload.is_done());
+        let (Some(cluster), true) = (self.cluster, had_all) else {
+            return ReadAhead::none(body);
+        };
+        let Some(lease) = self.lease.take() else {
+            return ReadAhead::none(body);
+        };
+        let upstream = Rc::clone(&self.generation.upstreams[cluster]);
+        let (body, held) = upstream.read_ahead(body, lease);
+        match held {
+            Ok(held) => {
+                self.stream.connection.holds(&held);
+                self.held = Some(held);
+            }
+            Err(lease) => self.lease = Some(lease),
+        }
+        body
+    }
+
+    /// Whether nothing of the request's body is still to come on its connection,
+    /// now that nobody wants the rest.
+    pub(crate) async fn has_all(&self, stream: &Stream) -> bool {
+        match &self.upload {
+            Some(upload) if !stream.is_http2() => upload.discard().await,
+            _ => true,
+        }
+    }
+
+    /// What is not with the upstream yet is not wanted any more. The client may
+    /// still be sending it, and hears the answer if it `listens`.
+    fn end_upload(&mut self, listens: bool) {
+        let Some(upload) = self.upload.take() else {
+            return;
+        };
+        upload.end();
+        if upload.is_done() {
+            return;
+        }
+        self.stream.close_lingering();
+        if listens && self.stream.is_http2() {
+            // Dropped, its stream is reset: RFC 9113 8.1 has that after an answer,
+            // but some clients forget the answer for it (curl 7.88). So it stands
+            // for a while, and takes no more than its window.
+            drop(tokio::task::spawn_local(async move {
+                sleep(UNWANTED_FOR).await;
+                drop(upload);
+            }));
+        }
+    }
+
+    /// The last byte has gone out: counts and logs it.
+    pub(crate) fn complete(mut self) {
+        self.finish(false);
+    }
+
+    /// Tells the cluster of an endpoint that has not given all of its response, if
+    /// that is its own doing.
+    fn blame_endpoint(&mut self) {
+        let own = match self.reason {
+            Some(Reason::UpstreamIdleTimeout) => true,
+            // One that could not send for long may have had enough.
+            Some(Reason::ResponseIncomplete) => !self.stream.has_held_up(),
+            _ => return,
+        };
+        let had_all = self.upload.as_ref().is_none_or(|upload| upload.is_done());
+        if !own || !had_all {
+            return;
+        }
+        if let Some(lease) = &mut self.lease {
+            lease.ends_badly();
+        }
+        if let Some(held) = &self.held {
+            held.ends_badly();
+        }
+    }
+
+    fn finish(&mut self, aborted: bool) {
+        self.done = true;
+        self.blame_endpoint();
+        if let Some(held) = self.held.take() {
+            held.cancel();
+        }
+        self.end_upload(!aborted);
+        let duration = self.started.elapsed();
+        let generation = &self.generation;
+        let stats = &self.stream.connection.serving.stats;
+        let counters = &generation.classes[self.class];
+        stats.open_requests.decrement();
+        if !self.tunnelled {
+            stats.response_bytes.add(self.bytes);
+        }
+        let class = self
+            .sent_status()
+            .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
+        counters.responses[class].increment();
+        let cluster = self.cluster;
+        let cluster = cluster.map(|index| generation.upstreams[index].counters());
+        cluster.map_or(&stats.unrouted, |cluster| &*cluster.responses)[class].increment();
+        if let Some(Reason::ClientClosed | Reason::TruncatedBody) = self.reason {
+            self.stream.left();
+        }
+        if let Some(reason) = self.reason {
+            stats.failures[reason.index()].increment();
+            // Cut by the route's bound while the client, or the uplink, was waited for.
+            let is_others =
+                aborted && reason == Reason::RouteTimeout && !self.stream.is_upstream_silent();
+            let fault = reason.facts().fault;
+            if let (Some(endpoint), Fault::Upstream, false) = (&self.endpoint, fault, is_others) {
+                endpoint.stats.errors[reason.index()].increment();
+            }
+        }
+        let is_stream = self.tunnelled || self.stream.has_paused();
+        let slowdown = match (generation.uplink.rate_bits_per_s(), self.answered) {
+            (Some(rate), Some(answered)) if !is_stream => {
+                let own = answered.elapsed();
+                let own = own.saturating_sub(self.stream.upstream_silence());
+                slowdown(self.bytes, own, rate)
+            }
+            _ => None,
+        };
+        if aborted {
+            stats.aborted.increment();
+        } else if !self.tunnelled {
+            stats.observe(self.bytes, duration, slowdown);
+            counters.observe(self.bytes, duration);
+            // How much of an event stream somebody has heard says nothing of the next.
+            if let Some(lesson) = self.lesson.take().filter(|_| !is_stream) {
+                self.compare(&lesson, self.bytes);
+                self.generation.catalogue.learn(&lesson, self.bytes);
+            }
+        }
+        let told = Told {
+            stats: Arc::clone(stats),
+            started: self.started,
+            bytes: self.bytes,
+            line: self.line(duration, slowdown, aborted),
+        };
+        if let (Some(gauge), false) = (self.stream.connection.gauge(), aborted || self.tunnelled) {
+            gauge.await_response(Box::new(told));
+        }
+    }
+
+    /// The status that the client got. One that went away before any of the body was
+    /// sent got none.
+    fn sent_status(&self) -> Option<StatusCode> {
+        let has_gone = matches!(self.reason, Some(Reason::ClientClosed));
+        let got_nothing = has_gone && self.bytes == 0 && !self.tunnelled;
+        self.status.filter(|_| !got_nothing)
+    }
+
+    fn line(
+        &mut self,
+        duration: Duration,
+        slowdown: Option<f64>,
+        aborted: bool,
+    ) -> Option<Box<(access_log::Sender, Line)>> {
+        let generation = Rc::clone(&self.generation);
+        let log = generation.log.clone()?;
+        let line = Line {
+            ended: std::time::SystemTime::now(),
+            duration,
+            acknowledged: None,
+            client: self.stream.connection.peer,
+            request: self.request.take(),
+            unread_line: self.unread_line.take(),
+            status: self.sent_status().or(self.reason.map(|r| r.facts().status)),
+            bytes: self.bytes,
+            known: self.known,
+            layer: self.layer,
+            wait: self.wait,
+            queue_wait: self.queue_wait,
+            slowdown: slowdown.filter(|_| !aborted),
+            class: Arc::clone(generation.classifier.name(self.class)),
+            cluster: self
+                .cluster
+                .map(|index| generation.upstreams[index].cluster()),
+            endpoint: (self.endpoint.as_ref()).map(|own| Arc::clone(&own.member)),
+            reason: self.reason,
+            aborted,
+        };
+        Some(Box::new((log, line)))
+    }
+}
+
+/// What is still to be told of a response when its client has acknowledged it, or when the
+/// wait for that is over.
+struct Told {
+    stats: Arc<WorkerStats>,
+    started: Instant,
+    bytes: u64,
+    line: Option<Box<(access_log::Sender, Line)>>,
+}
+
+impl Delivery for Told {
+    fn acknowledged(mut self: Box<Self>, at: Instant) {
+        let took = at - self.started;
+        self.stats.observe_acknowledged(self.bytes, took);
+        if let Some(logged) = &mut self.line {
+            logged.1.acknowledged = Some(took);
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let Some(logged) = self.line.take() else {
+            return;
+        };
+        let (log, line) = *logged;
+        if !log.send(line) {
+            self.stats.log_lines_dropped.increment();
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.done {
+            let why = self.stream.cut_reason().unwrap_or(Reason::ClientClosed);
+            self.fail(why);
+            self.finish(true);
+        }
+    }
+}
+
+/// Returns how many times as long a response took as the link alone needs for it, from
+/// when its head was there, less what its backend was waited for; none if it has no body.
+/// It is 1 at least: what the kernel holds at the end is still on its way.
+fn slowdown(bytes: u64, took: Duration, rate_bits_per_s: f64) -> Option<f64> {
+    let ideal_s = WireCost::ETHERNET_IPV4.bytes(bytes) as f64 * 8.0 / rate_bits_per_s;
+    (bytes > 0).then(|| (took.as_secs_f64() / ideal_s).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowdown_compares_with_the_link_alone() {
+        let took = Duration::from_secs(1);
+        let bytes = WireCost::ETHERNET_IPV4.bytes(1000);
+        let expected = 1e6 / (bytes as f64 * 8.0);
+        let got = slowdown(1000, took, 1e6).unwrap();
+        assert!((got - expected).abs() < 1e-9);
+        assert_eq!(slowdown(1000, Duration::ZERO, 1e6), Some(1.0));
+        assert_eq!(slowdown(0, took, 1e6), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Attempts that failed: whether, where and when a request is tried again.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::Request;
+use sprat_config::resolved::RetryOn;
+use sprat_net::error::Reason;
+use sprat_net::upload::RequestBody;
+use sprat_scheduler::station::RefusalReason;
+use sprat_upstream::Lease;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::dispatch::Exchange;
+use super::outcome::{Answer, Due, Failed, Held, Next, Sent};
+use super::spare::Spare;
+use crate::exchange::record::Record;
+
+impl Exchange<'_> {
+    /// Tries a request elsewhere, or here after a while, if the policy and the
+    /// budget allow it. `repeats`: so many times it was tried again already.
+    pub(super) async fn repeat(
+        &self,
+        record: &mut Record,
+        mut failed: Failed,
+        repeats: u32,
+        held: &mut Held,
+    ) -> Result<Next, Reason> {
+        let policy = &self.plan.route.retry;
+        let wanted = failed.response.is_some() || policy.is_on(failed.what);
+        if repeats >= policy.num_retries || !wanted || failed.reason == Reason::RouteTimeout {
+            return failed.end(held);
+        }
+        let Some(request) = failed.request.take() else {
+            return failed.end(held);
+        };
+        let endpoint = Rc::clone(failed.lease.endpoint());
+        let sent = failed.what != RetryOn::ConnectFailure;
+        if !sent && !failed.reason.is_shortage() {
+            failed.lease.unreached();
+        }
+        let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
+            return failed.end(held);
+        };
+        let stats = &endpoint.stats;
+        if !elsewhere {
+            let random = fastrand::u64(..);
+            let pause = policy.back_off.before(repeats, random);
+            if !self.pause(record, pause).await {
+                return failed.end(held);
+            }
+        }
+        match self.queue(record, away.again()).await? {
+            Ok(lease) => {
+                stats.retries.increment();
+                if failed.response.is_none() {
+                    stats.errors[failed.reason.index()].increment();
+                }
+                if let Some(response) = failed.response {
+                    let lease = failed.lease;
+                    *held = Some(Box::new(Answer { response, lease }));
+                }
+                Ok(Next::Attempt(lease, request))
+            }
+            Err(None) => failed.end(held),
+            Err(Some(refusal)) if failed.response.is_some() || held.is_some() => {
+                tracing::debug!(reason = refusal.reason.name(), "a request is not repeated");
+                failed.end(held)
+            }
+            Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => failed.end(held),
+            Err(Some(refusal)) => Err(self.turned_away(record, &refusal, request.headers())),
+        }
+    }
+
+    /// Waits before an endpoint is tried again; false if the route does not
+    /// allow for it.
+    async fn pause(&self, record: &Record, pause: Duration) -> bool {
+        let now = Instant::now();
+        if self
+            .plan
+            .deadline(record)
+            .is_some_and(|at| at <= now + pause)
+        {
+            return false;
+        }
+        self.plan.stream.wait();
+        sleep(pause).await;
+        true
+    }
+
+    /// An attempt, and a second one beside it if that is slow. The first answer
+    /// is taken; the other attempt is cancelled.
+    pub(super) async fn hedged(
+        &self,
+        lease: Lease,
+        request: Request<RequestBody>,
+        due: Due<'_>,
+        delay: Duration,
+    ) -> Result<Answer, Box<Failed>> {
+        let upstream = self.plan.upstream;
+        let ticket = lease.ticket().filter(|_| self.is_safe(&request));
+        let Some((ticket, class)) = ticket else {
+            return self.attempt(lease, request, due).await;
+        };
+        let spare = Spare::of(&request);
+        let due = Due {
+            own_timers: true,
+            ..due
+        };
+        let sent = Sent::with(&lease);
+        let seen = Due {
+            sent: Some(&sent),
+            ..due
+        };
+        let mut first = Box::pin(self.attempt(lease, request, seen));
+        if let Ok(outcome) = timeout(delay, first.as_mut()).await {
+            return outcome;
+        }
+        let Some(second) = upstream.hedge(ticket, class) else {
+            return first.await;
+        };
+        second.endpoint().stats.hedges.increment();
+        let mut second = Box::pin(self.attempt(second, spare.request(), due));
+        let (failed, other) = tokio::select! {
+            outcome = &mut first => match outcome {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => (failed, second.await),
+            },
+            outcome = &mut second => match outcome {
+                Ok(answer) => {
+                    sent.overtaken_by(&answer);
+                    return Ok(answer);
+                }
+                Err(failed) => (failed, first.await),
+            },
+        };
+        // A response that is not wanted is better than none; else what came
+        // last counts, as with repetitions, but time that is up is up.
+        other.map_err(|other| {
+            let stands = failed.response.is_some() || failed.reason == Reason::RouteTimeout;
+            match other.response {
+                None if stands => failed,
+                _ => other,
+            }
+        })
+    }
+}

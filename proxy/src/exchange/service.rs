@@ -1,0 +1,48 @@
+//! What connections hand their requests to.
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use sprat_net::error::Reason;
+use sprat_net::screen::Malformed;
+
+use super::answer::Body;
+use super::handle;
+use super::record::Record;
+use crate::client::connection::{Account, Service, Stream};
+
+/// The way of a request: routed, dispatched, sent upstream, answered.
+pub(crate) struct Exchanges;
+
+impl Service for Exchanges {
+    type Body = Body;
+
+    async fn answer(stream: Stream, request: Request<Incoming>) -> Response<Body> {
+        handle(stream, request).await
+    }
+
+    fn unreadable(stream: &Stream) -> Box<dyn Account> {
+        Record::unreadable(stream)
+    }
+
+    fn malformed(stream: &Stream, request: Malformed) {
+        Record::malformed(stream, request).fail(Reason::MalformedHttp2);
+    }
+}
+
+impl Account for Record {
+    fn respond(&mut self, status: StatusCode) {
+        Record::respond(self, status);
+    }
+
+    fn fail(&mut self, reason: Reason) {
+        Record::fail(self, reason);
+    }
+
+    fn leave(&mut self) {
+        self.place = None;
+    }
+
+    fn complete(self: Box<Self>) {
+        Record::complete(*self);
+    }
+}

@@ -1,0 +1,128 @@
+//! A request to switch protocols (RFC 9110 7.8), and the upstream's consent.
+
+use http::header::{CONNECTION, TRANSFER_ENCODING, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Response, Version};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use sprat_net::error::Reason;
+use sprat_net::headers::{self, tokens};
+use tokio::time::timeout;
+
+use super::Plan;
+use super::check::content_length;
+use crate::client::connection::Stream;
+use crate::exchange::answer::{self, Body};
+use crate::exchange::record::Record;
+use crate::exchange::tunnel::Tunnel;
+use crate::setup::listener::Place;
+use crate::setup::routing::Route;
+
+/// What a client would switch to, as far as its route allows.
+pub(super) struct Offer {
+    protocols: HeaderValue,
+    /// For the tunnel.
+    place: Place,
+}
+
+impl Offer {
+    /// What a request offers, if anything. Anything else is served as if it
+    /// had not asked: a server need not switch.
+    pub(super) fn of(
+        stream: &Stream,
+        route: &Route,
+        parts: &Parts,
+    ) -> Result<Option<Box<Self>>, Reason> {
+        let fields = &parts.headers;
+        let Some(allowed) = (route.upgrade.as_ref()).filter(|_| fields.contains_key(UPGRADE))
+        else {
+            return Ok(None);
+        };
+        let asks = |token: &str| token.eq_ignore_ascii_case("upgrade");
+        let bodiless = !fields.contains_key(TRANSFER_ENCODING)
+            && content_length(fields).is_none_or(|bytes| bytes == 0);
+        if !lists(fields, CONNECTION).any(asks) || parts.version != Version::HTTP_11 || !bodiless {
+            return Ok(None);
+        }
+        let is_allowed = |protocol: &&str| {
+            let name = name(protocol);
+            let mut allowed = allowed.protocols.iter();
+            allowed.any(|own| own.eq_ignore_ascii_case(name))
+        };
+        let offered: Vec<&str> = lists(fields, UPGRADE).filter(is_allowed).collect();
+        let Ok(protocols) = HeaderValue::try_from(offered.join(", ")) else {
+            return Ok(None);
+        };
+        if offered.is_empty() {
+            return Ok(None);
+        }
+        let place = stream.connection.listener.take_tunnel();
+        let place = place.ok_or(Reason::TunnelLimit)?;
+        Ok(Some(Box::new(Self { protocols, place })))
+    }
+
+    /// Asks the upstream.
+    pub(super) fn add(&self, headers: &mut HeaderMap) {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, self.protocols.clone());
+    }
+
+    /// Whether the upstream switches to what was offered.
+    pub(super) fn has(&self, answer: &HeaderMap) -> bool {
+        let chosen = answer.get(UPGRADE).and_then(|value| value.to_str().ok());
+        let mut offered = tokens(&self.protocols).map(name);
+        chosen.is_some_and(|chosen| offered.any(|own| own.eq_ignore_ascii_case(name(chosen))))
+    }
+}
+
+/// Without its version: `websocket/13` is `websocket`.
+fn name(protocol: &str) -> &str {
+    let name = protocol.split_once('/').map_or(protocol, |(name, _)| name);
+    name.trim()
+}
+
+fn lists(fields: &HeaderMap, name: http::HeaderName) -> impl Iterator<Item = &str> {
+    fields.get_all(name).iter().flat_map(tokens)
+}
+
+/// The upstream has switched: so does the connection, once the head of the
+/// answer is out.
+pub(super) async fn switch(
+    plan: Plan<'_>,
+    mut response: Response<Incoming>,
+    mut record: Box<Record>,
+    json: bool,
+) -> Response<Body> {
+    let stream = plan.stream;
+    let chosen = response.headers().get(UPGRADE).cloned();
+    // It is there as soon as the task that drives the connection has been on.
+    stream.wait();
+    let upgraded = timeout(
+        plan.route.response_timeout,
+        hyper::upgrade::on(&mut response),
+    )
+    .await;
+    let (Ok(Ok(upgraded)), Some(offer), Some(allowed), Some(lease), Some(chosen)) = (
+        upgraded,
+        plan.offer,
+        plan.route.upgrade.as_ref(),
+        record.lease.take(),
+        chosen,
+    ) else {
+        return answer::refuse(stream, Reason::ProtocolError, json, record).await;
+    };
+    // It is no request any more: `max_tunnels` counts it.
+    record.place = None;
+    let headers = response.headers_mut();
+    headers::strip_hop_by_hop(headers);
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, chosen);
+    let tunnel = Tunnel {
+        upstream: TokioIo::new(upgraded),
+        record,
+        idle_timeout: allowed.idle_timeout,
+        buffer_bytes: allowed.buffer_bytes,
+        places: (offer.place, lease.into_tunnel()),
+    };
+    answer::switch(stream, response, tunnel).await
+}

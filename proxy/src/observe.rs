@@ -1,0 +1,11 @@
+//! What is counted and logged, and the pages that tell of it.
+
+pub(crate) mod access_log;
+pub(crate) mod admin;
+pub(crate) mod draining;
+pub(crate) mod metrics;
+pub(crate) mod reloads;
+pub(crate) mod stage;
+pub(crate) mod standard_error;
+pub(crate) mod stats;
+pub(crate) mod version;

@@ -1,0 +1,355 @@
+//! Standard error, where Sprat says what it has to say about itself.
+//!
+//! A command says it at once. A server must not wait for a reader that has stalled: its
+//! lines go to a thread that writes them. One that finds the queue full is lost, as is
+//! one that cannot be written; where lines are missing the log says how many.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::observe::draining::{Receiver, Sender, Writing, queue};
+
+/// Bytes of lines that may wait for the writer.
+const QUEUE_BYTES: usize = 1 << 20;
+
+/// Lines of this process that were lost.
+static LINES_LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many lines could not be written to standard error.
+pub(crate) fn lines_lost() -> u64 {
+    LINES_LOST.load(Ordering::Relaxed)
+}
+
+/// How lines look, and which there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    level: LevelFilter,
+    colour: bool,
+}
+
+impl Style {
+    /// Lines up to this level; in colour, if standard error shows it.
+    pub(crate) fn of(level: LevelFilter) -> Self {
+        let colour = io::stderr().is_terminal();
+        Self { level, colour }
+    }
+
+    /// A log that is written to `writer`.
+    pub(crate) fn log<W>(self, writer: W) -> impl Subscriber + Send + Sync
+    where
+        W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    {
+        tracing_subscriber::fmt()
+            .with_writer(writer)
+            .with_ansi(self.colour)
+            .with_max_level(self.level)
+            // It would be told on standard error, and end the thread that logs.
+            .log_internal_errors(false)
+            .finish()
+    }
+}
+
+/// Where the log's lines go.
+#[derive(Clone, Debug)]
+pub(crate) enum StandardError {
+    /// To standard error at once, however long that takes.
+    Direct,
+    /// To the thread that writes them.
+    Queued(Arc<Queue>),
+}
+
+impl StandardError {
+    /// Starts the thread that writes lines. All that were queued by the time that the
+    /// [`Writer`] is dropped are written then, as long as somebody takes them.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had.
+    pub(crate) fn queued(style: Style) -> io::Result<(Self, Writer)> {
+        Self::queued_to(io::stderr(), QUEUE_BYTES, style)
+    }
+
+    fn queued_to(
+        out: impl Write + Send + 'static,
+        most_bytes: usize,
+        style: Style,
+    ) -> io::Result<(Self, Writer)> {
+        let (sender, lines) = queue(most_bytes);
+        let mut output = Output {
+            out,
+            style,
+            unsaid: 0,
+        };
+        let writing = Writing::start("log", &sender, move || output.write_all(&lines))?;
+        let unsaid = AtomicU64::new(0);
+        let queue = Arc::new(Queue { sender, unsaid });
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            writing: Some(writing),
+        };
+        Ok((Self::Queued(queue), writer))
+    }
+
+    /// Tells people something, outside of the log. What is empty is not told.
+    pub(crate) fn complain(&self, text: &str) {
+        if !text.is_empty() {
+            let line = format!("{}\n", text.trim_end());
+            // A server goes on without a reader.
+            let _ = (&mut &*self).write_all(line.as_bytes());
+        }
+    }
+}
+
+impl Write for &StandardError {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match self {
+            StandardError::Direct => io::stderr().write(line),
+            StandardError::Queued(queue) => {
+                queue.send(line);
+                Ok(line.len())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for StandardError {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> &'a Self {
+        self
+    }
+}
+
+/// Lines that wait for the writer.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    sender: Sender<Entry>,
+    /// Lines that were lost since one was last queued.
+    unsaid: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Line {
+        text: Box<[u8]>,
+        /// Lines that were lost just before it.
+        lost: u64,
+    },
+    End {
+        /// Lines that were lost last.
+        lost: u64,
+    },
+}
+
+impl Queue {
+    fn send(&self, text: &[u8]) {
+        let lost = self.unsaid.swap(0, Ordering::Relaxed);
+        let line = Entry::Line {
+            text: text.into(),
+            lost,
+        };
+        if !self.sender.send(line, text.len()) {
+            self.unsaid.fetch_add(lost + 1, Ordering::Relaxed);
+            LINES_LOST.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing is written that comes after this.
+    fn end(&self) {
+        let lost = self.unsaid.swap(0, Ordering::Relaxed);
+        self.sender.send(Entry::End { lost }, 0);
+    }
+}
+
+/// The thread that writes lines. Dropped, it writes what was queued before.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: Arc<Queue>,
+    writing: Option<Writing>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.end();
+        // There is no one to tell that lines were not taken.
+        let _ = self.writing.take().map(Writing::join);
+    }
+}
+
+/// What lines are written to.
+struct Output<W> {
+    out: W,
+    style: Style,
+    /// Lines that were lost, of which nothing is said yet.
+    unsaid: u64,
+}
+
+impl<W: Write> Output<W> {
+    fn write_all(&mut self, lines: &Receiver<Entry>) {
+        for entry in lines {
+            match &*entry {
+                Entry::Line { text, lost } => {
+                    self.unsaid += lost;
+                    self.say_lost();
+                    if self.out.write_all(text).is_err() {
+                        self.unsaid += 1;
+                        LINES_LOST.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                Entry::End { lost } => {
+                    self.unsaid += lost;
+                    return self.say_lost();
+                }
+            }
+        }
+    }
+
+    /// Says how many lines are missing here.
+    fn say_lost(&mut self) {
+        if self.unsaid > 0 && self.out.write_all(&self.lost()).is_ok() {
+            self.unsaid = 0;
+        }
+    }
+
+    /// The line that tells of it, as the log has its lines.
+    fn lost(&self) -> Vec<u8> {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let writer = Arc::clone(&text);
+        let log = self.style.log(move || Appended(Arc::clone(&writer)));
+        tracing::subscriber::with_default(log, || {
+            let lines = self.unsaid;
+            tracing::error!(
+                lines,
+                "standard error was not read, or full: lines are lost here"
+            );
+        });
+        std::mem::take(&mut *text.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A line that is kept.
+struct Appended(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        text.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A reader that takes a line when it is told `true`, and refuses it when it is told
+    /// `false`. Once it is told nothing any more, it takes all.
+    struct Reader {
+        told: mpsc::Receiver<bool>,
+        taken: mpsc::Sender<String>,
+    }
+
+    impl Write for Reader {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            if !self.told.recv().unwrap_or(true) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let text = String::from_utf8(line.to_vec()).unwrap();
+            // What is told of lost lines begins with the time.
+            let lost = text
+                .trim_end()
+                .split_once("lost here ")
+                .map(|lost| lost.1.to_owned());
+            let _ = self.taken.send(lost.unwrap_or(text));
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Read {
+        error: StandardError,
+        writer: Writer,
+        tell: mpsc::Sender<bool>,
+        taken: mpsc::Receiver<String>,
+    }
+
+    /// Standard error with room for so many bytes.
+    fn read(most_bytes: usize) -> Read {
+        let (tell, told) = mpsc::channel();
+        let (taken, lines) = mpsc::channel();
+        let style = Style {
+            level: LevelFilter::ERROR,
+            colour: false,
+        };
+        let reader = Reader { told, taken };
+        let (error, writer) = StandardError::queued_to(reader, most_bytes, style).unwrap();
+        Read {
+            error,
+            writer,
+            tell,
+            taken: lines,
+        }
+    }
+
+    #[test]
+    fn a_reader_that_stalls_holds_nobody_up_and_is_told_what_it_missed() {
+        let before = lines_lost();
+        let reader = read(10);
+        for line in ["one", "two", "three", "four"] {
+            reader.error.complain(line);
+        }
+        for line in ["one\n", "two\n"] {
+            reader.tell.send(true).unwrap();
+            assert_eq!(reader.taken.recv().unwrap(), line);
+        }
+        assert!(lines_lost() >= before + 2);
+        reader.error.complain("five");
+        reader.error.complain("much more than there is room for");
+        drop((reader.tell, reader.writer));
+        let taken: Vec<_> = reader.taken.iter().collect();
+        assert_eq!(taken, ["lines=2", "five\n", "lines=1"]);
+        // Nobody writes any more.
+        reader.error.complain("six");
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_does_not_take_are_told_of_when_it_does() {
+        let reader = read(1_000);
+        for line in ["one", "two", "three"] {
+            reader.error.complain(line);
+        }
+        // The first; that one is missing; the second; that two are missing; the third.
+        for taken in [false, false, false, true, true] {
+            reader.tell.send(taken).unwrap();
+        }
+        drop((reader.tell, reader.writer));
+        let taken: Vec<_> = reader.taken.iter().collect();
+        assert_eq!(taken, ["lines=2", "three\n"]);
+    }
+
+    #[test]
+    fn all_is_written_at_the_end() {
+        let reader = read(1 << 20);
+        let lines: Vec<_> = (0..10_000).map(|line| format!("{line}\n")).collect();
+        lines.iter().for_each(|line| reader.error.complain(line));
+        drop((reader.tell, reader.writer));
+        assert!(reader.taken.iter().eq(lines));
+    }
+}

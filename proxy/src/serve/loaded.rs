@@ -1,0 +1,82 @@
+//! A configuration as it is read from its file, with the files that it names looked at.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use sprat_config::{Config, Errors, Loaded};
+use sprat_net::problem::Purpose;
+
+use crate::serve::inspect::inspect;
+
+/// What standard input is called in errors.
+pub(crate) const STDIN: &str = "<stdin>";
+
+/// A configuration with errors; shown as people read them.
+#[derive(Debug)]
+struct Refused {
+    errors: Errors,
+    colour: bool,
+}
+
+impl std::error::Error for Refused {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.errors.render(self.colour))
+    }
+}
+
+/// Errors that a line of the log names.
+const MAX_ERRORS_IN_A_LINE: usize = 20;
+
+/// Says in one line, for the log, why a configuration is refused.
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
+    let Some(refused) = error.downcast_ref::<Refused>() else {
+        return format!("{error:#}").replace('\n', "; ");
+    };
+    let mut lines = refused.errors.lines();
+    let first: Vec<_> = lines.by_ref().take(MAX_ERRORS_IN_A_LINE).collect();
+    match lines.count() {
+        0 => first.join("; "),
+        more => format!("{}; and {more} more: see `sprat check`", first.join("; ")),
+    }
+}
+
+/// Reads a configuration, and looks closer at it with `inspect`; with what is
+/// doubtful.
+pub(crate) fn look(
+    file: &Path,
+    colour: bool,
+    inspect: impl FnOnce(&mut Loaded),
+) -> anyhow::Result<(Config, Errors)> {
+    let env = &sprat_config::process_env;
+    let loaded = match is_stdin(file) {
+        true => sprat_config::load_from(io::stdin().lock(), STDIN, env),
+        false => sprat_config::load(file, env),
+    };
+    let mut loaded = loaded.map_err(|errors| Refused { errors, colour })?;
+    inspect(&mut loaded);
+    if loaded.warnings.has_errors() {
+        let errors = loaded.warnings;
+        anyhow::bail!(Refused { errors, colour });
+    }
+    Ok((loaded.config, loaded.warnings))
+}
+
+/// Reads a configuration, and looks at the files that it names; with what is
+/// doubtful.
+pub(crate) fn load_with_files(
+    file: &Path,
+    purpose: Purpose,
+    colour: bool,
+) -> anyhow::Result<(Config, Errors)> {
+    look(file, colour, |loaded| {
+        inspect(&loaded.config, purpose, &mut loaded.warnings);
+    })
+}
+
+/// Whether a configuration is to be read from standard input.
+pub(crate) fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}

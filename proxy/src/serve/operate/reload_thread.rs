@@ -1,0 +1,201 @@
+//! Reloads, on a thread of their own: they read files, resolve names and build tables,
+//! and signals are not to wait for that.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use sprat_config::{Config, Errors};
+use sprat_net::problem::Purpose;
+use sprat_net::stamp::Stamp;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
+
+use crate::serve::loaded;
+use crate::serve::notify;
+use crate::serve::server::Control;
+
+/// What the thread is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Job {
+    /// Read the file, and serve by it.
+    Reload,
+    /// Do so if the file has changed, or was refused.
+    Look,
+}
+
+/// The thread that reloads, one job at a time.
+pub(super) struct ReloadThread {
+    jobs: Sender<Job>,
+    outcomes: UnboundedReceiver<Option<Config>>,
+    /// When the job under way was begun.
+    begun: Option<Instant>,
+}
+
+impl ReloadThread {
+    /// Starts the thread, which has `control`'s server follow a file.
+    pub(super) fn start(follower: Follower, control: Control) -> std::io::Result<Self> {
+        let (jobs, asked) = channel();
+        let (tell, outcomes) = unbounded_channel();
+        let thread = std::thread::Builder::new().name("reload".to_owned());
+        thread.spawn(move || follower.work(&control, &asked, &tell))?;
+        Ok(Self {
+            jobs,
+            outcomes,
+            begun: None,
+        })
+    }
+
+    /// Whether a job is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// Begins a job; none may be under way.
+    pub(super) fn begin(&mut self, job: Job) {
+        match self.jobs.send(job) {
+            Ok(()) => self.begun = Some(Instant::now()),
+            Err(_) => tracing::error!("no reload: its thread has ended"),
+        }
+    }
+
+    /// Waits for the end of the job under way, for ever if there is none: when it was begun,
+    /// and the configuration that is served by from now on, if it is another.
+    pub(super) async fn outcome(&mut self) -> (Instant, Option<Config>) {
+        match self.outcomes.recv().await {
+            Some(config) => {
+                let begun = self.begun.take();
+                (begun.unwrap_or_else(Instant::now), config)
+            }
+            // The thread has ended: nothing comes any more.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// A server's configuration file, and what was seen of it.
+pub(super) struct Follower {
+    file: PathBuf,
+    /// Instead of what the configuration says.
+    workers: Option<u16>,
+    /// Of the file that was read last.
+    seen: Option<Stamp>,
+    /// What is wrong with it, if it was refused.
+    refused: Option<String>,
+}
+
+impl Follower {
+    /// For this file.
+    pub(super) fn new(file: PathBuf, workers: Option<u16>) -> Self {
+        Self {
+            file,
+            workers,
+            seen: None,
+            refused: None,
+        }
+    }
+
+    /// Returns the configuration's file.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Does jobs until there is none to be expected.
+    fn work(
+        mut self,
+        control: &Control,
+        jobs: &Receiver<Job>,
+        outcomes: &UnboundedSender<Option<Config>>,
+    ) {
+        while let Ok(job) = jobs.recv() {
+            // A panic in a reload leaves what was there before.
+            let done = catch_unwind(AssertUnwindSafe(|| match job {
+                Job::Reload => self.reload(control),
+                Job::Look => self.look(control),
+            }));
+            if done.is_err() {
+                tracing::error!("the reload panicked; the configuration before goes on");
+            }
+            if outcomes.send(done.unwrap_or(None)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The configuration as the file has it now, with what is doubtful.
+    pub(super) fn read(&mut self, colour: bool) -> anyhow::Result<(Config, Errors)> {
+        // Before it is read: a change meanwhile is seen the next time.
+        self.seen = Stamp::of(&self.file).ok();
+        let (mut config, doubts) = loaded::load_with_files(&self.file, Purpose::Serve, colour)?;
+        if let Some(workers) = self.workers {
+            config.runtime.workers = usize::from(workers);
+            config.shown.set("runtime", "workers", workers.into());
+        }
+        Ok((config, doubts))
+    }
+
+    /// Reads the file, and serves by it if it is good; says so in the log.
+    fn reload(&mut self, control: &Control) -> Option<Config> {
+        notify::reloading();
+        self.refused = None;
+        let config = self.follow(control);
+        if control.is_serving().is_ok() {
+            notify::reloaded();
+        }
+        config
+    }
+
+    /// Looks whether there is another configuration. One that was refused is
+    /// tried again, for a file that it names may have come meanwhile; if it is
+    /// for the same reason as before, nothing is said.
+    fn look(&mut self, control: &Control) -> Option<Config> {
+        if self.seen != Stamp::of(&self.file).ok() {
+            return self.reload(control);
+        }
+        match self.refused {
+            Some(_) => self.follow(control),
+            None => None,
+        }
+    }
+
+    /// Serves by the file if it is good, and says how that went, unless it was
+    /// refused just so before.
+    fn follow(&mut self, control: &Control) -> Option<Config> {
+        let mut doubts = None;
+        let reloaded = self.read(false).and_then(|(config, doubtful)| {
+            doubts = Some(doubtful);
+            Ok((control.try_reload(&config)?, config))
+        });
+        if reloaded.is_err() && control.is_serving().is_err() {
+            tracing::info!("the reload is given up: the server is stopping");
+            return None;
+        }
+        let refusal = reloaded.as_ref().err().map(loaded::in_one_line);
+        if refusal.is_some() && refusal == self.refused {
+            return None;
+        }
+        self.refused.clone_from(&refusal);
+        control.note_reload(refusal.clone().map_or(Ok(()), Err));
+        let file = self.file.display().to_string();
+        for doubt in doubts.iter().flat_map(Errors::lines) {
+            tracing::warn!(file, "{doubt}");
+        }
+        match reloaded {
+            Ok((waiting, config)) => {
+                tracing::info!(file, "serving by the configuration as it is now");
+                for note in waiting {
+                    tracing::warn!(file, "until a restart, {note}");
+                }
+                Some(config)
+            }
+            Err(_) => {
+                let why = refusal.unwrap_or_default();
+                tracing::error!(
+                    file,
+                    "the configuration is refused; the one before goes on: {why}"
+                );
+                None
+            }
+        }
+    }
+}

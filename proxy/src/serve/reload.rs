@@ -1,0 +1,332 @@
+//! Another configuration in the place of the present one, while requests go on.
+//!
+//! All of it is made before anything changes: sockets are bound, files read,
+//! parts built. Then it is handed to the workers, and requests that begin from
+//! then on are served by it. What fails leaves all as it is.
+
+mod changes;
+
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sprat_config::resolved::Config;
+use sprat_net::background::Background;
+use sprat_net::handover::{Inherited, Lent};
+use sprat_net::tls;
+use sprat_sizes::Keeper;
+use sprat_uplink::SharedUplink;
+use sprat_upstream::HealthKeeper;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::observe::access_log;
+use crate::observe::metrics::Metrics;
+use crate::serve::worker::{Order, Serve};
+use crate::setup::assembly::Assembly;
+use crate::setup::listener::{self, Bound};
+
+/// How long the workers get to take a configuration over, until the log says
+/// that one has not.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a server is made of at present, and how it becomes another.
+pub(crate) struct Reloader {
+    present: Mutex<Option<Present>>,
+    /// Held by the reload that is under way: what takes long is done under this lock,
+    /// and not under the other, which a server that stops needs.
+    turn: Mutex<()>,
+}
+
+/// Says, if it fails, why nothing is reloaded any more.
+pub(crate) type Serves<'a> = &'a dyn Fn() -> anyhow::Result<()>;
+
+/// Sockets for a process that is to replace this one.
+pub(crate) struct LentAll {
+    pub(crate) listeners: Vec<Lent>,
+    pub(crate) admin: Option<OwnedFd>,
+}
+
+/// What has to be kept while a configuration is served by.
+pub(crate) struct Present {
+    pub(crate) assembly: Arc<Assembly>,
+    pub(crate) workers: Vec<UnboundedSender<Order>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) keeper: Keeper,
+    /// Looks at the files for TLS.
+    pub(crate) tls: Option<Background>,
+    /// Looks after the endpoints.
+    pub(crate) health: HealthKeeper,
+    /// A second hold on the admin listener's socket.
+    pub(crate) admin: Option<TcpListener>,
+    /// The log's writers, the present one last: the others end with the last
+    /// request that they log.
+    pub(crate) logs: Vec<access_log::Writer>,
+}
+
+impl Reloader {
+    /// Of a server that has started.
+    pub(crate) fn new(present: Present) -> Arc<Self> {
+        Arc::new(Self {
+            present: Mutex::new(Some(present)),
+            turn: Mutex::new(()),
+        })
+    }
+
+    /// A panic in a reload leaves what was there before.
+    fn lock(&self) -> MutexGuard<'_, Option<Present>> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves by another configuration; says what of it has to wait for a
+    /// restart.
+    ///
+    /// # Errors
+    ///
+    /// Something that it names cannot be had: all is as before.
+    pub(crate) fn reload(
+        &self,
+        config: &Config,
+        serves: Serves<'_>,
+    ) -> anyhow::Result<Vec<String>> {
+        let (notes, taken) = self.begin(config, serves)?;
+        // The workers are at it; nothing can go wrong any more.
+        if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("a worker has not yet taken the new configuration");
+        }
+        Ok(notes)
+    }
+
+    /// Begins a reload. The receiver disconnects once every worker has switched.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reloader::reload`].
+    pub(crate) fn begin(
+        &self,
+        config: &Config,
+        serves: Serves<'_>,
+    ) -> anyhow::Result<(Vec<String>, Receiver<()>)> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        serves()?;
+        let (own, workers) = {
+            let present = self.lock();
+            let present = present.as_ref().context("the server is stopping")?;
+            (Arc::clone(&present.assembly), present.workers.len())
+        };
+        let mut config = config.clone();
+        let notes = keep_what_stays(&mut config, &own.config);
+        let next = Next::prepare(&own, config, workers)?;
+        drop(own);
+        let mut present = self.lock();
+        // It may have begun to stop meanwhile.
+        serves()?;
+        let present = present.as_mut().context("the server is stopping")?;
+        Ok((notes, present.follow(next)?))
+    }
+
+    /// The number that the sockets of a listener go by.
+    pub(crate) fn listener(&self, index: usize) -> Option<u64> {
+        let present = self.lock();
+        let listeners = &present.as_ref()?.assembly.listeners;
+        listeners.get(index).map(|listener| listener.id)
+    }
+
+    /// The uplink; nothing once the server has stopped.
+    pub(crate) fn uplink(&self) -> Option<SharedUplink> {
+        let present = self.lock();
+        present.as_ref().map(|own| own.assembly.uplink.clone())
+    }
+
+    /// Tells the worker with this number something.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, or there is none.
+    pub(crate) fn order(&self, worker: usize, order: Order) -> anyhow::Result<()> {
+        let present = self.lock();
+        let worker = present
+            .as_ref()
+            .and_then(|present| present.workers.get(worker));
+        let sent = worker.map(|worker| worker.send(order));
+        sent.and_then(Result::ok).context("the worker has ended")
+    }
+
+    /// How long a drain may take.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        let present = self.lock();
+        let bound = |present: &Present| present.assembly.config.runtime.drain_timeout;
+        present.as_ref().map_or(Duration::ZERO, bound)
+    }
+
+    /// All listening sockets, and the admin listener's: for a process that is to
+    /// replace this one. What was learnt is saved for it.
+    ///
+    /// # Errors
+    ///
+    /// No descriptors can be had, or the server is stopping.
+    pub(crate) fn lend(&self) -> anyhow::Result<LentAll> {
+        let present = self.lock();
+        let present = present.as_ref().context("the server is stopping")?;
+        present.keeper.save();
+        let (to, lent) = channel();
+        for worker in &present.workers {
+            let order = Order::Lend(to.clone());
+            worker.send(order).ok().context("a worker is gone")?;
+        }
+        drop(to);
+        let mut listeners = Vec::new();
+        while let Ok(socket) = lent.recv_timeout(TAKEN_WITHIN) {
+            let (id, socket) = socket.context("a listening socket")?;
+            let mut known = present.assembly.listeners.iter();
+            let listener = known.find(|listener| listener.id == id);
+            listeners.extend(listener.map(|own| Lent {
+                name: own.config.name.clone(),
+                address: own.config.address,
+                socket,
+            }));
+        }
+        let admin = present
+            .admin
+            .as_ref()
+            .map(|socket| socket.as_fd().try_clone_to_owned());
+        let admin = admin.transpose().context("the admin listener's socket")?;
+        Ok(LentAll { listeners, admin })
+    }
+
+    /// Another process has taken over; it saves what is learnt from now on.
+    pub(crate) fn leave_saving(&self) {
+        if let Some(present) = self.lock().as_ref() {
+            present.keeper.leave_saving();
+        }
+    }
+
+    /// Has the access log's file opened anew before the next line.
+    pub(crate) fn reopen_log(&self) {
+        if let Some(log) = self.lock().as_ref().and_then(|present| present.logs.last()) {
+            log.reopen();
+        }
+    }
+
+    /// Ends what is not a worker.
+    pub(crate) fn close(&self) {
+        let Some(present) = self.lock().take() else {
+            return;
+        };
+        // The writers end when nobody can write any more.
+        drop((present.assembly, present.workers));
+        present.logs.into_iter().for_each(access_log::Writer::join);
+        present.keeper.join();
+        present.tls.into_iter().for_each(Background::join);
+        present.health.join();
+    }
+}
+
+/// Another configuration, made ready to be served by.
+struct Next {
+    assembly: Arc<Assembly>,
+    /// Of the access log, if that is another.
+    writer: Option<access_log::Writer>,
+    /// Of new listeners, by worker.
+    sockets: Vec<Vec<Bound>>,
+    tls: Option<Background>,
+}
+
+impl Next {
+    /// Makes a configuration ready for so many workers. Nothing changes for what is
+    /// served by now.
+    fn prepare(own: &Assembly, config: Config, workers: usize) -> anyhow::Result<Self> {
+        let (log, writer) = match &config.access_log {
+            same if *same == own.config.access_log => (own.log.clone(), None),
+            Some(log) => access_log::start(log).map(|(log, writer)| (Some(log), Some(writer)))?,
+            None => (None, None),
+        };
+        let assembly = Arc::new(own.renewed(config, log)?);
+        let known = |id| own.listeners.iter().any(|listener| listener.id == id);
+        let fresh = assembly.listeners.iter();
+        let fresh: Vec<_> = fresh
+            .filter(|listener| !known(listener.id))
+            .cloned()
+            .collect();
+        let mut inherited = Inherited::default();
+        let sockets = listener::bind_all(&fresh, workers, &mut inherited, &own.listeners)?;
+        let tls = tls::watch(&assembly.tls(), &assembly.cluster_tls())
+            .context("cannot start a thread")?;
+        Ok(Self {
+            assembly,
+            writer,
+            sockets,
+            tls,
+        })
+    }
+}
+
+impl Present {
+    /// Hands another configuration to the workers; they have taken it when
+    /// what is returned ends.
+    fn follow(&mut self, next: Next) -> anyhow::Result<Receiver<()>> {
+        let Next {
+            assembly,
+            writer,
+            sockets,
+            tls,
+        } = next;
+        self.health
+            .prepare(&assembly.clusters)
+            .context("cannot start a thread")?;
+        self.keeper
+            .follow(&assembly.catalogue, &assembly.config.catalogue)?;
+        // Nothing fails from here on.
+        tls::look(&assembly.tls(), &assembly.cluster_tls());
+        assembly
+            .uplink
+            .commit(&assembly.config.uplink, &assembly.config.classes);
+        let (done, taken) = channel();
+        for (worker, sockets) in self.workers.iter().zip(sockets) {
+            let order = Order::Serve(Serve {
+                assembly: Arc::clone(&assembly),
+                sockets,
+                done: done.clone(),
+            });
+            // A worker that drains takes no order any more.
+            if worker.send(order).is_err() {
+                tracing::warn!("a worker has ended, or begun to");
+            }
+        }
+        self.metrics.follow(assembly.sources());
+        self.health.follow(&assembly.clusters);
+        if let Some(before) = std::mem::replace(&mut self.tls, tls) {
+            before.join();
+        }
+        changes::tell(&self.assembly, &assembly);
+        self.assembly = assembly;
+        self.logs.retain(|log| !log.is_over());
+        self.logs.extend(writer);
+        Ok(taken)
+    }
+}
+
+/// Puts what only a restart can change back to what it is; says what that was.
+fn keep_what_stays(config: &mut Config, own: &Config) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (workers, wanted) = (own.runtime.workers, config.runtime.workers);
+    if workers != wanted {
+        notes.push(format!("`runtime.workers` stays {workers}, not {wanted}"));
+        config.runtime.workers = workers;
+        config.shown.set("runtime", "workers", workers.into());
+    }
+    if own.admin != config.admin {
+        notes.push("`admin` stays as it is".to_owned());
+        config.admin.clone_from(&own.admin);
+        config.shown.keep("admin", &own.shown);
+    }
+    if own.overload_manager != config.overload_manager {
+        notes.push("`overload_manager` stays as it is".to_owned());
+        config.overload_manager.clone_from(&own.overload_manager);
+        config.shown.keep("overload_manager", &own.shown);
+    }
+    config.classes.keep_numbers(&own.classes);
+    notes
+}

@@ -1,0 +1,391 @@
+//! Puts the parts together: sockets, workers, the admin listener, shutdown.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use anyhow::Context as _;
+use sprat_config::resolved::Config;
+use sprat_net::handover::Inherited;
+use sprat_net::tls;
+use sprat_sizes::Keeper;
+use sprat_uplink::SharedUplink;
+use sprat_upstream::HealthKeeper;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, watch};
+
+use crate::observe::access_log;
+use crate::observe::admin::Desk;
+use crate::observe::metrics::{Exposition, Metrics};
+use crate::observe::reloads::Reloads;
+use crate::observe::stage::Stage;
+use crate::observe::stats::{Heartbeat, WorkerStats};
+use crate::serve::reload::{LentAll, Present, Reloader};
+use crate::serve::worker::{Order, Seed, Serve};
+use crate::setup::assembly::Assembly;
+use crate::setup::listener::{self, Bound, ListenerState, bind};
+
+/// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
+/// end, which [`Control::drain`] or [`Control::cut`] brings about.
+pub struct Server {
+    addresses: Vec<SocketAddr>,
+    admin: Option<SocketAddr>,
+    control: Control,
+    workers: Vec<JoinHandle<anyhow::Result<()>>>,
+    admin_thread: Option<JoinHandle<()>>,
+    metrics: Arc<Metrics>,
+}
+
+/// Tells a server to stop, or to become another; from any thread.
+#[derive(Clone)]
+pub struct Control {
+    stage: Arc<watch::Sender<Stage>>,
+    reloader: Arc<Reloader>,
+    reloads: Arc<Reloads>,
+    workers: Arc<[Arc<WorkerStats>]>,
+}
+
+impl Control {
+    /// Stops accepting; what is open goes on until it is done, or cut.
+    pub fn drain(&self) {
+        self.stage.send_if_modified(|stage| {
+            let begins = *stage == Stage::Serving;
+            if begins {
+                *stage = Stage::Draining;
+            }
+            begins
+        });
+    }
+
+    /// The listening sockets, for a process that is to replace this one.
+    pub(crate) fn lend(&self) -> anyhow::Result<LentAll> {
+        self.reloader.lend()
+    }
+
+    /// Another process has taken over: drains.
+    pub(crate) fn replaced(&self) {
+        self.reloader.leave_saving();
+        self.stage.send_if_modified(|stage| {
+            let begins = *stage < Stage::Replaced;
+            if begins {
+                *stage = Stage::Replaced;
+            }
+            begins
+        });
+    }
+
+    /// Ends everything now.
+    pub fn cut(&self) {
+        self.stage.send_replace(Stage::Cut);
+    }
+
+    /// Opens the access log's file anew before the next line.
+    pub fn reopen_log(&self) {
+        self.reloader.reopen_log();
+    }
+
+    /// Serves requests that begin from now on by another configuration; says
+    /// what of it has to wait for a restart.
+    ///
+    /// # Errors
+    ///
+    /// Something that it names cannot be had: all is as before.
+    pub fn reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
+        let outcome = self.try_reload(config);
+        let noted = outcome.as_ref().map(drop);
+        self.note_reload(noted.map_err(|error| format!("{error:#}")));
+        outcome
+    }
+
+    /// The same, not noted.
+    pub(crate) fn try_reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
+        self.reloader.reload(config, &|| self.is_serving())
+    }
+
+    /// What is bound for a server that has begun to stop is not accepted from, and
+    /// nobody else can have it.
+    pub(crate) fn is_serving(&self) -> anyhow::Result<()> {
+        let serves = *self.stage.borrow() == Stage::Serving;
+        anyhow::ensure!(serves, "the server is stopping");
+        Ok(())
+    }
+
+    /// As [`Control::reload`], without waiting for the workers.
+    pub(crate) fn begin_reload(&self, config: &Config) -> anyhow::Result<()> {
+        let begun = self.reloader.begin(config, &|| self.is_serving());
+        begun.map(drop)
+    }
+
+    /// See [`crate::serve::simulation::Simulated::debited_wire_bytes`].
+    pub(crate) fn debited_wire_bytes(&self) -> Option<u64> {
+        match self.reloader.uplink()? {
+            SharedUplink::Paced(link) => Some(link.debited_wire_bytes()),
+            SharedUplink::Unlimited | SharedUplink::Kernel(_) => None,
+        }
+    }
+
+    /// The number that the sockets of a listener go by.
+    pub(crate) fn listener(&self, index: usize) -> Option<u64> {
+        self.reloader.listener(index)
+    }
+
+    /// Tells a worker something.
+    pub(crate) fn order(&self, worker: usize, order: Order) -> anyhow::Result<()> {
+        self.reloader.order(worker, order)
+    }
+
+    /// Whether the workers are alive, for whoever asks again and again.
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
+        Heartbeat::new(Arc::clone(&self.workers))
+    }
+
+    /// A reload has ended, with what was wrong if it failed: for the metrics and
+    /// the admin listener.
+    pub(crate) fn note_reload(&self, outcome: Result<(), String>) {
+        self.reloads.note(outcome);
+    }
+}
+
+impl Server {
+    /// Binds every socket and starts every thread.
+    ///
+    /// # Errors
+    ///
+    /// A socket that cannot be bound, a log that cannot be opened, a thread
+    /// that cannot be started: with the address or path concerned.
+    pub fn start(config: &Config) -> anyhow::Result<Self> {
+        Self::start_with(config, &mut Inherited::default())
+    }
+
+    /// The same, on sockets that are there already as far as they are wanted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`].
+    pub fn start_with(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
+        let Parts {
+            seeds,
+            control,
+            metrics,
+            addresses,
+            admin: socket,
+        } = Parts::build(config, inherited)?;
+        let workers = seeds.into_iter().map(|seed| {
+            let thread = std::thread::Builder::new().name(format!("worker-{}", seed.index));
+            let started = thread.spawn(|| seed.run());
+            started.context("cannot start a worker")
+        });
+        let workers = workers.collect::<Result<_, _>>()?;
+        let admin = socket.as_ref().map(TcpListener::local_addr);
+        let admin = admin.transpose()?;
+        let admin_thread = match socket {
+            Some(socket) => {
+                let hosts = config.admin.as_ref().map(|admin| admin.hosts.clone());
+                let stage = control.stage.subscribe();
+                let desk = Desk::new(&metrics, stage, hosts.unwrap_or_default());
+                let thread = std::thread::Builder::new().name("admin".to_owned());
+                Some(thread.spawn(move || desk.run(socket))?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            addresses,
+            admin,
+            control,
+            workers,
+            admin_thread,
+            metrics,
+        })
+    }
+
+    /// Where the listeners stood at the start, in the order of the
+    /// configuration; with the ports that the kernel chose where none was
+    /// given.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Where the admin listener stands.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// A handle for other threads.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// The metrics in Prometheus' text format.
+    pub fn metrics(&self) -> String {
+        self.metrics.text(Exposition::Text)
+    }
+
+    /// Waits for the end; once draining, for the configured time at most.
+    ///
+    /// # Errors
+    ///
+    /// A worker that failed or panicked.
+    pub fn join(self) -> anyhow::Result<()> {
+        let control = self.control.clone();
+        let guard = std::thread::Builder::new()
+            .name("drain".to_owned())
+            .spawn(move || bound_drain(&control))?;
+        let mut failure = None;
+        for worker in self.workers {
+            let ended = worker
+                .join()
+                .unwrap_or_else(|_| Err(anyhow::anyhow!("a worker panicked; see the log")));
+            failure = failure.or(ended.err());
+        }
+        // Whatever ended the workers, nothing else goes on.
+        self.control.cut();
+        if guard.join().is_err() {
+            tracing::error!("the drain timer panicked");
+        }
+        if let Some(thread) = self.admin_thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the admin listener panicked");
+        }
+        self.control.reloader.close();
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Where listeners stand.
+fn addresses(
+    listeners: &[Arc<ListenerState>],
+    sockets: &[Vec<Bound>],
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let address = |listener: &Arc<ListenerState>| {
+        let mut bound = sockets.iter().flatten();
+        let (_, socket) = bound
+            .find(|(id, _)| *id == listener.id)
+            .context("a listener has a socket")?;
+        Ok(socket.local_addr()?)
+    };
+    listeners.iter().map(address).collect()
+}
+
+/// The admin listener's socket, if there is to be one.
+fn admin_socket(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Option<TcpListener>> {
+    let there = inherited.take_admin();
+    let Some(admin) = &config.admin else {
+        return Ok(None);
+    };
+    if there.is_some() {
+        return Ok(there);
+    }
+    let bound = bind(admin.address, false);
+    let bound = bound.with_context(|| format!("cannot listen on {} (admin)", admin.address))?;
+    Ok(Some(bound))
+}
+
+/// All of a server but its threads.
+pub(crate) struct Parts {
+    /// A worker each.
+    pub(crate) seeds: Vec<Seed>,
+    pub(crate) control: Control,
+    pub(crate) metrics: Arc<Metrics>,
+    addresses: Vec<SocketAddr>,
+    /// The admin listener's socket.
+    admin: Option<TcpListener>,
+}
+
+impl Parts {
+    /// Binds every socket that is not there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`].
+    pub(crate) fn build(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
+        let stage = Arc::new(watch::channel(Stage::Serving).0);
+        let (log, writer) = config
+            .access_log
+            .as_ref()
+            .map(access_log::start)
+            .transpose()?
+            .unzip();
+        let assembly = Arc::new(Assembly::new(config, log)?);
+        let count = assembly.stats.len();
+        let sockets = listener::bind_all(&assembly.listeners, count, inherited, &[])?;
+        let addresses = addresses(&assembly.listeners, &sockets)?;
+        let admin = admin_socket(config, inherited)?;
+        let (seeds, orders) = seeds(&assembly, sockets, &stage);
+        let stats: Vec<_> = seeds.iter().map(|seed| Arc::clone(&seed.stats)).collect();
+        let reloads = Arc::new(Reloads::default());
+        let workers = Arc::from(stats.as_slice());
+        let metrics = Arc::new(Metrics::new(stats, &reloads, assembly.sources()));
+        let reloader = Reloader::new(Present {
+            keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
+            tls: tls::watch(&assembly.tls(), &assembly.cluster_tls())?,
+            health: HealthKeeper::start(&assembly.clusters)?,
+            assembly,
+            workers: orders,
+            metrics: Arc::clone(&metrics),
+            admin: admin.as_ref().map(TcpListener::try_clone).transpose()?,
+            logs: writer.into_iter().collect(),
+        });
+        let control = Control {
+            stage,
+            reloader,
+            reloads,
+            workers,
+        };
+        Ok(Self {
+            seeds,
+            control,
+            metrics,
+            addresses,
+            admin,
+        })
+    }
+}
+
+/// What each worker begins with, and how it is told more; one for each row of
+/// sockets.
+fn seeds(
+    assembly: &Arc<Assembly>,
+    sockets: Vec<Vec<Bound>>,
+    stage: &watch::Sender<Stage>,
+) -> (Vec<Seed>, Vec<mpsc::UnboundedSender<Order>>) {
+    let reclaim = Arc::default();
+    let seed = |(index, sockets)| {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let seed = Seed {
+            index,
+            stats: Arc::default(),
+            reclaim: Arc::clone(&reclaim),
+            first: Serve {
+                assembly: Arc::clone(assembly),
+                sockets,
+                done: channel().0,
+            },
+            orders: receiver,
+            stage: stage.subscribe(),
+        };
+        (seed, sender)
+    };
+    sockets.into_iter().enumerate().map(seed).unzip()
+}
+
+/// Cuts what is still open when the bound on a drain has passed.
+fn bound_drain(control: &Control) {
+    let stage = &control.stage;
+    let runtime = Builder::new_current_thread().enable_time().build();
+    let Ok(runtime) = runtime else {
+        tracing::error!("no timer for the drain: it is unbounded");
+        return;
+    };
+    let mut seen = stage.subscribe();
+    runtime.block_on(async {
+        // The sender is alive: it is borrowed here.
+        let _ = seen.wait_for(|stage| *stage >= Stage::Draining).await;
+        let bound = control.reloader.drain_timeout();
+        let cut = seen.wait_for(|stage| *stage == Stage::Cut);
+        if tokio::time::timeout(bound, cut).await.is_err() {
+            stage.send_replace(Stage::Cut);
+        }
+    });
+}

@@ -1,0 +1,305 @@
+//! One thread's part of the server: its event loop, its listening sockets and
+//! the connections that it accepts.
+
+mod shedding;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use slab::Slab;
+use sprat_net::error::Reason;
+use sprat_uplink::{Granting, Uplink};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, interval, timeout};
+
+use crate::client::connection::Connection;
+use crate::observe::stage::Stage;
+use crate::observe::stats::WorkerStats;
+use crate::serve::accept::Acceptor;
+use crate::setup::assembly::Assembly;
+use crate::setup::generation::Generation;
+use crate::setup::listener::Bound;
+use crate::setup::serving::Serving;
+
+/// How often idle upstream connections are looked at.
+const REAP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long connections that are cut get to end.
+const CUT_BOUND: Duration = Duration::from_secs(2);
+
+/// What a worker is told.
+pub(crate) enum Order {
+    /// To serve by this from now on.
+    Serve(Serve),
+    /// To hand its listening sockets over, each with its
+    /// [`ListenerState::id`](crate::setup::listener::ListenerState::id).
+    Lend(Sender<io::Result<(u64, OwnedFd)>>),
+    /// To serve a connection that has been accepted elsewhere for a listener.
+    Accepted {
+        /// Its [`ListenerState::id`](crate::setup::listener::ListenerState::id).
+        listener: u64,
+        /// The socket of the connection.
+        stream: TcpStream,
+        /// The address of the client.
+        peer: SocketAddr,
+    },
+}
+
+/// What a worker is to serve.
+pub(crate) struct Serve {
+    /// What all workers share.
+    pub(crate) assembly: Arc<Assembly>,
+    /// Sockets of listeners that are new.
+    pub(crate) sockets: Vec<Bound>,
+    /// Gone: it is done.
+    pub(crate) done: Sender<()>,
+}
+
+/// One thread's part of the server.
+pub(crate) struct Worker {
+    index: usize,
+    /// What its connections are served by.
+    pub(crate) serving: Rc<Serving>,
+    /// For the present uplink, and those before that are still sent through.
+    granting: RefCell<Vec<Granting>>,
+    /// The connections that are open.
+    pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
+    /// Told when a worker wants a connection that another keeps idle.
+    reclaim: Arc<Notify>,
+    /// Connections that have not told yet whose they are.
+    pub(crate) arriving: Cell<usize>,
+    /// Told when the last connection ends.
+    emptied: Notify,
+}
+
+/// What a worker's thread begins with.
+pub(crate) struct Seed {
+    /// The number of the worker.
+    pub(crate) index: usize,
+    /// The counters of the worker.
+    pub(crate) stats: Arc<WorkerStats>,
+    /// Shared by all workers.
+    pub(crate) reclaim: Arc<Notify>,
+    /// What it serves first.
+    pub(crate) first: Serve,
+    /// What it is told later.
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    /// When it ends.
+    pub(crate) stage: watch::Receiver<Stage>,
+}
+
+impl Seed {
+    /// A worker's thread: accepts and serves until the stage says otherwise
+    /// and all is over.
+    ///
+    /// # Errors
+    ///
+    /// No event loop or timer can be had.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .context("cannot start an event loop")?;
+        runtime.block_on(self.serve())
+    }
+
+    /// The same on an event loop that is there.
+    ///
+    /// # Errors
+    ///
+    /// No timer can be had.
+    pub(crate) async fn serve(mut self) -> anyhow::Result<()> {
+        // On the event loop, which the uplink's timer joins.
+        let uplink = Uplink::new(&self.first.assembly.uplink)?;
+        let assembly = &self.first.assembly;
+        let generation = Generation::new(assembly, self.index, uplink, &self.reclaim, None);
+        let overload = self.first.assembly.overload.clone();
+        let worker = Rc::new(Worker {
+            index: self.index,
+            serving: Rc::new(Serving::new(self.stats, overload, generation)),
+            granting: RefCell::default(),
+            connections: RefCell::default(),
+            arriving: Cell::default(),
+            reclaim: self.reclaim,
+            emptied: Notify::new(),
+        });
+        let granting = worker.serving.generation().uplink.start();
+        worker.granting.borrow_mut().push(granting);
+        let mut acceptors = Vec::new();
+        worker.listen(&mut acceptors, self.first).await?;
+        let reaper = spawn_local(reap(Rc::clone(&worker)));
+        let watch = spawn_local(shedding::watch(Rc::clone(&worker)));
+        loop {
+            tokio::select! {
+                biased;
+                // An error means that the server is gone: the same as a cut.
+                _ = self.stage.wait_for(|stage| *stage >= Stage::Draining) => break,
+                Some(order) = self.orders.recv() => match order {
+                    Order::Serve(serve) => worker.obey(&mut acceptors, serve).await,
+                    Order::Lend(to) => lend(&acceptors, &to),
+                    Order::Accepted { listener, stream, peer } => {
+                        let mut all = acceptors.iter();
+                        if let Some(own) = all.find(|own| own.id() == listener) {
+                            own.take(&worker, stream, peer);
+                        }
+                    }
+                },
+            }
+        }
+        // Whoever gives an order now hears at once that nobody follows it.
+        drop(self.orders);
+        for acceptor in acceptors {
+            acceptor.stop().await;
+        }
+        worker.end(self.stage).await;
+        reaper.abort();
+        watch.abort();
+        for upstream in &worker.serving.generation().upstreams {
+            upstream.close_idle();
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Serves by another configuration from now on.
+    async fn obey(self: &Rc<Self>, acceptors: &mut Vec<Acceptor>, order: Serve) {
+        let before = self.serving.generation();
+        let uplink = self.uplink(&order.assembly, &before.uplink);
+        let (index, reclaim) = (self.index, &self.reclaim);
+        let next = Generation::new(&order.assembly, index, uplink, reclaim, Some(&before));
+        before.give_way_to(&next);
+        next.uplink.look();
+        self.serving.serve_by(next);
+        if let Err(error) = self.listen(acceptors, order).await {
+            tracing::error!("a new listener's socket is not served: {error:#}");
+        }
+    }
+
+    /// A hold on the uplink. If it is another, what came by the one before
+    /// ends with its present request, so that soon nothing goes past it.
+    fn uplink(self: &Rc<Self>, assembly: &Assembly, before: &Uplink) -> Uplink {
+        if before.is_of(&assembly.uplink) {
+            return before.clone();
+        }
+        match Uplink::new(&assembly.uplink) {
+            Ok(uplink) => {
+                self.each(Connection::drain);
+                self.granting.borrow_mut().push(uplink.start());
+                uplink
+            }
+            Err(error) => {
+                tracing::error!(%error, "the uplink stays as it is: the kernel has no timer");
+                before.clone()
+            }
+        }
+    }
+
+    /// Listens where the configuration says, and nowhere else.
+    async fn listen(
+        self: &Rc<Self>,
+        acceptors: &mut Vec<Acceptor>,
+        order: Serve,
+    ) -> anyhow::Result<()> {
+        let _done = order.done;
+        let listeners = &order.assembly.listeners;
+        let mut kept = Vec::new();
+        for acceptor in std::mem::take(acceptors) {
+            let id = acceptor.id();
+            match listeners.iter().find(|listener| listener.id == id) {
+                Some(listener) => {
+                    acceptor.change(listener);
+                    kept.push(acceptor);
+                }
+                None => {
+                    acceptor.stop().await;
+                    self.each(|connection| {
+                        if connection.listener.id == id {
+                            connection.drain();
+                        }
+                    });
+                }
+            }
+        }
+        *acceptors = kept;
+        for (id, socket) in order.sockets {
+            if let Some(listener) = listeners.iter().find(|listener| listener.id == id) {
+                acceptors.push(Acceptor::start(self, listener, socket)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn each(&self, act: impl Fn(&Connection)) {
+        for (_, connection) in &*self.connections.borrow() {
+            act(connection);
+        }
+    }
+
+    /// Drains what is open, or cuts it when the time has come.
+    async fn end(&self, mut stage: watch::Receiver<Stage>) {
+        self.each(Connection::drain);
+        tokio::select! {
+            () = self.is_empty() => {}
+            _ = stage.wait_for(|stage| *stage == Stage::Cut) => {
+                self.each(|connection| connection.cut(Reason::Shutdown));
+                if timeout(CUT_BOUND, self.is_empty()).await.is_err() {
+                    tracing::warn!("some connections did not end in time");
+                }
+            }
+        }
+    }
+
+    async fn is_empty(&self) {
+        while !self.is_empty_now() {
+            self.emptied.notified().await;
+        }
+    }
+
+    fn is_empty_now(&self) -> bool {
+        self.connections.borrow().is_empty() && self.arriving.get() == 0
+    }
+
+    /// A connection has ended.
+    pub(crate) fn left(&self) {
+        if self.is_empty_now() {
+            self.emptied.notify_one();
+        }
+    }
+}
+
+/// Hands the sockets over; a receiver that is gone has given up.
+fn lend(acceptors: &[Acceptor], to: &Sender<io::Result<(u64, OwnedFd)>>) {
+    for acceptor in acceptors {
+        let _ = to.send(acceptor.lend().map(|socket| (acceptor.id(), socket)));
+    }
+}
+
+async fn reap(worker: Rc<Worker>) {
+    let mut ticks = interval(REAP_INTERVAL);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                worker.serving.stats.rounds.increment();
+                let now = Instant::now();
+                let generation = worker.serving.generation();
+                generation.upstreams.iter().for_each(|upstream| upstream.reap(now));
+                worker.granting.borrow_mut().retain(|granting| !granting.is_unused());
+            }
+            () = worker.reclaim.notified() => {
+                let generation = worker.serving.generation();
+                generation.upstreams.iter().for_each(|upstream| upstream.give_way());
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What one configuration sets up, and a worker's connections are served by.
+
+pub(crate) mod assembly;
+pub(crate) mod generation;
+pub(crate) mod limits;
+pub(crate) mod listener;
+pub(crate) mod routing;
+pub(crate) mod serving;

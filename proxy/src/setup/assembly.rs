@@ -1,0 +1,194 @@
+//! A configuration made into what requests are served by. All workers share
+//! it; each makes its [`Generation`](crate::setup::generation::Generation) of it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context as _;
+use sprat_config::classify::Classifier;
+use sprat_config::resolved::{Cluster, Config, Listener, Route};
+use sprat_net::tls::{ClusterTls, ListenerTls};
+use sprat_sizes::Catalogue;
+use sprat_uplink::SharedUplink;
+use sprat_upstream::SharedCluster;
+use sprat_upstream::dns::Names;
+
+use crate::observe::access_log;
+use crate::observe::metrics::Sources;
+use crate::observe::stats::NamedStats;
+use crate::setup::limits::{Overload, RateLimiter};
+use crate::setup::listener::{ListenerShared, ListenerState};
+use crate::setup::routing::Routes;
+use sprat_config::identity::Identity;
+
+/// A number that no other listening address has had.
+static NEXT_LISTENER: AtomicU64 = AtomicU64::new(0);
+
+/// What a configuration has become.
+pub(crate) struct Assembly {
+    pub(crate) config: Config,
+    pub(crate) routes: Arc<Routes>,
+    /// In the order of the configuration's clusters.
+    pub(crate) clusters: Vec<Arc<SharedCluster>>,
+    /// The names of endpoints, kept resolved.
+    names: Arc<Names>,
+    /// In the order of the configuration's listeners.
+    pub(crate) listeners: Vec<Arc<ListenerState>>,
+    pub(crate) classifier: Arc<Classifier>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) log: Option<access_log::Sender>,
+    pub(crate) uplink: SharedUplink,
+    /// None if the configuration has no memory watched.
+    pub(crate) overload: Option<Arc<Overload>>,
+    /// The counters of each worker.
+    pub(crate) stats: Vec<NamedStats>,
+}
+
+impl Assembly {
+    /// Of a server that starts.
+    ///
+    /// # Errors
+    ///
+    /// What the configuration names cannot be had.
+    pub(crate) fn new(config: &Config, log: Option<access_log::Sender>) -> anyhow::Result<Self> {
+        let uplink = SharedUplink::new(&config.uplink, &config.classes)
+            .context("cannot start the search for the rate")?;
+        let random = RandomState::new();
+        let catalogue = Catalogue::new(config, (random.hash_one(0), random.hash_one(1)))?;
+        let names = Arc::new(Names::default());
+        let _resolved = names.resolve(&config.clusters)?;
+        let cluster = |cluster| SharedCluster::new(cluster, config, &names, None).map(Arc::new);
+        let clusters = config.clusters.iter().map(cluster);
+        let workers = 0..config.runtime.workers.max(1);
+        Ok(Self {
+            routes: Routes::new(config, &rates(config, None))?.into(),
+            clusters: clusters.collect::<Result<_, _>>()?,
+            names,
+            listeners: listeners(config, &[])?,
+            classifier: Arc::new(Classifier::new(&config.classes)),
+            catalogue: Arc::new(catalogue),
+            log,
+            uplink,
+            overload: Overload::of(config),
+            stats: workers.map(|_| NamedStats::new(config, None)).collect(),
+            config: config.clone(),
+        })
+    }
+
+    /// For another configuration, with all that it leaves as it is. Nothing
+    /// changes for those who use this one.
+    ///
+    /// # Errors
+    ///
+    /// What the configuration names cannot be had.
+    pub(crate) fn renewed(
+        &self,
+        config: Config,
+        log: Option<access_log::Sender>,
+    ) -> anyhow::Result<Self> {
+        let own = &self.config;
+        let uplink = self
+            .uplink
+            .renewed((&own.uplink, &config.uplink), &config.classes)?;
+        let _resolved = self.names.resolve(&config.clusters)?;
+        let named = |own: &'_ Arc<SharedCluster>| (own.config.name.clone(), Arc::clone(own));
+        let known: HashMap<_, _> = self.clusters.iter().map(named).collect();
+        let cluster = |cluster: &Arc<Cluster>| {
+            let before = known.get(&cluster.name);
+            let before_ref = before.map(|own| &**own);
+            let fresh = SharedCluster::new(cluster, &config, &self.names, before_ref)?;
+            let same = before.filter(|own| own.is_same(&fresh));
+            anyhow::Ok(same.map_or_else(|| Arc::new(fresh), Arc::clone))
+        };
+        let clusters = config.clusters.iter().map(cluster);
+        let stats = self.stats.iter();
+        let stats = stats.map(|stats| NamedStats::new(&config, Some((own, stats))));
+        Ok(Self {
+            routes: Routes::new(&config, &rates(&config, Some(self)))?.into(),
+            clusters: clusters.collect::<Result<_, _>>()?,
+            names: Arc::clone(&self.names),
+            listeners: listeners(&config, &self.listeners)?,
+            classifier: Arc::new(Classifier::new(&config.classes)),
+            catalogue: Arc::new(self.catalogue.renewed(own, &config)?),
+            log,
+            uplink,
+            overload: self.overload.clone(),
+            stats: stats.collect(),
+            config,
+        })
+    }
+}
+
+impl Assembly {
+    /// Returns the TLS of the clusters that have it.
+    pub(crate) fn cluster_tls(&self) -> Vec<Arc<ClusterTls>> {
+        let all = self.clusters.iter();
+        all.filter_map(|cluster| cluster.tls.clone()).collect()
+    }
+
+    /// Returns what the metrics are to tell of.
+    pub(crate) fn sources(&self) -> Sources<'_> {
+        Sources {
+            config: &self.config,
+            clusters: &self.clusters,
+            catalogue: &self.catalogue,
+            uplink: &self.uplink,
+            stats: &self.stats,
+            tls: self.tls(),
+        }
+    }
+
+    /// Returns the TLS of the listeners that have it.
+    pub(crate) fn tls(&self) -> Vec<Arc<ListenerTls>> {
+        let all = self.listeners.iter();
+        all.filter_map(|listener| listener.shared.tls.clone())
+            .collect()
+    }
+}
+
+/// For each route, requests over time; counted on where the same is wanted.
+fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimiter>>> {
+    let mut known = HashMap::new();
+    if let Some(own) = before {
+        for (at, old) in own.config.routes.iter().enumerate() {
+            let wanted = (Identity::of(old), &old.rate_limit);
+            known.entry(wanted).or_insert_with(|| own.routes.rate(at));
+        }
+    }
+    let rate = |route: &Route| {
+        let known = known.get(&(Identity::of(route), &route.rate_limit));
+        let known = known.copied().flatten().map(Arc::clone);
+        known.or_else(|| RateLimiter::of_route(route))
+    };
+    config.routes.iter().map(rate).collect()
+}
+
+/// What a configuration's listeners become. One on the same address keeps its
+/// sockets and the count of its connections; where the kernel chooses the port, one
+/// with the same name.
+fn listeners(
+    config: &Config,
+    before: &[Arc<ListenerState>],
+) -> anyhow::Result<Vec<Arc<ListenerState>>> {
+    let mut taken = Vec::new();
+    let listener = |listener: &Listener| {
+        let mut known = before.iter();
+        let known = known.find(|own| {
+            let named = listener.address.port() != 0 || own.config.name == listener.name;
+            own.config.address == listener.address && named && !taken.contains(&own.id)
+        });
+        taken.extend(known.map(|own| own.id));
+        match known {
+            Some(own) if own.config == *listener => Ok(Arc::clone(own)),
+            Some(own) => own.changed(listener),
+            None => {
+                let id = NEXT_LISTENER.fetch_add(1, Relaxed);
+                ListenerState::new(listener, id, ListenerShared::new(listener)?)
+            }
+        }
+    };
+    config.listeners.iter().map(listener).collect()
+}

@@ -1,0 +1,114 @@
+//! What a worker serves requests by: one configuration's part of it.
+//!
+//! A request takes the present generation when it begins and keeps it to its
+//! end, so that a reload changes nothing under it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sprat_config::classify::Classifier;
+use sprat_config::resolved::Config;
+use sprat_sizes::Catalogue;
+use sprat_uplink::{FirstTurn, Uplink};
+use sprat_upstream::Upstream;
+use tokio::sync::Notify;
+
+use crate::observe::access_log;
+use crate::observe::stats::ClassCounters;
+use crate::setup::assembly::Assembly;
+use crate::setup::routing::Routes;
+use sprat_net::client::ClientNumbers;
+
+/// What a worker serves requests by.
+pub(crate) struct Generation {
+    /// From requests to clusters.
+    pub(crate) routes: Arc<Routes>,
+    /// From requests to classes.
+    pub(crate) classifier: Arc<Classifier>,
+    /// In the order of the configuration's clusters.
+    pub(crate) upstreams: Vec<Rc<Upstream>>,
+    /// What responses go out through.
+    pub(crate) uplink: Uplink,
+    /// How clients are told apart that share the uplink; none if they do not.
+    pub(crate) sharing: Option<ClientNumbers>,
+    /// What is known of sizes.
+    pub(crate) catalogue: Arc<Catalogue>,
+    /// None if there is no access log.
+    pub(crate) log: Option<access_log::Sender>,
+    /// This worker's counters, in the order of the configuration's classes.
+    pub(crate) classes: Vec<Arc<ClassCounters>>,
+    /// In the same order.
+    first_turns: Vec<FirstTurn>,
+}
+
+impl Generation {
+    /// The part of the worker with this index. What `before` has of clusters
+    /// that are the same stays in use, its idle connections with it.
+    pub(crate) fn new(
+        assembly: &Assembly,
+        worker: usize,
+        uplink: Uplink,
+        reclaim: &Arc<Notify>,
+        before: Option<&Self>,
+    ) -> Self {
+        let stats = &assembly.stats[worker];
+        let clusters = assembly.clusters.iter().zip(&stats.clusters);
+        let upstreams = clusters.map(|(shared, stats)| {
+            let mut known = before.iter().flat_map(|before| &before.upstreams);
+            let same = known.find(|upstream| upstream.is_of(shared));
+            same.map_or_else(
+                || {
+                    Rc::new(Upstream::new(
+                        shared,
+                        stats.clone(),
+                        worker,
+                        Arc::clone(reclaim),
+                    ))
+                },
+                Rc::clone,
+            )
+        });
+        Self {
+            routes: Arc::clone(&assembly.routes),
+            classifier: Arc::clone(&assembly.classifier),
+            upstreams: upstreams.collect(),
+            sharing: uplink.sharing(assembly.config.uplink.share.as_ref()),
+            uplink,
+            catalogue: Arc::clone(&assembly.catalogue),
+            log: assembly.log.clone(),
+            classes: stats.classes.clone(),
+            first_turns: first_turns(&assembly.config),
+        }
+    }
+
+    /// What a class says of its responses' first turn on the uplink, for one of this
+    /// client's.
+    pub(crate) fn first_turn(&self, class: usize, client: Option<u64>) -> FirstTurn {
+        FirstTurn {
+            client,
+            ..self.first_turns[class]
+        }
+    }
+
+    /// Another has come: what that one has not taken over keeps no connection
+    /// for requests to come.
+    pub(crate) fn give_way_to(&self, next: &Self) {
+        for upstream in &self.upstreams {
+            if !next.upstreams.iter().any(|own| Rc::ptr_eq(own, upstream)) {
+                upstream.retire();
+            }
+        }
+    }
+}
+
+fn first_turns(config: &Config) -> Vec<FirstTurn> {
+    let classes = config.classes.list.iter().enumerate();
+    let turns = classes.map(|(class, own)| FirstTurn {
+        class,
+        client: None,
+        // A cluster's own is for its endpoints.
+        timeout: own.queue_timeout.or(None),
+        idle_only: own.spec.idle_only,
+    });
+    turns.collect()
+}

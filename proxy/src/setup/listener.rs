@@ -1,0 +1,261 @@
+//! A listener: what it takes from a client, and how its socket is opened.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context as _;
+use hyper::server::conn::http1;
+use socket2::{Domain, Protocol, Socket, Type};
+use sprat_config::resolved::Listener;
+use sprat_net::handover::Inherited;
+use sprat_net::headers::Forwarder;
+use sprat_net::tls::ListenerTls;
+
+use crate::setup::limits::ListenerLimits;
+
+/// Connections that the kernel holds for a worker that has not accepted them.
+const BACKLOG: i32 = 4096;
+
+/// Header fields that hyper parses without an allocation.
+const DEFAULT_MAX_HEADERS: usize = 100;
+
+/// A listener as the workers see it.
+pub(crate) struct ListenerState {
+    /// What its sockets go by: the same while its address stays.
+    pub(crate) id: u64,
+    /// The configuration of the listener.
+    pub(crate) config: Listener,
+    /// Tells backends about its clients.
+    pub(crate) forwarder: Forwarder,
+    /// Serves its connections.
+    pub(crate) http: http1::Builder,
+    /// What is kept when a reload changes the listener's bounds.
+    pub(crate) shared: ListenerShared,
+}
+
+/// What stays of a listener when its bounds change.
+#[derive(Clone)]
+pub(crate) struct ListenerShared {
+    /// None for plain text.
+    pub(crate) tls: Option<Arc<ListenerTls>>,
+    /// None without bounds on clients.
+    pub(crate) limits: Option<Arc<ListenerLimits>>,
+    /// The number of open connections.
+    connections: Arc<AtomicUsize>,
+    /// Of these, those that have switched to another protocol.
+    tunnels: Arc<AtomicUsize>,
+    /// Connections that have not told yet whose they are.
+    arriving: Arc<AtomicUsize>,
+    /// Where its sockets stand, once it has some.
+    stands_on: Arc<OnceLock<Vec<SocketAddr>>>,
+}
+
+impl ListenerShared {
+    /// Of a listener that is new.
+    ///
+    /// # Errors
+    ///
+    /// Certificates that cannot be used.
+    pub(crate) fn new(config: &Listener) -> anyhow::Result<Self> {
+        Ok(Self {
+            tls: ListenerTls::of(config)?,
+            limits: ListenerLimits::new(config),
+            connections: Arc::default(),
+            tunnels: Arc::default(),
+            arriving: Arc::default(),
+            stands_on: Arc::default(),
+        })
+    }
+}
+
+impl ListenerState {
+    /// Whether requests were turned away for want of a place, and all are taken.
+    pub(crate) fn is_short_of_places(&self) -> bool {
+        let limits = self.shared.limits.as_ref();
+        limits.is_some_and(|limits| limits.is_short_of_places())
+    }
+
+    /// A listener with these bounds.
+    ///
+    /// # Errors
+    ///
+    /// A pseudonym for `Via` that no header field can hold.
+    pub(crate) fn new(
+        config: &Listener,
+        id: u64,
+        shared: ListenerShared,
+    ) -> anyhow::Result<Arc<Self>> {
+        let mut http = http1::Builder::new();
+        // The connection has a timer of its own.
+        http.header_read_timeout(None);
+        http.max_header_size(config.max_header_bytes);
+        if config.max_header_fields != DEFAULT_MAX_HEADERS {
+            http.max_headers(config.max_header_fields);
+        }
+        Ok(Arc::new(Self {
+            id,
+            forwarder: Forwarder::new(&config.forwarding)?,
+            config: config.clone(),
+            http,
+            shared,
+        }))
+    }
+
+    /// The same with other bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`ListenerState::new`], or a file for TLS that cannot be used.
+    pub(crate) fn changed(&self, config: &Listener) -> anyhow::Result<Arc<Self>> {
+        let own = &self.config;
+        let mut shared = self.shared.clone();
+        if own.tls != config.tls || own.name != config.name {
+            shared.tls = match &self.shared.tls {
+                Some(before) => ListenerTls::in_place_of(before, config)?,
+                None => ListenerTls::of(config)?,
+            };
+        }
+        if own.limits != config.limits {
+            // Who is counted already is not counted again.
+            shared.limits = ListenerLimits::new(config);
+        }
+        Self::new(config, self.id, shared)
+    }
+
+    /// Room for one more connection; none if there are as many as may be.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        Place::take(&self.shared.connections, self.config.max_connections)
+    }
+
+    /// The same for a connection that has to tell first whose it is.
+    pub(crate) fn take_arrival(&self) -> Option<Place> {
+        Place::take(&self.shared.arriving, self.config.max_connections)
+    }
+
+    /// The same for a connection that switches to another protocol.
+    pub(crate) fn take_tunnel(&self) -> Option<Place> {
+        Place::take(&self.shared.tunnels, self.config.max_tunnels)
+    }
+}
+
+/// A place among those that a listener has; given back when dropped.
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(open: &Arc<AtomicUsize>, bound: usize) -> Option<Self> {
+        let place = Self(Arc::clone(open));
+        (open.fetch_add(1, Relaxed) < bound).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A listening socket, and the [`ListenerState::id`] of its listener.
+pub(crate) type Bound = (u64, TcpListener);
+
+/// For each of so many workers, a socket or more for each of these listeners:
+/// those that are there already, or new ones. `present` are the listeners that
+/// this process has.
+///
+/// # Errors
+///
+/// An address that cannot be listened on.
+pub(crate) fn bind_all(
+    listeners: &[Arc<ListenerState>],
+    workers: usize,
+    inherited: &mut Inherited,
+    present: &[Arc<ListenerState>],
+) -> anyhow::Result<Vec<Vec<Bound>>> {
+    let present = present.iter().filter_map(|own| own.shared.stands_on.get());
+    let mut own: Vec<SocketAddr> = present.flatten().copied().collect();
+    own.extend(inherited.addresses());
+    let mut rows: Vec<Vec<Bound>> = (0..workers).map(|_| Vec::new()).collect();
+    for listener in listeners {
+        let (name, address) = (&listener.config.name, listener.config.address);
+        let there = inherited.take(name, address);
+        let sockets = match there.is_empty() {
+            true => bind_shared(address, workers, &own),
+            false => share(there, workers),
+        };
+        let sockets =
+            sockets.with_context(|| format!("cannot listen on {address} (listener `{name}`)"))?;
+        let stands_on = sockets.iter().map(TcpListener::local_addr);
+        let stands_on = stands_on.collect::<Result<Vec<_>, _>>()?;
+        own.extend(&stands_on);
+        // A listener that is new has none.
+        let _ = listener.shared.stands_on.set(stands_on);
+        for (index, socket) in sockets.into_iter().enumerate() {
+            rows[index % workers].push((listener.id, socket));
+        }
+    }
+    Ok(rows)
+}
+
+/// A socket for each worker on one address; `own` are those that are ours.
+fn bind_shared(
+    mut address: SocketAddr,
+    workers: usize,
+    own: &[SocketAddr],
+) -> io::Result<Vec<TcpListener>> {
+    if address.port() != 0 && !own.iter().any(|own| overlap(*own, address)) {
+        // The workers' sockets would share it with another process's.
+        unbound(address, false)?.bind(&address.into())?;
+    }
+    let mut sockets = Vec::new();
+    for _ in 0..workers {
+        let socket = bind(address, true)?;
+        // Port 0: the other workers share the one that the kernel chose.
+        address = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+/// Whether the kernel lets only those stand on both that share them.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let any = a.ip().is_unspecified() || b.ip().is_unspecified();
+    a.port() == b.port() && (any || a.ip() == b.ip())
+}
+
+/// What is there, for all workers: each socket is somebody's, or connections
+/// that the kernel gives to it would wait for ever. Where there are fewer than
+/// workers, some are shared.
+fn share(mut sockets: Vec<TcpListener>, workers: usize) -> io::Result<Vec<TcpListener>> {
+    for index in 0..workers.saturating_sub(sockets.len()) {
+        sockets.push(sockets[index].try_clone()?);
+    }
+    Ok(sockets)
+}
+
+/// A socket that listens; `shared` with others on the same address.
+///
+/// # Errors
+///
+/// The address cannot be had.
+pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = unbound(address, shared)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn unbound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // Connections of before that are closing are no obstacle.
+    socket.set_reuse_address(true)?;
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}

@@ -1,0 +1,43 @@
+//! What a worker's connections are served by, and counted in.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::observe::stats::WorkerStats;
+use crate::setup::generation::Generation;
+use crate::setup::limits::Overload;
+
+/// A worker's counters and its present generation.
+pub(crate) struct Serving {
+    /// Its counters.
+    pub(crate) stats: Arc<WorkerStats>,
+    /// None if nothing watches the memory.
+    pub(crate) overload: Option<Arc<Overload>>,
+    generation: RefCell<Rc<Generation>>,
+}
+
+impl Serving {
+    /// Returns what serves by `generation` at first.
+    pub(crate) fn new(
+        stats: Arc<WorkerStats>,
+        overload: Option<Arc<Overload>>,
+        generation: Generation,
+    ) -> Self {
+        Self {
+            stats,
+            overload,
+            generation: RefCell::new(Rc::new(generation)),
+        }
+    }
+
+    /// Returns what is served by now.
+    pub(crate) fn generation(&self) -> Rc<Generation> {
+        Rc::clone(&self.generation.borrow())
+    }
+
+    /// Serves by another generation from now on.
+    pub(crate) fn serve_by(&self, next: Generation) {
+        self.generation.replace(Rc::new(next));
+    }
+}

@@ -121,7 +121,8 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// scheduler <- config <- {proxy, filters, loadgen}, and nothing else.
+/// scheduler <- config <- {proxy, filters, loadgen}, with what measurements and
+/// predictions share between: scheduler <- measure <- {whatif <- proxy, loadgen}.
 pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
     let members: BTreeSet<&str> = packages
         .iter()
@@ -134,6 +135,11 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
             "sprat-config" => &["sprat-scheduler"],
             // The filters' tests drive what a user has: the origin, the clients.
             "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],
+            "sprat-measure" => &["sprat-scheduler"],
+            "sprat-whatif" | "sprat-loadgen" => {
+                &["sprat-scheduler", "sprat-config", "sprat-measure"]
+            }
+            "sprat" => &["sprat-scheduler", "sprat-config", "sprat-whatif"],
             "sprat-envoy-wasm" | "sprat-envoy-module" => {
                 &["sprat-scheduler", "sprat-config", "sprat-filter"]
             }
@@ -330,7 +336,7 @@ fn a_wrong_direction_is_found() {
         wrong_dependencies(&packages),
         [
             "scheduler/Cargo.toml: sprat-scheduler may not depend on sprat-config, only on []",
-            "loadgen/Cargo.toml: sprat-loadgen may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\"]",
+            "loadgen/Cargo.toml: sprat-loadgen may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-measure\"]",
         ]
     );
 }

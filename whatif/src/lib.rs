@@ -80,7 +80,7 @@ pub struct Args {
     /// is always among them
     #[arg(long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
-    /// Print JSON
+    /// Print all figures as JSON, instead of tables
     #[arg(long)]
     pub json: bool,
     /// Write a page with figures there, too
@@ -154,27 +154,29 @@ pub fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write) -> anyhow::Re
     written.context("cannot write to standard output")
 }
 
-/// The policies that were asked for, or all that the configuration knows.
+/// The policies that were asked for; or all that the configuration knows, but for those
+/// that are nothing without parameters.
 fn policies(asked: &[String]) -> anyhow::Result<Vec<Policy>> {
-    let mut names: Vec<&str> = asked.iter().map(String::as_str).collect();
-    if names.is_empty() {
-        names = sprat_config::policy_names().to_vec();
+    if asked.is_empty() {
+        let names = sprat_config::policy_names().iter();
+        return Ok(names.filter_map(|name| policy(name).ok()).collect());
     }
-    if !names.contains(&BASELINE) {
-        names.insert(0, BASELINE);
+    let baseline = (!asked.iter().any(|name| name == BASELINE)).then_some(BASELINE);
+    let names = baseline.into_iter().chain(asked.iter().map(String::as_str));
+    names.map(policy).collect()
+}
+
+/// Reads a policy as the configuration has it.
+fn policy(name: &str) -> anyhow::Result<Policy> {
+    // The rate is given apart, and no part of a policy.
+    let text = format!("{{rate: 1mbit, policy: {name}}}");
+    match sprat_config::parse_uplink(&text, "--policy", &|_| None) {
+        Ok(loaded) => Ok(Policy {
+            name: name.to_owned(),
+            uplink: loaded.config,
+        }),
+        Err(errors) => bail!("{}", errors.render(false).trim_end()),
     }
-    let policy = |name: &&str| {
-        // The rate is given apart, and no part of a policy.
-        let text = format!("{{rate: 1mbit, policy: {name}}}");
-        match sprat_config::parse_uplink(&text, "--policy", &|_| None) {
-            Ok(loaded) => Ok(Policy {
-                name: (*name).to_owned(),
-                uplink: loaded.config,
-            }),
-            Err(errors) => bail!("{}", errors.render(false).trim_end()),
-        }
-    };
-    names.iter().map(policy).collect()
 }
 
 fn baseline(policies: &[Policy]) -> usize {

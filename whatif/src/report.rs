@@ -64,11 +64,11 @@ pub struct LogPart {
     pub bytes: u64,
     /// The mean size of a response with its head.
     pub mean_bytes: f64,
-    /// The median size.
+    /// The median size of a response.
     pub median_bytes: u64,
     /// The 99th percentile of size.
     pub p99_bytes: u64,
-    /// The largest response.
+    /// The size of the largest response.
     pub max_bytes: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct UnreadablePart {
     pub line: u64,
     /// What is wrong with it.
     pub reason: String,
-    /// The line's beginning.
+    /// The beginning of the line.
     pub excerpt: String,
 }
 
@@ -144,9 +144,9 @@ pub struct RatePart {
 /// The figures of a policy at a rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct FiguresPart {
-    /// All responses.
+    /// Times of all responses.
     pub all: Times,
-    /// The largest 1%.
+    /// Times of the largest 1%.
     pub largest_1_percent: Times,
     /// By class of size.
     pub size_classes: Vec<Times>,
@@ -166,13 +166,13 @@ pub struct Times {
 /// How values are spread.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
-    /// The mean.
+    /// The mean, which is exact.
     pub mean: f64,
-    /// The median.
+    /// The median, within 0.5%.
     pub p50: f64,
-    /// The 95th percentile.
+    /// The 95th percentile, within 0.5%.
     pub p95: f64,
-    /// The 99th percentile.
+    /// The 99th percentile, within 0.5%.
     pub p99: f64,
 }
 

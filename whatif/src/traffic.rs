@@ -100,7 +100,7 @@ fn draw(number: u64) -> u64 {
 /// What a log asks of a link, in figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Responses in all.
+    /// The number of responses.
     pub requests: usize,
     /// Seconds from the first arrival to the last.
     pub span_s: f64,
@@ -110,7 +110,7 @@ pub struct Summary {
     pub median_bytes: u64,
     /// The size that 99% of the responses do not exceed.
     pub p99_bytes: u64,
-    /// The largest response.
+    /// The size of the largest response.
     pub max_bytes: u64,
     /// What all of it takes of the link while requests arrive: 1 is all of it.
     pub load: f64,
@@ -126,7 +126,7 @@ pub struct Summary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Largest {
     bytes: u64,
-    /// Of those that have just as many bytes, the first that belongs to them.
+    /// The first that belongs to them among those that have just as many bytes.
     from: usize,
 }
 

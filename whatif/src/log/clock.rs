@@ -19,7 +19,7 @@ const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// Reads `10/Oct/2000:13:55:36 -0700`.
+/// Reads a stamp such as `10/Oct/2000:13:55:36 -0700`.
 pub(super) fn common(text: &[u8]) -> Option<Stamp> {
     let (date, zone) = (text.get(..20)?, text.get(20..)?);
     let [b' ', sign @ (b'+' | b'-'), hours @ .., m0, m1] = zone else {
@@ -46,7 +46,7 @@ pub(super) fn haproxy(text: &[u8]) -> Option<Stamp> {
     })
 }
 
-/// Reads `10/Oct/2000:13:55:36`.
+/// Reads date and time, such as `10/Oct/2000:13:55:36`.
 fn date_time(text: &[u8]) -> Option<DateTime> {
     let &[d0, d1, b'/', m0, m1, m2, b'/', ref rest @ ..] = text else {
         return None;

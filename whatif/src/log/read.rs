@@ -29,7 +29,7 @@ pub struct Reading<'a> {
     pub max_requests: usize,
 }
 
-/// What was read.
+/// What was read of a log, and what was not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     /// The format of the lines.

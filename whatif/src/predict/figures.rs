@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 /// Where the size classes end, in bytes with the head; the last has no end.
 pub const CLASS_BOUNDS: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
 
-/// Classes of size.
+/// The number of size classes.
 const CLASSES: usize = CLASS_BOUNDS.len() + 1;
 
 /// Significant digits of a percentile: it is off by half a hundredth at most.
@@ -23,7 +23,7 @@ const COUNTED_MAX: u64 = 10_000_000_000_000_000;
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Everything was served.
+    /// Every response was served.
     Served(Box<Served>),
     /// More is asked of the link than it carries: times grow for as long as that lasts.
     Overloaded,
@@ -34,9 +34,9 @@ pub enum Outcome {
 /// The figures of a run in which everything was served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
-    /// All responses.
+    /// Figures of all responses.
     pub all: Figures,
-    /// The largest 1%.
+    /// Figures of the largest 1%.
     pub largest: Figures,
     /// By size, see [`CLASS_BOUNDS`].
     pub classes: [Figures; CLASSES],
@@ -59,11 +59,11 @@ pub struct Figures {
 pub struct Spread {
     /// The mean of all.
     pub mean: f64,
-    /// The median.
+    /// The median of all.
     pub p50: f64,
-    /// The 95th percentile.
+    /// The 95th percentile, by rank.
     pub p95: f64,
-    /// The 99th percentile.
+    /// The 99th percentile, by rank.
     pub p99: f64,
 }
 

@@ -16,9 +16,9 @@ pub enum Worth {
     /// At so many times today's rate its mean is that of the baseline today, within 2%,
     /// or as near as three more runs came.
     Times(f64),
-    /// Even here, where the link is all but full, its mean is less.
+    /// The mean is less even here, where the link is all but full.
     AtLeast(f64),
-    /// Its mean is more than that already at the lowest rate that was tried.
+    /// The mean is more than that already at the lowest rate that was tried.
     Below(f64),
 }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use sprat_measure::text::{rate_text, significant};
+use sprat_measure::text::rate_text;
 use sprat_measure::wire::Connection;
 
-use super::words::{self, bytes, change, clients, count, percent, span};
+use super::words::{self, bytes, change, clients, count, percent, short, span};
 use super::{FiguresPart, Report};
 
 /// Columns of the policies' names.
@@ -132,13 +132,13 @@ fn write_today(text: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(
             text,
             "{name:NAME_WIDTH$}{:>9}{:>7}{:>7}{:>7}{:>8}{:>7}{:>8}{:>7}{worth:>8}",
-            significant(ms.mean),
-            significant(ms.p50),
-            significant(ms.p95),
-            significant(ms.p99),
-            significant(slowdown.mean),
-            significant(slowdown.p99),
-            significant(largest_ms),
+            short(ms.mean),
+            short(ms.p50),
+            short(ms.p95),
+            short(ms.p99),
+            short(slowdown.mean),
+            short(slowdown.p99),
+            short(largest_ms),
             pays.unwrap_or_default(),
         )?;
     }
@@ -173,7 +173,7 @@ fn write_classes(text: &mut String, report: &Report) -> std::fmt::Result {
         write!(text, "{:NAME_WIDTH$}", shortened(&part.policy))?;
         for class in &figures.size_classes {
             let (mean, p99) = (class.response_ms.mean, class.response_ms.p99);
-            write!(text, "{:>7}{:>6}", significant(mean), significant(p99))?;
+            write!(text, "{:>7}{:>6}", short(mean), short(p99))?;
         }
         writeln!(text)?;
     }
@@ -202,7 +202,7 @@ fn write_rates(
         write!(text, "{:NAME_WIDTH$}", shortened(&part.policy))?;
         for at in part.rates.iter().take(fits) {
             let value = at.figures.as_ref().map(&figure);
-            let value = value.map_or_else(|| "overload".to_owned(), significant);
+            let value = value.map_or_else(|| "overload".to_owned(), short);
             write!(text, "{value:>9}")?;
         }
         writeln!(text)?;

@@ -1,4 +1,4 @@
-//! Words for figures.
+//! Figures in words, as both the terminal and the page have them.
 
 use sprat_measure::text::significant;
 
@@ -52,6 +52,16 @@ pub(super) fn count(count: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Writes a figure in five characters: three digits, and thousands or millions where there
+/// are more than four.
+pub(super) fn short(value: f64) -> String {
+    match value {
+        v if v >= 999_500.0 => significant(v / 1e6) + "M",
+        v if v >= 9_999.5 => significant(v / 1e3) + "k",
+        v => significant(v),
+    }
 }
 
 /// Names the classes of size, each in a few characters.
@@ -185,6 +195,11 @@ mod tests {
             ["-46%", "x3.10"]
         );
         assert_eq!(change(1.0, f64::NAN), "-");
+        assert_eq!(
+            [short(0.5), short(9999.0), short(10_000.0)],
+            ["0.50", "9999", "10.0k"]
+        );
+        assert_eq!([short(999_499.0), short(1.6e6)], ["999k", "1.60M"]);
         assert_eq!(moment(971_211_336_000_000_000), "2000-10-10 20:55:36 UTC");
     }
 

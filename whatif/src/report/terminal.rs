@@ -1,6 +1,7 @@
 //! The report in a terminal of 80 columns.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use sprat_measure::text::rate_text;
 use sprat_measure::wire::Connection;
@@ -30,7 +31,11 @@ pub fn terminal(report: &Report) -> String {
 
 fn write_log(text: &mut String, report: &Report) -> std::fmt::Result {
     let (log, link) = (&report.log, &report.link);
-    let first = log.files.first().map(|file| file.display().to_string());
+    let name = |file: &PathBuf| match file.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => file.display().to_string(),
+    };
+    let first = log.files.first().map(name);
     let more = match log.files.len() {
         0 | 1 => String::new(),
         files => format!(" and {} more", files - 1),

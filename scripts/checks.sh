@@ -30,7 +30,7 @@ table() {
 check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1 | config/kubernetes
 module | 5 | make module | | bytes_of_module | | filters
 filter-reproducible | 12 | make filter-reproducible | | hash_of_filter | | filters
-simulate | 10 | make simulate | | simulated | | scheduler/src loadgen/src
+simulate | 10 | make simulate | | simulated | | scheduler/src measure/src loadgen/src
 idle-memory | 8 | make idle-memory | CONNECTIONS=1000 | idle_memory | | proxy
 http2-memory | 5 | make http2-memory | CONNECTIONS=200 | http2_memory | | proxy
 fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passed>=1 | proxy proxy/tests/faults
@@ -47,7 +47,7 @@ background | 25 | make background | DURATION_S=10 | background | light_rate<=1.0
 starvation | 8 | make starvation | VARIANTS=srpt DURATION_S=10 BARS=0 | starved | event_p99_ms<=50 head_max_ms<=1000 large_of_floor>=0.9 | proxy
 compare | 25 | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
 compare-networks | 30 | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy
-compare-simulated | 3 | RUNS="$RESULTS/../compare-networks/runs" make compare-simulated | | simulated_networks | networks>=6 | loadgen/src scheduler/src results/networks
+compare-simulated | 3 | RUNS="$RESULTS/../compare-networks/runs" make compare-simulated | | simulated_networks | networks>=6 | loadgen/src measure/src scheduler/src results/networks
 compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
@@ -106,7 +106,7 @@ stands() {
     git merge-base --is-ancestor "$commit" HEAD 2>/dev/null || return 1
     for each in $of "scripts/${command##*make }.sh"; do
         case $each in
-            proxy) paths+=({scheduler,config,proxy,proxy/net,proxy/sizes,proxy/uplink,proxy/upstream,loadgen}/{src,Cargo.toml} Cargo.lock scripts/lab.sh scripts/measure.sh) ;;
+            proxy) paths+=({scheduler,config,measure,whatif,proxy,proxy/net,proxy/sizes,proxy/uplink,proxy/upstream,loadgen}/{src,Cargo.toml} Cargo.lock scripts/lab.sh scripts/measure.sh) ;;
             filters) paths+=({scheduler,config}/{src,Cargo.toml} filters Cargo.lock) ;;
             *) paths+=("$each") ;;
         esac

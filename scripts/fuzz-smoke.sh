@@ -10,7 +10,7 @@ set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
 EACH_S=${EACH_S:-30}
-TARGETS=${TARGETS:-config filter request_heads http2 proxy_protocol manifest egress station catalogue}
+TARGETS=${TARGETS:-config filter request_heads http2 proxy_protocol manifest egress station catalogue access_log}
 SANITIZER=${SANITIZER:-none}
 CARGO_FUZZ=0.13.2
 # An input of more bytes says nothing new, and takes longer.

@@ -116,6 +116,25 @@ pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
     })
 }
 
+/// Reads an uplink by itself: what the file has under the key `uplink`.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn parse_uplink(
+    text: &str,
+    name: &str,
+    env: Env<'_>,
+) -> Result<Loaded<resolved::Uplink>, Errors> {
+    read_as::<raw::Uplink, _>(text, name, env, |raw, _, reporter| {
+        resolve::uplink(raw, reporter)
+    })
+}
+
+/// Returns the names of all policies that an uplink may have.
+pub fn policy_names() -> &'static [&'static str] {
+    <raw::Policy as record::Variants>::NAMES
+}
+
 /// Reads an Envoy filter's configuration: JSON, or YAML.
 ///
 /// # Errors

@@ -46,6 +46,12 @@ pub(crate) trait Record: Sized + 'static {
     fn read(keys: &mut Keys<'_, '_, '_>) -> Self;
 }
 
+/// What is read from a name, or from a mapping with it and parameters.
+pub(crate) trait Variants {
+    /// The names, in the order of the definition.
+    const NAMES: &'static [&'static str];
+}
+
 /// Reads a record's keys in the order of its definition.
 pub(crate) struct Keys<'k, 'a, 't> {
     keys: std::slice::Iter<'static, Key>,
@@ -326,6 +332,10 @@ macro_rules! variants {
             $(#[doc = $variant_doc])*
             $variant($record),
         )*}
+
+        impl $crate::record::Variants for $name {
+            const NAMES: &'static [&'static str] = &[$($word),*];
+        }
 
         impl $crate::decode::Decode for $name {
             fn expected() -> std::borrow::Cow<'static, str> {

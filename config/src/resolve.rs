@@ -194,7 +194,7 @@ fn proxy_protocol<W>(raw: &Field<Or<W, raw::ProxyProtocol>>) -> Option<Option<Pr
     }))
 }
 
-fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
+pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
     let rate = raw.rate.get().map(|rate| match rate {
         Or::Word(_) => Rate::Auto,
         Or::Value(Or::Word(_)) => Rate::Unlimited,

@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use sprat_measure::wire::Connection;
 
 use crate::content::{Content, SLICE_BYTES_MAX};
 use crate::table;
 use crate::trace::Trace;
-use crate::wire::Connection;
 use crate::workload::{self, Plan, Sizes};
 use crate::{cli, recorded};
 

@@ -2,7 +2,7 @@
 //! remaining processing time and under processor sharing.
 //!
 //! Both are fluid and exact, in virtual time: a job is the wire cost of a
-//! response ([`crate::wire::response_bytes`]), served at the link's rate, with
+//! response ([`sprat_measure::wire::response_bytes`]), served at the link's rate, with
 //! no propagation delay, no TCP and no segments. SRPT's mean is the least that
 //! any order can reach (Schrage 1968); processor sharing is what a fair server
 //! amounts to, without its losses.
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use sprat_config::units::parse_bit_rate;
+use sprat_measure::wire::{self, Connection};
 
 use crate::results::{self, Outcome, RunInfo};
 use crate::trace::{Request, Trace};
-use crate::wire::{self, Connection};
 use server::{Server, Sharing, Srpt};
 
 /// Computes ideal SRPT and processor sharing on a trace.

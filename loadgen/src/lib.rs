@@ -21,5 +21,4 @@ pub mod soak;
 pub mod table;
 mod tls;
 pub mod trace;
-pub mod wire;
 pub mod workload;

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use sprat_measure::wire::{self, Connection};
 
 use crate::cli;
 use crate::results::{self, ClientInfo, Mode, Outcome, RunInfo};
 use crate::tls::Tls;
 use crate::trace::Trace;
-use crate::wire::{self, Connection};
 use groups::Groups;
 
 pub(crate) use groups::split;

@@ -3,18 +3,16 @@
 //!
 //! - **Response time** is from just before connect to the last byte.
 //! - **Slowdown** of a request is its response time over the time that it
-//!   needs alone on the link: its wire cost ([`crate::wire::alone_ms`]) at
+//!   needs alone on the link: its wire cost ([`sprat_measure::wire::alone_ms`]) at
 //!   the link's rate. Under ideal processor sharing and SRPT it is at least
 //!   1, and 1 on an idle link.
 //! - **Ranks by size** are over all requests of the trace, ties in trace
 //!   order, so that "the smallest 80%" is the same requests for all systems.
 //! - **Times** are over answered requests; failures are counted beside them.
 
-pub(crate) mod axis;
 pub(crate) mod figures;
 mod measure;
 mod page;
-pub(crate) mod plot;
 mod png;
 mod runs;
 pub(crate) mod summary;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sprat_measure::wire::Connection;
 
 use crate::table::{self, TableError, TableReader};
-use crate::wire::Connection;
 
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq)]

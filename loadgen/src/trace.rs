@@ -8,8 +8,9 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use sprat_measure::wire::{self, Connection};
+
 use crate::table::{self, TableError, TableReader};
-use crate::wire::{self, Connection};
 
 /// The most requests a trace may hold; some 2 GB in memory.
 pub const REQUESTS_MAX: usize = 20_000_000;

@@ -7,9 +7,9 @@
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
+use sprat_measure::wire::Connection;
 
 use crate::trace::{Request, Trace};
-use crate::wire::Connection;
 
 const SMALLEST_BYTES: f64 = 41.0;
 const MEDIAN_BYTES: f64 = 1024.0;

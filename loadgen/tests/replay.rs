@@ -10,8 +10,8 @@ use sprat_loadgen::origin::{self, Order, Origin, Service};
 use sprat_loadgen::replay::{Pace, Replay, Target, replay};
 use sprat_loadgen::results::{Failure, Outcome};
 use sprat_loadgen::trace::{Request, Trace};
-use sprat_loadgen::wire::Connection;
 use sprat_loadgen::workload::{self, Plan};
+use sprat_measure::wire::Connection;
 
 fn serve(origin: &Origin) -> SocketAddr {
     origin::start(origin).unwrap().addresses[0]

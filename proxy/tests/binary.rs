@@ -792,3 +792,36 @@ fn the_limit_on_open_files_is_raised() {
     let numbers: Vec<&str> = line.unwrap().split_whitespace().collect();
     assert_eq!(numbers[3..5], ["4096", "4096"], "{limits}");
 }
+
+#[test]
+fn whatif_reads_a_log_and_says_what_is_wrong_with_one() {
+    let asked = |log: &str| {
+        let mut command = sprat(&["whatif", "-", "--uplink", "1mbit", "--policy", "srpt"]);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(log.as_bytes())
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let line = "192.0.2.1 - - [24/Nov/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 5120\n";
+    let (code, printed, _) = asked(&line.repeat(3));
+    assert_eq!(code, Some(0));
+    assert!(printed.contains("3 requests, format clf"), "{printed}");
+    assert!(printed.contains("\nsrpt "), "{printed}");
+    let (code, printed, complaint) = asked("hello\n");
+    assert_eq!((code, printed.as_str()), (Some(1), ""));
+    assert!(
+        complaint.contains("no line of - can be read"),
+        "{complaint}"
+    );
+}

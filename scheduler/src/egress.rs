@@ -364,6 +364,13 @@ impl Egress {
         self.link.time_until_sent(now, wire_bytes)
     }
 
+    /// Returns the payload bytes of a quantum: the most that one grant covers of a flow in
+    /// the class, at such a cost, under [`Grants::Quanta`].
+    pub fn quantum_bytes(&self, class: usize, cost: WireCost) -> u64 {
+        let class = self.order.class(class);
+        self.order.quantum_of(&self.link, class, cost)
+    }
+
     /// Returns the payload bytes that the open flows have left, as far as known.
     pub fn unsent_bytes(&self) -> u64 {
         self.ledger.unsent_bytes(|_| true)

@@ -122,7 +122,8 @@ fn text(value: &Value) -> String {
 }
 
 /// scheduler <- config <- {net <- {uplink, upstream, sizes} <- proxy, filters, loadgen},
-/// and nothing else.
+/// with what measurements and predictions share between: scheduler <- measure <-
+/// {whatif <- proxy, loadgen}; and nothing else.
 pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
     let members: BTreeSet<&str> = packages
         .iter()
@@ -143,9 +144,14 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
                 "sprat-uplink",
                 "sprat-upstream",
                 "sprat-sizes",
+                "sprat-whatif",
             ],
             // The filters' tests drive what a user has: the origin, the clients.
             "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],
+            "sprat-measure" => &["sprat-scheduler"],
+            "sprat-whatif" | "sprat-loadgen" => {
+                &["sprat-scheduler", "sprat-config", "sprat-measure"]
+            }
             "sprat-envoy-wasm" | "sprat-envoy-module" => {
                 &["sprat-scheduler", "sprat-config", "sprat-filter"]
             }
@@ -358,7 +364,7 @@ fn a_wrong_direction_is_found() {
         wrong_dependencies(&packages),
         [
             "scheduler/Cargo.toml: sprat-scheduler may not depend on sprat-config, only on []",
-            "loadgen/Cargo.toml: sprat-loadgen may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\"]",
+            "loadgen/Cargo.toml: sprat-loadgen may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-measure\"]",
             "net/Cargo.toml: sprat-net may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\"]",
             "sizes/Cargo.toml: sprat-sizes may not depend on sprat-upstream, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-net\"]",
         ]

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use sprat_measure::wire::Connection;
 use tokio::io::{AsyncRead as _, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
@@ -19,7 +20,6 @@ use super::response::{End, ResponseReader};
 use super::{Replay, Target};
 use crate::results::{Failure, Outcome};
 use crate::trace::Request;
-use crate::wire::Connection;
 
 /// All connections read into the same buffer, one at a time.
 const BUFFER_BYTES: usize = 256 * 1024;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use sprat_measure::wire::Connection;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -15,7 +16,6 @@ use super::Target;
 use super::client::Client;
 use crate::results::Outcome;
 use crate::trace::Trace;
-use crate::wire::Connection;
 
 /// Arrivals that may wait between the clock and the client.
 const ARRIVALS_WAITING_MAX: usize = 4096;

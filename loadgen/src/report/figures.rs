@@ -1,13 +1,15 @@
 //! Which figures a report has: TOCS03's figures 5, 6 and 9, and bars of the
 //! means.
 
-use plotters::style::RGBColor;
+use sprat_measure::axis::{Axis, Unit};
+use sprat_measure::plot::{
+    Bar, BarChart, INK, LineChart, Marker, PlotError, RGBColor, STYLES, Series, Style,
+};
+use sprat_measure::text::{rate_text, significant};
 
-use super::axis::{Axis, Unit};
 use super::measure::BUCKETS;
-use super::plot::{Bar, BarChart, INK, LineChart, Marker, PlotError, Series, Style};
 use super::runs::Comparison;
-use super::summary::{IDEAL, LoadRows, Row, rate_text, significant};
+use super::summary::{IDEAL, LoadRows, Row};
 
 /// A figure of the report, drawn.
 pub(crate) struct Figure {
@@ -197,33 +199,14 @@ fn printable(name: &str) -> String {
     name.replace(char::is_control, " ")
 }
 
-/// Okabe and Ito's colours, which differ for the colour-blind; dashes and
-/// markers make lines differ in grey.
-pub(crate) const STYLES: [Style; 6] = [
-    measured(RGBColor(0x00, 0x72, 0xb2), None, Marker::Square),
-    measured(RGBColor(0xd5, 0x5e, 0x00), Some((26, 10)), Marker::Triangle),
-    measured(RGBColor(0x00, 0x9e, 0x73), Some((12, 8)), Marker::Diamond),
-    measured(RGBColor(0xcc, 0x79, 0xa7), Some((40, 8)), Marker::Circle),
-    measured(RGBColor(0xe6, 0x9f, 0x00), Some((30, 8)), Marker::Square),
-    measured(RGBColor(0x56, 0xb4, 0xe9), None, Marker::Triangle),
-];
-
-const fn measured(colour: RGBColor, dash: Option<(u32, u32)>, marker: Marker) -> Style {
-    Style {
-        colour,
-        dash,
-        marker,
-    }
-}
-
 /// The baseline is black and solid, bounds are grey and without markers, and
 /// the others take the colours in turn, the same in every figure.
 fn style(comparison: &Comparison, system: &str) -> Style {
     let grey = RGBColor(0x88, 0x88, 0x88);
     match system {
-        IDEAL => return measured(grey, Some((5, 8)), Marker::None),
-        "ideal-ps" => return measured(grey, Some((22, 12)), Marker::None),
-        _ if system == comparison.baseline => return measured(INK, None, Marker::Circle),
+        IDEAL => return Style::new(grey, Some((5, 8)), Marker::None),
+        "ideal-ps" => return Style::new(grey, Some((22, 12)), Marker::None),
+        _ if system == comparison.baseline => return Style::new(INK, None, Marker::Circle),
         _ => {}
     }
     let coloured = |name: &&String| !name.starts_with("ideal-") && **name != comparison.baseline;

@@ -1,8 +1,9 @@
 //! What one run comes to, in numbers.
 
+use sprat_measure::wire;
+
 use super::runs::{Group, Run};
 use crate::results::Outcome;
-use crate::wire;
 
 /// Half-percentile buckets of size, as in TOCS03's figure 9 (right).
 pub(crate) const BUCKETS: usize = 200;

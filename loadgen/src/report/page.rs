@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use sprat_measure::page::STYLE;
+use sprat_measure::text::{escape_html as escape, rate_text};
+use sprat_measure::wire::Connection;
+
 use super::figures::Figure;
 use super::runs::{Comparison, Run};
 use super::summary::{self, LoadRows};
 use crate::results::Mode;
-use crate::wire::Connection;
-
-const STYLE: &str = include_str!("page.css");
 
 /// Returns the page as HTML.
 pub(crate) fn html(
@@ -166,9 +167,7 @@ fn facts(run: &Run) -> [String; 8] {
     [
         load(info.load_wire),
         load(info.load_payload),
-        info.uplink_bits_per_s
-            .map(summary::rate_text)
-            .unwrap_or_default(),
+        info.uplink_bits_per_s.map(rate_text).unwrap_or_default(),
         info.seed.map(|seed| seed.to_string()).unwrap_or_default(),
         info.commit.clone().unwrap_or_default(),
         client_text(run),
@@ -202,18 +201,4 @@ fn client_text(run: &Run) -> String {
         "{mode}, {connection}{clients}, time-out {} s{warmup}",
         client.timeout_ms as f64 / 1e3
     )
-}
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            character => escaped.push(character),
-        }
-    }
-    escaped
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
+use sprat_measure::wire::Connection;
 
 use crate::results::{self, Outcome, RunInfo};
-use crate::wire::Connection;
 
 /// Arrivals this far apart are the same: what rounding to a microsecond loses.
 const ARRIVAL_TOLERANCE_S: f64 = 1e-6;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use sprat_measure::text::{rate_text, significant};
+
 use super::measure::Measures;
 use super::runs::{Comparison, Group, Run};
 
@@ -238,19 +240,6 @@ pub(crate) fn cells(row: &Row, baseline: &str) -> [Cell; HEADINGS.len()] {
     ]
 }
 
-/// Three significant digits, without an exponent.
-pub(crate) fn significant(value: f64) -> String {
-    if !value.is_finite() {
-        return "-".to_owned();
-    }
-    let decimals = match value.abs() {
-        v if v >= 99.95 => 0,
-        v if v >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{value:.decimals$}")
-}
-
 /// Writes the table as text, one block for each load.
 pub(crate) fn write_text(
     comparison: &Comparison,
@@ -286,14 +275,4 @@ fn write_aligned<const N: usize>(lines: &[[String; N]], out: &mut impl Write) ->
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// Returns a rate as text, such as `10 Mbit/s`.
-pub(crate) fn rate_text(bits_per_s: u64) -> String {
-    let rate = bits_per_s as f64;
-    match bits_per_s {
-        0..1_000_000 => format!("{} kbit/s", rate / 1e3),
-        1_000_000..1_000_000_000 => format!("{} Mbit/s", rate / 1e6),
-        _ => format!("{} Gbit/s", rate / 1e9),
-    }
 }

@@ -1,13 +1,14 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use sprat_measure::text::significant;
+use sprat_measure::wire::Connection;
 use tempfile::TempDir;
 
 use super::measure::Measures;
-use super::summary::{cells, significant};
+use super::summary::cells;
 use super::*;
 use crate::results::{self, ClientInfo, Failure, Mode, Outcome, RunInfo};
-use crate::wire::Connection;
 
 /// 8 Mbit/s: a microsecond a byte.
 const UPLINK: u64 = 8_000_000;

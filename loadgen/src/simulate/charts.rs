@@ -1,10 +1,10 @@
 //! Figures, by the report's own charts.
 
+use sprat_measure::axis::{Axis, Unit};
+use sprat_measure::plot::{Bar, BarChart, LineChart, PlotError, STYLES, Series, Style};
+use sprat_measure::text::significant;
+
 use super::output::{Report, Row};
-use crate::report::axis::{Axis, Unit};
-use crate::report::figures::STYLES;
-use crate::report::plot::{Bar, BarChart, LineChart, PlotError, Series, Style};
-use crate::report::summary::significant;
 
 /// A measure of a row.
 type Value<'a> = &'a dyn Fn(&Row) -> f64;
@@ -39,7 +39,7 @@ pub(super) fn chart(
     let series = lines.into_iter().enumerate();
     let series = series.map(|(index, (name, points))| Series {
         name,
-        style: style(index),
+        style: Style::of(index),
         points,
     });
     let series = series.collect();
@@ -68,16 +68,4 @@ pub(super) fn bars(report: &Report, title: &str, value: Value<'_>) -> Result<Str
         line: None,
     }
     .svg()
-}
-
-/// The report's styles in turn; where they come round again, dotted.
-fn style(index: usize) -> Style {
-    let style = STYLES[index % STYLES.len()];
-    if index < STYLES.len() {
-        return style;
-    }
-    Style {
-        dash: Some((4, 8)),
-        ..style
-    }
 }

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
+use sprat_measure::text::significant;
+
 use super::charts::{bars, by_load};
 use super::measure::Measures;
 use super::statistics::Estimate;
-use crate::report::summary::significant;
 use crate::table;
 
 /// One system at one load.

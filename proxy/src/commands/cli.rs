@@ -1,5 +1,5 @@
 //! The command line: `sprat run`, `healthcheck`, `check`, `explain`, `link`,
-//! `catalogue`, `schema`.
+//! `catalogue`, `whatif`, `schema`.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -97,6 +97,8 @@ enum Command {
         #[command(subcommand)]
         action: catalogue::Action,
     },
+    /// Say what size-based scheduling would gain on the traffic of an access log.
+    Whatif(sprat_whatif::Args),
     /// Print the JSON Schema of the configuration.
     Schema,
 }
@@ -134,6 +136,7 @@ pub fn main() -> ExitCode {
         Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
         Command::Catalogue { action } => work_on_catalogue(action),
+        Command::Whatif(args) => ask_whatif(&args),
         Command::Schema => schema(),
     };
     match done {
@@ -192,6 +195,10 @@ fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
 
 fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
     print(&explain::run(&load(file)?, request)?)
+}
+
+fn ask_whatif(args: &sprat_whatif::Args) -> anyhow::Result<()> {
+    sprat_whatif::run(args, &mut io::stdin().lock(), &mut io::stdout().lock())
 }
 
 fn schema() -> anyhow::Result<()> {

@@ -23,7 +23,7 @@ use super::types::{EgressPolicy, GroupId, Lane};
 use crate::classes::ClassSpec;
 use crate::discipline::Ranker;
 use crate::queue::{Rank, RankQueue};
-use crate::{Pacer, Size, Time};
+use crate::{Pacer, Size, Time, WireCost};
 use express::Express;
 pub use floor::MAX_FLOOR_PERCENT;
 use floor::{Floor, rank_by_age};
@@ -259,7 +259,12 @@ impl Order {
 
     /// Returns the payload bytes of a flow's next grant, at most.
     pub(super) fn quantum(&self, link: &Link, flow: &Flow) -> u64 {
-        self.ready.quantum(link.pacer(), flow.class, flow.cost)
+        self.quantum_of(link, flow.class, flow.cost)
+    }
+
+    /// Returns the payload bytes of a grant in a class, at such a cost, at most.
+    pub(super) fn quantum_of(&self, link: &Link, class: usize, cost: WireCost) -> u64 {
+        self.ready.quantum(link.pacer(), class, cost)
     }
 
     /// Counts the flows that wait.

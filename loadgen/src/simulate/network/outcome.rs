@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::Time;
 
 use super::connection::{Client, Connection, Content};
@@ -10,7 +11,6 @@ use super::plan::Plan;
 use super::server::Paced;
 use crate::links::Link;
 use crate::simulate::statistics::percentile;
-use crate::wire::RESPONSE_HEAD_BYTES;
 
 /// What is counted while a run goes on.
 #[derive(Debug)]

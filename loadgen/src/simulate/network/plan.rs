@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::{Time, WireCost};
 
 use super::congestion::Algorithm;
 use super::world::{BARE_BYTES, SYN_ACK_BYTES};
 use crate::links::LinkSettings;
-use crate::wire::RESPONSE_HEAD_BYTES;
 use crate::workload::{self, Dice};
 
 /// A request of a client.

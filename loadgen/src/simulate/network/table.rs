@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use sprat_measure::text::significant;
+
 use super::Measured;
 use super::judge::Verdict;
 use super::system::System;
-use crate::report::summary::significant;
 use crate::simulate::output::print;
 use crate::table;
 

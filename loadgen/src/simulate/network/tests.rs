@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::Time;
 
 use super::congestion::Algorithm;
@@ -9,7 +10,6 @@ use super::plan::{ClientPlan, Plan, Request};
 use super::sender::MSS;
 use super::*;
 use crate::links::{Bound, LinkSettings, QueueSettings};
-use crate::wire::RESPONSE_HEAD_BYTES;
 
 /// One client 50 ms away, behind a link on which a byte takes a microsecond.
 fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::{Time, WireCost};
 
 use super::congestion::Algorithm;
@@ -15,7 +16,6 @@ use super::sender::{MSS, RTO_INITIAL};
 use super::server::Paced;
 use super::system::System;
 use crate::links::{Link, Mark, Packet};
-use crate::wire::RESPONSE_HEAD_BYTES;
 
 /// What the wire carries of a SYN-ACK.
 pub(super) const SYN_ACK_BYTES: u64 = 74;

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use sprat_measure::plot::PlotError;
+
 use super::checks::{Curves, STATIC_CAPACITY};
 use super::points::{Curve, Outcome, Point, Who};
-use crate::report::plot::PlotError;
 use crate::simulate::charts::chart;
 
 /// A figure's name, and its picture.

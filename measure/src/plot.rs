@@ -6,16 +6,23 @@
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
+pub use plotters::style::RGBColor;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::axis::Axis;
+use crate::axis::Axis;
 
 /// Units of the canvas for each pixel of the picture.
 const OVERSAMPLING: u32 = 2;
 const PLOT_WIDTH: u32 = 1500;
 const PLOT_HEIGHT: u32 = 1000;
+/// What fits on a telephone, with the legend below.
+const NARROW_WIDTH: u32 = 840;
+const NARROW_HEIGHT: u32 = 760;
+/// Units of a line of the legend.
+const LEGEND_LINE: u32 = 52;
 
-pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// The colour of text, axes and what others are compared with.
+pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GRID: RGBColor = RGBColor(0xc8, 0xc8, 0xc8);
 const LIGHT_GRID: RGBColor = RGBColor(0xec, 0xec, 0xec);
 
@@ -29,14 +36,14 @@ const CHARACTER_WIDTH: f64 = 0.6;
 /// A picture that could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("could not draw `{title}`: {problem}")]
-pub(crate) struct PlotError {
+pub struct PlotError {
     title: String,
     problem: String,
 }
 
 /// What marks a line's points, so that lines differ without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Marker {
+pub enum Marker {
     /// Nothing: for bounds, which are no measurements.
     None,
     /// A filled circle.
@@ -51,63 +58,98 @@ pub(crate) enum Marker {
 
 /// How a system looks in every chart.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Style {
+pub struct Style {
     /// The colour of line, marker and bar.
-    pub(crate) colour: RGBColor,
+    pub colour: RGBColor,
     /// Lengths of dash and gap; `None` is a solid line.
-    pub(crate) dash: Option<(u32, u32)>,
+    pub dash: Option<(u32, u32)>,
     /// On some of the line's points.
-    pub(crate) marker: Marker,
+    pub marker: Marker,
 }
+
+impl Style {
+    /// Returns the style of a line, dashed or solid, with a marker or none.
+    pub const fn new(colour: RGBColor, dash: Option<(u32, u32)>, marker: Marker) -> Self {
+        Self {
+            colour,
+            dash,
+            marker,
+        }
+    }
+
+    /// Returns the style of the line of that number: [`STYLES`] in turn, and dotted where
+    /// they come round again.
+    pub const fn of(index: usize) -> Self {
+        let style = STYLES[index % STYLES.len()];
+        if index < STYLES.len() {
+            return style;
+        }
+        Self {
+            dash: Some((4, 8)),
+            ..style
+        }
+    }
+}
+
+/// Okabe and Ito's colours, which differ for the colour-blind; dashes and
+/// markers make lines differ in grey.
+pub const STYLES: [Style; 6] = [
+    Style::new(RGBColor(0x00, 0x72, 0xb2), None, Marker::Square),
+    Style::new(RGBColor(0xd5, 0x5e, 0x00), Some((26, 10)), Marker::Triangle),
+    Style::new(RGBColor(0x00, 0x9e, 0x73), Some((12, 8)), Marker::Diamond),
+    Style::new(RGBColor(0xcc, 0x79, 0xa7), Some((40, 8)), Marker::Circle),
+    Style::new(RGBColor(0xe6, 0x9f, 0x00), Some((30, 8)), Marker::Square),
+    Style::new(RGBColor(0x56, 0xb4, 0xe9), None, Marker::Triangle),
+];
 
 /// A line of a chart, with its points.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// As the legend has it.
-    pub(crate) name: String,
+    pub name: String,
     /// The style of the line.
-    pub(crate) style: Style,
+    pub style: Style,
     /// (x, y), in the axes' own values, by x.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Lines over two axes.
 #[derive(Clone, Debug)]
-pub(crate) struct LineChart {
+pub struct LineChart {
     /// Above the chart.
-    pub(crate) title: String,
+    pub title: String,
     /// Along the bottom.
-    pub(crate) x: Axis,
+    pub x: Axis,
     /// Along the left.
-    pub(crate) y: Axis,
+    pub y: Axis,
     /// Drawn in order, the last on top.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
 }
 
 /// A bar of a chart.
 #[derive(Clone, Debug)]
-pub(crate) struct Bar {
+pub struct Bar {
     /// To the left of the bar.
-    pub(crate) name: String,
+    pub name: String,
     /// The style of the bar.
-    pub(crate) style: Style,
+    pub style: Style,
     /// The length of the bar, in the axis's values.
-    pub(crate) value: f64,
+    pub value: f64,
     /// To the right of the bar.
-    pub(crate) label: String,
+    pub label: String,
 }
 
 /// Horizontal bars over one axis, and a line through them.
 #[derive(Clone, Debug)]
-pub(crate) struct BarChart {
+pub struct BarChart {
     /// Above the chart.
-    pub(crate) title: String,
+    pub title: String,
     /// Along the bottom.
-    pub(crate) x: Axis,
+    pub x: Axis,
     /// The bars, from the top.
-    pub(crate) bars: Vec<Bar>,
+    pub bars: Vec<Bar>,
     /// A value to compare with, and its name.
-    pub(crate) line: Option<(f64, String)>,
+    pub line: Option<(f64, String)>,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -115,21 +157,41 @@ type Pixels = (i32, i32);
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 impl LineChart {
-    /// The chart as SVG.
+    /// The chart as SVG, with the legend to its right.
     ///
     /// # Errors
     /// If the library cannot draw it.
-    pub(crate) fn svg(&self) -> Result<String, PlotError> {
+    pub fn svg(&self) -> Result<String, PlotError> {
         let names = self.series.iter().map(|series| series.name.as_str());
         let legend_width = 130 + names.map(text_width).max().unwrap_or(0);
         let size = (PLOT_WIDTH + legend_width, PLOT_HEIGHT);
-        picture(&self.title, size, |root| self.draw(root))
+        picture(&self.title, size, |root| {
+            let (plot, legend) = root.split_horizontally(PLOT_WIDTH);
+            self.draw(&plot)?;
+            self.draw_legend(&legend, 1, 130)
+        })
     }
 
-    fn draw(&self, root: &Area<'_>) -> Result<(), AnyError> {
-        let (plot, legend) = root.split_horizontally(PLOT_WIDTH);
+    /// The chart as SVG that can be read on a telephone, with the legend below.
+    ///
+    /// # Errors
+    /// If the library cannot draw it.
+    pub fn narrow_svg(&self) -> Result<String, PlotError> {
+        const COLUMNS: u32 = 2;
+        let lines = u32::try_from(self.series.len()).unwrap_or(u32::MAX);
+        let legend_height = LEGEND_LINE.saturating_mul(lines.div_ceil(COLUMNS) + 1);
+        let size = (NARROW_WIDTH, NARROW_HEIGHT.saturating_add(legend_height));
+        picture(&self.title, size, |root| {
+            let (plot, legend) = root.split_vertically(NARROW_HEIGHT);
+            self.draw(&plot)?;
+            self.draw_legend(&legend, COLUMNS, LEGEND_LINE)
+        })
+    }
+
+    /// Draws axes and lines.
+    fn draw(&self, plot: &Area<'_>) -> Result<(), AnyError> {
         let (x, y) = (&self.x, &self.y);
-        let mut chart = ChartBuilder::on(&plot)
+        let mut chart = ChartBuilder::on(plot)
             .margin(30)
             .margin_top(100)
             .x_label_area_size(100)
@@ -150,18 +212,34 @@ impl LineChart {
             let finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
             let points = series.points.iter().filter(finite);
             let pixels: Vec<Pixels> = points.map(|point| chart.backend_coord(point)).collect();
-            draw_line(root, &pixels, series.style)?;
+            draw_line(plot, &pixels, series.style)?;
             for pixel in marked(&pixels, index, self.series.len()) {
-                draw_marker(root, pixel, series.style)?;
+                draw_marker(plot, pixel, series.style)?;
             }
         }
-        for (index, series) in self.series.iter().enumerate() {
-            let middle = 130 + 52 * i32::try_from(index)?;
-            let from = (0, middle);
-            draw_line(&legend, &[from, (90, middle)], series.style)?;
-            draw_marker(&legend, (45, middle), series.style)?;
+        Ok(())
+    }
+
+    /// Draws the names of the lines in so many columns, the first `top` units down.
+    fn draw_legend(&self, legend: &Area<'_>, columns: u32, top: u32) -> Result<(), AnyError> {
+        let (width, _) = legend.dim_in_pixel();
+        let column_width = width / columns.max(1);
+        let left = if columns > 1 { 40 } else { 0 };
+        for (series, index) in self.series.iter().zip(0u32..) {
+            let across = i32::try_from(left + index % columns * column_width)?;
+            let middle = i32::try_from(top + LEGEND_LINE * (index / columns))?;
+            draw_line(
+                legend,
+                &[(across, middle), (across + 90, middle)],
+                series.style,
+            )?;
+            draw_marker(legend, (across + 45, middle), series.style)?;
             let text = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Center));
-            legend.draw(&Text::new(series.name.clone(), (104, middle), text))?;
+            legend.draw(&Text::new(
+                series.name.clone(),
+                (across + 104, middle),
+                text,
+            ))?;
         }
         Ok(())
     }
@@ -181,11 +259,23 @@ impl BarChart {
     ///
     /// # Errors
     /// If the library cannot draw it.
-    pub(crate) fn svg(&self) -> Result<String, PlotError> {
+    pub fn svg(&self) -> Result<String, PlotError> {
+        self.svg_of(PLOT_WIDTH)
+    }
+
+    /// The chart as SVG that can be read on a telephone.
+    ///
+    /// # Errors
+    /// If the library cannot draw it.
+    pub fn narrow_svg(&self) -> Result<String, PlotError> {
+        self.svg_of(NARROW_WIDTH)
+    }
+
+    fn svg_of(&self, width: u32) -> Result<String, PlotError> {
         const BAR_HEIGHT: u32 = 70;
         let bars = u32::try_from(self.bars.len()).unwrap_or(u32::MAX);
         let height = 300u32.saturating_add(bars.saturating_mul(BAR_HEIGHT));
-        picture(&self.title, (PLOT_WIDTH, height), |root| self.draw(root))
+        picture(&self.title, (width, height), |root| self.draw(root))
     }
 
     fn draw(&self, root: &Area<'_>) -> Result<(), AnyError> {

@@ -35,26 +35,39 @@ impl Connection {
     }
 }
 
+/// Returns what the bytes of a response cost: under TLS each grant is a record, or
+/// several full ones.
+pub fn exchange_cost(connection: Connection) -> WireCost {
+    WireCost {
+        record_overhead: match connection {
+            Connection::New | Connection::Keep => 0,
+            Connection::NewTls => TLS_RECORD_BYTES,
+        },
+        ..WireCost::ETHERNET_IPV4
+    }
+}
+
+/// Returns the bytes on the link of a connection that is one response's own: its packets
+/// without payload and, under TLS, the handshake; none if connections are kept.
+pub fn set_up_bytes(connection: Connection) -> u64 {
+    let cost = WireCost::ETHERNET_IPV4;
+    match connection {
+        Connection::Keep => 0,
+        Connection::New => cost.connection_overhead.into(),
+        Connection::NewTls => {
+            u64::from(cost.connection_overhead).saturating_add(cost.bytes(TLS_FLIGHT_BYTES))
+        }
+    }
+}
+
 /// Bytes on the link for a response with a body of `payload` bytes: head,
 /// body, the headers of each segment, and the packets of the connection if it
 /// has one of its own. Under TLS also the handshake, and one record for each full
 /// segment, or fewer: whoever is served a grant at a time needs a record for each.
 pub fn response_bytes(payload: u64, connection: Connection) -> u64 {
-    let cost = WireCost::ETHERNET_IPV4;
     let exchange = payload.saturating_add(RESPONSE_HEAD_BYTES);
-    match connection {
-        Connection::Keep => cost.bytes(exchange),
-        Connection::New => (cost.bytes(exchange)).saturating_add(cost.connection_overhead.into()),
-        Connection::NewTls => {
-            let flight = cost.bytes(TLS_FLIGHT_BYTES);
-            let sealed = WireCost {
-                record_overhead: TLS_RECORD_BYTES,
-                ..cost
-            };
-            let set_up = flight.saturating_add(cost.connection_overhead.into());
-            sealed.bytes(exchange).saturating_add(set_up)
-        }
-    }
+    let cost = exchange_cost(connection);
+    (cost.bytes(exchange)).saturating_add(set_up_bytes(connection))
 }
 
 /// Milliseconds that a response needs on a link of `uplink_bits_per_s` that

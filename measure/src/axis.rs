@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 /// How values are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Values are drawn in proportion.
     Linear,
     /// Values are drawn by their logarithm.
@@ -15,7 +15,7 @@ pub(crate) enum Scale {
 
 /// How a tick is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// Labels are plain numbers.
     Plain,
     /// Bytes, in powers of ten: `10 kB`.
@@ -24,9 +24,9 @@ pub(crate) enum Unit {
 
 /// One axis, with its ticks.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// What it shows, with the unit.
-    pub(crate) title: String,
+    pub title: String,
     scale: Scale,
     unit: Unit,
     low: f64,
@@ -39,7 +39,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// From zero to a round number at or above all of `values`.
-    pub(crate) fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
+    pub fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
         let most = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
         let step = round_step(most / 6.0);
@@ -48,7 +48,7 @@ impl Axis {
     }
 
     /// From `low` to `high`, with ticks at the multiples of `step`.
-    pub(crate) fn linear(title: &str, low: f64, high: f64, step: f64) -> Self {
+    pub fn linear(title: &str, low: f64, high: f64, step: f64) -> Self {
         let first = (low / step - 1e-9).ceil() as i64;
         let last = (high / step + 1e-9).floor() as i64;
         let multiples = first..=last;
@@ -65,7 +65,7 @@ impl Axis {
 
     /// Logarithmic, between the marks 1, 2 or 5 times a power of ten around
     /// all positive `values`.
-    pub(crate) fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
+    pub fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let positive = values.filter(|v| v.is_finite() && *v > 0.0);
         let (least, most) = positive.fold((f64::INFINITY, 0.0f64), |(least, most), v| {
             (least.min(v), most.max(v))

@@ -1,0 +1,129 @@
+//! The common log format and what grew out of it: combined, nginx's with the request's
+//! time, and Sprat's own.
+
+use super::clock;
+use super::entry::{Entry, Fault};
+use super::format::Format;
+use super::scan::{Scan, Word, number, seconds_ns};
+
+/// What a line must have, as errors show it.
+const STAMP: &str = "[10/Oct/2000:13:55:36 -0700]";
+
+/// Bytes of a stamp between its brackets.
+const STAMP_LEN: usize = 26;
+
+/// Reads a line, and says which of the formats it is.
+pub(super) fn read(line: &[u8]) -> Result<(Entry, Format), Fault> {
+    let (stamp, rest) = find_stamp(line)?;
+    let stamp = clock::common(stamp)
+        .ok_or_else(|| Fault::BadStamp(String::from_utf8_lossy(stamp).into_owned()))?;
+    let mut scan = Scan::new(rest);
+    let Some(Word::Quoted(_)) = scan.word() else {
+        return Err(Fault::NoRequest);
+    };
+    scan.status("the request")?;
+    let entry = Entry {
+        stamp_ns: stamp.ns,
+        grain_ns: stamp.grain_ns,
+        before_ns: 0,
+        bytes: scan.bytes()?,
+    };
+    let more = More::of(scan);
+    let before_ns = more.request_time_ns.unwrap_or(0);
+    Ok((Entry { before_ns, ..entry }, more.format))
+}
+
+/// Finds the stamp by the shape of what is in brackets: a user's name may have any.
+fn find_stamp(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+    for open in memchr::memchr_iter(b'[', line) {
+        let inside = &line[open + 1..];
+        let (Some(stamp), Some(b']')) = (inside.get(..STAMP_LEN), inside.get(STAMP_LEN)) else {
+            continue;
+        };
+        if stamp[2] == b'/' && stamp[6] == b'/' && stamp[11] == b':' && stamp[20] == b' ' {
+            return Ok((stamp, &inside[STAMP_LEN + 1..]));
+        }
+    }
+    Err(Fault::NoStamp(STAMP))
+}
+
+/// What stands after the number of bytes.
+struct More {
+    format: Format,
+    request_time_ns: Option<u64>,
+}
+
+impl More {
+    /// Referer and user agent make it combined; Sprat's own goes on with size, wait,
+    /// slowdown and class. Where neither is, the first number of seconds with three
+    /// digits after the point is nginx's `$request_time`, by itself, in quotation marks
+    /// or after an equals sign.
+    fn of(mut scan: Scan<'_>) -> Self {
+        let mut words = 0;
+        let mut quoted = 0;
+        let mut own = Own::default();
+        let mut request_time_ns = None;
+        while let Some(word) = scan.word() {
+            words += 1;
+            if words <= 2 && matches!(word, Word::Quoted(_)) {
+                quoted += 1;
+            } else if quoted == 2 {
+                own.take(word);
+            }
+            request_time_ns = request_time_ns.or_else(|| span_ns(word.text()));
+        }
+        let format = match (quoted, request_time_ns) {
+            (2, _) if own.is_whole() => {
+                return Self {
+                    format: Format::SpratCombined,
+                    request_time_ns: None,
+                };
+            }
+            (_, Some(_)) => Format::NginxTimed,
+            (2, None) => Format::Combined,
+            _ => Format::Clf,
+        };
+        Self {
+            format,
+            request_time_ns,
+        }
+    }
+}
+
+/// `0.005`, or the same after `rt=`.
+fn span_ns(word: &[u8]) -> Option<u64> {
+    let value = match memchr::memrchr(b'=', word) {
+        Some(equals) => &word[equals + 1..],
+        None => word,
+    };
+    seconds_ns(value)
+}
+
+/// How much of what Sprat's combined format ends with has been seen.
+#[derive(Default)]
+struct Own {
+    words: usize,
+    is_other: bool,
+}
+
+impl Own {
+    fn take(&mut self, word: Word<'_>) {
+        let is_ms = |text: &[u8]| {
+            let point = text.iter().rev().position(|byte| *byte == b'.');
+            point == Some(3) && seconds_ns(text).is_some()
+        };
+        let fits = match (self.words, word) {
+            (0, Word::Bare(text)) => text == b"-" || number(text).is_some(),
+            (1, Word::Bare(text)) => is_ms(text),
+            (2, Word::Bare(text)) => text == b"-" || is_ms(text),
+            (3, Word::Bare(_)) | (4, Word::Quoted(_)) => true,
+            _ => false,
+        };
+        self.words += 1;
+        self.is_other |= !fits;
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.is_other && (4..=5).contains(&self.words)
+    }
+}

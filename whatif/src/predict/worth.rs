@@ -1,0 +1,125 @@
+//! How many more clients a policy is worth: at which rate its mean is that of today.
+
+/// Runs that are made to narrow a rate down.
+const RUNS_MAX: usize = 3;
+
+/// How near the mean is to be, as a share.
+const NEAR: f64 = 0.02;
+
+/// The highest load that is tried: at 1 the link has no time left.
+const LOAD_MAX: f64 = 0.99;
+
+/// How many times as many clients a policy serves as well as the baseline serves those of
+/// today.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Worth {
+    /// At so many times today's rate its mean is that of the baseline today, within 2%,
+    /// or as near as three more runs came.
+    Times(f64),
+    /// The mean is less even here, where the link is all but full.
+    AtLeast(f64),
+    /// The mean is more than that already at the lowest rate that was tried.
+    Below(f64),
+}
+
+/// Searches the rate at which the mean is `wanted_s`. `known` are rates with their means;
+/// `means` runs another, and says how many requests that took. Returns what was found,
+/// and how many requests were simulated.
+pub(super) fn find(
+    wanted_s: f64,
+    load: f64,
+    known: &mut [(f64, f64)],
+    mut means: impl FnMut(f64) -> (Option<f64>, u64),
+) -> Option<(Worth, u64)> {
+    known.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut simulated = 0;
+    let highest = LOAD_MAX / load;
+    let mut low = known
+        .iter()
+        .rev()
+        .find(|(_, mean)| *mean <= wanted_s)
+        .copied();
+    let mut high = known.iter().find(|(_, mean)| *mean > wanted_s).copied();
+    if high.is_none() && known.last().is_none_or(|(rate, _)| *rate < highest) {
+        let (mean, more) = means(highest);
+        simulated += more;
+        match mean {
+            Some(mean) if mean <= wanted_s => return Some((Worth::AtLeast(highest), simulated)),
+            Some(mean) => high = Some((highest, mean)),
+            // Where the flood begins is not known.
+            None => return low.map(|(rate, _)| (Worth::AtLeast(rate), simulated)),
+        }
+    }
+    let Some(mut below) = low.take() else {
+        return high.map(|(rate, _)| (Worth::Below(rate), simulated));
+    };
+    let Some(mut above) = high else {
+        return Some((Worth::AtLeast(below.0), simulated));
+    };
+    for _ in 0..RUNS_MAX {
+        if (below.1 / wanted_s - 1.0).abs() < NEAR {
+            return Some((Worth::Times(below.0), simulated));
+        }
+        let rate = between(below, above, wanted_s, load);
+        let (mean, more) = means(rate);
+        simulated += more;
+        match mean {
+            Some(mean) if (mean / wanted_s - 1.0).abs() < NEAR => {
+                return Some((Worth::Times(rate), simulated));
+            }
+            Some(mean) if mean <= wanted_s => below = (rate, mean),
+            Some(mean) => above = (rate, mean),
+            None => break,
+        }
+    }
+    Some((
+        Worth::Times(between(below, above, wanted_s, load)),
+        simulated,
+    ))
+}
+
+/// Returns the rate between two at which the mean is wanted, if the mean grows as a power
+/// of what the link's idle share leaves: that of processor sharing is one over it.
+fn between(below: (f64, f64), above: (f64, f64), wanted_s: f64, load: f64) -> f64 {
+    let busy = |rate: f64| -(1.0 - rate * load).max(1e-6).ln();
+    let share = (wanted_s / below.1).ln() / (above.1 / below.1).ln();
+    let (low, high) = (busy(below.0), busy(above.0));
+    let between = low + (high - low) * share.clamp(0.02, 0.98);
+    (1.0 - (-between).exp()) / load
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches where the mean is 1 / (1 - rate / 2), as that of a queue.
+    fn found(wanted_s: f64, known: &[f64]) -> (Worth, u64) {
+        let mean = |rate: f64| 1.0 / (1.0 - rate / 2.0);
+        let mut known: Vec<(f64, f64)> = known.iter().map(|rate| (*rate, mean(*rate))).collect();
+        find(wanted_s, 0.5, &mut known, |rate| (Some(mean(rate)), 1)).unwrap()
+    }
+
+    #[test]
+    fn the_rate_is_found_within_its_bound() {
+        for wanted_s in [2.0, 2.5, 5.0, 20.0] {
+            let (Worth::Times(rate), _) = found(wanted_s, &[0.5, 1.0, 1.5]) else {
+                panic!("{wanted_s}");
+            };
+            let mean = 1.0 / (1.0 - rate / 2.0);
+            assert!((mean / wanted_s - 1.0).abs() < NEAR, "{wanted_s}: {mean}");
+        }
+        // Known already: no more runs.
+        assert_eq!(found(2.0, &[0.5, 1.0, 1.5]), (Worth::Times(1.0), 0));
+    }
+
+    #[test]
+    fn there_are_ends() {
+        assert_eq!(found(1000.0, &[1.0]).0, Worth::AtLeast(1.98));
+        assert_eq!(found(1.1, &[0.5, 1.0]), (Worth::Below(0.5), 0));
+        // Too many wait before the link is full.
+        let mut known = [(1.0, 1.0)];
+        let flooded = find(2.0, 0.5, &mut known, |_| (None, 7));
+        assert_eq!(flooded, Some((Worth::AtLeast(1.0), 7)));
+        assert_eq!(find(2.0, 2.0, &mut [], |_| (None, 7)), None);
+    }
+}

@@ -1,0 +1,336 @@
+//! The prediction as people and programs read it: one set of figures, in three forms.
+
+mod charts;
+mod page;
+mod terminal;
+mod words;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use sprat_measure::plot::PlotError;
+use sprat_measure::wire::Connection;
+
+use crate::log::Log;
+use crate::predict::{self, CLASS_BOUNDS, Outcome, Plan, Prediction};
+use crate::traffic::{Notes, Summary};
+pub use terminal::terminal;
+
+/// What was predicted, in the order and units in which it is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The log, and what it has.
+    pub log: LogPart,
+    /// The link and what the log asks of it.
+    pub link: LinkPart,
+    /// The classes of size that times are told by.
+    pub size_classes: Vec<SizeClass>,
+    /// How many times as many requests come, ascending.
+    pub rates: Vec<f64>,
+    /// The policy that gains are against.
+    pub baseline: String,
+    /// What came of each policy.
+    pub policies: Vec<PolicyPart>,
+    /// The requests that were simulated in all.
+    pub simulated_requests: u64,
+}
+
+/// The log, and what it has.
+#[derive(Clone, Debug, Serialize)]
+pub struct LogPart {
+    /// The files, as they were named.
+    pub files: Vec<PathBuf>,
+    /// The format of the lines.
+    pub format: &'static str,
+    /// The lines with a request.
+    pub requests: usize,
+    /// Lines that could not be read.
+    pub unreadable_lines: u64,
+    /// The first of them.
+    pub unreadable: Vec<UnreadablePart>,
+    /// Whether `--max-requests` left lines unread.
+    pub is_cut: bool,
+    /// Lines with a stamp before that of the line in front.
+    pub out_of_order: usize,
+    /// Seconds that the furthest of those is behind.
+    pub behind_s: f64,
+    /// When the first response was asked for.
+    pub began: String,
+    /// Seconds from the first arrival to the last.
+    pub span_s: f64,
+    /// What time stamps are rounded down to, in seconds.
+    pub grain_s: f64,
+    /// Bytes of all responses with their heads.
+    pub bytes: u64,
+    /// The mean size of a response with its head.
+    pub mean_bytes: f64,
+    /// The median size of a response.
+    pub median_bytes: u64,
+    /// The 99th percentile of size.
+    pub p99_bytes: u64,
+    /// The size of the largest response.
+    pub max_bytes: u64,
+}
+
+/// A line that could not be read.
+#[derive(Clone, Debug, Serialize)]
+pub struct UnreadablePart {
+    /// The file, as it was named.
+    pub file: PathBuf,
+    /// The line's number, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub reason: String,
+    /// The beginning of the line.
+    pub excerpt: String,
+}
+
+/// The link and what the log asks of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkPart {
+    /// The link's rate on the wire.
+    pub uplink_bits_per_s: u64,
+    /// Whether each request has a connection of its own.
+    pub connection: Connection,
+    /// What the log asks of the link: 1 is all of it.
+    pub load: f64,
+    /// The load of the busiest minute.
+    pub peak_load: f64,
+}
+
+/// A class of responses by their size.
+#[derive(Clone, Debug, Serialize)]
+pub struct SizeClass {
+    /// Bytes of the largest, head included; none for the last.
+    pub up_to_bytes: Option<u64>,
+}
+
+/// What came of a policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyPart {
+    /// The policy, as the configuration has it.
+    pub policy: String,
+    /// How many times as many clients it serves as well as the baseline serves today's.
+    pub clients: Option<Clients>,
+    /// By rate, in the report's order.
+    pub rates: Vec<RatePart>,
+}
+
+/// How many times as many clients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clients {
+    /// So many times as many, within what the search narrows down.
+    Times(f64),
+    /// More than so many times as many: the link is full then.
+    AtLeast(f64),
+    /// Fewer than so many times as many.
+    Below(f64),
+}
+
+/// What came of a policy at a rate.
+#[derive(Clone, Debug, Serialize)]
+pub struct RatePart {
+    /// How many times as many requests come.
+    pub rate: f64,
+    /// What they ask of the link.
+    pub load: f64,
+    /// The figures; none if the link is overloaded.
+    pub figures: Option<FiguresPart>,
+    /// Why there are none.
+    pub overloaded: Option<&'static str>,
+}
+
+/// The figures of a policy at a rate.
+#[derive(Clone, Debug, Serialize)]
+pub struct FiguresPart {
+    /// Times of all responses.
+    pub all: Times,
+    /// Times of the largest 1%.
+    pub largest_1_percent: Times,
+    /// By class of size.
+    pub size_classes: Vec<Times>,
+}
+
+/// Response times and slowdowns of some responses; nulls in JSON if there are none.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Times {
+    /// How many there were.
+    pub responses: u64,
+    /// Response times in milliseconds.
+    pub response_ms: Spread,
+    /// Response times over what each response alone would take.
+    pub slowdown: Spread,
+}
+
+/// How values are spread.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Spread {
+    /// The mean, which is exact.
+    pub mean: f64,
+    /// The median, within 0.5%.
+    pub p50: f64,
+    /// The 95th percentile, within 0.5%.
+    pub p95: f64,
+    /// The 99th percentile, within 0.5%.
+    pub p99: f64,
+}
+
+impl Report {
+    /// Puts together what is shown.
+    pub fn new(
+        files: &[PathBuf],
+        log: &Log,
+        notes: &Notes,
+        summary: &Summary,
+        plan: &Plan,
+        prediction: &Prediction,
+    ) -> Self {
+        let bounds = CLASS_BOUNDS.iter().map(|bound| Some(*bound)).chain([None]);
+        let policies = plan.policies.iter().enumerate();
+        let policies = policies.map(|(index, policy)| PolicyPart {
+            policy: policy.name.clone(),
+            clients: prediction.worths[index].map(Clients::of),
+            rates: rates(&plan.rates, &prediction.outcomes[index], summary.load),
+        });
+        Self {
+            log: LogPart::new(files, log, notes, summary),
+            link: LinkPart {
+                uplink_bits_per_s: plan.uplink_bits_per_s,
+                connection: plan.connection,
+                load: summary.load,
+                peak_load: summary.peak_load,
+            },
+            size_classes: bounds
+                .map(|up_to_bytes| SizeClass { up_to_bytes })
+                .collect(),
+            rates: plan.rates.clone(),
+            baseline: plan.policies[plan.baseline].name.clone(),
+            policies: policies.collect(),
+            simulated_requests: prediction.simulated,
+        }
+    }
+
+    /// Returns the policy that gains are against.
+    fn baseline(&self) -> Option<&PolicyPart> {
+        self.policies
+            .iter()
+            .find(|part| part.policy == self.baseline)
+    }
+
+    /// Returns the policy that is spoken of first: Sprat's default, or else the one with
+    /// the least mean.
+    fn chosen(&self) -> Option<&PolicyPart> {
+        let others = || {
+            self.policies
+                .iter()
+                .filter(|part| part.policy != self.baseline)
+        };
+        let default = others().find(|part| part.policy == "srpt");
+        default.or_else(|| {
+            let means = others().filter_map(|part| Some((part, self.today(part)?)));
+            let least = means.min_by(|(_, one), (_, other)| {
+                one.all
+                    .response_ms
+                    .mean
+                    .total_cmp(&other.all.response_ms.mean)
+            });
+            least.map(|(part, _)| part)
+        })
+    }
+
+    /// Returns a policy's figures at the log's own rate.
+    fn today<'a>(&self, part: &'a PolicyPart) -> Option<&'a FiguresPart> {
+        let today = part.rates.iter().find(|at| at.rate == 1.0)?;
+        today.figures.as_ref()
+    }
+}
+
+impl LogPart {
+    fn new(files: &[PathBuf], log: &Log, notes: &Notes, summary: &Summary) -> Self {
+        let unreadable = log.unreadable.iter().map(|line| UnreadablePart {
+            file: line.file.clone(),
+            line: line.line,
+            reason: line.fault.to_string(),
+            excerpt: line.excerpt.clone(),
+        });
+        Self {
+            files: files.to_vec(),
+            format: log.format.name(),
+            requests: log.requests,
+            unreadable_lines: log.unreadable_lines,
+            unreadable: unreadable.collect(),
+            is_cut: log.is_cut,
+            out_of_order: notes.out_of_order,
+            behind_s: notes.behind_ns as f64 / 1e9,
+            began: words::moment(notes.began_ns),
+            span_s: summary.span_s,
+            grain_s: notes.grain_ns as f64 / 1e9,
+            bytes: summary.bytes,
+            mean_bytes: summary.bytes as f64 / summary.requests as f64,
+            median_bytes: summary.median_bytes,
+            p99_bytes: summary.p99_bytes,
+            max_bytes: summary.max_bytes,
+        }
+    }
+}
+
+impl Clients {
+    fn of(worth: predict::Worth) -> Self {
+        match worth {
+            predict::Worth::Times(times) => Self::Times(times),
+            predict::Worth::AtLeast(times) => Self::AtLeast(times),
+            predict::Worth::Below(times) => Self::Below(times),
+        }
+    }
+}
+
+fn rates(rates: &[f64], outcomes: &[Outcome], load: f64) -> Vec<RatePart> {
+    let part = |(rate, outcome): (&f64, &Outcome)| RatePart {
+        rate: *rate,
+        load: load * rate,
+        figures: outcome.served().map(|served| FiguresPart {
+            all: Times::of(&served.all),
+            largest_1_percent: Times::of(&served.largest),
+            size_classes: served.classes.iter().map(Times::of).collect(),
+        }),
+        overloaded: match outcome {
+            Outcome::Served(_) => None,
+            Outcome::Overloaded => Some("the link carries less than is asked of it"),
+            Outcome::Flooded(_) => Some("more than 65536 responses wait at a time"),
+        },
+    };
+    rates.iter().zip(outcomes).map(part).collect()
+}
+
+impl Times {
+    fn of(figures: &predict::Figures) -> Self {
+        let spread = |of: predict::Spread, unit: f64| Spread {
+            mean: of.mean * unit,
+            p50: of.p50 * unit,
+            p95: of.p95 * unit,
+            p99: of.p99 * unit,
+        };
+        Self {
+            responses: figures.responses,
+            response_ms: spread(figures.response_s, 1e3),
+            slowdown: spread(figures.slowdown, 1.0),
+        }
+    }
+}
+
+/// Returns the report as JSON.
+///
+/// # Errors
+/// A path is not UTF-8.
+pub fn json(report: &Report) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(report)? + "\n")
+}
+
+/// Returns the report as a page that needs nothing else.
+///
+/// # Errors
+/// A figure cannot be drawn.
+pub fn page(report: &Report) -> Result<String, PlotError> {
+    page::html(report)
+}

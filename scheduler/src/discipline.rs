@@ -1,7 +1,7 @@
 //! The order in which flows get the uplink.
 
 use crate::queue::Rank;
-use crate::{Cutoffs, Size, SizeClasses, Time};
+use crate::{Cutoffs, Mark, Sfd, Size, SizeClasses, Time};
 
 /// A scheduling discipline and its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,12 @@ pub enum Discipline {
     },
     /// Strict priority between size classes, fair within each (TOCS03 2.2).
     Bands(Cutoffs),
+    /// Least attained service first: fewest bytes sent (Rai, Urvoy-Keller and Biersack
+    /// 2003). The limit of [`Discipline::Sfd`] with thresholds without number; needs no
+    /// sizes.
+    Las,
+    /// Short flows first: the first bytes of each go before the rest (SFD02).
+    Sfd(Sfd),
 }
 
 /// What a discipline may look at.
@@ -37,6 +43,8 @@ pub(crate) struct FlowView {
     pub(crate) attained: u64,
     /// The flow's place in a round robin by bytes.
     pub(crate) turn: u64,
+    /// Mark of its next bytes, where flows are marked.
+    pub(crate) mark: Mark,
 }
 
 impl FlowView {
@@ -77,7 +85,10 @@ impl Ranker {
 
     /// Whether [`FlowView::turn`] takes part in the rank.
     pub(crate) fn takes_turns(&self) -> bool {
-        matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))
+        matches!(
+            self.discipline,
+            Discipline::Fair | Discipline::Bands(_) | Discipline::Sfd(_)
+        )
     }
 
     /// Whether a flow may wait without an end while others come.
@@ -86,6 +97,10 @@ impl Ranker {
     }
 
     pub(crate) fn band(&self, flow: &FlowView) -> u8 {
+        if let Discipline::Sfd(_) = self.discipline {
+            // There are two.
+            return flow.mark.index() as u8;
+        }
         self.classes
             .as_ref()
             .map_or(0, |classes| classes.class(flow.remaining()))
@@ -94,7 +109,8 @@ impl Ranker {
     pub(crate) fn rank(&self, flow: &FlowView) -> Rank {
         let key = match self.discipline {
             Discipline::Fcfs => 0,
-            Discipline::Fair | Discipline::Bands(_) => flow.turn,
+            Discipline::Fair | Discipline::Bands(_) | Discipline::Sfd(_) => flow.turn,
+            Discipline::Las => flow.attained,
             Discipline::Srpt => flow.remaining(),
             Discipline::SrptAged { ageing_bytes_per_s } => {
                 let nanos = u128::from(flow.arrival.as_nanos());
@@ -141,19 +157,21 @@ mod tests {
             _ => Size::Unknown,
         });
         let arrival = prop::sample::select(vec![0, 1, 1_000_000, u64::MAX]);
-        (0u8..2, arrival, size, bytes.clone(), bytes).prop_map(
-            |(level, arrival, size, attained, turn)| FlowView {
+        let mark = prop::sample::select(Mark::ALL.to_vec());
+        (0u8..2, arrival, size, (bytes.clone(), bytes), mark).prop_map(
+            |(level, arrival, size, (attained, turn), mark)| FlowView {
                 level,
                 seq: 0,
                 arrival: Time::from_nanos(arrival),
                 size,
                 attained,
                 turn,
+                mark,
             },
         )
     }
 
-    fn disciplines() -> [Discipline; 6] {
+    fn disciplines() -> [Discipline; 8] {
         let ageing_bytes_per_s = 1_000_000;
         [
             Discipline::Fcfs,
@@ -162,6 +180,8 @@ mod tests {
             Discipline::SrptAged { ageing_bytes_per_s },
             Discipline::Bands(Cutoffs::paper()),
             Discipline::Bands(Cutoffs::two_class()),
+            Discipline::Las,
+            Discipline::Sfd(Sfd::PAPER),
         ]
     }
 
@@ -204,6 +224,7 @@ mod tests {
                 size: Size::Exact(last + 1),
                 attained,
                 turn: 0,
+                mark: Mark::In,
             };
             for discipline in [Discipline::Srpt, Discipline::Bands(Cutoffs::paper())] {
                 let ranker = Ranker::new(discipline);

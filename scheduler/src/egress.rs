@@ -19,7 +19,7 @@ mod types;
 use std::time::Duration;
 
 use crate::discipline::FlowView;
-use crate::{Pacer, Size, Time, WireCost};
+use crate::{Mark, Pacer, Size, Time, WireCost};
 use flows::{Flow, Flows};
 use ledger::Ledger;
 use link::Link;
@@ -75,6 +75,7 @@ impl Egress {
             size: spec.size,
             attained: 0,
             turn: 0,
+            mark: Mark::In,
         };
         self.next_seq += 1;
         let flow = Flow::new(now, spec.cost, (class, spec.client), view);
@@ -95,6 +96,7 @@ impl Egress {
         flow.view.attained = flow.view.attained.saturating_add(written);
         if flow.offered_bytes == 0 {
             flow.offered_since = now;
+            self.order.wake(now, flow);
         }
         flow.offered_bytes = bytes;
         if bytes > 0 && flow.end_pause(now, self.link.pacer(), self.next_seq) {
@@ -129,6 +131,7 @@ impl Egress {
         flow.offered_bytes = 0;
         flow.begun = true;
         flow.served_at = Some(now);
+        self.order.pass(now, flow, bytes);
         self.link.take(now, wire_bytes);
         let granted = (slot, wire_bytes);
         (self.order).charge(now, &mut self.flows, &self.link, granted);
@@ -151,12 +154,14 @@ impl Egress {
         let (was, is) = (flow.cost.bytes(granted), flow.cost.bytes(bytes));
         if bytes < granted {
             let unused = was - is;
+            (self.order).unpass(flow, granted - bytes, bytes == 0);
             self.link.give_back(now, unused);
             (self.order).give_back(now, &mut self.flows, id.slot, unused);
             let flow = &mut self.flows[id.slot];
             self.ledger.give_back(flow, granted - bytes, unused);
         } else if bytes > granted {
             let beyond = is - was;
+            self.order.count_unmarked(flow, bytes - granted);
             self.link.take(now, beyond);
             let written = (id.slot, beyond);
             (self.order).charge_more(now, &mut self.flows, &self.link, written);
@@ -192,6 +197,18 @@ impl Egress {
     pub fn pause(&mut self, now: Time, id: FlowId) {
         if let Some(flow) = self.flows.get_mut(id) {
             flow.pause(now);
+        }
+    }
+
+    /// Counts `bytes` of a flow's response that went out ahead of it, under no grant of its
+    /// own, towards its mark.
+    pub fn count_ahead(&mut self, now: Time, id: FlowId, bytes: u64) {
+        let Some(flow) = self.flows.get_mut(id) else {
+            return;
+        };
+        self.order.count_unmarked(flow, bytes);
+        if flow.waits() {
+            self.enqueue(now, id.slot);
         }
     }
 
@@ -391,6 +408,17 @@ impl Egress {
     /// Returns what happened so far.
     pub fn stats(&self) -> EgressStats {
         self.ledger.stats
+    }
+
+    /// Returns the mark of what a flow was granted last; none if flows are not marked, or it
+    /// was granted nothing.
+    pub fn granted_mark(&self, id: FlowId) -> Option<Mark> {
+        self.flows.get(id)?.granted_mark
+    }
+
+    /// Returns the payload bytes granted so far, less what was refunded, marked IN and OUT.
+    pub fn marked_bytes(&self) -> [u64; 2] {
+        self.ledger.marked_bytes
     }
 
     /// Returns what happened so far, by class.

@@ -7,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use sprat_scheduler::{
-    ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Size,
-    Time, WireCost,
+    ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Sfd,
+    Size, Time, WireCost,
 };
 
 thread_local! {
@@ -54,6 +54,8 @@ fn disciplines() -> [Discipline; 5] {
             ageing_bytes_per_s: 100_000,
         },
         Discipline::Bands(Cutoffs::paper()),
+        Discipline::Las,
+        Discipline::Sfd(Sfd::PAPER),
     ]
 }
 

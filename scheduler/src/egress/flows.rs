@@ -6,7 +6,8 @@ use std::ops::{Index, IndexMut};
 
 use super::types::FlowId;
 use crate::discipline::FlowView;
-use crate::{Time, WireCost};
+use crate::marking::FlowMarks;
+use crate::{Mark, Time, WireCost};
 use pauses::Burst;
 
 /// An open flow and what it has left to send.
@@ -30,6 +31,10 @@ pub(super) struct Flow {
     pub(super) offered_bytes: u64,
     /// Payload bytes granted, of which the driver has not said that they are written.
     pub(super) granted_bytes: u64,
+    /// What its marks go by.
+    pub(super) marks: FlowMarks,
+    /// Mark of what it was granted last, where flows are marked.
+    pub(super) granted_mark: Option<Mark>,
     /// Whether its last grant was the floor's.
     pub(super) by_floor: bool,
     /// When it was granted something last.
@@ -62,6 +67,8 @@ impl Flow {
             unsent_bytes: 0,
             offered_bytes: 0,
             granted_bytes: 0,
+            marks: FlowMarks::default(),
+            granted_mark: None,
             by_floor: false,
             served_at: None,
             offered_since: now,
@@ -118,6 +125,13 @@ impl Flows {
     pub(super) fn get_mut(&mut self, id: FlowId) -> Option<&mut Flow> {
         self.slots
             .get_mut(id.slot as usize)
+            .filter(|flow| flow.open && flow.generation == id.generation)
+    }
+
+    /// Returns the open flow of that name, to look at.
+    pub(super) fn get(&self, id: FlowId) -> Option<&Flow> {
+        self.slots
+            .get(id.slot as usize)
             .filter(|flow| flow.open && flow.generation == id.generation)
     }
 

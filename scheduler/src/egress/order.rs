@@ -3,14 +3,16 @@
 //! The flows stand in a queue ([`Ready`]), one for all of its connection ([`Groups`]) and
 //! one for all of its client where clients share the link ([`Shares`]). What a flow is
 //! granted is charged to its turn, or its client's ([`Turns`]). A part of what is granted
-//! goes to what has waited longest ([`Floor`]), and what the fast path has refused takes
-//! turns with all of it ([`Express`]).
+//! goes to what has waited longest ([`Floor`]), another to what is marked OUT ([`Marks`]),
+//! and what the fast path has refused takes turns with all of it ([`Express`]).
 
 mod express;
 mod floor;
 mod front;
 mod groups;
 mod held;
+mod marks;
+mod portion;
 mod ready;
 mod shares;
 mod turns;
@@ -28,6 +30,7 @@ pub use floor::MAX_FLOOR_PERCENT;
 use floor::{Floor, rank_by_age};
 use front::Change;
 use groups::{Groups, LaneKey, Member};
+use marks::Marks;
 pub(super) use ready::Next;
 use ready::Ready;
 use shares::Shares;
@@ -47,6 +50,8 @@ struct Place {
     /// The flow's part in the round that its turn belongs to; its client's when the last
     /// grant was made, where clients share the link.
     part: Part,
+    /// Whether its last grant was made while IN waited, and it is marked OUT.
+    is_against_in: bool,
 }
 
 impl Default for Place {
@@ -55,6 +60,7 @@ impl Default for Place {
             member: None,
             share: None,
             part: Part::NONE,
+            is_against_in: false,
         }
     }
 }
@@ -71,6 +77,7 @@ pub(super) struct Order {
     turns: Turns,
     shares: Shares,
     floor: Floor,
+    marks: Marks,
     /// By class: whether it takes what the others leave, and its level.
     classes: Vec<(bool, u8)>,
     /// Responses that are going to come, see [`Order::announce`].
@@ -89,6 +96,7 @@ impl Order {
             turns: Turns::new(policy.classes.len() * MAX_BANDS),
             shares: shares(policy, &ranker),
             floor: floor(policy, &ranker),
+            marks: Marks::new(policy),
             classes: levels(&policy.classes),
             announced: 0,
             ranker,
@@ -117,6 +125,7 @@ impl Order {
         self.turns = Turns::new(policy.classes.len() * MAX_BANDS);
         self.shares = shares(policy, &self.ranker);
         self.floor = floor(policy, &self.ranker);
+        self.marks = Marks::new(policy);
         self.classes = levels(&policy.classes);
         for _ in 0..self.announced {
             self.ready.announce(now);
@@ -141,6 +150,7 @@ impl Order {
         flow.by_floor = false;
         let place = &mut self.places[slot as usize];
         place.part = Part::NONE;
+        place.is_against_in = false;
         place.share = None;
         self.ready.open(now, flow.class);
         if self.ready.is_limited(flow.class) && !flow.is_express {
@@ -239,7 +249,8 @@ impl Order {
 
     /// Returns the payload bytes of a flow's next grant, at most.
     pub(super) fn quantum(&self, link: &Link, flow: &Flow) -> u64 {
-        self.ready.quantum(link.pacer(), flow.class, flow.cost)
+        let bytes = self.ready.quantum(link.pacer(), flow.class, flow.cost);
+        bytes.min(self.markable(flow))
     }
 
     /// Counts the flows that wait.
@@ -280,6 +291,7 @@ impl Order {
             self.express.join(slot, flow.view.seq);
             return;
         }
+        self.mark(link, flow);
         if self.ranker.takes_turns() {
             let band = usize::from(self.ranker.band(&flow.view));
             let round = flow.class * MAX_BANDS + band;
@@ -329,6 +341,7 @@ impl Order {
             }
         }
         self.join_floor(flows, slot);
+        self.join_out(flows, slot, rank);
     }
 
     /// Takes a flow out of the queue, but not out of its group.
@@ -342,6 +355,7 @@ impl Order {
             }
         }
         self.leave_floor(flows, slot);
+        self.leave_out(flows, slot);
     }
 
     /// Takes a flow that is not in the queue out of its group, of which another may take
@@ -424,7 +438,10 @@ impl Order {
     pub(super) fn take(&mut self, now: Time, flows: &mut Flows, link: &Link) -> Next {
         let slot = match self.next(now, link.pacer().next_grant_at()) {
             Next::Slot(slot) if flows[slot].is_express => slot,
-            Next::Slot(first) => self.or_longest_waiting(now, flows, first),
+            Next::Slot(first) => {
+                let slot = self.or_longest_waiting(now, flows, first);
+                self.or_marked_out(now, flows, (slot, first))
+            }
             other => return other,
         };
         if let Some(share) = self.share(slot) {
@@ -477,7 +494,7 @@ impl Order {
                 self.renew_age(flows, share);
             }
         }
-        self.count_for_floor(now, &flows[slot], Moved::Out(wire_bytes));
+        self.count_moved(now, &flows[slot], (slot, Moved::Out(wire_bytes)));
     }
 
     /// Charges a flow with what it has written beyond its grant.
@@ -501,7 +518,7 @@ impl Order {
                 self.show_client(now, flows, share);
             }
         }
-        self.count_for_floor(now, &flows[slot], Moved::Out(wire_bytes));
+        self.count_moved(now, &flows[slot], (slot, Moved::Out(wire_bytes)));
     }
 
     /// Gives back what a flow was charged with and did not write.
@@ -519,7 +536,13 @@ impl Order {
                 self.show_client(now, flows, share);
             }
         }
-        self.count_for_floor(now, &flows[slot], Moved::Back(wire_bytes));
+        self.count_moved(now, &flows[slot], (slot, Moved::Back(wire_bytes)));
+    }
+
+    /// Takes what a flow was granted, or has given back, into what is owed to portions.
+    fn count_moved(&mut self, now: Time, flow: &Flow, (slot, moved): (u32, Moved)) {
+        self.count_for_floor(now, flow, moved);
+        self.count_for_out(flow, slot, moved);
     }
 }
 

@@ -6,7 +6,7 @@ use sprat_scheduler::{Cutoffs, Discipline, FlowSpec, Size, WireCost};
 
 use crate::bytes::Bytes;
 use crate::driver::plain;
-use crate::random_operations::{AGEING, CUTOFFS, Model, Op};
+use crate::random_operations::{AGEING, CUTOFFS, Model, Op, shared_short_first, short_first};
 
 /// Runs what the bytes say, against the model.
 pub(crate) fn run(data: &[u8]) {
@@ -22,7 +22,7 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn discipline(bytes: &mut Bytes<'_>) -> Option<Discipline> {
-    Some(match bytes.below(6)? {
+    Some(match bytes.below(9)? {
         0 => Discipline::Fcfs,
         1 => Discipline::Fair,
         2 => Discipline::Srpt,
@@ -30,7 +30,10 @@ fn discipline(bytes: &mut Bytes<'_>) -> Option<Discipline> {
             ageing_bytes_per_s: AGEING,
         },
         4 => Discipline::Bands(Cutoffs::Fixed(CUTOFFS.to_vec())),
-        _ => Discipline::Bands(Cutoffs::Learnt { classes: 4 }),
+        5 => Discipline::Bands(Cutoffs::Learnt { classes: 4 }),
+        6 => Discipline::Las,
+        7 => short_first(),
+        _ => shared_short_first(),
     })
 }
 

@@ -28,8 +28,8 @@ impl Order {
         let key = match self.ranker.discipline() {
             // What goes by turns among clients.
             _ if self.shares.is_on() => 0,
-            Discipline::Srpt | Discipline::SrptAged { .. } => rank.key,
-            Discipline::Fcfs | Discipline::Fair | Discipline::Bands(_) => 0,
+            Discipline::Srpt | Discipline::SrptAged { .. } | Discipline::Las => rank.key,
+            Discipline::Fcfs | Discipline::Fair | Discipline::Bands(_) | Discipline::Sfd(_) => 0,
         };
         Some(Urgency {
             level: if idle_only { u8::MAX } else { rank.level },

@@ -10,6 +10,7 @@ mod filter;
 mod health;
 mod http2;
 mod limits;
+mod marking;
 mod proxy_protocol;
 mod tls;
 
@@ -38,6 +39,7 @@ pub(crate) use filter::*;
 pub(crate) use health::*;
 pub(crate) use http2::*;
 pub(crate) use limits::*;
+pub(crate) use marking::*;
 pub(crate) use proxy_protocol::*;
 pub(crate) use tls::*;
 
@@ -234,6 +236,11 @@ record! {
         default("5%") floor: FloorPercent,
         /// What clients have of the link, however many responses they ask for.
         default("{}") clients: UplinkClients,
+        /// The code points (DSCP) of responses' packets: `in` for the first bytes of
+        /// each, `out` for the rest (SFD02), so that routers beyond may tell them apart;
+        /// also under `rate: unlimited`. Under `policy: sfd` the policy says what is
+        /// which. `off` marks nothing.
+        default("off") marking: Or<Off, Marking>,
     }
 
     /// What each client has of the link.
@@ -246,7 +253,7 @@ record! {
         /// responses are sent in the policy's order. Classes come first, and
         /// clients share what their class has; a class with `max_concurrency`
         /// keeps the policy's order. `none` has all responses in one order.
-        /// Takes `policy: srpt`, `srpt-aged` or `fcfs`, and `engine: pace`.
+        /// Takes `policy: srpt`, `srpt-aged`, `fcfs` or `las`, and `engine: pace`.
         /// Without effect under `rate: unlimited`.
         default("none") share: Or<NoShare, ClientBy>,
     }
@@ -378,6 +385,13 @@ variants! {
         SrptAged(SrptAged) = "srpt-aged",
         /// Strict priority between size classes, fair within each (TOCS03).
         Bands(Bands) = "bands",
+        /// Least attained service: those that have had the fewest bytes first. Needs no
+        /// sizes.
+        Las(NoParameters) = "las",
+        /// Short responses first, as far as each has come: what is within a threshold of
+        /// bytes goes before what is beyond, and those that are alike take turns (SFD02).
+        /// Needs no sizes.
+        Sfd(Sfd) = "sfd",
     }
 
     /// Who enforces the order.

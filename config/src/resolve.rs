@@ -8,6 +8,7 @@ mod dns;
 mod filter;
 mod health;
 mod limits;
+mod marking;
 mod paths;
 mod routes;
 mod tls;
@@ -207,6 +208,7 @@ fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
         engine.as_ref(),
         reporter,
     );
+    let marking = marking::marking(raw, policy.as_ref(), reporter);
     let (rate, policy, engine) = (rate?, policy?, engine?);
     (fits && share_fits).then_some(())?;
     let policy = match (&engine, policy) {
@@ -222,6 +224,7 @@ fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<Uplink> {
         guard_factor: raw.guard_factor.copied()?.0,
         floor_percent: raw.floor.copied()?.0,
         share: share?,
+        marking: marking?,
     })
 }
 
@@ -249,10 +252,10 @@ fn share_fits(
             "`share` needs `engine: pace`: the kernel's classes know no clients",
             "use `engine: pace`, or `share: none`",
         ),
-        (_, Some(Discipline::Fair | Discipline::Bands(_))) => (
-            "`share` goes with the policies `srpt`, `srpt-aged` and `fcfs` alone",
-            "use one of these, or `share: none`: `fair` and `bands` have responses take turns, \
-             not clients",
+        (_, Some(Discipline::Fair | Discipline::Bands(_) | Discipline::Sfd(_))) => (
+            "`share` goes with the policies `srpt`, `srpt-aged`, `fcfs` and `las` alone",
+            "use one of these, or `share: none`: `fair`, `bands` and `sfd` have responses \
+             take turns, not clients",
         ),
         _ => return true,
     };
@@ -286,7 +289,13 @@ fn kernel_fits(
     }
     if matches!(
         policy,
-        Some(Discipline::Fcfs | Discipline::Fair | Discipline::SrptAged { .. })
+        Some(
+            Discipline::Fcfs
+                | Discipline::Fair
+                | Discipline::SrptAged { .. }
+                | Discipline::Las
+                | Discipline::Sfd(_)
+        )
     ) {
         let message = "the `kernel` engine orders by size class alone".to_owned();
         let help = "use the policy `bands` (or `srpt`, for the paper's classes), or `engine: pace`";
@@ -312,6 +321,8 @@ fn policy(raw: &raw::Policy, reporter: &mut Reporter<'_>) -> Option<Discipline> 
             },
             Or::Value(Or::Value(raw::Cutoffs::Fixed(list))) => fixed_cutoffs(list, reporter)?,
         }),
+        raw::Policy::Las(_) => Discipline::Las,
+        raw::Policy::Sfd(raw) => Discipline::Sfd(marking::sfd(raw)?),
     })
 }
 

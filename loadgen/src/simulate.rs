@@ -44,7 +44,10 @@ Examples:
   sprat-loadgen simulate network --seeds 0..200 --requests 1000
 
   # the paper's server, its figures 2 to 13
-  sprat-loadgen simulate sdis02 -o results/sdis02")]
+  sprat-loadgen simulate sdis02 -o results/sdis02
+
+  # short flows first in routers, the paper's figures 3, 6, 7 and 8a
+  sprat-loadgen simulate sfd -o results/sfd")]
 pub struct SimulateArgs {
     #[command(subcommand)]
     system: System,
@@ -58,6 +61,7 @@ enum System {
     Waiting(waiting::WaitingArgs),
     Dispatch(dispatch::DispatchArgs),
     Sdis02(sdis02::Sdis02Args),
+    Sfd(network::sfd::SfdArgs),
 }
 
 /// What all simulations share.
@@ -85,6 +89,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         System::Waiting(args) => waiting::run(args),
         System::Dispatch(args) => dispatch::run(args),
         System::Sdis02(args) => sdis02::run(args),
+        System::Sfd(args) => network::sfd::run(args),
     }
 }
 

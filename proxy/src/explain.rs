@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
 use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, Listener, PathPattern, Route};
+use sprat_scheduler::marking::Variant;
 use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
-use sprat_scheduler::{Size, Time};
+use sprat_scheduler::{Mark, Size, Time};
 
 use crate::catalogue::{Destination, offline};
 use crate::error::Reason;
@@ -152,6 +153,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "rule": rule(config, classified),
         "later_rules": later.iter().flatten().map(|&index| later_rule(config, index)).collect::<Vec<_>>(),
         "size": {"bytes": size.bytes(), "source": source},
+        "marks": marks(config),
         "route": Value::Null,
         "endpoints": Value::Null,
     });
@@ -175,6 +177,25 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         explained["endpoints"] = endpoints(config, &route.cluster, &arrival);
     }
     Ok(explained)
+}
+
+/// The code points that the packets of the response would bear, if they bear any.
+fn marks(config: &Config) -> Value {
+    let Some(marking) = &config.uplink.marking else {
+        return Value::Null;
+    };
+    let rule = &marking.rule;
+    let (within, out) = (marking.code_point(Mark::In), marking.code_point(Mark::Out));
+    let promoted = match rule.variant {
+        Variant::Sfd => String::new(),
+        Variant::PSfd => ", of which some are promoted by chance".to_owned(),
+        Variant::SSfd => format!(", of which one turn of every {} is promoted", rule.k),
+    };
+    let why = format!(
+        "code point {within} on the first {} bytes, {out} on the rest{promoted}",
+        rule.threshold_bytes
+    );
+    json!({"in": within, "out": out, "threshold_bytes": rule.threshold_bytes, "why": why})
 }
 
 /// The size that `sprat run` would know before the response's head, and from where.
@@ -397,6 +418,9 @@ fn text(explained: &Value) -> String {
     match size["bytes"].as_u64() {
         Some(bytes) => line("size", &format!("{bytes} bytes, {source}")),
         None => line("size", &source),
+    }
+    if !explained["marks"].is_null() {
+        line("marks", &word(&explained["marks"]["why"]));
     }
     let order = explained["endpoints"]["order"].as_array();
     for (index, endpoint) in order.into_iter().flatten().enumerate() {

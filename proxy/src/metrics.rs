@@ -22,6 +22,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sprat_config::Shown;
 use sprat_config::resolved::Cluster;
+use sprat_scheduler::Mark;
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
@@ -248,6 +249,13 @@ impl View {
         gauge(encoder, "open_requests", help, open)?;
         let help = "Bytes of response bodies handed to clients";
         self.counter(encoder, "response_bytes", help, |w| &w.response_bytes)?;
+        let help = "Bytes written to clients whose packets bear the code point of a mark";
+        let mut metric =
+            encoder.encode_descriptor("marked_bytes", help, None, MetricType::Counter)?;
+        for mark in Mark::ALL {
+            let bytes = self.sum(|worker| &worker.marked_bytes[mark.index()]);
+            count(&mut metric.encode_family(&[("mark", mark.name())])?, bytes)?;
+        }
         let help = "Responses that were cut short: by the client, the backend or a time-out";
         self.counter(encoder, "aborted_responses", help, |w| &w.aborted)
     }

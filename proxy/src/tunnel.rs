@@ -19,7 +19,7 @@ use crate::error::Reason;
 use crate::listener::Place;
 use crate::poll::now_or_never;
 use crate::record::Record;
-use crate::uplink::Bursts;
+use crate::uplink::{Bursts, WireMarks};
 use crate::upstream::ConnectionPlace;
 
 /// A connection that has switched protocols, before the client's side is
@@ -88,7 +88,11 @@ pub(crate) async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, t
         down: &stats.tunnel_bytes_down,
         up: &stats.tunnel_bytes_up,
     };
-    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client);
+    let marks = record.generation().marking.map(|marking| {
+        let wire = connection.mark_wire();
+        WireMarks::new(wire, marking, connection.gauge().is_some(), 0)
+    });
+    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client).marked(marks);
     let (from_client, to_client) = split(client);
     let (from_upstream, to_upstream) = split(upstream);
     let both = async {

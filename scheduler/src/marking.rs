@@ -25,7 +25,7 @@ pub enum Mark {
     /// The first bytes of a flow, and what is promoted of the others.
     #[default]
     In,
-    /// What follows them.
+    /// The bytes that follow them.
     Out,
 }
 

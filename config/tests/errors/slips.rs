@@ -193,7 +193,7 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "uplink: {policy: {ageing: 1KB}}",
         &[
-            "3:18 the key `name` is missing | `name` takes a policy: `fcfs`, `fair`, `srpt`, `srpt-aged` or `bands`",
+            "3:18 the key `name` is missing | `name` takes a policy: `fcfs`, `fair`, `srpt`, `srpt-aged`, `bands`, `las` or `sfd`",
         ],
     ),
     (

@@ -5,7 +5,7 @@ use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Response};
 use sprat_scheduler::Size;
 
-use super::{Body, Inner};
+use super::{Body, Inner, begin};
 use crate::connection::Stream;
 use crate::error::{ALLOWED_METHODS, Reason};
 use crate::record::Record;
@@ -62,5 +62,6 @@ async fn answer(
         }
         Outlet::Marked(mark) => mark.unmark(),
     }
-    response.map(|text| Body::new(Inner::Local(Some(text)), stream, record))
+    let response = response.map(|text| Inner::Local(Some(text)));
+    begin(stream, record, response).await
 }

@@ -3,6 +3,7 @@
 mod acknowledged;
 mod auto;
 mod bursts;
+mod code_points;
 mod counters;
 mod flow;
 mod flush;
@@ -32,6 +33,7 @@ use crate::limits::ClientNumbers;
 
 pub(crate) use acknowledged::Delivery;
 pub(crate) use bursts::Bursts;
+pub(crate) use code_points::{MarkedBytes, WireMark, WireMarks};
 pub(crate) use flush::FlushGate;
 pub(crate) use gauge::SocketGauge;
 pub(crate) use granting::Granting;

@@ -4,7 +4,7 @@
 use super::Moved;
 use crate::queue::{Rank, RankQueue};
 
-/// Of a whole.
+/// The millionths of a whole.
 const MILLION: i64 = 1_000_000;
 
 /// Bytes that are counted of one grant: a millionth of the type's range, and less.
@@ -35,7 +35,7 @@ pub(super) enum By {
     Portion,
     /// Another, while some waited for whom the portion is.
     Others,
-    /// Another, while nobody waited for whom the portion is: nothing is saved up for them.
+    /// Another, while none waited for whom the portion is: nothing is saved up for them.
     OthersAlone,
 }
 

@@ -90,7 +90,8 @@ fn size(text: &str) -> Result<u64, String> {
 ///
 /// A configuration that cannot be served.
 pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> {
-    let explained = explain(config, request)?;
+    let mut explained = explain(config, request)?;
+    explained["marks"] = marks(config);
     match request.json {
         true => Ok(serde_json::to_string_pretty(&explained)?),
         false => Ok(text(&explained)),
@@ -153,7 +154,6 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "rule": rule(config, classified),
         "later_rules": later.iter().flatten().map(|&index| later_rule(config, index)).collect::<Vec<_>>(),
         "size": {"bytes": size.bytes(), "source": source},
-        "marks": marks(config),
         "route": Value::Null,
         "endpoints": Value::Null,
     });

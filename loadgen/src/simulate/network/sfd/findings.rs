@@ -91,10 +91,11 @@ impl Latencies {
 }
 
 /// What the paper says, and what is found.
+#[derive(Clone, Copy)]
 struct Finding {
     figure: &'static str,
     what: &'static str,
-    paper: String,
+    paper: &'static str,
     found: f64,
     holds: bool,
 }
@@ -118,7 +119,7 @@ pub(super) fn findings(measured: &[Measured], load: Load) -> Vec<Vec<String>> {
         rows.push(vec![
             finding.figure.to_owned(),
             finding.what.to_owned(),
-            finding.paper,
+            finding.paper.to_owned(),
             format!("{:.2}", finding.found),
             verdict.to_owned(),
         ]);
@@ -126,140 +127,155 @@ pub(super) fn findings(measured: &[Measured], load: Load) -> Vec<Vec<String>> {
     rows
 }
 
+/// The ways that the paper compares.
+struct Compared<'a> {
+    dt: &'a Latencies,
+    red: &'a Latencies,
+    no_long: &'a Latencies,
+    pieces: &'a Latencies,
+    sfd: &'a Latencies,
+    selective: &'a Latencies,
+}
+
 fn all(measured: &[Measured]) -> Vec<Finding> {
     let of = |way: Way| {
         let own = measured.iter().find(|own| own.way == way);
         own.map(|own| &own.latencies)
     };
-    let (Some(dt), Some(red), Some(nl), Some(l2s), Some(sfd), Some(selective)) = (
-        of(Way::Droptail),
-        of(Way::Red),
-        of(Way::NoLong),
-        of(Way::Pieces),
-        of(Way::Virtual(Variant::Sfd)),
-        of(Way::Virtual(Variant::SSfd)),
-    ) else {
-        return Vec::new();
+    let compared = || {
+        Some(Compared {
+            dt: of(Way::Droptail)?,
+            red: of(Way::Red)?,
+            no_long: of(Way::NoLong)?,
+            pieces: of(Way::Pieces)?,
+            sfd: of(Way::Virtual(Variant::Sfd))?,
+            selective: of(Way::Virtual(Variant::SSfd))?,
+        })
     };
-    let less = |own: &Latencies| mean(&own.reductions(dt));
-    let by_size = sfd.reductions(dt);
-    let most = by_size.iter().copied().fold(f64::MIN, f64::max);
-    let least = by_size.iter().copied().fold(f64::MAX, f64::min);
-    let ratio = |own: &Latencies, kb: u64| {
-        own.around(kb << 10)
-            .zip(dt.around(kb << 10))
-            .map_or(f64::NAN, |(own, dt)| own / dt)
-    };
-    let deviation = sfd.short().deviation / dt.short().deviation;
-    let red_ratio = red.short().mean / dt.short().mean;
-    let finding = |figure, what, paper: &str, found: f64, holds| Finding {
+    let compared = compared();
+    let all = compared.map(|own| [own.figure3(), own.figure6(), own.long()].concat());
+    all.unwrap_or_default()
+}
+
+fn finding(
+    figure: &'static str,
+    what: &'static str,
+    paper: &'static str,
+    (found, holds): (f64, bool),
+) -> Finding {
+    Finding {
         figure,
         what,
-        paper: paper.to_owned(),
+        paper,
         found,
         holds,
-    };
-    // What the paper states to two digits holds within a quarter of it.
-    let near = |found: f64, paper: f64| (found / paper - 1.0).abs() <= 0.25;
-    let share = less(sfd) / less(nl);
-    vec![
-        finding(
-            "3",
-            "NL: mean of short flows less than DT by",
-            ">= 0.5",
-            less(nl),
-            less(nl) >= 0.5,
-        ),
-        finding(
-            "3",
-            "L2S: by",
-            "0.3 to 0.5",
-            less(l2s),
-            (0.3..=0.5).contains(&less(l2s)),
-        ),
-        finding(
-            "6, table 4",
-            "SFD: by, mean over sizes",
-            "0.32",
-            less(sfd),
-            near(less(sfd), 0.32),
-        ),
-        finding(
-            "table 4",
-            "SFD: by, at the best size",
-            "0.42",
-            most,
-            near(most, 0.42),
-        ),
-        finding(
-            "table 4",
-            "SFD: by, at the worst size",
-            "0.27",
-            least,
-            near(least, 0.27),
-        ),
-        finding(
-            "6",
-            "SFD: standard deviation over DT's",
-            "0.5",
-            deviation,
-            near(deviation, 0.5),
-        ),
-        finding(
-            "6",
-            "SFD: reduction over NL's",
-            "0.6",
-            share,
-            near(share, 0.6),
-        ),
-        finding(
-            "6",
-            "RED: mean of short flows over DT's",
-            ">= 1",
-            red_ratio,
-            red_ratio >= 0.98,
-        ),
-        finding(
-            "7",
-            "SFD: 40 KB over DT",
-            "about 1",
-            ratio(sfd, 40),
-            near(ratio(sfd, 40), 1.0),
-        ),
-        finding(
-            "7",
-            "SFD: 300 KB over DT",
-            "<= 2",
-            ratio(sfd, 300),
-            ratio(sfd, 300) <= 2.0,
-        ),
-        finding(
-            "7",
-            "SFD: 1,000 KB over DT",
-            "<= 2",
-            ratio(sfd, 1000),
-            ratio(sfd, 1000) <= 2.0,
-        ),
-        finding(
-            "8a",
-            "S-SFD: 100 KB over DT",
-            "< 1",
-            ratio(selective, 100),
-            ratio(selective, 100) < 1.0,
-        ),
-        finding(
-            "8a",
-            "S-SFD: 300 KB over DT",
-            "about 1",
-            ratio(selective, 300),
-            near(ratio(selective, 300), 1.0),
-        ),
-        finding(
-            "8a",
-            "S-SFD: 1,000 KB over basic SFD",
-            "< 1",
-            ratio(selective, 1000) / ratio(sfd, 1000),
-            ratio(selective, 1000) < ratio(sfd, 1000),
-        ),
-    ]
+    }
+}
+
+/// What the paper states to two digits holds within a quarter of it.
+fn near(found: f64, paper: f64) -> (f64, bool) {
+    (found, (found / paper - 1.0).abs() <= 0.25)
+}
+
+fn at_most(found: f64, most: f64) -> (f64, bool) {
+    (found, found <= most)
+}
+
+fn at_least(found: f64, least: f64) -> (f64, bool) {
+    (found, found >= least)
+}
+
+impl Compared<'_> {
+    /// How much less than under drop-tail the mean of short flows is, over their sizes.
+    fn less(&self, own: &Latencies) -> f64 {
+        mean(&own.reductions(self.dt))
+    }
+
+    /// The mean of flows of so many KB over that of others.
+    fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
+        let both = own.around(kb << 10).zip(other.around(kb << 10));
+        both.map_or(f64::NAN, |(own, other)| own / other)
+    }
+
+    fn figure3(&self) -> Vec<Finding> {
+        let no_long = at_least(self.less(self.no_long), 0.5);
+        let pieces = self.less(self.pieces);
+        let pieces = (pieces, (0.3..=0.5).contains(&pieces));
+        vec![
+            finding("3", "NL: short flows less than DT by", ">= 0.5", no_long),
+            finding("3", "L2S: by", "0.3 to 0.5", pieces),
+        ]
+    }
+
+    fn figure6(&self) -> Vec<Finding> {
+        let by_size = self.sfd.reductions(self.dt);
+        let most = by_size.iter().copied().fold(f64::MIN, f64::max);
+        let least = by_size.iter().copied().fold(f64::MAX, f64::min);
+        let less = self.less(self.sfd);
+        let deviation = self.sfd.short().deviation / self.dt.short().deviation;
+        let red = self.red.short().mean / self.dt.short().mean;
+        let part = less / self.less(self.no_long);
+        vec![
+            finding(
+                "6, table 4",
+                "SFD: by, mean over sizes",
+                "0.32",
+                near(less, 0.32),
+            ),
+            finding(
+                "table 4",
+                "SFD: by, at the best size",
+                "0.42",
+                near(most, 0.42),
+            ),
+            finding(
+                "table 4",
+                "SFD: by, at the worst size",
+                "0.27",
+                near(least, 0.27),
+            ),
+            finding("6", "SFD: deviation over DT's", "0.5", near(deviation, 0.5)),
+            finding("6", "SFD: reduction over NL's", "0.6", near(part, 0.6)),
+            finding(
+                "6",
+                "RED: short flows over DT's",
+                ">= 1",
+                at_least(red, 1.0),
+            ),
+        ]
+    }
+
+    fn long(&self) -> Vec<Finding> {
+        let sfd = |kb| Self::ratio(self.sfd, self.dt, kb);
+        let selective = |kb| Self::ratio(self.selective, self.dt, kb);
+        let largest = Self::ratio(self.selective, self.sfd, 1_000);
+        vec![
+            finding("7", "SFD: 40 KB over DT", "about 1", near(sfd(40), 1.0)),
+            finding("7", "SFD: 300 KB over DT", "<= 2", at_most(sfd(300), 2.0)),
+            finding(
+                "7",
+                "SFD: 1,000 KB over DT",
+                "<= 2",
+                at_most(sfd(1_000), 2.0),
+            ),
+            finding(
+                "8a",
+                "S-SFD: 100 KB over DT",
+                "<= 1",
+                at_most(selective(100), 1.0),
+            ),
+            finding(
+                "8a",
+                "S-SFD: 300 KB over DT",
+                "about 1",
+                near(selective(300), 1.0),
+            ),
+            finding(
+                "8a",
+                "S-SFD: 1,000 KB over SFD",
+                "<= 1",
+                at_most(largest, 1.0),
+            ),
+        ]
+    }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use sprat_scheduler::MAX_FLOOR_PERCENT;
+use sprat_scheduler::{MAX_FLOOR_PERCENT, Sfd};
 
 use crate::decode::Class;
 use crate::scalars::{Fault, Leaf};
@@ -60,6 +60,10 @@ impl Leaf for Ratio {
 /// A share, from 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share(pub(crate) f64);
+
+/// A share, from 0 to what may be kept from short responses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutShare(pub(crate) f64);
 
 /// A part of the link, in percent.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +140,26 @@ impl Leaf for Share {
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
         match text.parse() {
             Ok(number) if (0.0..=1.0).contains(&number) => Ok(Self(number)),
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
+impl Leaf for OutShare {
+    const NUMBER: bool = true;
+    const TEXT: bool = false;
+
+    fn expected() -> Cow<'static, str> {
+        format!("a share, from 0 to {}", Sfd::MAX_OUT_SHARE).into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "number", "minimum": 0, "maximum": Sfd::MAX_OUT_SHARE})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match text.parse() {
+            Ok(number) if (0.0..=Sfd::MAX_OUT_SHARE).contains(&number) => Ok(Self(number)),
             _ => Err(Fault::PLAIN),
         }
     }

@@ -159,13 +159,13 @@ impl Leaf for Dscp {
     const NUMBER: bool = true;
 
     fn expected() -> Cow<'static, str> {
-        "a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43".into()
+        "a code point: 0 to 63, default, ef, le, cs0 to cs7, or af11 to af43".into()
     }
 
     fn accepts() -> Value {
         json!({"anyOf": [
             {"type": "integer", "minimum": 0, "maximum": 63},
-            {"type": "string", "pattern": "^([eE][fF]|[lL][eE]|[cC][sS][0-7]|[aA][fF][1-4][1-3]|0*[0-9]|0*[1-5][0-9]|0*6[0-3])$"},
+            {"type": "string", "pattern": "^([dD][eE][fF][aA][uU][lL][tT]|[eE][fF]|[lL][eE]|[cC][sS][0-7]|[aA][fF][1-4][1-3]|0*[0-9]|0*[1-5][0-9]|0*6[0-3])$"},
         ]})
     }
 
@@ -178,6 +178,7 @@ impl Leaf for Dscp {
         let number = || lower.parse().ok().filter(|&number: &u8| number < 64);
         let named = match (lower.get(..2), lower.len()) {
             // RFC 3246, RFC 8622, RFC 2474 and RFC 2597.
+            (Some("de"), 7) if lower == "default" => Some(0),
             (Some("ef"), 2) => Some(46),
             (Some("le"), 2) => Some(1),
             (Some("cs"), 3) => digit(2, 7).map(|class| class * 8),

@@ -10,6 +10,7 @@ mod filter;
 mod health;
 mod http2;
 mod limits;
+mod marking;
 mod proxy_protocol;
 mod srq;
 mod tls;
@@ -39,6 +40,7 @@ pub(crate) use filter::*;
 pub(crate) use health::*;
 pub(crate) use http2::*;
 pub(crate) use limits::*;
+pub(crate) use marking::*;
 pub(crate) use proxy_protocol::*;
 pub(crate) use srq::*;
 pub(crate) use tls::*;
@@ -236,6 +238,11 @@ record! {
         default("5%") floor: FloorPercent,
         /// What clients have of the link, however many responses they ask for.
         default("{}") clients: UplinkClients,
+        /// The code points (DSCP) of responses' packets: `in` for the first bytes of
+        /// each, `out` for the rest (SFD02), so that routers beyond may tell them apart;
+        /// also under `rate: unlimited`. Under `policy: sfd` the policy says what is
+        /// which. `off` marks nothing.
+        default("off") marking: Or<Off, Marking>,
     }
 
     /// What each client has of the link.
@@ -248,8 +255,8 @@ record! {
         /// responses are sent in the policy's order. Classes come first, and
         /// clients share what their class has; a class with `max_concurrency`
         /// keeps the policy's order. `none` has all responses in one order.
-        /// Takes `policy: srpt`, `srpt-aged`, `edf`, `vrd` or `fcfs`, and
-        /// `engine: pace`.
+        /// Takes `policy: srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` or `las`,
+        /// and `engine: pace`.
         /// Without effect under `rate: unlimited`.
         default("none") share: Or<NoShare, ClientBy>,
     }
@@ -392,6 +399,13 @@ variants! {
         /// deadlines and values in each (SRQ06). For responses whose sizes are
         /// not known; where they are, `srpt` is better.
         Srq(Srq) = "srq",
+        /// Least attained service: those that have had the fewest bytes first. Needs no
+        /// sizes.
+        Las(NoParameters) = "las",
+        /// Short responses first, as far as each has come: what is within a threshold of
+        /// bytes goes before what is beyond, and those that are alike take turns (SFD02).
+        /// Needs no sizes.
+        Sfd(Sfd) = "sfd",
     }
 
     /// Who enforces the order.

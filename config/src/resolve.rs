@@ -8,6 +8,7 @@ mod dns;
 mod filter;
 mod health;
 mod limits;
+mod marking;
 mod paths;
 mod routes;
 mod srq;
@@ -211,6 +212,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
         engine.as_ref(),
         reporter,
     );
+    let marking = marking::marking(raw, policy.as_ref(), reporter);
     let (rate, policy, engine) = (rate?, policy?, engine?);
     (fits && share_fits).then_some(())?;
     let policy = match (&engine, policy) {
@@ -226,6 +228,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
         guard_factor: raw.guard_factor.copied()?.0,
         floor_percent: raw.floor.copied()?.0,
         share: share?,
+        marking: marking?,
     })
 }
 
@@ -253,10 +256,13 @@ fn share_fits(
             "`share` needs `engine: pace`: the kernel's classes know no clients",
             "use `engine: pace`, or `share: none`",
         ),
-        (_, Some(Discipline::Fair | Discipline::Bands(_) | Discipline::Srq(_))) => (
-            "`share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd` and `fcfs` alone",
-            "use one of these, or `share: none`: `fair`, `bands` and `srq` have responses take \
-             turns, not clients",
+        (
+            _,
+            Some(Discipline::Fair | Discipline::Bands(_) | Discipline::Srq(_) | Discipline::Sfd(_)),
+        ) => (
+            "`share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` and `las` alone",
+            "use one of these, or `share: none`: `fair`, `bands`, `srq` and `sfd` have responses \
+             take turns, not clients",
         ),
         _ => return true,
     };
@@ -317,6 +323,8 @@ fn policy(raw: &raw::Policy, reporter: &mut Reporter<'_>) -> Option<Discipline> 
             },
             Or::Value(Or::Value(raw::Cutoffs::Fixed(list))) => fixed_cutoffs(list, reporter)?,
         }),
+        raw::Policy::Las(_) => Discipline::Las,
+        raw::Policy::Sfd(raw) => Discipline::Sfd(marking::sfd(raw)?),
     })
 }
 

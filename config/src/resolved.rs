@@ -9,6 +9,7 @@ mod filter;
 mod health;
 mod http2;
 mod limits;
+mod marking;
 mod network;
 mod proxy_protocol;
 mod routes;
@@ -34,6 +35,7 @@ pub use filter::*;
 pub use health::*;
 pub use http2::*;
 pub use limits::*;
+pub use marking::*;
 pub use network::*;
 pub use proxy_protocol::*;
 pub use routes::*;
@@ -183,6 +185,8 @@ pub struct Uplink {
     /// How those are told apart who share the link evenly; `None` if responses are
     /// ordered without regard to whose they are.
     pub share: Option<ClientBy>,
+    /// Which code points responses bear; `None` if they bear none.
+    pub marking: Option<Marking>,
 }
 
 /// How fast to send, counted on the wire with all headers.

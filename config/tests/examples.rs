@@ -10,8 +10,9 @@ use std::time::Duration;
 use sprat_config::resolved::*;
 use sprat_config::{Loaded, load, parse};
 use sprat_scheduler::Cutoffs;
-use sprat_scheduler::Discipline;
+use sprat_scheduler::marking::Variant;
 use sprat_scheduler::srq::{self, Trigger};
+use sprat_scheduler::{Discipline, Sfd};
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
@@ -157,6 +158,7 @@ fn the_design_file_resolves_to_the_defaults() {
             adapt: true,
             floor_percent: 5,
             share: None,
+            marking: None,
         },
         clusters: vec![Arc::clone(&cluster)],
         routes: vec![Route {
@@ -236,6 +238,13 @@ fn policies_and_engines_are_read() {
     };
     assert_eq!(terms(0), (Some(1_000), Some(4_000), 1));
     assert_eq!(terms(1), (Some(300), Some(2_000), 3));
+    let short_flows = example("short-flows.yaml").uplink;
+    assert_eq!(short_flows.policy, Discipline::Sfd(Sfd::PAPER));
+    let marking = Marking {
+        rule: sprat_scheduler::Marking::PAPER,
+        code_points: [10, 14],
+    };
+    assert_eq!(short_flows.marking, Some(marking));
     assert_eq!(example("auto.yaml").uplink.rate, Rate::Auto);
     assert_eq!(example("unlimited.yaml").uplink.rate, Rate::Unlimited);
     let kernel = example("kernel.yaml").uplink;
@@ -271,6 +280,24 @@ fn short_and_long_forms_mean_the_same() {
     assert_eq!(
         uplink("{policy: {name: bands, cutoffs: {learnt: 6}}}").policy,
         Discipline::Bands(Cutoffs::Learnt { classes: 6 })
+    );
+    assert_eq!(uplink("{policy: las}").policy, Discipline::Las);
+    assert_eq!(uplink("{policy: sfd}").policy, Discipline::Sfd(Sfd::PAPER));
+    assert_eq!(uplink("{}").marking, None);
+    let own = "{rate: unlimited, marking: {variant: sfd, threshold: 1B, idle: 5ms, k: 2, in: default, out: 1}}";
+    let marking = Marking {
+        rule: sprat_scheduler::Marking {
+            variant: Variant::Sfd,
+            threshold_bytes: 1,
+            idle: Duration::from_millis(5),
+            k: 2,
+        },
+        code_points: [0, 1],
+    };
+    assert_eq!(uplink(own).marking, Some(marking));
+    assert_eq!(
+        uplink(own).marking,
+        uplink(&own.replace("1}", "LE}")).marking
     );
     assert_eq!(uplink("{engine: {name: pace}}").engine, Engine::Pace);
     assert_eq!(uplink("{policy: edf}").policy, Discipline::Edf);

@@ -92,6 +92,7 @@ uplink:
   policy: {name: bands, cutoffs: [1KB, 2KB]}
   engine: pace
   guard_factor: 2.5
+  marking: {variant: p-sfd, threshold: 20KB, in: cs1, out: 9}
 clusters:
   farm:
     endpoints: [a.example:1, {address: 'b:2', weight: 3}]
@@ -173,6 +174,16 @@ const REFUSED: &[(&str, &str)] = &[
     ("engine: pace", "engine: {name: kernel, qdisc: cake}"),
     ("engine: pace", "engine: {name: pace, qdisc: htb}"),
     ("guard_factor: 2.5", "guard_factor: 0.5"),
+    ("p-sfd", "t-sfd"),
+    ("threshold: 20KB", "threshold: short"),
+    ("in: cs1", "in: cs8"),
+    ("out: 9", "out: 64"),
+    ("out: 9", "k: 0"),
+    (
+        "{name: bands, cutoffs: [1KB, 2KB]}",
+        "{name: sfd, out_share: 0.91}",
+    ),
+    ("{name: bands, cutoffs: [1KB, 2KB]}", "{name: las, k: 3}"),
     ("guard_factor: 2.5", "guard_factor: high"),
     ("farm:\n", "far m:\n"),
     ("a.example:1", "a.example"),
@@ -233,6 +244,8 @@ const VALUES: &[&str] = &[
     "srpt",
     "bands",
     "srpt-aged",
+    "sfd",
+    "las",
     "kernel",
     "stdout",
     "json",
@@ -508,7 +521,7 @@ fn the_filters_schema_and_the_decoder_refuse_the_same() {
 }
 
 /// Of policies and engines, of which a file has one.
-const ALTERNATIVES: [&str; 19] = [
+const ALTERNATIVES: [&str; 21] = [
     "adj_d",
     "adj_i",
     "ageing",
@@ -520,6 +533,7 @@ const ALTERNATIVES: [&str; 19] = [
     "learnt",
     "max",
     "min",
+    "out_share",
     "qdisc",
     "quanta",
     "queues",
@@ -528,6 +542,7 @@ const ALTERNATIVES: [&str; 19] = [
     "t_fail",
     "t_split",
     "trigger",
+    "use_size",
 ];
 
 #[test]

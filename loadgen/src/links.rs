@@ -52,37 +52,7 @@ pub use link::{Link, LinkSettings};
 pub use queue::{Average, Bound, Queue, QueueSettings, Refusal, Refused};
 pub use red::{Red, RedSettings, Verdict};
 pub use schedule::{Change, Schedule};
-
-/// A packet's mark: IN of the profile, or OUT (SFD02 3.2). What bears no mark is IN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mark {
-    /// The first bytes of a flow.
-    #[default]
-    In,
-    /// What follows them.
-    Out,
-}
-
-impl Mark {
-    /// Both marks, in the order of counters.
-    pub const ALL: [Self; 2] = [Self::In, Self::Out];
-
-    /// The mark's place in an array of both.
-    pub fn index(self) -> usize {
-        match self {
-            Self::In => 0,
-            Self::Out => 1,
-        }
-    }
-
-    /// The mark's name in output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::In => "in",
-            Self::Out => "out",
-        }
-    }
-}
+pub use sprat_scheduler::Mark;
 
 /// A packet as links see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,7 +49,10 @@ Examples:
   sprat-loadgen simulate sdis02 -o results/sdis02
 
   # the request-aware scheduler's table IV and figures 9 to 15
-  sprat-loadgen simulate srq -o results/srq")]
+  sprat-loadgen simulate srq -o results/srq
+
+  # short flows first in routers, the paper's figures 3, 6, 7 and 8a
+  sprat-loadgen simulate sfd -o results/sfd")]
 pub struct SimulateArgs {
     #[command(subcommand)]
     system: System,
@@ -64,6 +67,7 @@ enum System {
     Dispatch(dispatch::DispatchArgs),
     Sdis02(sdis02::Sdis02Args),
     Srq(srq06::SrqArgs),
+    Sfd(network::sfd::SfdArgs),
 }
 
 /// What all simulations share.
@@ -92,6 +96,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         System::Dispatch(args) => dispatch::run(args),
         System::Sdis02(args) => sdis02::run(args),
         System::Srq(args) => srq06::run(args),
+        System::Sfd(args) => network::sfd::run(args),
     }
 }
 

@@ -20,11 +20,12 @@ const SEGMENT: u64 = WireCost::ETHERNET_IPV4.mss as u64;
 /// One segment a grant, so that a flow is in the queue many times.
 const RATE_BITS_PER_S: u64 = 10_000_000;
 
-fn disciplines() -> [(&'static str, Discipline); 4] {
+fn disciplines() -> [(&'static str, Discipline); 5] {
     [
         ("srpt", Discipline::Srpt),
         ("fair", Discipline::Fair),
         ("bands", Discipline::Bands(Cutoffs::paper())),
+        ("sfd", Discipline::Sfd(Sfd::PAPER)),
         (
             "srpt-aged",
             Discipline::SrptAged {

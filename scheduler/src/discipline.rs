@@ -3,7 +3,7 @@
 use crate::classes::ClassSpec;
 use crate::queue::Rank;
 use crate::srq::{self, Ranking};
-use crate::{Cutoffs, Size, SizeClasses, Time};
+use crate::{Cutoffs, Mark, Sfd, Size, SizeClasses, Time};
 
 /// A scheduling discipline and its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,12 @@ pub enum Discipline {
     Vrd,
     /// Queues by service attained, which adapt, and deadlines and values in each (SRQ06).
     Srq(Box<srq::Config>),
+    /// Least attained service first: fewest bytes sent (Rai, Urvoy-Keller and Biersack
+    /// 2003). The limit of [`Discipline::Sfd`] with thresholds without number; needs no
+    /// sizes.
+    Las,
+    /// Short flows first: the first bytes of each go before the rest (SFD02).
+    Sfd(Sfd),
 }
 
 /// What a discipline may look at.
@@ -51,6 +57,8 @@ pub(crate) struct FlowView {
     pub(crate) class: u8,
     /// Its place among SRQ's queues.
     pub(crate) progress: srq::Progress,
+    /// Mark of its next bytes, where flows are marked.
+    pub(crate) mark: Mark,
 }
 
 impl FlowView {
@@ -95,14 +103,17 @@ impl Ranker {
     /// Whether [`FlowView::turn`] takes part in the rank.
     pub(crate) fn takes_turns(&self) -> bool {
         let by_requests = self.requests.as_ref().is_some_and(Ranking::takes_turns);
-        by_requests || matches!(self.discipline, Discipline::Fair | Discipline::Bands(_))
+        by_requests || {
+            use Discipline::{Bands, Fair, Sfd};
+            matches!(self.discipline, Fair | Bands(_) | Sfd(_))
+        }
     }
 
     /// Whether clients may share the link under it: flows alone take part in the rounds of
     /// some, and in the queues of `srq`.
     pub(crate) fn knows_clients(&self) -> bool {
-        use Discipline::{Bands, Fair, Srq};
-        !matches!(self.discipline, Fair | Bands(_) | Srq(_))
+        use Discipline::{Bands, Fair, Sfd, Srq};
+        !matches!(self.discipline, Fair | Bands(_) | Srq(_) | Sfd(_))
     }
 
     /// Returns what ranks by deadline and value, if that is what ranks.
@@ -122,10 +133,12 @@ impl Ranker {
     }
 
     pub(crate) fn band(&self, flow: &FlowView) -> u8 {
-        match (&self.classes, &self.requests) {
-            (Some(classes), _) => classes.class(flow.remaining()),
-            (None, Some(requests)) => requests.band(flow),
-            (None, None) => 0,
+        match (&self.discipline, &self.classes, &self.requests) {
+            // There are two.
+            (Discipline::Sfd(_), _, _) => flow.mark.index() as u8,
+            (_, Some(classes), _) => classes.class(flow.remaining()),
+            (_, None, Some(requests)) => requests.band(flow),
+            (_, None, None) => 0,
         }
     }
 
@@ -135,7 +148,8 @@ impl Ranker {
                 self.requests.as_ref().map_or(0, |own| own.key(flow))
             }
             Discipline::Fcfs => 0,
-            Discipline::Fair | Discipline::Bands(_) => flow.turn,
+            Discipline::Fair | Discipline::Bands(_) | Discipline::Sfd(_) => flow.turn,
+            Discipline::Las => flow.attained,
             Discipline::Srpt => flow.remaining(),
             Discipline::SrptAged { ageing_bytes_per_s } => {
                 let nanos = u128::from(flow.arrival.as_nanos());
@@ -182,8 +196,9 @@ mod tests {
             _ => Size::Unknown,
         });
         let arrival = prop::sample::select(vec![0, 1, 1_000_000, u64::MAX]);
-        (0u8..2, arrival, size, bytes.clone(), bytes).prop_map(
-            |(level, arrival, size, attained, turn)| FlowView {
+        let mark = prop::sample::select(Mark::ALL.to_vec());
+        (0u8..2, arrival, size, (bytes.clone(), bytes), mark).prop_map(
+            |(level, arrival, size, (attained, turn), mark)| FlowView {
                 level,
                 seq: 0,
                 arrival: Time::from_nanos(arrival),
@@ -192,11 +207,12 @@ mod tests {
                 turn,
                 class: level,
                 progress: srq::Progress::default(),
+                mark,
             },
         )
     }
 
-    fn disciplines() -> [Discipline; 9] {
+    fn disciplines() -> [Discipline; 11] {
         let ageing_bytes_per_s = 1_000_000;
         [
             Discipline::Fcfs,
@@ -208,6 +224,8 @@ mod tests {
             Discipline::Edf,
             Discipline::Vrd,
             Discipline::Srq(Box::new(srq::Config::bytes())),
+            Discipline::Las,
+            Discipline::Sfd(Sfd::PAPER),
         ]
     }
 
@@ -262,6 +280,7 @@ mod tests {
                 turn: 0,
                 class: 0,
                 progress: srq::Progress::default(),
+                mark: Mark::In,
             };
             for discipline in [Discipline::Srpt, Discipline::Bands(Cutoffs::paper())] {
                 let ranker = ranker(discipline);

@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::Discipline;
 use crate::discipline::FlowView;
 use crate::srq::{Progress, Queues};
-use crate::{Pacer, Size, Time, WireCost};
+use crate::{Mark, Pacer, Size, Time, WireCost};
 use flows::{Flow, Flows};
 use ledger::Ledger;
 use link::Link;
@@ -81,9 +81,10 @@ impl Egress {
             // Classes are few.
             class: class as u8,
             progress: Progress::default(),
+            mark: Mark::In,
         };
         self.next_seq += 1;
-        let flow = Flow::new(now, spec.cost, (class, spec.client), view);
+        let flow = Flow::new(now, spec.cost, spec.client, view);
         let id = self.flows.insert(flow);
         self.order.open(now, &mut self.flows, id.slot, spec.lane);
         self.ledger.open(&mut self.flows[id.slot]);
@@ -101,6 +102,7 @@ impl Egress {
         flow.view.attained = flow.view.attained.saturating_add(written);
         if flow.offered_bytes == 0 {
             flow.offered_since = now;
+            self.order.wake(now, flow);
         }
         flow.offered_bytes = bytes;
         let before = (flow.view.progress, flow.view.attained);
@@ -147,6 +149,7 @@ impl Egress {
         flow.offered_bytes = 0;
         flow.begun = true;
         flow.served_at = Some(now);
+        self.order.pass(now, flow, bytes);
         self.link.take(now, wire_bytes);
         let granted = (slot, wire_bytes);
         (self.order).charge(now, &mut self.flows, &self.link, granted);
@@ -169,12 +172,14 @@ impl Egress {
         let (was, is) = (flow.cost.bytes(granted), flow.cost.bytes(bytes));
         if bytes < granted {
             let unused = was - is;
+            (self.order).unpass(flow, granted - bytes, bytes == 0);
             self.link.give_back(now, unused);
             (self.order).give_back(now, &mut self.flows, id.slot, unused);
             let flow = &mut self.flows[id.slot];
             self.ledger.give_back(flow, granted - bytes, unused);
         } else if bytes > granted {
             let beyond = is - was;
+            self.order.count_unmarked(flow, bytes - granted);
             self.link.take(now, beyond);
             let written = (id.slot, beyond);
             (self.order).charge_more(now, &mut self.flows, &self.link, written);
@@ -219,6 +224,18 @@ impl Egress {
     pub fn complete(&mut self, id: FlowId) {
         if let Some(flow) = self.flows.get_mut(id) {
             flow.is_complete = true;
+        }
+    }
+
+    /// Counts `bytes` of a flow's response that went out ahead of it, under no grant of its
+    /// own, towards its mark.
+    pub fn count_ahead(&mut self, now: Time, id: FlowId, bytes: u64) {
+        let Some(flow) = self.flows.get_mut(id) else {
+            return;
+        };
+        self.order.count_unmarked(flow, bytes);
+        if flow.waits() {
+            self.enqueue(now, id.slot);
         }
     }
 
@@ -388,7 +405,7 @@ impl Egress {
         let mut waits = vec![Duration::ZERO; self.policy.classes.len()];
         for flow in self.flows.iter().filter(|flow| flow.waits()) {
             let since = flow.served_at.unwrap_or(flow.view.arrival);
-            let wait = &mut waits[flow.class];
+            let wait = &mut waits[flow.class()];
             *wait = (*wait).max(now.since(since.max(flow.offered_since)));
         }
         waits
@@ -435,6 +452,17 @@ impl Egress {
     /// Returns what happened so far.
     pub fn stats(&self) -> EgressStats {
         self.ledger.stats
+    }
+
+    /// Returns the mark of what a flow was granted last; none if flows are not marked, or it
+    /// was granted nothing.
+    pub fn granted_mark(&self, id: FlowId) -> Option<Mark> {
+        self.flows.get(id)?.granted_mark
+    }
+
+    /// Returns the payload bytes granted so far, less what was refunded, marked IN and OUT.
+    pub fn marked_bytes(&self) -> [u64; 2] {
+        self.ledger.marked_bytes
     }
 
     /// Returns what happened so far, by class.

@@ -19,10 +19,12 @@ mod guard;
 pub mod health;
 mod histogram;
 pub mod limits;
+pub mod marking;
 mod pacer;
 mod queue;
 pub mod rate_control;
 pub mod resolution;
+mod sfd;
 mod size;
 pub mod srq;
 pub mod station;
@@ -38,9 +40,11 @@ pub use egress::{
     Grants, GroupId, Lane, MAX_FLOOR_PERCENT, Precedence, Urgency,
 };
 pub use guard::Guard;
+pub use marking::{Mark, Marking};
 pub use pacer::Pacer;
 pub use queue::Rank;
 pub use rate_control::{Control, RateControl, RateControlConfig, SocketSample, Write};
+pub use sfd::Sfd;
 pub use size::Size;
 pub use time::Time;
 pub use wire::WireCost;

@@ -130,7 +130,8 @@ fn classes_and_their_rules_are_checked() {
         ),
         (
             "class_rules: [{match: {dscp: [af44]}, class: default}]\n",
-            "5:31 expected a code point: 0 to 63, ef, le, cs0 to cs7, or af11 to af43, found `af44`",
+            "5:31 expected a code point: 0 to 63, default, ef, le, cs0 to cs7, or af11 to \
+             af43, found `af44`",
         ),
         (
             "class_rules: [{match: {client_certificate: {}}, class: default}]\n",
@@ -266,8 +267,8 @@ fn who_shares_the_uplink_is_checked() {
     for (uplink, expected) in [
         (
             "policy: fair, clients: {share: client}",
-            "5:41 `share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd` and `fcfs` \
-             alone | use one of these, or `share: none`: `fair`, `bands` and `srq` have \
+            "5:41 `share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` and `las` \
+             alone | use one of these, or `share: none`: `fair`, `bands`, `srq` and `sfd` have \
              responses take turns, not clients",
         ),
         (
@@ -288,6 +289,66 @@ fn who_shares_the_uplink_is_checked() {
         (
             "clients: {share: {header: 'x user'}}",
             "5:36 expected the name of a header field, such as accept-encoding, found `x user`",
+        ),
+    ] {
+        let file = format!("uplink: {{{uplink}}}\n");
+        assert_eq!(brief_of(&file), [expected], "{uplink}");
+    }
+}
+
+#[test]
+fn marks_are_checked() {
+    for uplink in [
+        "policy: las, clients: {share: client}",
+        "policy: {name: sfd, out_share: 0.9, threshold: 1B}, marking: {}",
+        "rate: unlimited, marking: {variant: p-sfd, in: default, out: le}",
+        "engine: {name: kernel, qdisc: prio, device: eth0}, marking: {in: CS4, out: 10}",
+    ] {
+        let file = format!("uplink: {{{uplink}}}\n");
+        assert_eq!(brief_of(&file), [""; 0], "{uplink}");
+    }
+    for (uplink, expected) in [
+        (
+            "policy: sfd, clients: {share: client}",
+            "5:40 `share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` and `las` \
+             alone | use one of these, or `share: none`: `fair`, `bands`, `srq` and `sfd` have \
+             responses take turns, not clients",
+        ),
+        (
+            "rate: 1mbit, policy: las, engine: kernel",
+            "5:31 the `kernel` engine orders by size class alone | use the policy `bands` (or \
+             `srpt`, for the paper's classes), or `engine: pace`",
+        ),
+        (
+            "policy: {name: sfd, variant: sfdd}",
+            "5:39 expected a variant: `sfd`, `p-sfd` or `s-sfd`, found `sfdd` | did you mean \
+             `sfd`?",
+        ),
+        (
+            "policy: {name: sfd, out_share: 1}",
+            "5:41 expected a share, from 0 to 0.9, found `1`",
+        ),
+        (
+            "policy: {name: sfd, k: 0}",
+            "5:33 expected a whole number from 1 to 1000, found `0`",
+        ),
+        (
+            "marking: {in: af14}",
+            "5:24 expected a code point: 0 to 63, default, ef, le, cs0 to cs7, or af11 to af43, \
+             found `af14`",
+        ),
+        (
+            "marking: {out: af11}",
+            "5:25 `in` and `out` are the same code point | give them different ones, such as {in: \
+             af11, out: af13}",
+        ),
+        (
+            "policy: sfd, marking: {k: 3}",
+            "5:36 the policy `sfd` says what `k` is | give `k` to the policy, and remove it here",
+        ),
+        (
+            "marking: {treshold: 20KB}",
+            "5:20 unknown key `treshold` | did you mean `threshold`?",
         ),
     ] {
         let file = format!("uplink: {{{uplink}}}\n");

@@ -193,7 +193,7 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "uplink: {policy: {ageing: 1KB}}",
         &[
-            "3:18 the key `name` is missing | `name` takes a policy: `fcfs`, `fair`, `srpt`, `srpt-aged`, `bands`, `edf`, `vrd` or `srq`",
+            "3:18 the key `name` is missing | `name` takes a policy: `fcfs`, `fair`, `srpt`, `srpt-aged`, `bands`, `edf`, `vrd`, `srq`, `las` or `sfd`",
         ],
     ),
     (

@@ -1,9 +1,10 @@
 //! One link, in virtual time, under the disciplines of the core's egress.
 
 use anyhow::ensure;
+use sprat_scheduler::marking::Variant;
 use sprat_scheduler::{
-    Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, MAX_FLOOR_PERCENT, Pacer,
-    Size, Time, WireCost,
+    Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, MAX_FLOOR_PERCENT, Marking,
+    Pacer, Sfd, Size, Time, WireCost,
 };
 
 use super::arrivals::{Arrivals, Request};
@@ -76,10 +77,18 @@ pub(super) enum Policy {
     BandsLearnt,
     /// Bands of two size classes.
     BandsTwo,
+    /// Fewest bytes sent first.
+    Las,
+    /// Short flows first, by the bytes that each has had (SFD02).
+    Sfd,
+    /// The same, with some of the rest promoted by chance.
+    PSfd,
+    /// The same, with one of every four of the rest promoted.
+    SSfd,
 }
 
 impl Policy {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 11] = [
         Self::Fcfs,
         Self::Fair,
         Self::BandsTwo,
@@ -87,6 +96,10 @@ impl Policy {
         Self::BandsLearnt,
         Self::SrptAged,
         Self::Srpt,
+        Self::Las,
+        Self::Sfd,
+        Self::PSfd,
+        Self::SSfd,
     ];
 
     fn name(self) -> &'static str {
@@ -98,6 +111,10 @@ impl Policy {
             Self::Bands => "bands",
             Self::BandsLearnt => "bands, learnt",
             Self::BandsTwo => "bands, two",
+            Self::Las => "las",
+            Self::Sfd => "sfd",
+            Self::PSfd => "p-sfd",
+            Self::SSfd => "s-sfd",
         }
     }
 
@@ -110,6 +127,10 @@ impl Policy {
             Self::Bands => Discipline::Bands(Cutoffs::paper()),
             Self::BandsLearnt => Discipline::Bands(Cutoffs::Learnt { classes: 6 }),
             Self::BandsTwo => Discipline::Bands(Cutoffs::two_class()),
+            Self::Las => Discipline::Las,
+            Self::Sfd => short_first(Variant::Sfd),
+            Self::PSfd => short_first(Variant::PSfd),
+            Self::SSfd => short_first(Variant::SSfd),
         }
     }
 
@@ -117,7 +138,7 @@ impl Policy {
     /// newcomer's turn at once, so that interrupting each grant would favour
     /// newcomers beyond a quantum.
     fn interrupts(self) -> bool {
-        !matches!(self, Self::Fair)
+        !matches!(self, Self::Fair | Self::Sfd | Self::PSfd | Self::SSfd)
     }
 
     /// `None` where theory has no formula.
@@ -126,9 +147,21 @@ impl Policy {
             Self::Fcfs => Some(theory::first_come_first_served(grid, load)),
             Self::Fair => Some(theory::processor_sharing(grid, load)),
             Self::Srpt => Some(theory::shortest_remaining(grid, load)),
+            Self::Las => Some(theory::least_attained(grid, load)),
             _ => None,
         }
     }
+}
+
+/// SFD02's parameters, with one of its variants.
+fn short_first(variant: Variant) -> Discipline {
+    Discipline::Sfd(Sfd {
+        marking: Marking {
+            variant,
+            ..Marking::PAPER
+        },
+        ..Sfd::PAPER
+    })
 }
 
 /// Runs `simulate link`.

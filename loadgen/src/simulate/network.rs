@@ -13,6 +13,7 @@ mod plan;
 mod receiver;
 mod sender;
 mod server;
+pub(super) mod sfd;
 mod system;
 mod table;
 mod topology;

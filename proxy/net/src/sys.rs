@@ -135,6 +135,39 @@ pub fn unacknowledged(socket: RawFd) -> io::Result<u32> {
     }
 }
 
+/// Bytes written to a connected TCP socket that have not been sent (`SIOCOUTQNSD`,
+/// tcp(7)).
+pub fn unsent(socket: &impl AsRawFd) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes an integer to `bytes`, which outlives the call.
+    let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) };
+    if outcome == 0 {
+        Ok(u32::try_from(bytes).unwrap_or(0))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Linux's include/uapi/linux/sockios.h; the libc crate lacks it.
+const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+
+/// Asks whether a socket is writable now; if not, the kernel tells when it is.
+pub fn is_writable(socket: &impl AsRawFd) -> io::Result<bool> {
+    let mut asked = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: `asked` is one entry, which outlives the call; with no time-out it returns
+    // at once.
+    let outcome = unsafe { libc::poll(&raw mut asked, 1, 0) };
+    if outcome < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // A connection that has failed is writable, too, and the write says so.
+    Ok(outcome > 0)
+}
+
 /// Bounds how fast TCP sends on a socket (`SO_MAX_PACING_RATE`), in bytes per
 /// second.
 pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {

@@ -40,7 +40,7 @@ use sprat_net::error::Reason;
 use sprat_net::framing::RequestWatch;
 use sprat_net::proxy_protocol::Ends;
 use sprat_net::tls::Secured;
-use sprat_uplink::{Outlet, SocketGauge};
+use sprat_uplink::{Outlet, SocketGauge, WireMark};
 use sprat_upstream::Held;
 
 use self::blocked::Blocked;
@@ -111,6 +111,8 @@ pub(crate) struct Connection {
     local: SocketAddr,
     /// How its bytes get onto the uplink.
     outlet: Outlet,
+    /// The code point of its packets, once they have borne any.
+    wire_mark: OnceCell<Rc<WireMark>>,
     /// What the TLS handshake came to.
     secured: OnceCell<Box<Secured>>,
     /// The request in progress; with HTTP/2, whether there is any.
@@ -160,6 +162,7 @@ impl Connection {
             dscp,
             outlet,
             local: ends.local,
+            wire_mark: OnceCell::new(),
             secured: OnceCell::new(),
             only: StreamState::new(Phase::Head {
                 since: now,
@@ -231,6 +234,16 @@ impl Connection {
             Outlet::Gauged(gauge) => Some(gauge),
             Outlet::Plain | Outlet::Marked(_) => None,
         }
+    }
+
+    /// The code point of its packets, if they have borne any.
+    pub(crate) fn wire_mark(&self) -> Option<&Rc<WireMark>> {
+        self.wire_mark.get()
+    }
+
+    /// The same, from now on.
+    pub(crate) fn mark_wire(&self) -> &Rc<WireMark> {
+        self.wire_mark.get_or_init(Rc::default)
     }
 
     /// One of its requests holds this place.

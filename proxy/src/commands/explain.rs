@@ -16,8 +16,9 @@ use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, Listener, Pa
 use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 use sprat_net::tls::PeerNames;
+use sprat_scheduler::marking::Variant;
 use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
-use sprat_scheduler::{Size, Time};
+use sprat_scheduler::{Mark, Size, Time};
 use sprat_sizes::{Destination, offline};
 use sprat_upstream::{affinity_hash, station_config};
 
@@ -89,7 +90,8 @@ fn size(text: &str) -> Result<u64, String> {
 ///
 /// A configuration that cannot be served.
 pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> {
-    let explained = explain(config, request)?;
+    let mut explained = explain(config, request)?;
+    explained["marks"] = marks(config);
     match request.json {
         true => Ok(serde_json::to_string_pretty(&explained)?),
         false => Ok(text(&explained)),
@@ -175,6 +177,25 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         explained["endpoints"] = endpoints(config, &route.cluster, &arrival);
     }
     Ok(explained)
+}
+
+/// The code points that the packets of the response would bear, if they bear any.
+fn marks(config: &Config) -> Value {
+    let Some(marking) = &config.uplink.marking else {
+        return Value::Null;
+    };
+    let rule = &marking.rule;
+    let (within, out) = (marking.code_point(Mark::In), marking.code_point(Mark::Out));
+    let promoted = match rule.variant {
+        Variant::Sfd => String::new(),
+        Variant::PSfd => ", of which some are promoted by chance".to_owned(),
+        Variant::SSfd => format!(", of which one turn of every {} is promoted", rule.k),
+    };
+    let why = format!(
+        "code point {within} on the first {} bytes, {out} on the rest{promoted}",
+        rule.threshold_bytes
+    );
+    json!({"in": within, "out": out, "threshold_bytes": rule.threshold_bytes, "why": why})
 }
 
 /// The size that `sprat run` would know before the response's head, and from where.
@@ -411,6 +432,9 @@ fn text(explained: &Value) -> String {
     match size["bytes"].as_u64() {
         Some(bytes) => line("size", &format!("{bytes} bytes, {source}")),
         None => line("size", &source),
+    }
+    if !explained["marks"].is_null() {
+        line("marks", &word(&explained["marks"]["why"]));
     }
     let order = explained["endpoints"]["order"].as_array();
     for (index, endpoint) in order.into_iter().flatten().enumerate() {

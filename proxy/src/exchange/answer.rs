@@ -11,14 +11,17 @@ use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use sprat_config::resolved::HeadersWithUnderscores;
-use sprat_net::begun::Begun;
+use sprat_net::begun::{Begun, with_held};
 use sprat_net::error::Reason;
 use sprat_net::gather::Gathered;
 use sprat_net::headers::{Head, clean_trailers};
 use sprat_net::read_ahead::ReadAhead;
 use sprat_net::screen::Interim;
-use sprat_scheduler::Size;
-use sprat_uplink::{Course as _, Marked, Outlet, Paced, go_ahead, head_bytes, pace, send_ahead};
+use sprat_scheduler::{Mark, Size};
+use sprat_uplink::{
+    Course as _, Marked, MarkedBytes, Outlet, Paced, WireMarks, go_ahead, head_bytes, pace,
+    send_ahead,
+};
 use tokio::time::Instant;
 
 use crate::client::connection::Stream;
@@ -68,7 +71,28 @@ pub(crate) async fn respond(
             }
         }
     };
-    inner.map(|inner| Body::new(inner, stream, record))
+    begin(stream, record, inner).await
+}
+
+/// Begins a response, as soon as the mark of its head may be given.
+async fn begin(stream: &Stream, record: Box<Record>, response: Response<Inner>) -> Response<Body> {
+    let mut marked = None;
+    if let Some(marking) = record.generation().marking {
+        let granted = response.body().granted_mark();
+        let head = head_bytes(stream, &response);
+        let wire = stream.connection.mark_wire();
+        let marks = WireMarks::new(wire, marking, granted.is_some(), head);
+        let is_http2 = stream.is_http2();
+        let first = granted.flatten().unwrap_or_default();
+        marks.begin(first, is_http2).await;
+        marked = Some(Box::new(MarkedBytes::new(marks, is_http2)));
+    }
+    response.map(|inner| Body {
+        inner,
+        stream: stream.clone(),
+        record: Some(record),
+        marked,
+    })
 }
 
 /// Sends an interim response, which is small and goes ahead.
@@ -104,6 +128,7 @@ pub(crate) async fn switch(
         inner: Inner::Local(None),
         stream: stream.clone(),
         record: None,
+        marked: None,
     })
 }
 
@@ -112,6 +137,8 @@ pub(crate) struct Body {
     inner: Inner,
     stream: Stream,
     record: Option<Box<Record>>,
+    /// Code points on its packets, if they bear any.
+    marked: Option<Box<MarkedBytes>>,
 }
 
 /// The body of an upstream's response.
@@ -125,14 +152,6 @@ enum Inner {
 }
 
 impl Body {
-    fn new(inner: Inner, stream: &Stream, record: Box<Record>) -> Self {
-        Self {
-            inner,
-            stream: stream.clone(),
-            record: Some(record),
-        }
-    }
-
     /// The last frame has been handed over.
     fn finish(&mut self) {
         if let Some(mut record) = self.record.take() {
@@ -152,6 +171,69 @@ impl Body {
     }
 }
 
+impl Inner {
+    /// Returns the mark of what was granted last, if grants bear marks.
+    fn granted_mark(&self) -> Option<Option<Mark>> {
+        match self {
+            Self::Paced(paced) => Some(paced.mark()),
+            Self::Upstream(_) | Self::Marked(_) | Self::Local(_) => None,
+        }
+    }
+
+    /// Returns the next frame as it comes from upstream, or from the uplink.
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &Stream,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = match self {
+            Self::Upstream(_) if stream.hold_back() => return Poll::Pending,
+            Self::Upstream(incoming) => {
+                let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
+                    stream.upstream_silent();
+                    return Poll::Pending;
+                };
+                stream.upstream_sent();
+                frame
+            }
+            Self::Paced(paced) => ready!(Pin::new(&mut **paced).poll_frame(cx)),
+            Self::Marked(marked) => ready!(Pin::new(&mut **marked).poll_frame(cx)),
+            Self::Local(text) => text.take().map(|text| Ok(Frame::data(text))),
+        };
+        Poll::Ready(frame)
+    }
+}
+
+impl Body {
+    /// Returns the next frame, whose bytes have one mark if responses are marked.
+    fn poll_marked(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(marked) = &mut self.marked else {
+            return self.inner.poll_frame(cx, &self.stream);
+        };
+        if marked.held() == 0 {
+            match ready!(self.inner.poll_frame(cx, &self.stream)) {
+                Some(Ok(frame)) if frame.is_data() => {
+                    let data = frame.into_data().unwrap_or_default();
+                    if data.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(data))));
+                    }
+                    marked.hold(data, self.inner.granted_mark().flatten());
+                }
+                other => return Poll::Ready(other),
+            }
+        }
+        let data = ready!(marked.poll_give(cx));
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_held(&self) -> bool {
+        self.marked.as_ref().is_some_and(|marked| marked.held() > 0)
+    }
+}
+
 impl HttpBody for Body {
     type Data = Bytes;
     type Error = BodyError;
@@ -161,21 +243,7 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let frame = match &mut this.inner {
-            Inner::Upstream(_) if this.stream.hold_back() => return Poll::Pending,
-            Inner::Upstream(incoming) => {
-                let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
-                    this.stream.upstream_silent();
-                    return Poll::Pending;
-                };
-                this.stream.upstream_sent();
-                frame
-            }
-            Inner::Paced(paced) => ready!(Pin::new(&mut **paced).poll_frame(cx)),
-            Inner::Marked(marked) => ready!(Pin::new(&mut **marked).poll_frame(cx)),
-            Inner::Local(text) => text.take().map(|text| Ok(Frame::data(text))),
-        };
-        match frame {
+        match ready!(this.poll_marked(cx)) {
             Some(Ok(mut frame)) => {
                 if let Some(trailers) = frame.trailers_mut() {
                     clean_trailers(trailers, HeadersWithUnderscores::Allow);
@@ -203,6 +271,9 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
+        if self.is_held() {
+            return false;
+        }
         match &self.inner {
             Inner::Upstream(incoming) => incoming.is_end_stream(),
             Inner::Paced(paced) => paced.is_end_stream(),
@@ -212,12 +283,14 @@ impl HttpBody for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.inner {
+        let held = self.marked.as_ref().map_or(0, |marked| marked.held());
+        let hint = match &self.inner {
             Inner::Upstream(incoming) => incoming.size_hint(),
             Inner::Paced(paced) => paced.size_hint(),
             Inner::Marked(marked) => marked.size_hint(),
             Inner::Local(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
-        }
+        };
+        with_held(hint, held)
     }
 }
 

@@ -13,7 +13,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use sprat_net::counters::Counter;
 use sprat_net::error::Reason;
-use sprat_uplink::Bursts;
+use sprat_uplink::{Bursts, WireMarks};
 use sprat_upstream::ConnectionPlace;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::{Instant, sleep_until};
@@ -100,7 +100,11 @@ async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, tunnel: Tunn
         down: &stats.tunnel_bytes_down,
         up: &stats.tunnel_bytes_up,
     };
-    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client);
+    let marks = record.generation().marking.map(|marking| {
+        let wire = connection.mark_wire();
+        WireMarks::new(wire, marking, connection.gauge().is_some(), 0)
+    });
+    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client).marked(marks);
     let (from_client, to_client) = split(client);
     let (from_upstream, to_upstream) = split(upstream);
     let both = async {

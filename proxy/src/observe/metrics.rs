@@ -29,6 +29,7 @@ use sprat_net::counters::{
 use sprat_net::encoding::{count, gauge, histogram};
 use sprat_net::error::{Fault, Reason};
 use sprat_net::tls::{ListenerTls, TlsView};
+use sprat_scheduler::Mark;
 use sprat_sizes::{Catalogue, CatalogueView};
 use sprat_uplink::{SharedUplink, UplinkView};
 use sprat_upstream::{Breaker, SharedCluster, SharedStation};
@@ -277,6 +278,13 @@ impl View {
         gauge(encoder, "open_requests", help, open)?;
         let help = "Bytes of response bodies handed to clients";
         self.counter(encoder, "response_bytes", help, |w| &w.response_bytes)?;
+        let help = "Bytes written to clients whose packets bear the code point of a mark";
+        let mut metric =
+            encoder.encode_descriptor("marked_bytes", help, None, MetricType::Counter)?;
+        for mark in Mark::ALL {
+            let bytes = self.sum(|worker| &worker.marked_bytes[mark.index()]);
+            count(&mut metric.encode_family(&[("mark", mark.name())])?, bytes)?;
+        }
         let help = "Responses that were cut short: by the client, the backend or a time-out";
         self.counter(encoder, "aborted_responses", help, |w| &w.aborted)
     }

@@ -75,6 +75,8 @@ pub(crate) struct WorkerStats {
     pub(crate) unrouted: [Counter; 6],
     /// Bytes of bodies handed to clients.
     pub(crate) response_bytes: Counter,
+    /// Bytes that sockets have taken with the code point of IN, and of OUT.
+    pub(crate) marked_bytes: [Counter; 2],
     /// Connections accepted.
     pub(crate) connections: Counter,
     /// Connections open (gauge).

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sprat_config::classify::Classifier;
-use sprat_config::resolved::Config;
+use sprat_config::resolved::{Config, Marking};
 use sprat_sizes::Catalogue;
 use sprat_uplink::{FirstTurn, Uplink};
 use sprat_upstream::Upstream;
@@ -29,6 +29,8 @@ pub(crate) struct Generation {
     pub(crate) upstreams: Vec<Rc<Upstream>>,
     /// What responses go out through.
     pub(crate) uplink: Uplink,
+    /// Which code points responses bear; none if they bear none.
+    pub(crate) marking: Option<Marking>,
     /// How clients are told apart that share the uplink; none if they do not.
     pub(crate) sharing: Option<ClientNumbers>,
     /// What is known of sizes.
@@ -74,6 +76,7 @@ impl Generation {
             upstreams: upstreams.collect(),
             sharing: uplink.sharing(assembly.config.uplink.share.as_ref()),
             uplink,
+            marking: assembly.config.uplink.marking,
             catalogue: Arc::clone(&assembly.catalogue),
             log: assembly.log.clone(),
             classes: stats.classes.clone(),

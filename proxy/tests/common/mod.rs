@@ -353,6 +353,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             guard_factor: 10.0,
             floor_percent: 5,
             share: None,
+            marking: None,
         },
         routes: vec![route(&cluster)],
         clusters: vec![cluster],

@@ -17,7 +17,7 @@ use http_body_util::{BodyExt, Empty, Full};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-use super::common::PATIENCE;
+use crate::common::PATIENCE;
 
 pub(crate) type AnyBody = BoxBody<Bytes, Infallible>;
 pub(crate) type Sender = SendRequest<AnyBody>;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sprat_scheduler::{FlowSpec, Size};
 
-use super::Outlet;
 use super::flow::Flow;
+use super::{Outlet, WireMarks};
 
 /// A tunnel's place on the uplink.
 pub struct Bursts<'a> {
@@ -23,6 +23,8 @@ pub struct Bursts<'a> {
     /// Bytes of the burst that have had their turn.
     attained: u64,
     waited: Duration,
+    /// The code points of its packets, if they bear any.
+    marks: Option<WireMarks>,
 }
 
 impl<'a> Bursts<'a> {
@@ -35,7 +37,14 @@ impl<'a> Bursts<'a> {
             flow: None,
             attained: 0,
             waited: Duration::ZERO,
+            marks: None,
         }
+    }
+
+    /// Has its packets bear code points.
+    #[must_use]
+    pub fn marked(self, marks: Option<WireMarks>) -> Self {
+        Self { marks, ..self }
     }
 
     /// Waits until it is the burst's turn; how many of `available` bytes may
@@ -62,6 +71,11 @@ impl<'a> Bursts<'a> {
                     None => available,
                 }
             }
+        };
+        let granted = self.flow.as_ref().and_then(Flow::mark);
+        let bytes = match &mut self.marks {
+            Some(marks) => marks.turn(granted, bytes),
+            None => bytes,
         };
         self.attained += bytes as u64;
         bytes

@@ -18,6 +18,8 @@ pub(super) struct Counters {
     told: EgressStats,
     /// Bytes granted in each class.
     told_classes: Vec<u64>,
+    /// Bytes granted by mark.
+    told_marks: [u64; 2],
 }
 
 impl Counters {
@@ -53,6 +55,14 @@ impl Counters {
             ..exact
         };
         self.told
+    }
+
+    /// The marks' counters as they are to be told.
+    pub(super) fn publish_marks(&mut self, bytes: [u64; 2]) -> [u64; 2] {
+        for (told, bytes) in self.told_marks.iter_mut().zip(bytes) {
+            *told = bytes.max(*told);
+        }
+        self.told_marks
     }
 
     /// The classes' counters as they are to be told.

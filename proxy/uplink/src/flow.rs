@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sprat_scheduler::{AtCapacity, FlowId, FlowSpec};
+use sprat_scheduler::{AtCapacity, FlowId, FlowSpec, Mark};
 
 use super::link::WorkerLink;
 
@@ -13,6 +13,8 @@ pub(crate) struct Flow {
     worker: Rc<WorkerLink>,
     id: FlowId,
     waited: Duration,
+    /// The mark of what it was granted last, where flows are marked.
+    mark: Option<Mark>,
 }
 
 impl Flow {
@@ -24,6 +26,7 @@ impl Flow {
             worker: Rc::clone(worker),
             id,
             waited: Duration::ZERO,
+            mark: None,
         })
     }
 
@@ -39,6 +42,7 @@ impl Flow {
             false => Vec::new(),
         };
         let turn = state.desk.take(now, self.id);
+        let mark = state.desk.egress().granted_mark(self.id);
         if turn.is_none() && !is_woken_by(state.desk.waker(self.id), cx.waker()) {
             state.desk.set_waker(self.id, cx.waker().clone());
         }
@@ -48,6 +52,7 @@ impl Flow {
             return Poll::Pending;
         };
         self.waited += turn.waited;
+        self.mark = mark;
         Poll::Ready(turn.bytes)
     }
 
@@ -65,6 +70,18 @@ impl Flow {
     /// All of the response has been asked for.
     pub(crate) fn complete(&mut self) {
         self.worker.link.lock().desk.complete(self.id);
+    }
+
+    /// Returns the mark of what it was granted last, where flows are marked.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+
+    /// Counts bytes of its response that went ahead of it towards its mark.
+    pub(crate) fn count_ahead(&self, bytes: u64) {
+        let now = self.worker.link.now();
+        let mut state = self.worker.link.lock();
+        state.desk.egress_mut().count_ahead(now, self.id, bytes);
     }
 
     /// How long its bytes have waited for the uplink.

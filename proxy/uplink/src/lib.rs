@@ -5,6 +5,7 @@
 mod acknowledged;
 mod auto;
 mod bursts;
+mod code_points;
 mod counters;
 mod flow;
 mod flush;
@@ -35,6 +36,7 @@ use sprat_net::client::ClientNumbers;
 
 pub use acknowledged::Delivery;
 pub use bursts::Bursts;
+pub use code_points::{MarkedBytes, WireMark, WireMarks};
 pub use flush::FlushGate;
 pub use gauge::SocketGauge;
 pub use granting::Granting;

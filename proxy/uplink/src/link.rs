@@ -91,6 +91,8 @@ pub(crate) struct LinkStatus {
     pub(crate) effective_rate_bits_per_s: Option<u64>,
     /// What waits on the link behind the pacer, as far as the search knows.
     pub(crate) queue: Duration,
+    /// Bytes of responses that were given a turn marked IN, and OUT.
+    pub(crate) marked_bytes: [u64; 2],
     /// Counters, none of which ever falls.
     pub(crate) stats: EgressStats,
 }
@@ -128,7 +130,7 @@ impl PacedLink {
         let effective_rate_bits_per_s = self.effective_rate_bits_per_s();
         let mut state = self.lock();
         let egress = state.desk.egress();
-        let stats = egress.stats();
+        let (stats, marked_bytes) = (egress.stats(), egress.marked_bytes());
         LinkStatus {
             open_flows: egress.open_flows(),
             waiting_flows: egress.waiting_flows(),
@@ -136,6 +138,7 @@ impl PacedLink {
             rate_bits_per_s: effective_rate_bits_per_s.map(|_| egress.pacer().rate_bits_per_s()),
             effective_rate_bits_per_s,
             queue: self.auto.queue(),
+            marked_bytes: state.counters.publish_marks(marked_bytes),
             stats: state.counters.publish(stats),
         }
     }

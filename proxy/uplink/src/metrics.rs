@@ -7,6 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use sprat_net::encoding::{count, gauge};
+use sprat_scheduler::Mark;
 
 use super::link::{LinkStatus, PacedLink, QueueStatus};
 
@@ -119,6 +120,14 @@ impl Collector for UplinkView {
         }
         if let Some(status) = self.link.queues() {
             queues(&status, &mut encoder)?;
+        }
+        let help = "Bytes of responses that were given a turn, by mark; none where responses are not marked";
+        let name = "uplink_marked_bytes";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for mark in Mark::ALL {
+            let labels = [("mark", mark.name())];
+            let bytes = status.marked_bytes[mark.index()];
+            count(&mut metric.encode_family(&labels)?, bytes)?;
         }
         self.classes(&mut encoder)
     }

@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use sprat_net::begun::with_held;
 use sprat_net::error::Reason;
 use sprat_scheduler::desk::HEAD_WAIT;
-use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Size};
+use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Mark, Size};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -66,6 +66,11 @@ impl<B: Body, C> Paced<B, C> {
     /// How long its bytes have waited for the uplink.
     pub fn waited(&self) -> Duration {
         self.flow.waited()
+    }
+
+    /// Returns the mark of what was granted last, where responses are marked.
+    pub fn mark(&self) -> Option<Mark> {
+        self.flow.mark()
     }
 }
 
@@ -153,7 +158,10 @@ where
         Ok(Err(error)) => paced.failed = Some(error),
         // The size alone says nothing of when the body comes: the head goes
         // ahead, as what is small and needed for the client to go on.
-        Err(_) => send_ahead(gauge, turn.class, head).await,
+        Err(_) => {
+            send_ahead(gauge, turn.class, head).await;
+            paced.flow.count_ahead(head);
+        }
     }
     Ok(Response::from_parts(parts, paced))
 }
@@ -220,6 +228,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         }
         let left = head.saturating_sub(self.head_granted);
         go_ahead(&self.gauge, turn.class, left).await;
+        self.flow.count_ahead(left);
         Ok(())
     }
 

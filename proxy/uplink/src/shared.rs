@@ -62,7 +62,12 @@ impl SharedUplink {
         (own, wanted): (&config::Uplink, &config::Uplink),
         classes: &config::Classes,
     ) -> std::io::Result<Self> {
-        if own == wanted || (is_paced(own) && is_paced(wanted)) {
+        // Each response asks how it is marked.
+        let marked_alike = config::Uplink {
+            marking: own.marking,
+            ..wanted.clone()
+        };
+        if *own == marked_alike || (is_paced(own) && is_paced(wanted)) {
             return Ok(self.clone());
         }
         Self::new(wanted, classes)
@@ -110,6 +115,7 @@ fn policy(uplink: &config::Uplink, classes: &config::Classes) -> EgressPolicy {
         classes: classes.list.iter().map(|c| c.spec.clone()).collect(),
         floor_percent: uplink.floor_percent,
         share_between_clients: uplink.share.is_some(),
+        marking: uplink.marking.map(|marking| marking.rule),
         ..EgressPolicy::new(uplink.policy.clone())
     }
 }

@@ -6,7 +6,8 @@ use std::ops::{Index, IndexMut};
 
 use super::types::FlowId;
 use crate::discipline::FlowView;
-use crate::{Time, WireCost};
+use crate::marking::FlowMarks;
+use crate::{Mark, Time, WireCost};
 use pauses::Burst;
 
 /// An open flow and what it has left to send.
@@ -21,7 +22,6 @@ pub(super) struct Flow {
     /// Whether it waits in the fast path's lane.
     pub(super) is_express: bool,
     pub(super) cost: WireCost,
-    pub(super) class: usize,
     /// Number of the client that it belongs to, if the driver has said.
     pub(super) client: Option<u64>,
     /// What the discipline ranks it by.
@@ -32,8 +32,14 @@ pub(super) struct Flow {
     pub(super) offered_bytes: u64,
     /// Payload bytes granted, of which the driver has not said that they are written.
     pub(super) granted_bytes: u64,
+    /// What its marks go by.
+    pub(super) marks: FlowMarks,
+    /// Mark of what it was granted last, where flows are marked.
+    pub(super) granted_mark: Option<Mark>,
     /// Whether its last grant was the floor's.
     pub(super) by_floor: bool,
+    /// Whether its last grant was marked OUT, and made while IN waited.
+    pub(super) is_against_in: bool,
     /// When it was granted something last.
     pub(super) served_at: Option<Time>,
     /// Since when it has had something to write.
@@ -45,13 +51,13 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Returns the index of its class.
+    pub(super) fn class(&self) -> usize {
+        usize::from(self.view.class)
+    }
+
     /// Returns a flow that has nothing to write yet.
-    pub(super) fn new(
-        now: Time,
-        cost: WireCost,
-        (class, client): (usize, Option<u64>),
-        view: FlowView,
-    ) -> Self {
+    pub(super) fn new(now: Time, cost: WireCost, client: Option<u64>, view: FlowView) -> Self {
         Self {
             generation: 0,
             open: true,
@@ -59,13 +65,15 @@ impl Flow {
             is_complete: false,
             is_express: false,
             cost,
-            class,
             client,
             view,
             unsent_bytes: 0,
             offered_bytes: 0,
             granted_bytes: 0,
+            marks: FlowMarks::default(),
+            granted_mark: None,
             by_floor: false,
+            is_against_in: false,
             served_at: None,
             offered_since: now,
             paused_at: None,
@@ -121,6 +129,13 @@ impl Flows {
     pub(super) fn get_mut(&mut self, id: FlowId) -> Option<&mut Flow> {
         self.slots
             .get_mut(id.slot as usize)
+            .filter(|flow| flow.open && flow.generation == id.generation)
+    }
+
+    /// Returns the open flow of that name, to look at.
+    pub(super) fn get(&self, id: FlowId) -> Option<&Flow> {
+        self.slots
+            .get(id.slot as usize)
             .filter(|flow| flow.open && flow.generation == id.generation)
     }
 

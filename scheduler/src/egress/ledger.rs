@@ -8,6 +8,8 @@ use super::types::{EgressClassStats, EgressStats};
 pub(super) struct Ledger {
     pub(super) stats: EgressStats,
     pub(super) classes: Vec<EgressClassStats>,
+    /// Payload bytes granted, less what was given back, by mark.
+    pub(super) marked_bytes: [u64; 2],
     /// By class: payload bytes that its flows have left, as far as known.
     unsent_bytes: Vec<u128>,
     /// Payload bytes that those in the fast path's lane have left.
@@ -20,6 +22,7 @@ impl Ledger {
         Self {
             stats: EgressStats::default(),
             classes: vec![EgressClassStats::default(); classes],
+            marked_bytes: [0; 2],
             unsent_bytes: vec![0; classes],
             express_unsent_bytes: 0,
         }
@@ -33,14 +36,14 @@ impl Ledger {
 
     /// Counts a flow that is opened.
     pub(super) fn open(&mut self, flow: &mut Flow) {
-        self.classes[flow.class].open_flows += 1;
-        self.classes[flow.class].opened += 1;
+        self.classes[flow.class()].open_flows += 1;
+        self.classes[flow.class()].opened += 1;
         self.recount(flow);
     }
 
     /// Counts a flow that is closed.
     pub(super) fn close(&mut self, flow: &mut Flow) {
-        self.classes[flow.class].open_flows -= 1;
+        self.classes[flow.class()].open_flows -= 1;
         self.recount(flow);
     }
 
@@ -52,8 +55,12 @@ impl Ledger {
 
     /// Counts what was written beyond a grant.
     pub(super) fn extend(&mut self, flow: &mut Flow, bytes: u64, wire_bytes: u64) {
-        let class = &mut self.classes[flow.class];
+        let class = &mut self.classes[flow.class()];
         class.granted_bytes = class.granted_bytes.saturating_add(bytes);
+        if let Some(mark) = flow.granted_mark {
+            let marked = &mut self.marked_bytes[mark.index()];
+            *marked = marked.saturating_add(bytes);
+        }
         self.stats.granted_bytes = self.stats.granted_bytes.saturating_add(bytes);
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
         self.recount(flow);
@@ -61,7 +68,10 @@ impl Ledger {
 
     /// Takes back what was granted and not written.
     pub(super) fn give_back(&mut self, flow: &mut Flow, bytes: u64, wire_bytes: u64) {
-        self.classes[flow.class].granted_bytes -= bytes;
+        self.classes[flow.class()].granted_bytes -= bytes;
+        if let Some(mark) = flow.granted_mark {
+            self.marked_bytes[mark.index()] -= bytes;
+        }
         self.stats.granted_bytes -= bytes;
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(wire_bytes);
         self.recount(flow);
@@ -91,7 +101,7 @@ impl Ledger {
         let unsent_bytes = left.max(flow.offered_bytes);
         let sum = match flow.is_express {
             true => &mut self.express_unsent_bytes,
-            false => &mut self.unsent_bytes[flow.class],
+            false => &mut self.unsent_bytes[flow.class()],
         };
         *sum += u128::from(unsent_bytes);
         *sum -= u128::from(std::mem::replace(&mut flow.unsent_bytes, unsent_bytes));

@@ -3,14 +3,16 @@
 //! The flows stand in a queue ([`Ready`]), one for all of its connection ([`Groups`]) and
 //! one for all of its client where clients share the link ([`Shares`]). What a flow is
 //! granted is charged to its turn, or its client's ([`Turns`]). A part of what is granted
-//! goes to what has waited longest ([`Floor`]), and what the fast path has refused takes
-//! turns with all of it ([`Express`]).
+//! goes to what has waited longest ([`Floor`]), another to what is marked OUT ([`Marks`]),
+//! and what the fast path has refused takes turns with all of it ([`Express`]).
 
 mod express;
 mod floor;
 mod front;
 mod groups;
 mod held;
+mod marks;
+mod portion;
 mod ready;
 mod requests;
 mod shares;
@@ -29,6 +31,7 @@ pub use floor::MAX_FLOOR_PERCENT;
 use floor::{Floor, rank_by_age};
 use front::Change;
 use groups::{Groups, LaneKey, Member};
+use marks::Marks;
 pub(super) use ready::Next;
 use ready::Ready;
 use shares::Shares;
@@ -79,6 +82,7 @@ pub(super) struct Order {
     turns: Turns,
     shares: Shares,
     floor: Floor,
+    marks: Marks,
     /// By class: whether it takes what the others leave, and its level.
     classes: Vec<(bool, u8)>,
     /// Responses that are going to come, see [`Order::announce`].
@@ -99,6 +103,7 @@ impl Order {
             turns: Turns::new(policy.classes.len() * MAX_BANDS),
             shares: shares(policy, &ranker),
             floor: floor(policy, &ranker),
+            marks: Marks::new(policy),
             classes: levels(&policy.classes),
             announced: 0,
             changes: RankQueue::default(),
@@ -131,6 +136,7 @@ impl Order {
         self.turns = Turns::new(policy.classes.len() * MAX_BANDS);
         self.shares = shares(policy, &self.ranker);
         self.floor = floor(policy, &self.ranker);
+        self.marks = Marks::new(policy);
         self.classes = levels(&policy.classes);
         for _ in 0..self.announced {
             self.ready.announce(now);
@@ -155,16 +161,17 @@ impl Order {
     /// class's pool.
     fn reopen(&mut self, now: Time, flows: &mut Flows, slot: u32) {
         let flow = &mut flows[slot];
-        flow.view.level = self.level(flow.class);
+        flow.view.level = self.level(flow.class());
         flow.by_floor = false;
+        flow.is_against_in = false;
         let place = &mut self.places[slot as usize];
         place.leave_round();
         place.share = None;
-        self.ready.open(now, flow.class);
-        if self.ready.is_limited(flow.class) && !flow.is_express {
+        self.ready.open(now, flow.class());
+        if self.ready.is_limited(flow.class()) && !flow.is_express {
             place.member = None;
             if flow.begun {
-                self.ready.seat(flow.class, slot);
+                self.ready.seat(flow.class(), slot);
             }
         }
         self.enter_share(flows, slot);
@@ -189,11 +196,11 @@ impl Order {
     pub(super) fn open(&mut self, now: Time, flows: &mut Flows, slot: u32, lane: Lane) {
         let flow = &mut flows[slot];
         self.note_size(flow.view.size);
-        self.ready.open(now, flow.class);
+        self.ready.open(now, flow.class());
         let mut place = Place::default();
         match lane {
             Lane::Express => flow.is_express = true,
-            Lane::Grouped(group, precedence) if !self.ready.is_limited(flow.class) => {
+            Lane::Grouped(group, precedence) if !self.ready.is_limited(flow.class()) => {
                 place.member = self.groups.member(group, precedence);
             }
             Lane::Ordered | Lane::Grouped(..) => {}
@@ -219,7 +226,7 @@ impl Order {
         if let Some(share) = self.places[slot as usize].share.take() {
             self.shares.leave(share, flow.client, slot);
         }
-        self.ready.close(flow.class, slot);
+        self.ready.close(flow.class(), slot);
     }
 
     /// Learns the size of a response, if it is exact.
@@ -259,7 +266,8 @@ impl Order {
 
     /// Returns the payload bytes of a flow's next grant, at most.
     pub(super) fn quantum(&self, link: &Link, flow: &Flow) -> u64 {
-        self.quantum_of(link, flow.class, flow.cost)
+        let bytes = self.quantum_of(link, flow.class(), flow.cost);
+        bytes.min(self.markable(flow))
     }
 
     /// Returns the payload bytes of a grant in a class, at such a cost, at most.
@@ -306,10 +314,11 @@ impl Order {
             return;
         }
         self.advance(now, flow);
+        self.mark(link, flow);
         if self.ranker.takes_turns() {
-            let round = flow.class * MAX_BANDS + usize::from(self.ranker.band(&flow.view));
+            let round = flow.class() * MAX_BANDS + usize::from(self.ranker.band(&flow.view));
             let bytes = flow.offered_bytes.min(self.quantum(link, flow));
-            let least = (self.ready).least_turn(flow.class, self.ranker.rank(&flow.view));
+            let least = (self.ready).least_turn(flow.class(), self.ranker.rank(&flow.view));
             let newcomer = Newcomer {
                 turn: flow.view.turn,
                 wire_bytes: flow.cost.bytes(bytes),
@@ -354,26 +363,28 @@ impl Order {
         let flow = &flows[slot];
         let rank = self.ranker.rank(&flow.view);
         match self.share(slot) {
-            None => self.ready.insert(now, flow.class, slot, rank),
+            None => self.ready.insert(now, flow.class(), slot, rank),
             Some(share) => {
                 let change = self.shares.insert(share, slot, rank);
                 self.follow_client(now, flows, share, change);
             }
         }
         self.join_floor(flows, slot);
+        self.join_out(flows, slot, rank);
     }
 
     /// Takes a flow out of the queue, but not out of its group.
     fn step_out(&mut self, now: Time, flows: &Flows, slot: u32) {
         let flow = &flows[slot];
         match self.share(slot) {
-            None => self.ready.remove(flow.class, slot),
+            None => self.ready.remove(flow.class(), slot),
             Some(share) => {
                 let change = self.shares.remove(share, slot);
                 self.follow_client(now, flows, share, change);
             }
         }
         self.leave_floor(flows, slot);
+        self.leave_out(flows, slot);
     }
 
     /// Takes a flow that is not in the queue out of its group, of which another may take
@@ -407,15 +418,15 @@ impl Order {
     /// which of them it is compared.
     fn membership(&self, flow: &Flow, slot: u32) -> (Option<Member>, LaneKey) {
         let place = &self.places[slot as usize];
-        let (class, share) = (flow.class, place.share);
+        let (class, share) = (flow.class(), place.share);
         (place.member, LaneKey { class, share })
     }
 
     /// Gives a flow that has been opened its client's place, if it is to have one.
     fn enter_share(&mut self, flows: &Flows, slot: u32) {
         let flow = &flows[slot];
-        if self.shares.is_on() && !flow.is_express && !self.ready.is_limited(flow.class) {
-            let whose = (flow.class, flow.client);
+        if self.shares.is_on() && !flow.is_express && !self.ready.is_limited(flow.class()) {
+            let whose = (flow.class(), flow.client);
             let share = self.shares.enter(whose, slot, |other| {
                 let other = &flows[other];
                 (self.ranker.rank(&other.view), rank_by_age(other))
@@ -427,7 +438,7 @@ impl Order {
     /// Has another flow of a client stand in the queue for it.
     fn follow_client(&mut self, now: Time, flows: &Flows, share: u32, change: Change) {
         if let Some(out) = change.out {
-            self.ready.remove(flows[out].class, out);
+            self.ready.remove(flows[out].class(), out);
         }
         if change.into.is_some() {
             self.show_client(now, flows, share);
@@ -446,7 +457,7 @@ impl Order {
             key: turn,
             seq: flow.view.seq,
         };
-        self.ready.insert(now, flow.class, slot, rank);
+        self.ready.insert(now, flow.class(), slot, rank);
     }
 }
 
@@ -457,7 +468,10 @@ impl Order {
         self.catch_up(now, flows, link);
         let slot = match self.next(now, link.pacer().next_grant_at()) {
             Next::Slot(slot) if flows[slot].is_express => slot,
-            Next::Slot(first) => self.or_longest_waiting(now, flows, first),
+            Next::Slot(first) => {
+                let slot = self.or_longest_waiting(now, flows, first);
+                self.or_marked_out(now, flows, (slot, first))
+            }
             other => return other,
         };
         if let Some(share) = self.share(slot) {
@@ -497,8 +511,8 @@ impl Order {
             return;
         }
         self.express.passed(wire_bytes);
-        (self.ready).debit(now, flow.class, wire_bytes, link.pacer());
-        (self.ready).charge(flow.class, &self.ranker.rank(&flow.view), wire_bytes);
+        (self.ready).debit(now, flow.class(), wire_bytes, link.pacer());
+        (self.ready).charge(flow.class(), &self.ranker.rank(&flow.view), wire_bytes);
         match self.share(slot) {
             None => {
                 let part = &mut self.places[slot as usize].part;
@@ -512,7 +526,7 @@ impl Order {
                 self.renew_age(flows, share);
             }
         }
-        self.count_for_floor(now, &flows[slot], Moved::Out(wire_bytes));
+        self.count_moved(now, &flows[slot], Moved::Out(wire_bytes));
     }
 
     /// Charges a flow with what it has written beyond its grant.
@@ -527,8 +541,8 @@ impl Order {
         if flow.is_express {
             return;
         }
-        (self.ready).debit(now, flow.class, wire_bytes, link.pacer());
-        (self.ready).charge(flow.class, &self.ranker.rank(&flow.view), wire_bytes);
+        (self.ready).debit(now, flow.class(), wire_bytes, link.pacer());
+        (self.ready).charge(flow.class(), &self.ranker.rank(&flow.view), wire_bytes);
         let (share, part) = (self.share(slot), &self.places[slot as usize].part);
         match share {
             None => flow.view.turn = self.turns.extend(part, flow.view.turn, wire_bytes),
@@ -537,7 +551,7 @@ impl Order {
                 self.show_client(now, flows, share);
             }
         }
-        self.count_for_floor(now, &flows[slot], Moved::Out(wire_bytes));
+        self.count_moved(now, &flows[slot], Moved::Out(wire_bytes));
     }
 
     /// Gives back what a flow was charged with and did not write.
@@ -546,8 +560,8 @@ impl Order {
         if flow.is_express {
             return;
         }
-        self.ready.refund(now, flow.class, wire_bytes);
-        (self.ready).refund_queue(flow.class, &self.ranker.rank(&flow.view), wire_bytes);
+        self.ready.refund(now, flow.class(), wire_bytes);
+        (self.ready).refund_queue(flow.class(), &self.ranker.rank(&flow.view), wire_bytes);
         let (share, part) = (self.share(slot), &self.places[slot as usize].part);
         match share {
             None => flow.view.turn = self.turns.refund(part, flow.view.turn, wire_bytes),
@@ -556,7 +570,13 @@ impl Order {
                 self.show_client(now, flows, share);
             }
         }
-        self.count_for_floor(now, &flows[slot], Moved::Back(wire_bytes));
+        self.count_moved(now, &flows[slot], Moved::Back(wire_bytes));
+    }
+
+    /// Takes what a flow was granted, or has given back, into what is owed to portions.
+    fn count_moved(&mut self, now: Time, flow: &Flow, moved: Moved) {
+        self.count_for_floor(now, flow, moved);
+        self.count_for_out(flow, moved);
     }
 }
 
@@ -579,12 +599,12 @@ impl Order {
     /// class's pool waits for that.
     fn join_floor(&mut self, flows: &Flows, slot: u32) {
         let flow = &flows[slot];
-        if self.floor.is_off() || (self.ready.is_limited(flow.class) && !flow.begun) {
+        if self.floor.is_off() || (self.ready.is_limited(flow.class()) && !flow.begun) {
             return;
         }
         let rank = rank_by_age(flow);
         match self.share(slot) {
-            None => (self.floor).insert(self.floor_lane(flow.class), slot, rank),
+            None => (self.floor).insert(self.floor_lane(flow.class()), slot, rank),
             Some(share) => {
                 self.shares.join_age(share, slot, rank);
                 self.renew_age(flows, share);
@@ -598,7 +618,7 @@ impl Order {
         }
         let flow = &flows[slot];
         match self.share(slot) {
-            None => self.floor.remove(self.floor_lane(flow.class), slot),
+            None => self.floor.remove(self.floor_lane(flow.class()), slot),
             Some(share) => {
                 if self.shares.leave_age(share, slot) {
                     self.renew_age(flows, share);
@@ -632,7 +652,7 @@ impl Order {
         self.leave_floor(flows, first);
         let flow = &mut flows[first];
         flow.by_floor = false;
-        let due = self.floor.due(self.floor_lane(flow.class), now);
+        let due = self.floor.due(self.floor_lane(flow.class()), now);
         // All that wait in a lane are flows, or all are clients.
         let due = match self.share(first) {
             None => due,
@@ -649,7 +669,7 @@ impl Order {
 
     /// Takes what a flow was granted into what is owed to the floor, or takes it back.
     fn count_for_floor(&mut self, now: Time, flow: &Flow, moved: Moved) {
-        let lane = self.floor_lane(flow.class);
+        let lane = self.floor_lane(flow.class());
         self.floor.count(lane, now, moved, flow.by_floor);
     }
 }

@@ -1,6 +1,6 @@
 //! What a driver tells an uplink, and is told.
 
-use crate::{ClassSpec, Discipline, MAX_CLASSES, Size, Time, WireCost};
+use crate::{ClassSpec, Discipline, MAX_CLASSES, Marking, Size, Time, WireCost};
 
 #[cfg(doc)]
 use crate::{Egress, Guard};
@@ -157,6 +157,9 @@ pub struct EgressPolicy {
     pub share_between_clients: bool,
     /// What a grant covers.
     pub grants: Grants,
+    /// How flows are marked, beside an order that does not ask. [`Discipline::Sfd`] marks
+    /// them by its own rule.
+    pub marking: Option<Marking>,
 }
 
 impl EgressPolicy {
@@ -171,6 +174,7 @@ impl EgressPolicy {
             floor_percent: 0,
             share_between_clients: false,
             grants: Grants::Quanta,
+            marking: None,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::classes::ClassSpec;
 use crate::discipline::FlowView;
 use crate::queue::{Positions, Rank, RankQueue};
 use crate::srq::{Progress, Queues};
-use crate::{Discipline, Size, Time};
+use crate::{Discipline, Mark, Size, Time};
 
 /// The order of requests at a server of one or more processors, by
 /// [`Discipline::Srq`], [`Discipline::Edf`] or [`Discipline::Vrd`].
@@ -59,6 +59,7 @@ impl Server {
             size: Size::Unknown,
             attained: 0,
             turn: 0,
+            mark: Mark::In,
             class,
             progress: progress.unwrap_or_default(),
         };
@@ -251,7 +252,9 @@ mod tests {
         let classes = [class(100, 1), class(40, 1), class(100, 5)];
         let order = |discipline| {
             let mut server = Server::new(&discipline, &classes).expect("by deadlines");
-            (0..3).for_each(|class| drop(server.arrive(at(0), at(0), class)));
+            for class in 0..3 {
+                server.arrive(at(0), at(0), class);
+            }
             (0..3)
                 .map_while(|_| server.take(at(1), MS))
                 .collect::<Vec<_>>()

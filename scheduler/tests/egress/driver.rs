@@ -6,7 +6,7 @@ use std::time::Duration;
 use sprat_scheduler::srq::{self, Trigger};
 use sprat_scheduler::{
     ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Lane,
-    Pacer, Precedence, Size, Time, WireCost,
+    Marking, Pacer, Precedence, Sfd, Size, Time, WireCost, marking::Variant,
 };
 
 /// A link and what a segment costs on it.
@@ -101,7 +101,33 @@ pub(crate) fn disciplines() -> Vec<Discipline> {
         Discipline::Vrd,
         srq(Trigger::Always),
         srq(Trigger::Waiting(2)),
+        Discipline::Las,
+        sfd(Variant::Sfd, 1, 0.0),
+        sfd(Variant::Sfd, 1, 0.5),
+        Discipline::Sfd(Sfd {
+            use_size: true,
+            ..sfd_of(Variant::SSfd, 1, 0.3)
+        }),
     ]
+}
+
+/// Short flows first, with one of every three bytes or segments promoted in S-SFD, and
+/// flows that are new after 20 ms.
+pub(crate) fn sfd_of(variant: Variant, threshold_bytes: u64, out_share: f64) -> Sfd {
+    Sfd {
+        marking: Marking {
+            variant,
+            threshold_bytes,
+            idle: Duration::from_millis(20),
+            k: 3,
+        },
+        out_share,
+        use_size: false,
+    }
+}
+
+pub(crate) fn sfd(variant: Variant, threshold_bytes: u64, out_share: f64) -> Discipline {
+    Discipline::Sfd(sfd_of(variant, threshold_bytes, out_share))
 }
 
 /// SRQ with queues for flows of a few bytes, which adapt at every opportunity.

@@ -7,7 +7,7 @@ use sprat_scheduler::{Cutoffs, Discipline, FlowSpec, Size, WireCost};
 
 use crate::bytes::Bytes;
 use crate::driver::{plain, srq};
-use crate::random_operations::{AGEING, CUTOFFS, Model, Op};
+use crate::random_operations::{AGEING, CUTOFFS, Model, Op, shared_short_first, short_first};
 
 /// Runs what the bytes say, against the model.
 pub(crate) fn run(data: &[u8]) {
@@ -23,7 +23,7 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn discipline(bytes: &mut Bytes<'_>) -> Option<Discipline> {
-    Some(match bytes.below(10)? {
+    Some(match bytes.below(13)? {
         0 => Discipline::Fcfs,
         1 => Discipline::Fair,
         2 => Discipline::Srpt,
@@ -35,7 +35,10 @@ fn discipline(bytes: &mut Bytes<'_>) -> Option<Discipline> {
         6 => Discipline::Edf,
         7 => Discipline::Vrd,
         8 => srq(Trigger::Always),
-        _ => srq(Trigger::Waiting(2)),
+        9 => srq(Trigger::Waiting(2)),
+        10 => Discipline::Las,
+        11 => short_first(),
+        _ => shared_short_first(),
     })
 }
 

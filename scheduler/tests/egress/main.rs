@@ -17,6 +17,7 @@ mod flows;
 mod from_bytes;
 mod groups;
 mod link;
+mod marks;
 mod newcomers;
 mod orders;
 mod pauses;

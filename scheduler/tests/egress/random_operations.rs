@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use sprat_scheduler::srq::{Terms, Trigger};
 use sprat_scheduler::{
     AtCapacity, ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant,
-    Pacer, Size, Time, WireCost,
+    Mark, Pacer, Sfd, Size, Time, WireCost, marking::Variant,
 };
 
-use crate::driver::{levels, plain, srq};
+use crate::driver::{levels, plain, sfd, sfd_of, srq};
 
 const MAX_FLOWS: usize = 12;
 
@@ -95,7 +95,27 @@ fn discipline() -> impl Strategy<Value = Discipline> {
         Discipline::Vrd,
         srq(Trigger::Always),
         srq(Trigger::Waiting(2)),
+        Discipline::Las,
+        short_first(),
+        shared_short_first(),
+        sfd(Variant::PSfd, THRESHOLD, 0.5),
     ])
+}
+
+/// Bytes up to which flows are short.
+const THRESHOLD: u64 = 5_000;
+
+/// Short flows strictly first.
+pub(crate) fn short_first() -> Discipline {
+    sfd(Variant::Sfd, THRESHOLD, 0.0)
+}
+
+/// All that the discipline of short flows has, of which the model knows levels alone.
+pub(crate) fn shared_short_first() -> Discipline {
+    Discipline::Sfd(Sfd {
+        use_size: true,
+        ..sfd_of(Variant::SSfd, THRESHOLD, 0.3)
+    })
 }
 
 /// Classes of which every third has deadlines, and they have different values.
@@ -119,6 +139,12 @@ struct ModelFlow {
     ready: u64,
     outstanding: u64,
     attained: u64,
+    /// Bytes sent since the flow was new, under a discipline that asks.
+    recent: u64,
+    /// When it was granted something last under one.
+    marked_at: Option<Time>,
+    /// The mark of what is outstanding.
+    mark: Option<Mark>,
 }
 
 impl ModelFlow {
@@ -158,6 +184,9 @@ impl ModelFlow {
                 CUTOFFS.iter().filter(above).count() as u64
             }
             Discipline::Bands(Cutoffs::Learnt { .. }) => 0,
+            Discipline::Las => self.attained,
+            Discipline::Sfd(sfd) if sfd.out_share == 0.0 => u64::from(self.recent > THRESHOLD),
+            Discipline::Sfd(_) => 0,
         }
     }
 }
@@ -271,6 +300,9 @@ impl Model {
                     ready: 0,
                     outstanding: 0,
                     attained: 0,
+                    recent: 0,
+                    marked_at: None,
+                    mark: None,
                 });
             }
             Err(AtCapacity { max_flows }) => assert!(full && max_flows == MAX_FLOWS),
@@ -285,6 +317,17 @@ impl Model {
         let outstanding = self.flows[flow].outstanding;
         self.settle(flow, outstanding);
         if self.flows[flow].open {
+            let idle = self.marking().map(|sfd| sfd.marking.idle);
+            let flow = &mut self.flows[flow];
+            let last = flow.marked_at.filter(|_| flow.ready == 0);
+            if last
+                .zip(idle)
+                .is_some_and(|(last, idle)| self.now.since(last) > idle)
+            {
+                flow.recent = 0;
+            }
+        }
+        if self.flows[flow].open {
             self.flows[flow].ready = bytes;
         }
     }
@@ -298,8 +341,16 @@ impl Model {
 
     /// So much was sent, whether more or less than what is outstanding.
     fn settle(&mut self, flow: usize, bytes: u64) {
+        let is_marked = self.marking().is_some();
         let flow = &mut self.flows[flow];
         let outstanding = std::mem::take(&mut flow.outstanding);
+        if is_marked && flow.mark.is_some() {
+            let unsent = outstanding.saturating_sub(bytes);
+            flow.recent = flow.recent.saturating_sub(unsent);
+        }
+        if is_marked {
+            flow.recent += bytes.saturating_sub(outstanding);
+        }
         flow.attained += bytes;
         self.sent += bytes;
         self.granted += bytes.saturating_sub(outstanding);
@@ -324,7 +375,18 @@ impl Model {
         self.check_turn(granted);
 
         let pacer = self.egress.pacer();
+        let mark = self.egress.granted_mark(id);
+        let marking = self.marking();
+        assert_eq!(mark.is_some(), marking.is_some());
         let flow = &mut self.flows[granted];
+        flow.mark = mark;
+        if let Some(sfd) = marking {
+            let is_strict = sfd.out_share == 0.0;
+            let is_out = flow.recent > THRESHOLD;
+            assert!(!is_strict || mark == Some(Mark::ALL[usize::from(is_out)]));
+            flow.recent += bytes;
+            flow.marked_at = Some(self.now);
+        }
         assert!(flow.open);
         assert!((1..=flow.ready).contains(&bytes), "more than was ready");
         let mss = u64::from(flow.spec.cost.mss.max(1));
@@ -348,6 +410,7 @@ impl Model {
                 | Discipline::SrptAged { .. }
                 | Discipline::Edf
                 | Discipline::Vrd
+                | Discipline::Las
         );
         let rank = |index: usize| {
             let flow = &self.flows[index];
@@ -375,6 +438,13 @@ impl Model {
         assert_eq!(stats.granted_bytes, self.sent + outstanding);
         assert_eq!(stats.overhead_bytes, self.overhead);
         assert!(self.egress.cutoffs().is_sorted());
+    }
+
+    fn marking(&self) -> Option<Sfd> {
+        match self.discipline {
+            Discipline::Sfd(sfd) => Some(sfd),
+            _ => None,
+        }
     }
 
     /// Closes what has too much to send, serves the rest to the end.

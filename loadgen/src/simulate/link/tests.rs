@@ -47,9 +47,10 @@ fn agrees(policy: Policy, text: &str, load: f64, requests: usize) {
         assert!(found.half_width < 0.25 * expected, "{found:?}");
     };
     close(found.mean_ms, expected.response_bytes * 8e-3);
-    // Under turns of a quantum, what is no larger than one need not share.
+    // Under turns of a quantum, or of equals, what is no larger than one need not share.
     let quantum = sizes.grid().mean_bytes() / 32.0;
-    if policy != Policy::Fair || sizes.quantile_bytes(0.0) as f64 > 4.0 * quantum {
+    let shares = matches!(policy, Policy::Fair | Policy::Las);
+    if !shares || sizes.quantile_bytes(0.0) as f64 > 4.0 * quantum {
         close(found.slowdown, expected.slowdown);
     }
 }
@@ -60,6 +61,7 @@ fn the_core_agrees_with_theory() {
         for sizes in ["pareto:2.5,1000,100000", "exponential", "workload"] {
             agrees(Policy::Fair, sizes, load, 60_000);
             agrees(Policy::Srpt, sizes, load, 60_000);
+            agrees(Policy::Las, sizes, load, 60_000);
         }
         agrees(Policy::Fcfs, "exponential", load, 60_000);
         agrees(Policy::Fcfs, "pareto:2.5,1000,100000", load, 60_000);

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) use named::named;
 pub(super) use random::random;
 
-use super::congestion::Algorithm;
+use super::congestion::{Algorithm, INITIAL_WINDOW};
 use super::plan::{ClientPlan, Plan, Traffic, requests};
 use crate::links::{Bound, Change, LinkSettings, QueueSettings, Schedule};
 use crate::workload::Dice;
@@ -77,6 +77,8 @@ impl Network {
             algorithm: self.algorithm,
             named_bits_per_s: self.shared.rate_bits_per_s.filter(|_| self.is_shared),
             local_packets: self.local_packets,
+            marking: None,
+            first_window: INITIAL_WINDOW,
         }
     }
 }

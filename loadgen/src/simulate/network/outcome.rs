@@ -9,7 +9,7 @@ use sprat_scheduler::Time;
 use super::connection::{Client, Connection, Content};
 use super::plan::Plan;
 use super::server::Paced;
-use crate::links::Link;
+use crate::links::{Link, Mark};
 use crate::simulate::statistics::percentile;
 
 /// What is counted while a run goes on.
@@ -17,6 +17,9 @@ use crate::simulate::statistics::percentile;
 pub(super) struct Counted {
     /// By request; zero until it is complete.
     response: Vec<Duration>,
+    /// By request: when its first data left, and how long it took from then on.
+    began: Vec<Option<Time>>,
+    transmission: Vec<Duration>,
     pub(super) completed: usize,
     /// Payload bytes that clients have received, heads included.
     pub(super) received: u64,
@@ -30,6 +33,8 @@ impl Counted {
     pub(super) fn new(requests: usize) -> Self {
         Self {
             response: vec![Duration::ZERO; requests],
+            began: vec![None; requests],
+            transmission: vec![Duration::ZERO; requests],
             completed: 0,
             received: 0,
             received_by_last: 0,
@@ -39,9 +44,20 @@ impl Counted {
     }
 
     /// A response is complete.
-    pub(super) fn done(&mut self, request: usize, took: Duration) {
-        self.response[request] = took;
+    pub(super) fn done(&mut self, request: usize, now: Time, asked_at: Time) {
+        self.response[request] = now.since(asked_at);
+        self.transmission[request] = now.since(self.began[request].unwrap_or(now));
         self.completed += 1;
+    }
+
+    /// Data of a response leaves the server.
+    pub(super) fn begin(&mut self, request: usize, now: Time) {
+        self.began[request].get_or_insert(now);
+    }
+
+    /// Returns how long each response took from its first packet to its last.
+    pub(super) fn transmissions(&self) -> &[Duration] {
+        &self.transmission
     }
 }
 
@@ -69,6 +85,10 @@ pub(super) struct Outcome {
     /// Bytes of all bodies over the time from the first request to the last response's
     /// end: what a replay tells.
     pub(super) throughput_mbit_per_s: f64,
+    /// Wire bytes that the shared link has carried.
+    pub(super) shared_bytes: u64,
+    /// Packets that came to the shared link marked OUT.
+    pub(super) marked_out: u64,
     /// Packets dropped by queues and lost on links, of those sent.
     pub(super) dropped: u64,
     pub(super) sent: u64,
@@ -115,6 +135,10 @@ impl Outcome {
             largest1_ms: mean(&by_size[count - count.div_ceil(100)..]),
             throughput_mbit_per_s: throughput_mbit_per_s(plan, &counted.response),
             goodput_mbit_per_s: bits / last.since(Time::ZERO).as_secs_f64() / 1e6,
+            shared_bytes: ends.shared.map_or(0, |own| own.counters().delivered.bytes),
+            marked_out: ends
+                .shared
+                .map_or(0, |own| own.counters().mark(Mark::Out).arrived.packets),
             dropped,
             sent: counted.sent_packets,
             again: again.sum(),

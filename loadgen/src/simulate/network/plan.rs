@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sprat_measure::wire::RESPONSE_HEAD_BYTES;
-use sprat_scheduler::{Time, WireCost};
+use sprat_scheduler::{Marking, Time, WireCost};
 
 use super::congestion::Algorithm;
 use super::world::{BARE_BYTES, SYN_ACK_BYTES};
@@ -46,6 +46,10 @@ pub(super) struct Plan {
     pub(super) named_bits_per_s: Option<u64>,
     /// The shared link's queue is the server's own, of so many packets.
     pub(super) local_packets: Option<u64>,
+    /// How the router before the shared link marks packets, if it does.
+    pub(super) marking: Option<Marking>,
+    /// Segments of a connection's first window.
+    pub(super) first_window: u32,
 }
 
 /// Who asks, how much, and when.

@@ -256,6 +256,11 @@ impl Sender {
         segment
     }
 
+    /// Has a connection that has sent nothing begin with this window.
+    pub(super) fn set_first_window(&mut self, segments: u32) {
+        self.congestion.set_window(segments);
+    }
+
     fn new_segment(&mut self, now: Time) -> Option<Segment> {
         let window = (RECEIVE_FIRST + 2 * self.acked).min(RECEIVE_MOST);
         let room = (self.acked + window).saturating_sub(self.sent);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::Time;
 
-use super::congestion::Algorithm;
+use super::congestion::{Algorithm, INITIAL_WINDOW};
 use super::judge::Verdict;
 use super::plan::{ClientPlan, Plan, Request};
 use super::sender::MSS;
@@ -39,6 +39,8 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
         algorithm: Algorithm::Cubic,
         named_bits_per_s: Some(8_000_000),
         local_packets: None,
+        marking: None,
+        first_window: INITIAL_WINDOW,
     }
 }
 

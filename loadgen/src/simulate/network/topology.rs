@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use sprat_scheduler::Time;
 
-use super::congestion::Algorithm;
+use super::congestion::{Algorithm, INITIAL_WINDOW};
 use super::plan::{ClientPlan, Plan, Request};
 use crate::links::{Bound, LinkSettings, QueueSettings};
 use crate::network::{Congestion, HostPlan, Recovery, Topology};
@@ -69,6 +69,8 @@ pub(super) fn plan(
         clients,
         requests,
         algorithm: algorithm(&topology).with_context(told)?,
+        marking: None,
+        first_window: INITIAL_WINDOW,
     })
 }
 

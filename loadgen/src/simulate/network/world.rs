@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use sprat_measure::wire::RESPONSE_HEAD_BYTES;
+use sprat_scheduler::marking::{FlowMarks, Marker};
 use sprat_scheduler::{Time, WireCost};
 
 use super::congestion::Algorithm;
@@ -33,6 +34,9 @@ const DRAIN: Duration = Duration::from_secs(1200);
 /// small queues.
 const SMALL_QUEUE: u32 = 3;
 
+/// Flows that a router which marks packets remembers.
+const MARKED_FLOWS: usize = 65_536;
+
 /// Bytes of a response that a proxy has at hand to offer at a time.
 const HELD_MAX: u64 = 64 << 10;
 
@@ -49,6 +53,8 @@ pub(super) struct World<'a> {
     paced: Option<Paced>,
     /// Where the server's own queue is the shared link's.
     local: Option<Local>,
+    /// The router before the shared link, if it marks packets.
+    marker: Option<Marker<u32>>,
     counted: Counted,
 }
 
@@ -67,6 +73,14 @@ struct Local {
 /// # Errors
 /// When bytes got lost, or the core broke one of its promises.
 pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
+    run_each(plan, system).map(|(outcome, _)| outcome)
+}
+
+/// The same, with how long each response took from its first packet to its last.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, Vec<Duration>)> {
     let mut world = World::new(plan, system);
     world.run();
     world.counted.events = world.events.count;
@@ -86,7 +100,8 @@ pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
         connections,
         paced: paced.as_ref(),
     };
-    Outcome::of(plan, *now, counted, &ends)
+    let outcome = Outcome::of(plan, *now, counted, &ends)?;
+    Ok((outcome, counted.transmissions().to_vec()))
 }
 
 impl<'a> World<'a> {
@@ -110,6 +125,7 @@ impl<'a> World<'a> {
                 most,
                 ..Local::default()
             }),
+            marker: plan.marking.map(|own| Marker::new(own, MARKED_FLOWS)),
             counted: Counted::new(plan.requests.len()),
             plan,
         }
@@ -200,6 +216,7 @@ impl<'a> World<'a> {
             client.quick_acks,
             !client.keeps,
         ));
+        (self.connections[c as usize].sender).set_first_window(self.plan.first_window);
         self.begin(c, index);
         self.send_up(c, Upward::Syn);
     }
@@ -274,7 +291,7 @@ impl<'a> World<'a> {
         connection.complete = true;
         let index = connection.request as usize;
         let asked_at = self.plan.requests[index].at;
-        self.counted.done(index, self.now.since(asked_at));
+        self.counted.done(index, self.now, asked_at);
         if !connection.closes {
             self.clients[connection.client as usize].idle.push(c);
         }
@@ -283,9 +300,14 @@ impl<'a> World<'a> {
     // The links.
 
     fn send(&mut self, c: u32, wire_bytes: u64, kind: Kind) {
+        let mark = self.mark(c, wire_bytes);
+        if kind.is_data() {
+            let request = self.connections[c as usize].request;
+            self.counted.begin(request as usize, self.now);
+        }
         let packet = Packet {
             bytes: wire_bytes as u32,
-            mark: Mark::In,
+            mark,
             content: Content {
                 connection: c,
                 kind,
@@ -305,6 +327,16 @@ impl<'a> World<'a> {
             }
             None => self.offer_down(self.now, packet),
         }
+    }
+
+    /// Marks a packet as the router does, by the bytes of its connection in this direction.
+    fn mark(&mut self, c: u32, wire_bytes: u64) -> Mark {
+        let Some(marker) = &mut self.marker else {
+            return Mark::In;
+        };
+        // A draw by the number of the packet: seeds and flows differ in it.
+        let draw = FlowMarks::default().draw(self.plan.seed ^ self.counted.sent_packets);
+        marker.mark(&c, self.now, wire_bytes, draw)
     }
 
     fn offer_down(&mut self, at: Time, packet: Packet<Content>) {

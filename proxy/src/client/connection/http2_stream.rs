@@ -164,6 +164,9 @@ impl Stream {
         if let Some(gauge) = self.connection.gauge() {
             gauge.chunk_given();
         }
+        if let Some(mark) = self.connection.wire_mark() {
+            mark.chunk_given();
+        }
     }
 
     /// Whether the body has been asked for more; it will be, if not, as soon as the
@@ -196,6 +199,9 @@ impl Stream {
         }
         if let Some(gauge) = self.connection.gauge() {
             gauge.chunk_gone();
+        }
+        if let Some(mark) = self.connection.wire_mark() {
+            mark.chunk_gone();
         }
         if own.in_flight.get() == 0 {
             own.gate.flushed();

@@ -14,6 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
 use super::Connection;
+use sprat_net::sys;
 
 /// A client's socket. What it puts on the wire is told to its [`Connection`]
 /// and to the connection's gauge.
@@ -81,9 +82,36 @@ impl Socket {
         Poll::Ready(error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()))
     }
 
-    fn mark(&self) {
+    /// Gives the socket the marks that its next bytes want. What it has not sent would go
+    /// with another code point, and so is waited for.
+    fn poll_mark(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let stream = self.stream();
+        if let Some(mark) = self.connection.wire_mark().filter(|mark| mark.is_stale()) {
+            loop {
+                // An error is the write's to tell.
+                if ready!(stream.poll_write_ready(cx)).is_err() {
+                    break;
+                }
+                match stream.try_io(Interest::WRITABLE, || mark.all_sent(stream)) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    _ => break,
+                }
+            }
+            mark.apply(stream);
+        }
         if let Outlet::Marked(mark) = self.connection.outlet() {
-            mark.apply(self.stream().as_fd());
+            mark.apply(stream.as_fd());
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes the code point off once nothing more bears it.
+    fn unmark(&self) {
+        let over = self.connection.wire_mark().filter(|mark| mark.is_over());
+        if let Some(mark) = over
+            && sys::unsent(self.stream()).is_ok_and(|bytes| bytes == 0)
+        {
+            mark.apply(self.stream());
         }
     }
 
@@ -116,6 +144,7 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.unmark();
         let before = buffer.filled().len();
         match &mut self.reader {
             Reader::Open(half) => ready!(Pin::new(half).poll_read(cx, buffer))?,
@@ -134,8 +163,10 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.mark();
-        let written = Pin::new(&mut self.writer).poll_write(cx, bytes);
+        let written = match self.poll_mark(cx) {
+            Poll::Ready(()) => Pin::new(&mut self.writer).poll_write(cx, bytes),
+            Poll::Pending => Poll::Pending,
+        };
         self.note(written)
     }
 
@@ -144,8 +175,10 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.mark();
-        let written = Pin::new(&mut self.writer).poll_write_vectored(cx, slices);
+        let written = match self.poll_mark(cx) {
+            Poll::Ready(()) => Pin::new(&mut self.writer).poll_write_vectored(cx, slices),
+            Poll::Pending => Poll::Pending,
+        };
         self.note(written)
     }
 

@@ -71,6 +71,9 @@ impl Connection {
     /// So many bytes have just been taken by the socket.
     pub(crate) fn on_written(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
+        if let Some(mark) = self.wire_mark().and_then(|mark| mark.current()) {
+            self.serving.stats.marked_bytes[mark.index()].add(bytes as u64);
+        }
         if self.write_blocked.since().is_none() {
             return;
         }
@@ -94,6 +97,9 @@ impl Connection {
             Outlet::Plain => {}
             Outlet::Gauged(gauge) => gauge.flushed(),
             Outlet::Marked(mark) => mark.flushed(),
+        }
+        if let Some(mark) = self.wire_mark() {
+            mark.flushed();
         }
         if self.holding_back.take() {
             self.wake();

@@ -7,7 +7,7 @@ use sprat_net::error::{ALLOWED_METHODS, Reason};
 use sprat_scheduler::Size;
 use sprat_uplink::{Course as _, Outlet, head_bytes, send_ahead};
 
-use super::{Body, Inner};
+use super::{Body, Inner, begin};
 use crate::client::connection::Stream;
 use crate::exchange::record::Record;
 
@@ -62,5 +62,6 @@ async fn answer(
         }
         Outlet::Marked(mark) => mark.unmark(),
     }
-    response.map(|text| Body::new(Inner::Local(Some(text)), stream, record))
+    let response = response.map(|text| Inner::Local(Some(text)));
+    begin(stream, record, response).await
 }

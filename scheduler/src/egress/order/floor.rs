@@ -9,9 +9,10 @@
 use std::time::Duration;
 
 use super::Moved;
+use super::portion::{By, Portion};
 use crate::Time;
 use crate::egress::flows::Flow;
-use crate::queue::{Rank, RankQueue};
+use crate::queue::Rank;
 
 /// So long after it was opened a flow takes part.
 const TAKES_PART_AFTER: Duration = Duration::from_secs(1);
@@ -19,84 +20,51 @@ const TAKES_PART_AFTER: Duration = Duration::from_secs(1);
 /// Percent of the link at most.
 pub const MAX_FLOOR_PERCENT: u8 = 50;
 
-/// Bytes that are counted of one grant.
-const MAX_COUNTED: i64 = 1 << 40;
-
 /// Flows that wait, by when they were served last, and what is owed to the first.
+///
+/// The lane is that of all of them, or a class's where classes take turns. The key is when
+/// a flow takes part, or was served after that. Where clients share the link their places
+/// stand here in the place of flows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Floor {
-    percent: u8,
-    lanes: Vec<Lane>,
-}
-
-/// The flows that share a floor: all of them, or a class's where classes take turns.
-#[derive(Clone, Debug, Default)]
-struct Lane {
-    /// The key is when a flow takes part, or was served after that. Where clients share
-    /// the link their places stand here in the place of flows.
-    waiting: RankQueue,
-    /// Wire bytes, times 100, that the order is ahead of its part; less than none if the
-    /// floor has had more.
-    owed: i64,
-}
+pub(super) struct Floor(Portion);
 
 impl Floor {
     /// Returns a floor of `percent` of the link, [`MAX_FLOOR_PERCENT`] at most; 0 is none.
     pub(super) fn new(percent: u8) -> Self {
-        Self {
-            percent: percent.min(MAX_FLOOR_PERCENT),
-            lanes: Vec::new(),
-        }
-    }
-
-    fn lane(&mut self, lane: usize) -> &mut Lane {
-        if self.lanes.len() <= lane {
-            self.lanes.resize_with(lane + 1, Lane::default);
-        }
-        &mut self.lanes[lane]
+        Self(Portion::new(
+            u32::from(percent.min(MAX_FLOOR_PERCENT)) * 10_000,
+        ))
     }
 
     pub(super) fn is_off(&self) -> bool {
-        self.percent == 0
+        self.0.is_off()
     }
 
     /// A flow waits, or a client, with this rank by age.
     pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
-        self.lane(lane).waiting.insert(slot, rank);
+        self.0.insert(lane, slot, rank);
     }
 
     pub(super) fn remove(&mut self, lane: usize, slot: u32) {
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.waiting.remove(slot);
-        }
+        self.0.remove(lane, slot);
     }
 
     /// The flow that is served now in place of the first in order, if one is.
     pub(super) fn due(&self, lane: usize, now: Time) -> Option<u32> {
-        let lane = self.lanes.get(lane).filter(|lane| lane.owed > 0)?;
-        let (rank, slot) = lane.waiting.first()?;
+        let (rank, slot) = self.0.due(lane)?;
         (rank.key <= now.as_nanos()).then_some(slot)
     }
 
     /// Counts what a flow was granted or has given back, for the floor or by order. A
     /// floor that no flow waits for saves nothing up.
     pub(super) fn count(&mut self, lane: usize, now: Time, moved: Moved, by_floor: bool) {
-        let percent = i64::from(self.percent);
-        let Some(lane) = self.lanes.get_mut(lane) else {
-            return;
+        let first = self.0.first(lane);
+        let by = match first.is_some_and(|(rank, _)| rank.key <= now.as_nanos()) {
+            _ if by_floor => By::Portion,
+            true => By::Others,
+            false => By::OthersAlone,
         };
-        // No grant is near the bound; a hundredth of the type's range.
-        let bounded = |bytes| i64::try_from(bytes).map_or(MAX_COUNTED, |b| b.min(MAX_COUNTED));
-        let wire_bytes = match moved {
-            Moved::Out(bytes) => bounded(bytes),
-            Moved::Back(bytes) => -bounded(bytes),
-        };
-        let waits = (lane.waiting.first()).is_some_and(|(rank, _)| rank.key <= now.as_nanos());
-        lane.owed = match by_floor {
-            true => lane.owed - wire_bytes * (100 - percent),
-            false if waits => lane.owed + wire_bytes * percent,
-            false => lane.owed.min(0),
-        };
+        self.0.count(lane, moved, by);
     }
 }
 

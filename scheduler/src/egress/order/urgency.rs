@@ -30,8 +30,8 @@ impl Order {
             _ if self.shares.is_on() => 0,
             Discipline::Srq(_) if self.ranker.takes_turns() => 0,
             Discipline::Edf | Discipline::Vrd | Discipline::Srq(_) => rank.key,
-            Discipline::Srpt | Discipline::SrptAged { .. } => rank.key,
-            Discipline::Fcfs | Discipline::Fair | Discipline::Bands(_) => 0,
+            Discipline::Srpt | Discipline::SrptAged { .. } | Discipline::Las => rank.key,
+            Discipline::Fcfs | Discipline::Fair | Discipline::Bands(_) | Discipline::Sfd(_) => 0,
         };
         Some(Urgency {
             level: if idle_only { u8::MAX } else { rank.level },

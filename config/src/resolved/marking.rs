@@ -1,0 +1,19 @@
+//! Code points on the packets of responses (SFD02).
+
+use sprat_scheduler::{Mark, Marking as Rule};
+
+/// Which code points the packets of responses bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marking {
+    /// What is IN and what is OUT. Under the policy `sfd` it is the policy's.
+    pub rule: Rule,
+    /// The code points of IN and OUT (RFC 2474), 0 to 63.
+    pub code_points: [u8; 2],
+}
+
+impl Marking {
+    /// Returns the code point of a mark.
+    pub fn code_point(&self, mark: Mark) -> u8 {
+        self.code_points[mark.index()]
+    }
+}

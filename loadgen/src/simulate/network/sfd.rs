@@ -1,0 +1,304 @@
+//! Short flows first in routers: the dumbbell of SFD02, section 4, with its queues.
+
+mod findings;
+mod traffic;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sprat_scheduler::Marking;
+use sprat_scheduler::marking::Variant;
+
+use super::congestion::Algorithm;
+use super::plan::{ClientPlan, Plan, Request};
+use super::system::System;
+use super::world;
+use crate::links::{Average, LinkSettings, QueueSettings};
+use crate::simulate::output::{aligned, print};
+use crate::table;
+use findings::{Latencies, findings};
+use traffic::{Load, requests};
+
+/// The paper's routers: short flows first by marks, its figures 3, 6, 7 and 8a.
+///
+/// Five clients and servers on both sides of a link of 3 Mbit/s, with the paper's web
+/// sessions. The gap between sessions is calibrated so that a drop-tail queue has the
+/// paper's load; then each queue serves the same requests. TCP is Reno with SACK and RACK:
+/// it repairs losses sooner than the paper's.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::simulate) struct SfdArgs {
+    /// The load on the link
+    #[arg(long, value_enum, default_value_t = Load::Medium)]
+    load: Load,
+    /// Segments of a connection's first window: 2 as in 2002, 10 as today
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    first_window: u32,
+    /// Seconds that are measured of each run, after 60 that are not
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(10..=20_000))]
+    seconds: u32,
+    /// The number of runs of each variant, with seeds from --seed on
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+    /// Seed of the first run
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Directory for sfd.csv and sfd.md
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// What the routers do, and what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// A drop-tail queue (DT).
+    Droptail,
+    /// Plain random early detection.
+    Red,
+    /// Virtual queues, with this variant of marks.
+    Virtual(Variant),
+    /// The same with OUT's average over both classes.
+    Coupled,
+    /// Two queues, IN strictly first (PQ).
+    Priority,
+    /// A drop-tail queue without the long flows (NL).
+    NoLong,
+    /// A drop-tail queue with the long flows in pieces (L2S).
+    Pieces,
+}
+
+impl Way {
+    const ALL: [Self; 9] = [
+        Self::Droptail,
+        Self::Red,
+        Self::NoLong,
+        Self::Pieces,
+        Self::Virtual(Variant::Sfd),
+        Self::Virtual(Variant::PSfd),
+        Self::Virtual(Variant::SSfd),
+        Self::Coupled,
+        Self::Priority,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Droptail => "DT",
+            Self::Red => "RED",
+            Self::NoLong => "NL",
+            Self::Pieces => "L2S",
+            Self::Virtual(Variant::Sfd) => "SFD",
+            Self::Virtual(Variant::PSfd) => "P-SFD",
+            Self::Virtual(Variant::SSfd) => "S-SFD",
+            Self::Coupled => "SFD, coupled",
+            Self::Priority => "SFD, PQ",
+        }
+    }
+
+    fn queue(self) -> QueueSettings {
+        match self {
+            Self::Droptail | Self::NoLong | Self::Pieces => QueueSettings::default(),
+            Self::Red => QueueSettings::sfd_red(),
+            Self::Virtual(_) => QueueSettings::sfd_virtual(Average::Decoupled),
+            Self::Coupled => QueueSettings::sfd_virtual(Average::Coupled),
+            Self::Priority => QueueSettings::sfd_priority(),
+        }
+    }
+
+    fn marking(self) -> Option<Marking> {
+        let variant = match self {
+            Self::Virtual(variant) => variant,
+            Self::Coupled | Self::Priority => Variant::Sfd,
+            Self::Droptail | Self::Red | Self::NoLong | Self::Pieces => return None,
+        };
+        Some(Marking {
+            variant,
+            ..Marking::PAPER
+        })
+    }
+
+    /// The requests as this way has them, each with the place of the one that it is of.
+    fn asked(self, requests: &[Request]) -> Vec<Request> {
+        let most = traffic::THRESHOLD_BYTES;
+        let pieces = |request: &Request| {
+            let count = request.bytes.div_ceil(most).max(1);
+            let piece = |index: u64| Request {
+                bytes: (request.bytes - index * most).min(most),
+                ..*request
+            };
+            (0..count).map(piece).collect::<Vec<_>>()
+        };
+        match self {
+            Self::NoLong => {
+                let short = requests.iter().filter(|own| own.bytes <= most);
+                short.copied().collect()
+            }
+            Self::Pieces => requests.iter().flat_map(pieces).collect(),
+            _ => requests.to_vec(),
+        }
+    }
+}
+
+/// What one way came to, over all runs.
+#[derive(Clone, Debug)]
+struct Measured {
+    way: Way,
+    latencies: Latencies,
+    /// The part of the link that was used.
+    utilisation: f64,
+    /// The part of the packets that was dropped.
+    loss: f64,
+}
+
+/// Bits per second of the bottleneck.
+const BOTTLENECK: u64 = 3_000_000;
+
+/// What is not measured at the beginning.
+const WARM_UP: Duration = Duration::from_secs(60);
+
+/// The dumbbell, seen from a server: the way to the router by the servers has its delay
+/// and no queue, for three of them could send no faster than the bottleneck.
+fn plan(seed: u64, way: Way, requests: &[Request], first_window: u32) -> Plan {
+    const ACCESS: Duration = Duration::from_millis(10);
+    const MIDDLE: Duration = Duration::from_millis(20);
+    let client = ClientPlan {
+        link: LinkSettings {
+            rate_bits_per_s: Some(10_000_000),
+            delay: ACCESS,
+            ..LinkSettings::default()
+        },
+        up_delay: 2 * ACCESS + MIDDLE,
+        quick_acks: 0,
+        keeps: false,
+    };
+    Plan {
+        seed,
+        shared: Some(LinkSettings {
+            rate_bits_per_s: Some(BOTTLENECK),
+            delay: ACCESS + MIDDLE,
+            queue: way.queue(),
+            ..LinkSettings::default()
+        }),
+        clients: vec![client; traffic::CLIENTS as usize],
+        requests: way.asked(requests),
+        algorithm: Algorithm::Reno,
+        named_bits_per_s: None,
+        local_packets: None,
+        marking: way.marking(),
+        first_window,
+    }
+}
+
+fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
+    let length = WARM_UP + Duration::from_secs(args.seconds.into());
+    let mut latencies = Latencies::default();
+    let (mut carried, mut dropped, mut sent) = (0.0, 0, 0);
+    for run in 0..u64::from(args.runs) {
+        let seed = args.seed + run;
+        let asked = requests(seed, length, gap_s);
+        let plan = plan(seed, way, &asked, args.first_window);
+        let again = || format!("{} with seed {seed}", way.name());
+        let (outcome, took) = world::run_each(&plan, System::Fair).with_context(again)?;
+        carried += outcome.shared_bytes as f64 * 8.0 / length.as_secs_f64();
+        dropped += outcome.dropped;
+        sent += outcome.sent;
+        for (request, took) in plan.requests.iter().zip(took) {
+            if request.at.as_nanos() >= WARM_UP.as_nanos() as u64 {
+                latencies.add(request.bytes, took.as_secs_f64());
+            }
+        }
+    }
+    Ok(Measured {
+        way,
+        latencies,
+        utilisation: carried / f64::from(args.runs) / BOTTLENECK as f64,
+        loss: dropped as f64 / sent as f64,
+    })
+}
+
+/// Finds the gap between sessions at which a drop-tail queue has the load.
+fn calibrate(args: &SfdArgs) -> anyhow::Result<f64> {
+    let (wanted, mut gap_s) = (args.load.utilisation(), args.load.gap_s());
+    for _ in 0..6 {
+        let found = measure(args, Way::Droptail, gap_s)?.utilisation;
+        // The probes' part stays as it is.
+        let probes = traffic::probes_bits_per_s() / BOTTLENECK as f64;
+        let ratio = (found - probes).max(0.01) / (wanted - probes);
+        gap_s *= ratio;
+        if (ratio - 1.0).abs() < 0.01 {
+            break;
+        }
+    }
+    Ok(gap_s)
+}
+
+/// Runs the command `simulate sfd`.
+pub(in crate::simulate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
+    let gap_s = calibrate(args)?;
+    let measured: Vec<Measured> = Way::ALL
+        .into_iter()
+        .map(|way| measure(args, way, gap_s))
+        .collect::<Result<_, _>>()?;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{} load (sessions {gap_s:.1} s apart), first window {}, {} runs of {} s, seed {}; \
+         transmission latency in ms",
+        args.load.name(),
+        args.first_window,
+        args.runs,
+        args.seconds,
+        args.seed
+    );
+    let (rows, findings) = (table_of(&measured), findings(&measured, args.load));
+    text.push_str(&aligned(&rows, 1));
+    text.push('\n');
+    text.push_str(&aligned(&findings, 1));
+    if let Some(directory) = &args.output {
+        let csv = |rows: &[Vec<String>]| {
+            let quoted = |cell: &String| format!("\"{cell}\"");
+            let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",");
+            rows.iter().map(line).collect::<Vec<_>>().join("\n") + "\n"
+        };
+        let name = args.load.name();
+        for (file, rows) in [("sfd", &rows), ("sfd-findings", &findings)] {
+            let path = directory.join(format!("{file}-{name}-w{}.csv", args.first_window));
+            table::create(&path, |out| {
+                std::io::Write::write_all(out, csv(rows).as_bytes())
+            })?;
+        }
+        let _ = writeln!(text, "written: {}", directory.display());
+    }
+    print(&text)
+}
+
+/// A line for each way.
+fn table_of(measured: &[Measured]) -> Vec<Vec<String>> {
+    let mut head: Vec<String> = ["queue", "used", "dropped", "short", "sd"]
+        .map(str::to_owned)
+        .into();
+    head.extend(traffic::PROBES_BYTES.map(|bytes| format!("{} KB", bytes >> 10)));
+    let mut rows = vec![head];
+    for own in measured {
+        let short = own.latencies.short();
+        let ms = |seconds: f64| format!("{:.0}", seconds * 1e3);
+        let mut row = vec![
+            own.way.name().to_owned(),
+            format!("{:.3}", own.utilisation),
+            format!("{:.4}", own.loss),
+            ms(short.mean),
+            ms(short.deviation),
+        ];
+        let is_whole = !matches!(own.way, Way::NoLong | Way::Pieces);
+        row.extend(traffic::PROBES_BYTES.map(|bytes| {
+            let mean = own.latencies.around(bytes);
+            mean.filter(|_| is_whole).map_or(String::new(), ms)
+        }));
+        rows.push(row);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! The paper's findings (SFD02, figures 3, 6, 7 and 8a), and whether they are found here.
+
+use std::collections::BTreeMap;
+
+use sprat_scheduler::marking::Variant;
+
+use super::traffic::{Load, THRESHOLD_BYTES};
+use super::{Measured, Way};
+
+/// A mean and its standard deviation, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Spread {
+    pub(super) mean: f64,
+    pub(super) deviation: f64,
+}
+
+/// Sums of latencies, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sums {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn add(&mut self, seconds: f64) {
+        self.count += 1.0;
+        self.sum += seconds;
+        self.squares += seconds * seconds;
+    }
+
+    fn spread(&self) -> Spread {
+        let mean = self.sum / self.count.max(1.0);
+        let variance = self.squares / self.count.max(1.0) - mean * mean;
+        Spread {
+            mean,
+            deviation: variance.max(0.0).sqrt(),
+        }
+    }
+}
+
+/// Transmission latencies by size.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Latencies {
+    /// By size in KB, rounded up, of those up to the threshold.
+    short: BTreeMap<u64, Sums>,
+    all_short: Sums,
+    /// By eighths of a doubling, of those above it.
+    long: BTreeMap<i64, Sums>,
+}
+
+/// The place of a size among eighths of doublings.
+fn eighth(bytes: u64) -> i64 {
+    ((bytes as f64).log2() * 8.0).round() as i64
+}
+
+impl Latencies {
+    pub(super) fn add(&mut self, bytes: u64, seconds: f64) {
+        if bytes <= THRESHOLD_BYTES {
+            self.all_short.add(seconds);
+            self.short
+                .entry(bytes.div_ceil(1024))
+                .or_default()
+                .add(seconds);
+        } else {
+            self.long.entry(eighth(bytes)).or_default().add(seconds);
+        }
+    }
+
+    /// All short flows, each counted once.
+    pub(super) fn short(&self) -> Spread {
+        self.all_short.spread()
+    }
+
+    /// The mean of long flows of about this size.
+    pub(super) fn around(&self, bytes: u64) -> Option<f64> {
+        let sums = self.long.get(&eighth(bytes))?;
+        Some(sums.spread().mean)
+    }
+
+    /// By size in KB: how much less than in `other` the mean is.
+    fn reductions(&self, other: &Self) -> Vec<f64> {
+        let both = self
+            .short
+            .iter()
+            .filter_map(|(size, own)| Some((own, other.short.get(size)?)));
+        let reduction =
+            |(own, other): (&Sums, &Sums)| 1.0 - own.spread().mean / other.spread().mean;
+        both.map(reduction).collect()
+    }
+}
+
+/// What the paper says, and what is found.
+#[derive(Clone, Copy)]
+struct Finding {
+    figure: &'static str,
+    what: &'static str,
+    paper: &'static str,
+    found: f64,
+    holds: bool,
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// A table of the findings. The paper's numbers are those of its medium load.
+pub(super) fn findings(measured: &[Measured], load: Load) -> Vec<Vec<String>> {
+    let head = ["figure", "finding", "paper", "here", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for finding in all(measured) {
+        let verdict = match (load, finding.holds) {
+            (Load::Medium, true) => "holds",
+            (Load::Medium, false) => "does not hold",
+            // Said of the medium load alone.
+            (_, true) => "as at medium load",
+            (_, false) => "not as at medium load",
+        };
+        rows.push(vec![
+            finding.figure.to_owned(),
+            finding.what.to_owned(),
+            finding.paper.to_owned(),
+            format!("{:.2}", finding.found),
+            verdict.to_owned(),
+        ]);
+    }
+    rows
+}
+
+/// The ways that the paper compares.
+struct Compared<'a> {
+    dt: &'a Latencies,
+    red: &'a Latencies,
+    no_long: &'a Latencies,
+    pieces: &'a Latencies,
+    sfd: &'a Latencies,
+    selective: &'a Latencies,
+}
+
+fn all(measured: &[Measured]) -> Vec<Finding> {
+    let of = |way: Way| {
+        let own = measured.iter().find(|own| own.way == way);
+        own.map(|own| &own.latencies)
+    };
+    let compared = || {
+        Some(Compared {
+            dt: of(Way::Droptail)?,
+            red: of(Way::Red)?,
+            no_long: of(Way::NoLong)?,
+            pieces: of(Way::Pieces)?,
+            sfd: of(Way::Virtual(Variant::Sfd))?,
+            selective: of(Way::Virtual(Variant::SSfd))?,
+        })
+    };
+    let compared = compared();
+    let all = compared.map(|own| [own.figure3(), own.figure6(), own.long()].concat());
+    all.unwrap_or_default()
+}
+
+fn finding(
+    figure: &'static str,
+    what: &'static str,
+    paper: &'static str,
+    (found, holds): (f64, bool),
+) -> Finding {
+    Finding {
+        figure,
+        what,
+        paper,
+        found,
+        holds,
+    }
+}
+
+/// What the paper states to two digits holds within a quarter of it.
+fn near(found: f64, paper: f64) -> (f64, bool) {
+    (found, (found / paper - 1.0).abs() <= 0.25)
+}
+
+fn at_most(found: f64, most: f64) -> (f64, bool) {
+    (found, found <= most)
+}
+
+fn at_least(found: f64, least: f64) -> (f64, bool) {
+    (found, found >= least)
+}
+
+impl Compared<'_> {
+    /// How much less than under drop-tail the mean of short flows is, over their sizes.
+    fn less(&self, own: &Latencies) -> f64 {
+        mean(&own.reductions(self.dt))
+    }
+
+    /// The mean of flows of so many KB over that of others.
+    fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
+        let both = own.around(kb << 10).zip(other.around(kb << 10));
+        both.map_or(f64::NAN, |(own, other)| own / other)
+    }
+
+    fn figure3(&self) -> Vec<Finding> {
+        let no_long = at_least(self.less(self.no_long), 0.5);
+        let pieces = self.less(self.pieces);
+        let pieces = (pieces, (0.3..=0.5).contains(&pieces));
+        vec![
+            finding("3", "NL: short flows less than DT by", ">= 0.5", no_long),
+            finding("3", "L2S: by", "0.3 to 0.5", pieces),
+        ]
+    }
+
+    fn figure6(&self) -> Vec<Finding> {
+        let by_size = self.sfd.reductions(self.dt);
+        let most = by_size.iter().copied().fold(f64::MIN, f64::max);
+        let least = by_size.iter().copied().fold(f64::MAX, f64::min);
+        let less = self.less(self.sfd);
+        let deviation = self.sfd.short().deviation / self.dt.short().deviation;
+        let red = self.red.short().mean / self.dt.short().mean;
+        let part = less / self.less(self.no_long);
+        vec![
+            finding(
+                "6, table 4",
+                "SFD: by, mean over sizes",
+                "0.32",
+                near(less, 0.32),
+            ),
+            finding(
+                "table 4",
+                "SFD: by, at the best size",
+                "0.42",
+                near(most, 0.42),
+            ),
+            finding(
+                "table 4",
+                "SFD: by, at the worst size",
+                "0.27",
+                near(least, 0.27),
+            ),
+            finding("6", "SFD: deviation over DT's", "0.5", near(deviation, 0.5)),
+            finding("6", "SFD: reduction over NL's", "0.6", near(part, 0.6)),
+            finding(
+                "6",
+                "RED: short flows over DT's",
+                ">= 1",
+                at_least(red, 1.0),
+            ),
+        ]
+    }
+
+    fn long(&self) -> Vec<Finding> {
+        let sfd = |kb| Self::ratio(self.sfd, self.dt, kb);
+        let selective = |kb| Self::ratio(self.selective, self.dt, kb);
+        let largest = Self::ratio(self.selective, self.sfd, 1_000);
+        vec![
+            finding("7", "SFD: 40 KB over DT", "about 1", near(sfd(40), 1.0)),
+            finding("7", "SFD: 300 KB over DT", "<= 2", at_most(sfd(300), 2.0)),
+            finding(
+                "7",
+                "SFD: 1,000 KB over DT",
+                "<= 2",
+                at_most(sfd(1_000), 2.0),
+            ),
+            finding(
+                "8a",
+                "S-SFD: 100 KB over DT",
+                "<= 1",
+                at_most(selective(100), 1.0),
+            ),
+            finding(
+                "8a",
+                "S-SFD: 300 KB over DT",
+                "about 1",
+                near(selective(300), 1.0),
+            ),
+            finding(
+                "8a",
+                "S-SFD: 1,000 KB over SFD",
+                "<= 1",
+                at_most(largest, 1.0),
+            ),
+        ]
+    }
+}

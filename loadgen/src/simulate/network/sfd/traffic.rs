@@ -1,0 +1,138 @@
+//! The paper's web sessions (SFD02, table 2), and probes of known sizes beside them.
+
+use std::time::Duration;
+
+use sprat_scheduler::Time;
+
+use super::super::plan::Request;
+use crate::workload::Dice;
+
+/// The number of clients.
+pub(super) const CLIENTS: u32 = 5;
+
+/// Where long flows begin.
+pub(super) const THRESHOLD_BYTES: u64 = 15 << 10;
+
+/// The mean number of pages in a session, and of objects in a page.
+const PAGES: f64 = 100.0;
+const OBJECTS: f64 = 3.0;
+
+/// Seconds between pages, and between a page's objects.
+const PAGE_GAP_S: f64 = 10.0;
+const OBJECT_GAP_S: f64 = 0.01;
+
+/// The Lomax distribution (Pareto II) with a mean of 12 KB and a shape of 1.2.
+const SHAPE: f64 = 1.2;
+const SCALE_BYTES: f64 = 12.0 * 1024.0 * (SHAPE - 1.0);
+
+/// No object is larger: one in 20,000 would be.
+const LARGEST_BYTES: u64 = 10 << 20;
+
+/// Flows above 1 MB are one in 1,400: these sizes are asked for in turn, beside the
+/// sessions.
+pub(super) const PROBES_BYTES: [u64; 4] = [40 << 10, 100 << 10, 300 << 10, 1000 << 10];
+const PROBE_GAP_S: f64 = 20.0;
+
+/// The loads of the paper's table 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Load {
+    /// 30% of the link.
+    Light,
+    /// 40% of the link.
+    Medium,
+    /// 70% of the link.
+    Heavy,
+}
+
+impl Load {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Medium => "medium",
+            Self::Heavy => "heavy",
+        }
+    }
+
+    /// The part of the link that the paper has measured with drop-tail queues.
+    pub(super) fn utilisation(self) -> f64 {
+        match self {
+            Self::Light => 0.30,
+            Self::Medium => 0.40,
+            Self::Heavy => 0.70,
+        }
+    }
+
+    /// The paper's seconds between sessions.
+    pub(super) fn gap_s(self) -> f64 {
+        match self {
+            Self::Light => 25.0,
+            Self::Medium => 15.0,
+            Self::Heavy => 9.0,
+        }
+    }
+}
+
+/// Bits per second that the probes offer, without headers.
+pub(super) fn probes_bits_per_s() -> f64 {
+    let mean = PROBES_BYTES.iter().sum::<u64>() as f64 / PROBES_BYTES.len() as f64;
+    mean * 8.0 / PROBE_GAP_S
+}
+
+/// Draws the size of an object.
+fn size(dice: &mut Dice) -> u64 {
+    let bytes = SCALE_BYTES * ((1.0 - dice.uniform()).powf(-1.0 / SHAPE) - 1.0);
+    (bytes as u64).clamp(1, LARGEST_BYTES)
+}
+
+/// A number from a distribution that is exponential with this mean, one at least.
+fn number(dice: &mut Dice, mean: f64) -> u64 {
+    (dice.exponential() * mean).round().max(1.0) as u64
+}
+
+/// All that is asked for in so long, in order, with sessions so many seconds apart. At the
+/// beginning as many are going on as there are on average: a session lasts for about
+/// 1,000 s, and what is left of one is as long as a new one.
+pub(super) fn requests(seed: u64, length: Duration, gap_s: f64) -> Vec<Request> {
+    let mut dice = Dice::new(seed);
+    let length_s = length.as_secs_f64();
+    let going_on = (PAGES * PAGE_GAP_S / gap_s).round() as u64;
+    let mut begins: Vec<f64> = (0..going_on)
+        .map(|_| dice.exponential() * PAGE_GAP_S)
+        .collect();
+    let mut at_s = 0.0;
+    loop {
+        at_s += dice.exponential() * gap_s;
+        if at_s >= length_s {
+            break;
+        }
+        begins.push(at_s);
+    }
+    let mut asked = Vec::new();
+    for begin_s in begins {
+        let client = dice.below(CLIENTS as usize) as u32;
+        let mut page_s = begin_s;
+        for _ in 0..number(&mut dice, PAGES) {
+            let mut object_s = page_s;
+            for _ in 0..number(&mut dice, OBJECTS) {
+                if object_s < length_s {
+                    asked.push((object_s, client, size(&mut dice)));
+                }
+                object_s += dice.exponential() * OBJECT_GAP_S;
+            }
+            page_s += dice.exponential() * PAGE_GAP_S;
+        }
+    }
+    let probes = (length_s / PROBE_GAP_S) as usize;
+    asked.extend((0..probes).map(|index| {
+        let at_s = (index as f64 + 0.5) * PROBE_GAP_S;
+        let client = index as u32 % CLIENTS;
+        (at_s, client, PROBES_BYTES[index % PROBES_BYTES.len()])
+    }));
+    asked.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let request = |(at_s, client, bytes): (f64, u32, u64)| Request {
+        at: Time::from_nanos((at_s * 1e9) as u64),
+        client,
+        bytes,
+    };
+    asked.into_iter().map(request).collect()
+}

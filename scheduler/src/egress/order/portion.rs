@@ -1,0 +1,105 @@
+//! A portion of what is granted, for some of those who wait: it goes to the first of them
+//! in place of the first in order, as soon as the order is ahead of it.
+
+use super::Moved;
+use crate::queue::{Rank, RankQueue};
+
+/// The millionths of a whole.
+const MILLION: i64 = 1_000_000;
+
+/// Bytes that are counted of one grant: a millionth of the type's range, and less.
+const MAX_COUNTED: i64 = 1 << 40;
+
+/// Those who have the portion, by lane, and what is owed to them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Portion {
+    millionths: i64,
+    lanes: Vec<Lane>,
+}
+
+/// Those who share a portion.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    waiting: RankQueue,
+    /// Wire bytes, times a million, that the order is ahead of the portion; less than
+    /// none if the portion has had more.
+    owed: i64,
+    /// Wire bytes of the largest grant.
+    largest: i64,
+}
+
+/// Who has moved bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// One for whom the portion is, while others waited.
+    Portion,
+    /// Another, while some waited for whom the portion is.
+    Others,
+    /// Another, while none waited for whom the portion is: nothing is saved up for them.
+    OthersAlone,
+}
+
+impl Portion {
+    /// Returns a portion of so many millionths; 0 is none.
+    pub(super) fn new(millionths: u32) -> Self {
+        Self {
+            millionths: i64::from(millionths).min(MILLION),
+            lanes: Vec::new(),
+        }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_off(&self) -> bool {
+        self.millionths == 0
+    }
+
+    /// Puts one for whom the portion is in its place, or moves it.
+    pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
+        if self.lanes.len() <= lane {
+            self.lanes.resize_with(lane + 1, Lane::default);
+        }
+        self.lanes[lane].waiting.insert(slot, rank);
+    }
+
+    /// Takes one out, if it is in.
+    pub(super) fn remove(&mut self, lane: usize, slot: u32) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.waiting.remove(slot);
+        }
+    }
+
+    /// Returns the first of those who wait.
+    pub(super) fn first(&self, lane: usize) -> Option<(Rank, u32)> {
+        self.lanes.get(lane)?.waiting.first()
+    }
+
+    /// Returns the first of those who wait, if it is to be served in place of the first in
+    /// order.
+    pub(super) fn due(&self, lane: usize) -> Option<(Rank, u32)> {
+        let lane = self.lanes.get(lane).filter(|lane| lane.owed > 0)?;
+        lane.waiting.first()
+    }
+
+    /// Counts what was granted, or has been given back. Those who have had more than their
+    /// portion otherwise are a grant behind at most.
+    pub(super) fn count(&mut self, lane: usize, moved: Moved, by: By) {
+        let millionths = self.millionths;
+        let Some(lane) = self.lanes.get_mut(lane) else {
+            return;
+        };
+        let bounded = |bytes| i64::try_from(bytes).map_or(MAX_COUNTED, |b| b.min(MAX_COUNTED));
+        let wire_bytes = match moved {
+            Moved::Out(bytes) => bounded(bytes),
+            Moved::Back(bytes) => -bounded(bytes),
+        };
+        lane.owed = match by {
+            By::Portion => {
+                lane.largest = lane.largest.max(wire_bytes);
+                let owed = lane.owed - wire_bytes * (MILLION - millionths);
+                owed.max(-lane.largest * MILLION)
+            }
+            By::Others => lane.owed.saturating_add(wire_bytes * millionths),
+            By::OthersAlone => lane.owed.min(0),
+        };
+    }
+}

@@ -35,7 +35,7 @@ enum Outcome {
     Closed,
 }
 
-/// The names of [`Outcome`]s, in the order of their numbers.
+/// How reading a header may end, in the order in which [`HeaderStats`] counts.
 pub const HEADER_RESULTS: [&str; 6] = [
     "proxied",
     "local",

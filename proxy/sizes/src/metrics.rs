@@ -29,7 +29,7 @@ struct Outcomes {
     off: Histogram,
 }
 
-/// A worker's look-ups, by [`Layer::index`].
+/// A worker's look-ups, in the order in which layers are asked.
 #[derive(Debug, Default)]
 pub struct LayerStats([Outcomes; Layer::ALL.len()]);
 

@@ -18,7 +18,7 @@ pub struct EndpointStats {
     pub retries: Counter,
     /// Attempts made there beside one elsewhere that was slow.
     pub hedges: Counter,
-    /// The failures, by [`Reason::index`].
+    /// The failures, by [`sprat_net::error::Reason::index`].
     pub errors: ByReason,
 }
 

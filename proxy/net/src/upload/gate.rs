@@ -20,7 +20,8 @@ pub(super) struct Gate {
     bound: Pin<Box<Sleep>>,
 }
 
-/// Opens a [`Gate`]; hyper calls it from its callback for 1xx responses.
+/// Opens the gate of a body that waits for a 100; hyper calls it from its callback for
+/// 1xx responses.
 #[derive(Clone, Debug)]
 pub struct GateOpener(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 

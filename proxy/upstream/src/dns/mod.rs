@@ -1,7 +1,7 @@
 //! Names of endpoints, kept resolved.
 //!
 //! Each name has a task on a thread of its own, whichever clusters use it, that
-//! asks when [`Known`] says so and tells those who follow the name when its
+//! asks when `Known` says so and tells those who follow the name when its
 //! addresses have changed. Nobody ever waits for an answer on a request's way.
 
 mod known;

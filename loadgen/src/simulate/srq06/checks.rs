@@ -40,9 +40,13 @@ impl Schemes {
 /// Returns the findings on the size shift.
 pub(super) fn shift(schemes: &Schemes) -> Vec<Finding> {
     let change = |name: &str| -100.0 * schemes.gain(name);
-    let near = |name: &str, paper_s: f64| {
-        let off = schemes.mean_s(name) / paper_s - 1.0;
-        Verdict::of(off.abs() <= NEAR)
+    let alike = |name: &str, paper: f64| {
+        let own = -schemes.gain(name);
+        match (1.0 + own) / (1.0 + paper) - 1.0 {
+            off if off.abs() <= NEAR => Verdict::Holds,
+            _ if own * paper > 0.0 => Verdict::InPart,
+            _ => Verdict::Differs,
+        }
     };
     let mut ascending = [("srq", 0.0), ("vrd", 0.0), ("linux 20", 0.0), ("edf", 0.0)];
     for (name, mean_s) in &mut ascending {
@@ -70,19 +74,19 @@ pub(super) fn shift(schemes: &Schemes) -> Vec<Finding> {
             source: "table IV",
             claim: "R-VRD is below Linux by 20.7%",
             found: format!("{:+.1}%", change("vrd")),
-            verdict: near("vrd", TABLE_IV[3].1),
+            verdict: alike("vrd", -0.207),
         },
         Finding {
             source: "table IV",
             claim: "R-EDF is above Linux by 20.7%",
             found: format!("{:+.1}%", change("edf")),
-            verdict: near("edf", TABLE_IV[2].1),
+            verdict: alike("edf", 0.207),
         },
         Finding {
             source: "table IV",
             claim: "Linux with 100 threads is above Linux with 20 by 119.8%",
             found: format!("{:+.1}%", change("linux 100")),
-            verdict: near("linux 100", TABLE_IV[1].1),
+            verdict: alike("linux 100", 1.198),
         },
         Finding {
             source: "figure 9",
@@ -230,4 +234,67 @@ pub(super) fn retrieval(loads: &[AtLoad]) -> Vec<Finding> {
             },
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schemes(means: [f64; 5], within: [f64; 5], p99: [f64; 5], loss: [f64; 5]) -> Schemes {
+        let own = |index: usize| Measured {
+            mean_s: means[index],
+            within: [within[index]; 5],
+            p99_s: p99[index],
+            loss_percent: loss[index],
+            throughput_per_s: 47.0,
+            queues: None,
+        };
+        Schemes((0..5).map(own).collect())
+    }
+
+    fn verdicts(findings: &[Finding]) -> Vec<Verdict> {
+        findings.iter().map(|finding| finding.verdict).collect()
+    }
+
+    #[test]
+    fn the_papers_own_figures_hold() {
+        let within = [0.2, 0.1, 0.3, 0.4, 0.8];
+        let p99 = [4.0, 9.0, 4.0, 5.0, 20.0];
+        let means = TABLE_IV.map(|(_, mean_s)| mean_s);
+        let own = schemes(means, within, p99, [6.0; 5]);
+        assert_eq!(verdicts(&shift(&own)), [Verdict::Holds; 8]);
+        let of_load = |load: f64| AtLoad {
+            load,
+            schemes: schemes(
+                [1.0, 2.0, 0.19, 0.19, 0.19],
+                [0.1, 0.1, 0.9, 0.9, 0.9],
+                p99,
+                [5.0 * load, 5.0, 2.5 * load, 2.5 * load, 2.5 * load],
+            ),
+        };
+        let loads = [of_load(1.0), of_load(2.0)];
+        assert_eq!(verdicts(&description(&loads)), [Verdict::Holds; 3]);
+        assert_eq!(verdicts(&retrieval(&loads)), [Verdict::Holds; 3]);
+    }
+
+    #[test]
+    fn what_is_no_gain_differs_and_what_is_less_is_in_part() {
+        let of_srq = |srq_s: f64| {
+            let means = [1.4, 3.1, 1.7, 1.1, srq_s];
+            let own = schemes(means, [0.5; 5], [1.0; 5], [5.0; 5]);
+            verdicts(&shift(&own))
+        };
+        assert_eq!(of_srq(1.0)[0], Verdict::InPart);
+        let worse = of_srq(1.5);
+        assert_eq!(
+            [worse[0], worse[4], worse[6], worse[7]],
+            [Verdict::Differs; 4]
+        );
+        let same = AtLoad {
+            load: 2.0,
+            schemes: schemes([1.0; 5], [0.5; 5], [1.0; 5], [50.0; 5]),
+        };
+        let found = verdicts(&retrieval(&[same]));
+        assert_eq!(found, [Verdict::Holds, Verdict::Differs, Verdict::Differs]);
+    }
 }

@@ -63,7 +63,7 @@ fn any_load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs `simulate srq`.
+/// Runs the command `simulate srq`.
 pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     let schemes = schemes(args);
     let linux = &schemes[0].1;

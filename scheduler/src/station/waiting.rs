@@ -43,7 +43,7 @@ pub(super) struct Entry {
     pub(super) level: u8,
     pub(super) bytes: u64,
     pub(super) arrived: Time,
-    /// Its deadlines and value, if its class has a deadline.
+    /// The deadlines and value of the request, if its class has a deadline.
     pub(super) terms: Option<Terms>,
     pub(super) value: u32,
     pub(super) seq: u64,

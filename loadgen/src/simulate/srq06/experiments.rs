@@ -52,7 +52,7 @@ pub(super) const BOUNDS_S: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 5.0];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShiftPlan {
     pub(super) shift: Shift,
-    /// Of the requests in the shift, the share that is longer.
+    /// The share of longer requests in the shift.
     pub(super) share: f64,
     pub(super) count: Count,
     pub(super) seeds: u64,

@@ -391,7 +391,7 @@ variants! {
         /// Queues by what a response has had, which adapt to what passes, and
         /// deadlines and values in each (SRQ06). For responses whose sizes are
         /// not known; where they are, `srpt` is better.
-        Srq(Srq) = "srq",
+        Srq(Box<Srq>) = "srq",
     }
 
     /// Who enforces the order.

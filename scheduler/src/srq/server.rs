@@ -251,7 +251,9 @@ mod tests {
         let classes = [class(100, 1), class(40, 1), class(100, 5)];
         let order = |discipline| {
             let mut server = Server::new(&discipline, &classes).expect("by deadlines");
-            (0..3).for_each(|class| drop(server.arrive(at(0), at(0), class)));
+            for class in 0..3 {
+                server.arrive(at(0), at(0), class);
+            }
             (0..3)
                 .map_while(|_| server.take(at(1), MS))
                 .collect::<Vec<_>>()

@@ -148,7 +148,7 @@ fn gains(loads: &[AtLoad], name: &str) -> (f64, f64) {
     })
 }
 
-fn at<'a>(loads: &'a [AtLoad], load: f64) -> Option<&'a Schemes> {
+fn at(loads: &[AtLoad], load: f64) -> Option<&Schemes> {
     let found = loads.iter().find(|own| (own.load - load).abs() < 1e-9);
     found.map(|own| &own.schemes)
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The core in virtual time: next to queueing theory, in every order and dispatch,
-# and in the model of SDIS02. The environment changes it:
+# in the model of SDIS02, and on the server of SRQ06. The environment changes it:
 #
 #   SEED=7 RESULTS=results/simulation
 set -euo pipefail
@@ -19,3 +19,4 @@ simulate link --load 0.5,0.7,0.9
 simulate waiting --load 0.5,0.7,0.9
 simulate dispatch
 simulate sdis02
+simulate srq

@@ -398,7 +398,7 @@ variants! {
         /// Queues by what a response has had, which adapt to what passes, and
         /// deadlines and values in each (SRQ06). For responses whose sizes are
         /// not known; where they are, `srpt` is better.
-        Srq(Srq) = "srq",
+        Srq(Box<Srq>) = "srq",
         /// Least attained service: those that have had the fewest bytes first. Needs no
         /// sizes.
         Las(NoParameters) = "las",

@@ -46,6 +46,19 @@ pub(crate) trait Record: Sized + 'static {
     fn read(keys: &mut Keys<'_, '_, '_>) -> Self;
 }
 
+/// A record that is large beside the others of its variants.
+impl<R: Record> Record for Box<R> {
+    const NAME: &'static str = R::NAME;
+    const DOC: &'static [&'static str] = R::DOC;
+    const OPEN: bool = R::OPEN;
+    const KEYS: &'static [Key] = R::KEYS;
+    const SCHEMAS: &'static [fn(&mut SchemaGenerator) -> Schema] = R::SCHEMAS;
+
+    fn read(keys: &mut Keys<'_, '_, '_>) -> Self {
+        Self::new(R::read(keys))
+    }
+}
+
 /// What is read from a name, or from a mapping with it and parameters.
 pub(crate) trait Variants {
     /// The names, in the order of the definition.

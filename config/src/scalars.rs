@@ -142,7 +142,7 @@ words! {
     Auto = "auto",
     /// Without bound.
     Unlimited = "unlimited",
-    /// At all times.
+    /// At all times, busy or not.
     Always = "always",
     /// Clients do not share the link.
     NoShare = "none",

@@ -55,7 +55,7 @@ pub(crate) struct FlowView {
     pub(crate) turn: u64,
     /// The index of its class.
     pub(crate) class: u8,
-    /// Its place among SRQ's queues.
+    /// The flow's place among SRQ's queues.
     pub(crate) progress: srq::Progress,
     /// Mark of its next bytes, where flows are marked.
     pub(crate) mark: Mark,

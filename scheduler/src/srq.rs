@@ -30,7 +30,7 @@ pub use server::Server;
 pub use switch::{Switch, Trigger};
 pub use terms::{Terms, Weight};
 
-/// Queues at most.
+/// The most queues that there may be.
 pub const MAX_QUEUES: usize = 16;
 
 /// The most that a quantum may grow to: 2^40, bytes or nanoseconds.

@@ -295,6 +295,7 @@ impl Station {
         if self.active() >= self.max_active {
             return Verdict::Refuse(self.refuse(arrival.class, RefusalReason::MaxRequests));
         }
+        self.renew_places(now);
         let length = self.length.update(now, self.queues.total());
         if let Err(reason) = self.admit(arrival, length) {
             return Verdict::Refuse(self.refuse(arrival.class, reason));

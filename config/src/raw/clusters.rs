@@ -175,8 +175,12 @@ choices! {
         "size" => Self::Size,
         /// First come, first served.
         "fcfs" => Self::Fcfs,
-        /// The earliest deadline first.
+        /// The earliest `soft_deadline` first, or `deadline` where the class
+        /// has none.
         "edf" => Self::Edf,
+        /// The highest value over deadline first; values fall as deadlines
+        /// pass (VRD).
+        "vrd" => Self::Vrd,
         /// The highest value first.
         "value" => Self::Value,
     }

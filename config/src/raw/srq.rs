@@ -54,9 +54,9 @@ record! {
 
     /// How many queues there may be.
     closed struct QueueBounds {
-        /// The fewest.
+        /// The fewest queues, to which the last are merged.
         default("2") min: QueueCount,
-        /// The most.
+        /// The most queues, to which the last is split.
         default("16") max: QueueCount,
     }
 

@@ -34,7 +34,7 @@ impl Verdict {
         }
     }
 
-    /// Of a share that the paper has within bounds; below them it is not shown.
+    /// Judges a share that the paper has within bounds; below them it is not shown.
     pub(super) fn of_share(share: f64, bounds: RangeInclusive<f64>) -> Self {
         match bounds.contains(&share) {
             true => Self::Holds,
@@ -43,7 +43,7 @@ impl Verdict {
         }
     }
 
-    /// Of a gain: as much as the paper's or more, some, or none.
+    /// Judges a gain: as much as the paper's or more, some, or none.
     pub(super) fn of_gain(gain: f64, paper: f64) -> Self {
         match gain {
             gain if gain >= paper => Self::Holds,

@@ -16,7 +16,7 @@ use super::findings::{Finding, told};
 use super::output::{aligned, print};
 use crate::{cli, table};
 use checks::{AtLoad, FITTED_S, Schemes, TABLE_IV};
-use experiments::{BOUNDS_S, LoadPlan, Measured, ShiftPlan};
+use experiments::{BOUNDS_S, Count, LoadPlan, Measured, ShiftPlan};
 use server::Scheme;
 use workload::{Service, Shift};
 
@@ -38,6 +38,9 @@ pub(super) struct SrqArgs {
     /// What the shift adds
     #[arg(long, value_enum, default_value_t = Shift::Long)]
     shift: Shift,
+    /// Whose response times count, which the paper does not say
+    #[arg(long, value_enum, default_value_t = Count::Came)]
+    count: Count,
     /// How long a processor stays with a request before it looks for another
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = cli::span)]
     slice: Duration,
@@ -60,13 +63,14 @@ fn any_load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs `simulate srq`.
+/// Runs the command `simulate srq`.
 pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     let schemes = schemes(args);
     let linux = &schemes[0].1;
     let plan = ShiftPlan {
         shift: args.shift,
         share: 0.0,
+        count: args.count,
         seeds: args.seeds,
         seed: args.seed,
     };
@@ -162,6 +166,7 @@ fn at_loads(
     let plan = LoadPlan {
         service,
         rate_per_s: 0.0,
+        count: args.count,
         seeds: args.seeds,
         seed: args.seed,
     };

@@ -41,10 +41,11 @@ pub(super) struct WaitingArgs {
     service_ms: u32,
 }
 
-const ORDERS: [(Order, &str); 4] = [
+const ORDERS: [(Order, &str); 5] = [
     (Order::Fcfs, "fcfs"),
     (Order::Value, "value"),
     (Order::Edf, "edf"),
+    (Order::Vrd, "vrd"),
     (Order::Size, "size"),
 ];
 

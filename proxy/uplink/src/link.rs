@@ -72,7 +72,7 @@ pub(crate) struct QueueStatus {
     /// The quantum of each queue but the last, in bytes.
     pub(crate) quanta: Vec<u64>,
     pub(crate) stats: srq::Stats,
-    /// Whether they order.
+    /// Whether the queues order, or `fair` does.
     pub(crate) is_on: bool,
 }
 

@@ -305,6 +305,13 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         }
     }
 
+    /// Tells the uplink that all of the response has been asked for.
+    fn complete(&mut self) {
+        if !std::mem::replace(&mut self.is_complete, true) {
+            self.flow.complete();
+        }
+    }
+
     /// The next frame within the credit.
     fn give(&mut self) -> Bytes {
         let first = &mut self.chunks[0];
@@ -316,9 +323,8 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
             self.chunks.swap(0, 1);
         }
         self.credit -= data.len() as u64;
-        let is_last = self.held() == 0 && (self.ended || self.inner.is_end_stream());
-        if is_last && !std::mem::replace(&mut self.is_complete, true) {
-            self.flow.complete();
+        if self.held() == 0 && (self.ended || self.inner.is_end_stream()) {
+            self.complete();
         }
         self.gate().frame_given();
         data
@@ -347,6 +353,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Pa
                 return Poll::Ready(Some(Err(error)));
             }
             if this.held() == 0 {
+                this.complete();
                 return Poll::Ready(this.trailers.take().map(|t| Ok(Frame::trailers(t))));
             }
             if this.credit == 0 {

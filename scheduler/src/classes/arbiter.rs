@@ -321,7 +321,7 @@ impl Arbiter {
         self.classes[class].seated.charge(rank, wire_bytes);
     }
 
-    /// See [`Line::refund`].
+    /// Takes back what a queue was charged; see [`Line::refund`].
     pub(crate) fn refund_queue(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
         self.classes[class].seated.refund(rank, wire_bytes);
     }

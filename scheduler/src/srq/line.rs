@@ -15,7 +15,7 @@ pub(crate) enum Line {
     Shared(Box<Shared>),
 }
 
-/// Queues by level.
+/// The queues of each level.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     first_share_percent: u8,

@@ -29,11 +29,11 @@ impl Progress {
 struct Sample {
     done: u64,
     failed: u64,
-    /// Of those done: the sum of what is measured, and of its squares. Whole numbers, so that
+    /// The sum of what is measured of those done, and of its squares. Whole numbers, so that
     /// what is at a threshold is not above it by a rounding.
     sum: u128,
     squares: u128,
-    /// Of those done: the sum of what they were served in this queue.
+    /// The sum of what those done were served in this queue.
     used: u128,
 }
 
@@ -122,7 +122,7 @@ impl Queues {
         &self.config
     }
 
-    /// Counts the queues.
+    /// Counts the queues that there are now.
     pub fn count(&self) -> usize {
         self.quanta.len() + 1
     }

@@ -115,7 +115,7 @@ impl Ranking {
         }
     }
 
-    /// Returns SRQ's queues.
+    /// Returns SRQ's queues, to be changed.
     pub(crate) fn queues_mut(&mut self) -> Option<&mut Queues> {
         match &mut self.rule {
             Rule::Srq { queues, .. } => Some(queues),

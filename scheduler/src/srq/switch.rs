@@ -14,7 +14,7 @@ const OFF_AFTER: Duration = Duration::from_secs(5);
 /// length of the queue, and no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Every period.
+    /// Every period is taken for busy.
     Always,
     /// More than this is left to serve, in time that it takes.
     Backlog(Duration),

@@ -26,7 +26,7 @@ impl Weight {
         Self(((ratio * f64::from(WHOLE)).round() as u32).min(WHOLE))
     }
 
-    /// Returns the ratio.
+    /// Returns the weight as a ratio.
     pub fn ratio(self) -> f64 {
         f64::from(self.0) / f64::from(WHOLE)
     }
@@ -39,7 +39,7 @@ pub struct Terms {
     pub soft: Duration,
     /// The hard deadline D, from which on there is no value; the soft one if that is later.
     pub hard: Duration,
-    /// The value C.
+    /// The value C until the soft deadline.
     pub value: u32,
 }
 

@@ -176,13 +176,55 @@ fn each_order_is_as_it_says() {
         ..ClassSpec::default()
     };
     let deadlines = vec![level(0), due(50), due(20)];
-    assert_eq!(order(Order::Edf, deadlines, [0, 1, 2, 1]), [2, 1, 3, 0]);
+    assert_eq!(
+        order(Order::Edf, deadlines.clone(), [0, 1, 2, 1]),
+        [2, 1, 3, 0]
+    );
+    // Equal values: the shortest deadline, and again none is last.
+    assert_eq!(order(Order::Vrd, deadlines, [0, 1, 2, 1]), [2, 1, 3, 0]);
+    let soft = |mut spec: ClassSpec, after| {
+        spec.soft_deadline = Some(ms(after));
+        spec
+    };
+    let soft = vec![due(50), soft(due(90), 10)];
+    assert_eq!(order(Order::Edf, soft.clone(), [0, 1, 0, 1]), [1, 3, 0, 2]);
+    assert_eq!(order(Order::Vrd, soft, [0, 1, 0, 1]), [1, 3, 0, 2]);
     let worth = |value| ClassSpec {
         value,
         ..ClassSpec::default()
     };
     let values = vec![worth(1), worth(9)];
     assert_eq!(order(Order::Value, values, [0, 1, 0, 1]), [1, 3, 0, 2]);
+}
+
+#[test]
+fn by_value_over_deadline_the_late_come_last() {
+    let due = ClassSpec {
+        deadline: Some(ms(50)),
+        ..ClassSpec::default()
+    };
+    let mut station = Station::new(StationConfig {
+        max_requests: 1,
+        order: Order::Vrd,
+        classes: vec![due],
+        ..config(1)
+    });
+    let (first, _) = started(station.arrive(at(0), &of_class(0)));
+    let late = waits(station.arrive(at(10), &of_class(0)));
+    let timely = waits(station.arrive(at(30), &of_class(0)));
+    // The first to come is late at 60 ms, the other at 80.
+    let mut twin = station.clone();
+    assert_eq!(served_from(&mut station, at(59), first), late);
+    assert_eq!(served_from(&mut twin, at(60), first), timely);
+}
+
+/// Ends a request, and returns the one that starts by that.
+fn served_from(station: &mut Station, now: Time, ticket: Ticket) -> Ticket {
+    station.finish(now, ticket, 100);
+    match station.poll() {
+        Some(Event::Started { ticket, .. }) => ticket,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -151,7 +151,7 @@ impl Station {
             self.endpoints.expect(queue, level, slot.bytes);
         }
         self.queues
-            .insert(queue, ticket.slot, &self.entry(ticket.slot));
+            .insert(now, queue, ticket.slot, &self.entry(ticket.slot));
         Verdict::Wait { ticket }
     }
 
@@ -163,7 +163,8 @@ impl Station {
             class: slot.class,
             level: class.level,
             bytes: slot.bytes,
-            deadline: class.deadline.map(|after| slot.arrived + after),
+            arrived: slot.arrived,
+            terms: class.terms(None),
             value: class.value,
             seq: slot.seq,
             expires: class.timeout.map(|after| slot.placed + after),
@@ -303,11 +304,24 @@ impl Station {
         }
     }
 
+    /// Gives those that wait the places that their values of `now` give them.
+    pub(super) fn renew_places(&mut self, now: Time) {
+        while let Some(slot) = self.queues.changed(now) {
+            let State::Waiting(queue) = self.slots[slot as usize].state else {
+                return;
+            };
+            let entry = self.entry(slot);
+            self.queues.remove(queue, entry.class, slot);
+            self.queues.insert(now, queue, slot, &entry);
+        }
+    }
+
     pub(super) fn fill_queue(&mut self, now: Time, queue: usize) {
+        self.renew_places(now);
         let mut aside = Vec::new();
         self.start_from(now, queue, &mut aside);
         for slot in aside {
-            self.queues.insert(queue, slot, &self.entry(slot));
+            self.queues.insert(now, queue, slot, &self.entry(slot));
         }
     }
 

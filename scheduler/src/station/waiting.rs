@@ -2,6 +2,7 @@
 
 use crate::Time;
 use crate::queue::{Rank, RankQueue};
+use crate::srq::Terms;
 use crate::station::StationConfig;
 
 /// Who goes first among the waiting requests of one level; equals go first
@@ -14,8 +15,11 @@ pub enum Order {
     Size,
     /// First come, first served.
     Fcfs,
-    /// The earliest deadline; those without one come last.
+    /// The earliest soft deadline; those without a deadline come last.
     Edf,
+    /// The greatest value over soft deadline, as values fall (SRQ06's VRD); those without
+    /// a deadline come last.
+    Vrd,
     /// The highest value first.
     Value,
 }
@@ -38,7 +42,9 @@ pub(super) struct Entry {
     pub(super) class: usize,
     pub(super) level: u8,
     pub(super) bytes: u64,
-    pub(super) deadline: Option<Time>,
+    pub(super) arrived: Time,
+    /// The deadlines and value of the request, if its class has a deadline.
+    pub(super) terms: Option<Terms>,
     pub(super) value: u32,
     pub(super) seq: u64,
     pub(super) expires: Option<Time>,
@@ -54,6 +60,8 @@ pub(super) struct Queues {
     queues: Vec<Queue>,
     /// Those that may not wait for ever, by the end of their time.
     expiries: RankQueue,
+    /// Those whose places change by themselves, by when they do.
+    changes: RankQueue,
     total: usize,
 }
 
@@ -77,6 +85,7 @@ impl Queues {
             max_pending: config.max_pending,
             queues: vec![queue; queues],
             expiries: RankQueue::default(),
+            changes: RankQueue::default(),
             total: 0,
         }
     }
@@ -99,8 +108,10 @@ impl Queues {
         members
     }
 
-    pub(super) fn insert(&mut self, queue: usize, slot: u32, entry: &Entry) {
-        let rank = self.rank(entry);
+    /// Puts a request in a queue, at its place of `now`.
+    pub(super) fn insert(&mut self, now: Time, queue: usize, slot: u32, entry: &Entry) {
+        let rank = self.rank(now, entry);
+        self.await_change(now, slot, entry);
         let queue = &mut self.queues[queue];
         queue.by_class[entry.class].insert(slot, rank);
         let reversed = Rank {
@@ -127,15 +138,38 @@ impl Queues {
         if queue.by_class[class].remove(slot) {
             queue.worst.remove(slot);
             self.expiries.remove(slot);
+            self.changes.remove(slot);
             self.total -= 1;
         }
     }
 
-    fn rank(&self, entry: &Entry) -> Rank {
+    /// Notes when a request's place changes.
+    fn await_change(&mut self, now: Time, slot: u32, entry: &Entry) {
+        let terms = entry.terms.filter(|_| self.order == Order::Vrd);
+        if let Some(at) = terms.and_then(|terms| terms.changes_at(entry.arrived, now)) {
+            let rank = Rank {
+                level: 0,
+                band: 0,
+                key: at.as_nanos(),
+                seq: entry.seq,
+            };
+            self.changes.insert(slot, rank);
+        }
+    }
+
+    /// Returns a request whose place has changed by `now`.
+    pub(super) fn changed(&self, now: Time) -> Option<u32> {
+        let (rank, slot) = self.changes.first()?;
+        (Time::from_nanos(rank.key) <= now).then_some(slot)
+    }
+
+    fn rank(&self, now: Time, entry: &Entry) -> Rank {
+        let of_terms = |key: &dyn Fn(Terms) -> u64| entry.terms.map_or(u64::MAX, key);
         let key = match self.order {
             Order::Size => entry.bytes,
             Order::Fcfs => 0,
-            Order::Edf => entry.deadline.map_or(u64::MAX, Time::as_nanos),
+            Order::Edf => of_terms(&|terms| terms.edf(entry.arrived)),
+            Order::Vrd => of_terms(&|terms| terms.vrd(entry.arrived, now)),
             Order::Value => u64::MAX - u64::from(entry.value),
         };
         Rank {

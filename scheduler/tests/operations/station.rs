@@ -57,8 +57,14 @@ impl Model {
             8 => Dispatch::RingHash,
             _ => Dispatch::Maglev,
         };
-        let order = [Order::Size, Order::Fcfs, Order::Edf, Order::Value];
-        let order = order[usize::from(bytes.below(4)?)];
+        let order = [
+            Order::Size,
+            Order::Fcfs,
+            Order::Edf,
+            Order::Value,
+            Order::Vrd,
+        ];
+        let order = order[usize::from(bytes.below(5)?)];
         let scope = match bytes.below(2)? {
             0 => Scope::Cluster,
             _ => Scope::Endpoint,

@@ -39,56 +39,68 @@ impl Schemes {
 
 /// Returns the findings on the size shift.
 pub(super) fn shift(schemes: &Schemes) -> Vec<Finding> {
-    let change = |name: &str| -100.0 * schemes.gain(name);
-    let near = |name: &str, paper_s: f64| {
-        let off = schemes.mean_s(name) / paper_s - 1.0;
-        Verdict::of(off.abs() <= NEAR)
+    let mut findings = table_iv(schemes);
+    findings.extend(over_time(schemes));
+    findings
+}
+
+/// Returns the findings on mean response times.
+fn table_iv(schemes: &Schemes) -> Vec<Finding> {
+    let change = |name: &str| format!("{:+.1}%", -100.0 * schemes.gain(name));
+    let alike = |name: &str, paper: f64| {
+        let own = -schemes.gain(name);
+        match (1.0 + own) / (1.0 + paper) - 1.0 {
+            off if off.abs() <= NEAR => Verdict::Holds,
+            _ if own * paper > 0.0 => Verdict::InPart,
+            _ => Verdict::Differs,
+        }
     };
-    let mut ascending = [("srq", 0.0), ("vrd", 0.0), ("linux 20", 0.0), ("edf", 0.0)];
-    for (name, mean_s) in &mut ascending {
-        *mean_s = schemes.mean_s(name);
-    }
-    let listed: Vec<String> = (ascending.iter())
-        .map(|(name, mean_s)| format!("{name} {mean_s:.3}"))
-        .collect();
-    let rates: Vec<f64> = schemes.0.iter().map(|own| own.throughput_per_s).collect();
+    vec![
+        Finding {
+            source: "table IV",
+            claim: "SRQ is below Linux by 62.6%",
+            found: change("srq"),
+            verdict: Verdict::of_gain(schemes.gain("srq"), 0.626),
+        },
+        Finding {
+            source: "table IV",
+            claim: "R-VRD is below Linux by 20.7%",
+            found: change("vrd"),
+            verdict: Verdict::of_gain(schemes.gain("vrd"), 0.207),
+        },
+        Finding {
+            source: "table IV",
+            claim: "R-EDF is above Linux by 20.7%",
+            found: change("edf"),
+            verdict: alike("edf", 0.207),
+        },
+        Finding {
+            source: "table IV",
+            claim: "Linux with 100 threads is above Linux with 20 by 119.8%",
+            found: change("linux 100"),
+            verdict: alike("linux 100", 1.198),
+        },
+    ]
+}
+
+/// Returns the findings on figures 9 and 10.
+fn over_time(schemes: &Schemes) -> Vec<Finding> {
+    let order = ["srq", "vrd", "linux 20", "edf"].map(|name| (name, schemes.mean_s(name)));
+    let listed = order.map(|(name, mean_s)| format!("{name} {mean_s:.3}"));
+    let rates = schemes.0.iter().map(|own| own.throughput_per_s);
     let (least, most) = (
-        rates.iter().copied().fold(f64::MAX, f64::min),
-        rates.iter().copied().fold(0.0, f64::max),
+        rates.clone().fold(f64::MAX, f64::min),
+        rates.fold(0.0, f64::max),
     );
     let (srq, others) = (schemes.of("srq"), ["linux 20", "edf", "vrd"]);
     let best = others.map(|name| schemes.of(name).within[1]);
     let tails = others.map(|name| schemes.of(name).p99_s);
     vec![
         Finding {
-            source: "table IV",
-            claim: "SRQ is below Linux by 62.6%",
-            found: format!("{:+.1}%", change("srq")),
-            verdict: Verdict::of_gain(schemes.gain("srq"), 0.626),
-        },
-        Finding {
-            source: "table IV",
-            claim: "R-VRD is below Linux by 20.7%",
-            found: format!("{:+.1}%", change("vrd")),
-            verdict: near("vrd", TABLE_IV[3].1),
-        },
-        Finding {
-            source: "table IV",
-            claim: "R-EDF is above Linux by 20.7%",
-            found: format!("{:+.1}%", change("edf")),
-            verdict: near("edf", TABLE_IV[2].1),
-        },
-        Finding {
-            source: "table IV",
-            claim: "Linux with 100 threads is above Linux with 20 by 119.8%",
-            found: format!("{:+.1}%", change("linux 100")),
-            verdict: near("linux 100", TABLE_IV[1].1),
-        },
-        Finding {
             source: "figure 9",
             claim: "the order is SRQ, R-VRD, Linux, R-EDF (mean s)",
             found: listed.join(", "),
-            verdict: Verdict::of(ascending.is_sorted_by(|a, b| a.1 < b.1)),
+            verdict: Verdict::of(order.is_sorted_by(|a, b| a.1 < b.1)),
         },
         Finding {
             source: "figure 9",
@@ -136,7 +148,7 @@ fn gains(loads: &[AtLoad], name: &str) -> (f64, f64) {
     })
 }
 
-fn at<'a>(loads: &'a [AtLoad], load: f64) -> Option<&'a Schemes> {
+fn at(loads: &[AtLoad], load: f64) -> Option<&Schemes> {
     let found = loads.iter().find(|own| (own.load - load).abs() < 1e-9);
     found.map(|own| &own.schemes)
 }
@@ -230,4 +242,67 @@ pub(super) fn retrieval(loads: &[AtLoad]) -> Vec<Finding> {
             },
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schemes(means: [f64; 5], within: [f64; 5], p99: [f64; 5], loss: [f64; 5]) -> Schemes {
+        let own = |index: usize| Measured {
+            mean_s: means[index],
+            within: [within[index]; 5],
+            p99_s: p99[index],
+            loss_percent: loss[index],
+            throughput_per_s: 47.0,
+            queues: None,
+        };
+        Schemes((0..5).map(own).collect())
+    }
+
+    fn verdicts(findings: &[Finding]) -> Vec<Verdict> {
+        findings.iter().map(|finding| finding.verdict).collect()
+    }
+
+    #[test]
+    fn the_papers_own_figures_hold() {
+        let within = [0.2, 0.1, 0.3, 0.4, 0.8];
+        let p99 = [4.0, 9.0, 4.0, 5.0, 20.0];
+        let means = TABLE_IV.map(|(_, mean_s)| mean_s);
+        let own = schemes(means, within, p99, [6.0; 5]);
+        assert_eq!(verdicts(&shift(&own)), [Verdict::Holds; 8]);
+        let of_load = |load: f64| AtLoad {
+            load,
+            schemes: schemes(
+                [1.0, 2.0, 0.19, 0.19, 0.19],
+                [0.1, 0.1, 0.9, 0.9, 0.9],
+                p99,
+                [5.0 * load, 5.0, 2.5 * load, 2.5 * load, 2.5 * load],
+            ),
+        };
+        let loads = [of_load(1.0), of_load(2.0)];
+        assert_eq!(verdicts(&description(&loads)), [Verdict::Holds; 3]);
+        assert_eq!(verdicts(&retrieval(&loads)), [Verdict::Holds; 3]);
+    }
+
+    #[test]
+    fn what_is_no_gain_differs_and_what_is_less_is_in_part() {
+        let of_srq = |srq_s: f64| {
+            let means = [1.4, 3.1, 1.7, 1.1, srq_s];
+            let own = schemes(means, [0.5; 5], [1.0; 5], [5.0; 5]);
+            verdicts(&shift(&own))
+        };
+        assert_eq!(of_srq(1.0)[0], Verdict::InPart);
+        let worse = of_srq(1.5);
+        assert_eq!(
+            [worse[0], worse[4], worse[6], worse[7]],
+            [Verdict::Differs; 4]
+        );
+        let same = AtLoad {
+            load: 2.0,
+            schemes: schemes([1.0; 5], [0.5; 5], [1.0; 5], [50.0; 5]),
+        };
+        let found = verdicts(&retrieval(&[same]));
+        assert_eq!(found, [Verdict::Holds, Verdict::Differs, Verdict::Differs]);
+    }
 }

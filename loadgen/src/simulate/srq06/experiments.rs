@@ -20,6 +20,15 @@ const LOAD_RUN_S: f64 = 200.0;
 /// Percent of throughput that Linux loses at what the paper calls 100 % load.
 pub(super) const FULL_LOSS_PERCENT: f64 = 5.0;
 
+/// Whose response times are averaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Count {
+    /// Those of requests that came while it was measured, whenever they end.
+    Came,
+    /// Those of requests that ended while it was measured: what a log of that time has.
+    Ended,
+}
+
 /// What is measured of a scheme.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
@@ -43,8 +52,9 @@ pub(super) const BOUNDS_S: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 5.0];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShiftPlan {
     pub(super) shift: Shift,
-    /// Of the requests in the shift, the share that is longer.
+    /// The share of longer requests in the shift.
     pub(super) share: f64,
+    pub(super) count: Count,
     pub(super) seeds: u64,
     pub(super) seed: u64,
 }
@@ -56,7 +66,7 @@ impl ShiftPlan {
         mean_over(self.seeds, |index| {
             let requests = self.requests(self.seed + index);
             let outcome = scheme.serve(&requests)?;
-            Ok(measured(&requests, outcome, window))
+            Ok(measured(&requests, outcome, window, self.count))
         })
     }
 
@@ -103,6 +113,7 @@ impl ShiftPlan {
 pub(super) struct LoadPlan {
     pub(super) service: Service,
     pub(super) rate_per_s: f64,
+    pub(super) count: Count,
     pub(super) seeds: u64,
     pub(super) seed: u64,
 }
@@ -114,7 +125,7 @@ impl LoadPlan {
         mean_over(self.seeds, |index| {
             let requests = self.requests(self.seed + index);
             let outcome = scheme.serve(&requests)?;
-            Ok(measured(&requests, outcome, window))
+            Ok(measured(&requests, outcome, window, self.count))
         })
     }
 
@@ -152,18 +163,32 @@ impl LoadPlan {
     }
 }
 
-/// Measures the requests that come in a window of seconds.
-fn measured(requests: &[Request], outcome: Outcome, (from_s, to_s): (f64, f64)) -> Measured {
-    let of = requests.iter().zip(&outcome.response_s);
-    let came = of.filter(|(request, _)| (from_s..to_s).contains(&(request.at as f64 / SECOND)));
+/// Measures a window of seconds. What is lost is of those that came in it.
+fn measured(
+    requests: &[Request],
+    outcome: Outcome,
+    (from_s, to_s): (f64, f64),
+    count: Count,
+) -> Measured {
+    let of = || requests.iter().zip(&outcome.response_s);
+    let is_within = |at_s: f64| (from_s..to_s).contains(&at_s);
+    let came = of().filter(|(request, _)| is_within(request.at as f64 / SECOND));
     let responses: Vec<Option<f64>> = came.map(|(_, response_s)| *response_s).collect();
-    let mut ended: Vec<f64> = responses.iter().flatten().copied().collect();
+    let served = responses.iter().flatten().count();
+    let in_window = of().filter_map(|(request, response_s)| {
+        let (at_s, response_s) = (request.at as f64 / SECOND, (*response_s)?);
+        (is_within(at_s + response_s)).then_some(response_s)
+    });
+    let mut ended: Vec<f64> = match count {
+        Count::Came => responses.iter().flatten().copied().collect(),
+        Count::Ended => in_window.collect(),
+    };
     ended.sort_by(f64::total_cmp);
     let count = ended.len().max(1) as f64;
     let within = |bound: f64| ended.partition_point(|&s| s <= bound) as f64 / count;
     Measured {
         mean_s: ended.iter().sum::<f64>() / count,
-        loss_percent: 100.0 * (1.0 - ended.len() as f64 / responses.len().max(1) as f64),
+        loss_percent: 100.0 * (1.0 - served as f64 / responses.len().max(1) as f64),
         throughput_per_s: ended.len() as f64 / (to_s - from_s),
         within: BOUNDS_S.map(within),
         p99_s: ended.get(ended.len() * 99 / 100).copied().unwrap_or(0.0),

@@ -16,7 +16,7 @@ const PROCESSORS: usize = 2;
 /// Linux in table IV are both of a full server (Little's law).
 pub(super) const WAITING: usize = 47;
 
-/// Who serves.
+/// Who serves, and in which order.
 #[derive(Clone, Debug)]
 pub(super) enum Scheme {
     /// Threads that share the processors evenly; a request waits for a thread.

@@ -52,7 +52,12 @@ fn any_config() -> impl Strategy<Value = StationConfig> {
         Just(Dispatch::Sita(Intervals::Learnt)),
         Just(Dispatch::Maglev),
     ];
-    let order = prop_oneof![Just(Order::Size), Just(Order::Fcfs), Just(Order::Edf)];
+    let order = prop_oneof![
+        Just(Order::Size),
+        Just(Order::Fcfs),
+        Just(Order::Edf),
+        Just(Order::Vrd)
+    ];
     let scope = prop_oneof![Just(Scope::Cluster), Just(Scope::Endpoint)];
     (dispatch, order, scope, 1..4_u64, 1..4_usize, 0..6_usize).prop_map(
         |(dispatch, order, scope, endpoints, max_requests, max_waiting)| StationConfig {

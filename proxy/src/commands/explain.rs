@@ -369,6 +369,34 @@ fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
     json!({"order": order, "why": why})
 }
 
+/// Describes a class in a line: its name, and what it is under.
+fn described(class: &Value) -> String {
+    let mut described = format!(
+        "{}, level {}",
+        class["name"].as_str().unwrap_or_default(),
+        class["level"]
+    );
+    for (key, name) in [
+        ("max_concurrency", "at a time"),
+        ("rate_bits_per_s", "bit/s for all of it"),
+    ] {
+        if !class[key].is_null() {
+            let _ = write!(described, ", {} {name}", class[key]);
+        }
+    }
+    if !class["deadline_ms"].is_null() {
+        let (soft, hard) = (&class["soft_deadline_ms"], &class["deadline_ms"]);
+        let _ = write!(described, ", worth {} until {soft} ms", class["value"]);
+        if soft != hard {
+            let _ = write!(described, " and something until {hard} ms");
+        }
+    }
+    if class["idle_only"] == true {
+        described.push_str(", only while the others have nothing");
+    }
+    described
+}
+
 fn text(explained: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut out = String::new();
@@ -402,27 +430,7 @@ fn text(explained: &Value) -> String {
         let cluster = word(&route["cluster"]);
         line("route", &format!("{number} ({hosts}, {path}) to {cluster}"));
     }
-    let class = &explained["class"];
-    let mut described = format!("{}, level {}", word(&class["name"]), class["level"]);
-    for (key, name) in [
-        ("max_concurrency", "at a time"),
-        ("rate_bits_per_s", "bit/s for all of it"),
-    ] {
-        if !class[key].is_null() {
-            let _ = write!(described, ", {} {name}", class[key]);
-        }
-    }
-    if !class["deadline_ms"].is_null() {
-        let (soft, hard) = (&class["soft_deadline_ms"], &class["deadline_ms"]);
-        let _ = write!(described, ", worth {} until {soft} ms", class["value"]);
-        if soft != hard {
-            let _ = write!(described, " and something until {hard} ms");
-        }
-    }
-    if class["idle_only"] == true {
-        described.push_str(", only while the others have nothing");
-    }
-    line("class", &described);
+    line("class", &described(&explained["class"]));
     line("rule", &word(&explained["rule"]["why"]));
     for later in explained["later_rules"].as_array().into_iter().flatten() {
         line("response", &word(&later["why"]));

@@ -206,8 +206,8 @@ fn worst_lack(
             }
         }
         let waiting = driver.egress.waiting_flows() as i64;
-        let flow = driver.serve_one().unwrap();
-        let service = *driver.services.last().unwrap();
+        let flow = driver.serve_one().expect("the flow of many bytes is ready");
+        let service = *driver.services.last().expect("one was served");
         let wire_bytes = driver.wire_bytes(&service) as i64;
         served.push((if flow == 0 { wire_bytes } else { 0 }, wire_bytes, waiting));
         for connection in &mut connections {

@@ -45,7 +45,7 @@ static ALLOCATOR: Counting = Counting;
 
 const FLOWS: usize = 1000;
 
-fn disciplines() -> [Discipline; 5] {
+fn disciplines() -> [Discipline; 7] {
     [
         Discipline::Fcfs,
         Discipline::Fair,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sprat_scheduler::{
-    Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost,
+    Cutoffs, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, Pacer, Sfd, Size, Time,
+    WireCost,
 };
 
 const OPEN_FLOWS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];

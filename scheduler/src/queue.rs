@@ -183,6 +183,22 @@ impl RankQueue {
         self.heap.insert(&mut self.positions, slot, rank);
     }
 
+    /// Makes room for `most` slots, of which the largest is `slot`, so that putting them in
+    /// allocates nothing.
+    pub(crate) fn make_room(&mut self, slot: u32, most: usize) {
+        let slots = slot as usize + 1;
+        // Twice as many would be twice the memory.
+        let ample = |count: usize| count + count / 8 + 8;
+        let (positions, heap) = (&mut self.positions.places, &mut self.heap.0);
+        if positions.capacity() < slots {
+            positions.reserve_exact(ample(slots) - positions.len());
+        }
+        positions.resize(positions.len().max(slots), ABSENT);
+        if heap.capacity() < most {
+            heap.reserve_exact(ample(most) - heap.len());
+        }
+    }
+
     /// Takes `slot` out; false if it was not in.
     pub(crate) fn remove(&mut self, slot: u32) -> bool {
         self.heap.remove(&mut self.positions, slot)

@@ -175,6 +175,7 @@ impl Order {
             }
         }
         self.enter_share(flows, slot);
+        self.open_out(flows, slot);
     }
 
     /// Returns the class that a driver means by a number.
@@ -211,6 +212,7 @@ impl Order {
         }
         self.enter_queues(&mut flows[slot]);
         self.enter_share(flows, slot);
+        self.open_out(flows, slot);
     }
 
     /// Lets go of a flow that is closed.
@@ -227,6 +229,7 @@ impl Order {
             self.shares.leave(share, flow.client, slot);
         }
         self.ready.close(flow.class(), slot);
+        self.close_out(flows, slot);
     }
 
     /// Learns the size of a response, if it is exact.

@@ -119,6 +119,22 @@ impl Order {
         flow.view.mark == Mark::Out && (flow.begun || !self.ready.is_limited(flow.class()))
     }
 
+    /// Makes room for a flow that may be marked OUT.
+    pub(super) fn open_out(&mut self, flows: &Flows, slot: u32) {
+        if !self.marks.out.is_off() {
+            let lane = self.out_lane(&flows[slot]);
+            self.marks.out.open(lane, slot);
+        }
+    }
+
+    /// Lets a flow go that might have been.
+    pub(super) fn close_out(&mut self, flows: &Flows, slot: u32) {
+        if !self.marks.out.is_off() {
+            let lane = self.out_lane(&flows[slot]);
+            self.marks.out.close(lane);
+        }
+    }
+
     /// Puts a flow that stands in the queue among those marked OUT, if it is.
     pub(super) fn join_out(&mut self, flows: &Flows, slot: u32, rank: Rank) {
         if self.marks.out.is_off() {

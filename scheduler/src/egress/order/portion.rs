@@ -26,6 +26,8 @@ struct Lane {
     owed: i64,
     /// Wire bytes of the largest grant.
     largest: i64,
+    /// Those who may be in.
+    members: usize,
 }
 
 /// Who has moved bytes.
@@ -59,6 +61,23 @@ impl Portion {
             self.lanes.resize_with(lane + 1, Lane::default);
         }
         self.lanes[lane].waiting.insert(slot, rank);
+    }
+
+    /// Makes room for one that may be in later.
+    pub(super) fn open(&mut self, lane: usize, slot: u32) {
+        if self.lanes.len() <= lane {
+            self.lanes.resize_with(lane + 1, Lane::default);
+        }
+        let lane = &mut self.lanes[lane];
+        lane.members += 1;
+        lane.waiting.make_room(slot, lane.members);
+    }
+
+    /// Lets one go for whom there was room.
+    pub(super) fn close(&mut self, lane: usize) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.members = lane.members.saturating_sub(1);
+        }
     }
 
     /// Takes one out, if it is in.

@@ -43,10 +43,12 @@ impl Verdict {
         }
     }
 
-    /// Judges a gain: as much as the paper's or more, some, or none.
+    /// Judges a gain: as much as the paper's or more, to the tenth of a per cent that papers
+    /// print; some, or none.
     pub(super) fn of_gain(gain: f64, paper: f64) -> Self {
+        let printed = |share: f64| (share * 1000.0).round();
         match gain {
-            gain if gain >= paper => Self::Holds,
+            gain if printed(gain) >= printed(paper) => Self::Holds,
             gain if gain > 0.0 => Self::InPart,
             _ => Self::Differs,
         }

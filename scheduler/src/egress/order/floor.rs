@@ -8,10 +8,10 @@
 
 use std::time::Duration;
 
-use super::Moved;
 use super::portion::{By, Portion};
+use super::{Moved, Order};
 use crate::Time;
-use crate::egress::flows::Flow;
+use crate::egress::flows::{Flow, Flows};
 use crate::queue::Rank;
 
 /// So long after it was opened a flow takes part.
@@ -77,5 +77,92 @@ pub(super) fn rank_by_age(flow: &Flow) -> Rank {
         band: 0,
         key: since.max(opened + TAKES_PART_AFTER).as_nanos(),
         seq: flow.view.seq,
+    }
+}
+
+/// The floor, which is for clients in turn where they share the link: one with many flows
+/// that wait has no more of it than one with a single one.
+impl Order {
+    /// Returns the floor's lane of a class.
+    pub(super) fn floor_lane(&self, class: usize) -> usize {
+        if self.ready.is_arbited() { class } else { 0 }
+    }
+
+    /// Puts a flow among those that wait for the floor. One that has no place in its
+    /// class's pool waits for that.
+    pub(super) fn join_floor(&mut self, flows: &Flows, slot: u32) {
+        let flow = &flows[slot];
+        if self.floor.is_off() || (self.ready.is_limited(flow.class()) && !flow.begun) {
+            return;
+        }
+        let rank = rank_by_age(flow);
+        match self.share(slot) {
+            None => (self.floor).insert(self.floor_lane(flow.class()), slot, rank),
+            Some(share) => {
+                self.shares.join_age(share, slot, rank);
+                self.renew_age(flows, share);
+            }
+        }
+    }
+
+    pub(super) fn leave_floor(&mut self, flows: &Flows, slot: u32) {
+        if self.floor.is_off() {
+            return;
+        }
+        let flow = &flows[slot];
+        match self.share(slot) {
+            None => self.floor.remove(self.floor_lane(flow.class()), slot),
+            Some(share) => {
+                if self.shares.leave_age(share, slot) {
+                    self.renew_age(flows, share);
+                }
+            }
+        }
+    }
+
+    /// Ranks a client by when it was served last, or its oldest flow takes part.
+    pub(super) fn renew_age(&mut self, flows: &Flows, share: u32) {
+        if self.floor.is_off() {
+            return;
+        }
+        let lane = self.floor_lane(self.shares.class(share));
+        match self.shares.oldest(share) {
+            None => self.floor.remove(lane, share),
+            Some((slot, served_at)) => {
+                let rank = rank_by_age(&flows[slot]);
+                let key = rank.key.max(served_at.as_nanos());
+                self.floor.insert(lane, share, Rank { key, ..rank });
+            }
+        }
+    }
+
+    /// Returns the flow to serve where `first` is the first in order, and has been taken
+    /// out of the queue.
+    pub(super) fn or_longest_waiting(&mut self, now: Time, flows: &mut Flows, first: u32) -> u32 {
+        if self.floor.is_off() {
+            return first;
+        }
+        self.leave_floor(flows, first);
+        let flow = &mut flows[first];
+        flow.by_floor = false;
+        let due = self.floor.due(self.floor_lane(flow.class()), now);
+        // All that wait in a lane are flows, or all are clients.
+        let due = match self.share(first) {
+            None => due,
+            Some(_) => due.and_then(|client| self.shares.oldest(client).map(|(slot, _)| slot)),
+        };
+        let Some(other) = due else {
+            return first;
+        };
+        self.stand(now, flows, first);
+        self.step_out(now, flows, other);
+        flows[other].by_floor = true;
+        other
+    }
+
+    /// Takes what a flow was granted into what is owed to the floor, or takes it back.
+    pub(super) fn count_for_floor(&mut self, now: Time, flow: &Flow, moved: Moved) {
+        let lane = self.floor_lane(flow.class());
+        self.floor.count(lane, now, moved, flow.by_floor);
     }
 }

@@ -224,7 +224,7 @@ fn simulations_write_tables_and_figures() {
         text.lines().count() - 1
     };
     assert_eq!(rows("link.csv"), 2 * 11);
-    assert_eq!(rows("waiting.csv"), 4);
+    assert_eq!(rows("waiting.csv"), 5);
     assert_eq!(rows("dispatch.csv"), 12);
     // 23 curves of 15 rates: high, low and all.
     assert_eq!(rows("sdis02.csv"), 23 * 15 * 3);

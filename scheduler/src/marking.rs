@@ -50,7 +50,7 @@ impl Mark {
     }
 }
 
-/// What becomes of a flow's packets beyond the threshold.
+/// The marks of a flow's packets beyond the threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
     /// All are OUT (SFD02 3.2).
@@ -65,7 +65,7 @@ pub enum Variant {
 /// The rule by which flows are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
-    /// What becomes of packets beyond the threshold.
+    /// How packets beyond the threshold are marked.
     pub variant: Variant,
     /// A packet is IN while no more bytes than this went before it: the packet that
     /// crosses the threshold still is.

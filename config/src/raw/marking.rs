@@ -14,7 +14,7 @@ pub(crate) type EveryK = Count<1, 1_000>;
 record! {
     /// Short responses first, by the bytes that each has had.
     closed struct Sfd {
-        /// What becomes of a response beyond the threshold.
+        /// How a response is marked beyond the threshold.
         default("s-sfd") variant: Variant,
         /// A response is short for as long as it has not had more bytes than this, its
         /// head included.
@@ -33,7 +33,7 @@ record! {
 
     /// Code points on the packets of responses, by the bytes that each has had.
     closed struct Marking {
-        /// What becomes of a response beyond the threshold.
+        /// How a response is marked beyond the threshold.
         default("s-sfd") variant: Variant,
         /// A response is IN for as long as it has not had more bytes than this, its head
         /// included.

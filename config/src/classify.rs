@@ -64,6 +64,7 @@ pub type Later = Box<[usize]>;
 pub struct Classifier {
     rules: Vec<Rule>,
     default: usize,
+    background: usize,
     names: Vec<Arc<str>>,
 }
 
@@ -90,6 +91,11 @@ impl Classifier {
         Self {
             rules: classes.rules.iter().map(rule).collect(),
             default: classes.default,
+            background: (classes
+                .list
+                .iter()
+                .position(|class| class.name == "background"))
+            .unwrap_or(classes.default),
             names: names.collect(),
         }
     }
@@ -97,6 +103,11 @@ impl Classifier {
     /// The class of a request that no rule matches.
     pub fn default_class(&self) -> usize {
         self.default
+    }
+
+    /// Returns the class of what no client waits for.
+    pub fn background_class(&self) -> usize {
+        self.background
     }
 
     /// Returns the name of a class.

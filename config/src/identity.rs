@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-use crate::resolved::{Route, RouteMatch};
+use crate::resolved::{Conditions, Route, RouteMatch};
 
-/// A route's identity over reloads: its requests and its cluster, wherever it stands.
+/// A route's identity over reloads: its requests and its first cluster, wherever it
+/// stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity<'a> {
     matches: &'a RouteMatch,
-    cluster: &'a str,
+    conditions: &'a Conditions,
+    cluster: Option<&'a str>,
 }
 
 impl<'a> Identity<'a> {
@@ -17,7 +19,8 @@ impl<'a> Identity<'a> {
     pub fn of(route: &'a Route) -> Self {
         Self {
             matches: &route.matches,
-            cluster: &route.cluster.name,
+            conditions: &route.conditions,
+            cluster: route.clusters().first().map(|own| &*own.cluster.name),
         }
     }
 

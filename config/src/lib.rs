@@ -12,8 +12,10 @@
 
 #![forbid(unsafe_code)]
 
+mod actions;
 mod addresses;
 pub mod classify;
+mod conditions;
 mod containers;
 mod decode;
 mod diagnostic;
@@ -24,13 +26,16 @@ mod names;
 mod numbers;
 pub mod paths;
 mod patterns;
+mod peers;
 mod raw;
 mod record;
 mod resolve;
 pub mod resolved;
+mod safe_regex;
 mod scalars;
 mod shown;
 pub mod stations;
+mod template;
 mod tree;
 pub mod units;
 mod wording;
@@ -109,7 +114,7 @@ fn unreadable(name: &str, error: &io::Error) -> Errors {
 /// # Errors
 /// Everything that is wrong with the text.
 pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
-    read_as::<raw::File, _>(text, name, env, |raw, root, reporter| {
+    read_as::<raw::File, _>(text, name, (env, peers::ours), |raw, root, reporter| {
         let config = resolve::file(raw, reporter)?;
         let shown = Shown::of(root);
         Some(Config { shown, ..config })
@@ -125,7 +130,7 @@ pub fn parse_uplink(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Uplink>, Errors> {
-    read_as::<raw::Uplink, _>(text, name, env, |raw, _, reporter| {
+    read_as::<raw::Uplink, _>(text, name, (env, peers::ours), |raw, _, reporter| {
         resolve::uplink(raw, reporter)
     })
 }
@@ -144,7 +149,7 @@ pub fn parse_filter(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Filter>, Errors> {
-    read_as::<raw::Filter, _>(text, name, env, |raw, _, reporter| {
+    read_as::<raw::Filter, _>(text, name, (env, |_| None), |raw, _, reporter| {
         resolve::filter(raw, reporter)
     })
 }
@@ -152,12 +157,13 @@ pub fn parse_filter(
 fn read_as<R: decode::Decode, T>(
     text: &str,
     name: &str,
-    env: Env<'_>,
+    (env, peers): (Env<'_>, fn(&str) -> Option<&'static str>),
     resolve: impl FnOnce(&R, &tree::Node, &mut diagnostic::Reporter<'_>) -> Option<T>,
 ) -> Result<Loaded<T>, Errors> {
     let mut reporter = diagnostic::Reporter::new(name, text);
     let config = tree::parse(text, &mut reporter).and_then(|root| {
         let mut cx = decode::Context::new(&mut reporter, env);
+        cx.peers = peers;
         let raw = R::decode(&root, &mut cx)?;
         resolve(&raw, &root, &mut reporter)
     });

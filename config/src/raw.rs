@@ -12,6 +12,7 @@ mod http2;
 mod limits;
 mod marking;
 mod proxy_protocol;
+mod routes;
 mod srq;
 mod tls;
 
@@ -19,10 +20,10 @@ use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use crate::addresses::{Cidr, Host, HostHeader, ListenAddress, UrlPath};
+use crate::addresses::{Cidr, Host, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or, Word};
 use crate::decode::{Context, Decode, Found, Of};
-use crate::names::{Device, FilePath, Name, Protocol, Pseudonym};
+use crate::names::{Device, FilePath, Name, Pseudonym};
 use crate::numbers::{Factor, FloorPercent};
 use crate::paths::EscapedSlashes;
 use crate::record::{choices, record, variants};
@@ -42,6 +43,7 @@ pub(crate) use http2::*;
 pub(crate) use limits::*;
 pub(crate) use marking::*;
 pub(crate) use proxy_protocol::*;
+pub(crate) use routes::*;
 pub(crate) use srq::*;
 pub(crate) use tls::*;
 
@@ -74,6 +76,9 @@ record! {
         /// Which requests go where: the first that matches wins. A request
         /// that none matches is answered 404.
         required routes: List<Route, 1>,
+        /// Answer 503 to all clients but a few, whatever they ask for; a route may say
+        /// otherwise.
+        default("off") maintenance: Or<Off, Maintenance>,
         /// Priority classes, by name. `default` and `background` are there
         /// without being given: the class of what no rule matches, and that
         /// of prefetches, at the lowest level.
@@ -295,56 +300,7 @@ record! {
         optional device: Device,
     }
 
-    /// Which requests go where.
-    closed struct Route {
-        /// What a request must look like; every request if absent.
-        default("{}") matches as "match": Match,
-        /// Where it goes.
-        required cluster: Name,
-        /// From the end of the request's head to the end of the response.
-        default("off") timeout: Or<Off, Timeout>,
-        /// From the end of the request to the response's head.
-        default("60s") response_timeout: Timeout,
-        /// Without a byte of progress, while a response is open and it is the
-        /// backend that keeps it waiting.
-        default("60s") idle_timeout: Timeout,
-        /// Which requests are repeated, and when.
-        default("{}") retry_policy: Or<Off, RetryPolicy>,
-        /// A second attempt beside a first one that is slow.
-        default("off") hedge_policy: Or<Off, HedgePolicy>,
-        /// Requests of each client over time.
-        default("off") rate_limit: Or<Off, RateLimit>,
-        /// Replaces the matched `prefix` (or `path`).
-        optional prefix_rewrite: UrlPath,
-        /// Replaces the `Host` that the backend sees.
-        optional host_rewrite: HostHeader,
-        /// A directory that holds what the backends serve, so that sizes are
-        /// known before the first response.
-        default("off") document_root: Or<Off, DocumentRoot>,
-        /// Ask the backend for sizes by HEAD, where the order of waiting
-        /// requests or the choice of an endpoint depends on them. For
-        /// backends that answer HEAD as they would GET, and cheaply.
-        default("off") head_probe: Or<Off, HeadProbe>,
-        /// Requests that switch to another protocol (RFC 9110 7.8), after which
-        /// Sprat passes on bytes in both directions. `off` serves them as if
-        /// they had not asked.
-        default("{}") upgrade: Or<Off, Upgrade>,
-    }
-
-    /// Requests that switch to another protocol.
-    closed struct Upgrade {
-        /// The protocols that may be switched to. No rule and no bound on requests
-        /// holds for what is inside; what goes to the client has its turn in the
-        /// class of the request that switched.
-        default("[websocket]") protocols: List<Protocol, 1>,
-        /// Without a byte in either direction.
-        default("5m") idle_timeout: Timeout,
-        /// Memory for what has been read and not yet written, in each
-        /// direction.
-        default("8KB") buffer_size: Bytes<1_024, 1_048_576>,
-    }
-
-    /// What a request must look like to take a route.
+    /// What a request must look like for a group of an Envoy filter.
     closed struct Match {
         /// Any of these hosts, without port; `*.example.org` is every name
         /// below `example.org`. Every host if absent.

@@ -137,6 +137,10 @@ pub(crate) fn decode<R: Record>(
                     misspelt.push((entry, key));
                     format!("did you mean `{key}`?")
                 }
+                None if (cx.peers)(&entry.key).is_some() => {
+                    let ours = (cx.peers)(&entry.key).unwrap_or_default();
+                    format!("in Sprat this is {ours}")
+                }
                 None if known().nth(1).is_none() => {
                     format!("the only key here is {}", listed(known()))
                 }
@@ -156,13 +160,23 @@ pub(crate) fn decode<R: Record>(
     }))
 }
 
+/// Keys that a record's description names; of more it names a few.
+const MAX_LISTED: usize = 12;
+
 /// What a record looks like, for an error's text: the keys that it must have,
 /// or else those that it may.
 pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
     let required = |key: &&Key| matches!(key.presence, Presence::Required);
     let none_required = !R::KEYS.iter().any(|key| required(&key));
     let keys = R::KEYS.iter().filter(|key| none_required || required(key));
-    format!("a mapping with {}", listed(keys.map(|key| key.name))).into()
+    let names: Vec<_> = keys.map(|key| key.name).collect();
+    match names.get(..3) {
+        Some(first) if names.len() > MAX_LISTED => {
+            let first = first.join("`, `");
+            format!("a mapping with `{first}` and others").into()
+        }
+        _ => format!("a mapping with {}", listed(names)).into(),
+    }
 }
 
 /// A record's schema; `tag` adds a key with a fixed value.

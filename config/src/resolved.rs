@@ -2,6 +2,7 @@
 //! default, no string that should be a number, no name that points nowhere.
 
 mod access_log;
+mod actions;
 mod catalogue;
 mod classes;
 mod dns;
@@ -25,6 +26,7 @@ use crate::shown::Shown;
 
 pub use crate::paths::{EscapedSlashes, PathRules};
 pub use access_log::*;
+pub use actions::*;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
@@ -52,7 +54,7 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// The scarce link towards the clients.
     pub uplink: Uplink,
-    /// In the order of the file; [`Route::cluster`] points into it.
+    /// In the order of the file; the actions of routes point into it.
     pub clusters: Vec<Arc<Cluster>>,
     /// The routes, of which the first match wins.
     pub routes: Vec<Route>,

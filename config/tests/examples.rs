@@ -161,24 +161,7 @@ fn the_design_file_resolves_to_the_defaults() {
             marking: None,
         },
         clusters: vec![Arc::clone(&cluster)],
-        routes: vec![Route {
-            matches: RouteMatch::default(),
-            cluster,
-            timeout: None,
-            response_timeout: Duration::from_secs(60),
-            idle_timeout: Duration::from_secs(60),
-            retry: RetryPolicy::default(),
-            rate_limit: None,
-            prefix_rewrite: None,
-            host_rewrite: None,
-            document_root: None,
-            head_probe: None,
-            upgrade: Some(Upgrade {
-                protocols: vec!["websocket".to_owned()],
-                idle_timeout: Duration::from_secs(300),
-                buffer_bytes: 8 << 10,
-            }),
-        }],
+        routes: vec![route(cluster)],
         classes: Classes::default(),
         admission: Admission::default(),
         access_log: None,
@@ -326,7 +309,7 @@ fn anchors_and_merge_keys_fill_in() {
     let names: Vec<_> = config
         .routes
         .iter()
-        .map(|route| &*route.cluster.name)
+        .map(|route| &*route.clusters()[0].cluster.name)
         .collect();
     assert_eq!(names, ["images", "images", "reports", "app"]);
     assert_eq!(
@@ -424,4 +407,33 @@ fn classes_are_read_and_completed() {
     assert_eq!(built_in, Classes::default());
     let levels: Vec<_> = built_in.list.iter().map(|class| class.spec.level).collect();
     assert_eq!(levels, [3, 15]);
+}
+
+/// A route of all requests, as a file has it that says nothing else.
+fn route(cluster: Arc<Cluster>) -> Route {
+    Route {
+        matches: RouteMatch::default(),
+        conditions: Conditions::default(),
+        action: Action::to(cluster),
+        timeout: None,
+        response_timeout: Duration::from_secs(60),
+        idle_timeout: Duration::from_secs(60),
+        retry: RetryPolicy::default(),
+        rate_limit: None,
+        max_request_body: None,
+        prefix_rewrite: None,
+        regex_rewrite: None,
+        host_rewrite: None,
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        error_pages: Vec::new(),
+        maintenance: None,
+        document_root: None,
+        head_probe: None,
+        upgrade: Some(Upgrade {
+            protocols: vec!["websocket".to_owned()],
+            idle_timeout: Duration::from_secs(300),
+            buffer_bytes: 8 << 10,
+        }),
+    }
 }

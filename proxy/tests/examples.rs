@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::binary::sprat;
 use common::tls::Authority;
 use common::*;
-use sprat_config::resolved::{Config, EndpointAddress, HostPattern, PathPattern, Rate, Route};
+use sprat_config::resolved::*;
 
 fn examples() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples");
@@ -56,10 +56,20 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
         }
         *cluster = Arc::new(own);
     }
+    let same = |name: &str| {
+        let cluster = config.clusters.iter().find(|own| own.name == name);
+        Arc::clone(cluster.unwrap())
+    };
     for route in &mut config.routes {
-        let name = &route.cluster.name;
-        let cluster = config.clusters.iter().find(|own| own.name == *name);
-        route.cluster = Arc::clone(cluster.unwrap());
+        if let Action::Forward(forward) = &mut route.action {
+            for own in &mut forward.clusters {
+                own.cluster = same(&own.cluster.name);
+            }
+            for own in &mut forward.mirrors {
+                own.cluster = same(&own.cluster.name);
+            }
+            forward.fallback = forward.fallback.take().map(|own| same(&own.name));
+        }
     }
     // Of whoever has Sprat in use on this machine.
     if let Some(snapshot) = &mut config.catalogue.snapshot {
@@ -72,8 +82,12 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
     config
 }
 
-/// A request that the route is meant for.
-fn request_for(route: &Route) -> String {
+/// A request that the route is meant for; none if a regular expression says which.
+fn request_for(route: &Route) -> Option<String> {
+    let conditions = &route.conditions;
+    if conditions.path.is_some() {
+        return None;
+    }
     let host = match route.matches.hosts.last() {
         None => "any.example".to_owned(),
         Some(HostPattern::Exact(name)) => name.clone(),
@@ -83,7 +97,24 @@ fn request_for(route: &Route) -> String {
         PathPattern::Any => "/any",
         PathPattern::Exact(path) | PathPattern::Prefix(path) => path,
     };
-    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+    let method = conditions.methods.first().map_or("GET", String::as_str);
+    let pair = |own: &ValueMatch| match &own.value {
+        ValueIs::Text(TextPattern::Exact(text) | TextPattern::Prefix(text)) => {
+            (own.name.clone(), text.clone())
+        }
+        _ => (own.name.clone(), "1".to_owned()),
+    };
+    let headers = conditions.headers.iter().map(pair);
+    let headers: String = headers
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let query = conditions.query_parameters.iter().map(pair);
+    let query: String = query
+        .map(|(name, value)| format!("?{name}={value}"))
+        .collect();
+    Some(format!(
+        "{method} {path}{query} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n"
+    ))
 }
 
 #[test]
@@ -109,15 +140,27 @@ fn every_route_of_every_example_serves() {
         let config = on_own_ports(loaded.config, &origin);
         let proxy = Proxy::logging(config.clone());
         let mut client = proxy.connect();
-        for route in &config.routes {
-            let request = request_for(route);
-            let answer = client.ask(&request);
-            let served = answer.status() == 200 && answer.text().starts_with("GET /");
+        let asked = config
+            .routes
+            .iter()
+            .filter_map(|route| Some((request_for(route)?, route)));
+        let asked: Vec<_> = asked.collect();
+        for (request, route) in &asked {
+            let answer = client.ask(request);
+            let served = match &route.action {
+                Action::Forward(_) => answer.status() == 200 && answer.text().contains(" /"),
+                Action::Redirect(redirect) => answer.status() == redirect.status,
+                Action::Respond(direct) => answer.status() == direct.status,
+            };
             assert!(served, "{path:?}: {request}: {answer:?}");
         }
-        let log = proxy.log_lines(config.routes.len());
-        for (line, route) in log.iter().zip(&config.routes) {
-            assert_eq!(line["cluster"], route.cluster.name, "{path:?}: {line}");
+        let log = proxy.log_lines(asked.len());
+        for (line, (_, route)) in log.iter().zip(&asked) {
+            let clusters = route.clusters().iter().map(|own| own.cluster.name.as_str());
+            let clusters: Vec<_> = clusters.collect();
+            let named = line["cluster"].as_str();
+            let is_its = named.map_or(clusters.is_empty(), |own| clusters.contains(&own));
+            assert!(is_its, "{path:?}: {line}");
         }
         drop(client);
         proxy.assert_no_leak();

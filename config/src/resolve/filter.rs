@@ -91,7 +91,13 @@ fn groups(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Vec<FilterCl
         let own = field.get();
         let matches = own.and_then(|own| routes::route_match(own.matches.get()?, reporter));
         if let Some(matches) = &matches {
-            routes::check_reachable("cluster", matches, &name.span, &mut reachable, reporter);
+            routes::check_reachable(
+                "cluster",
+                (matches, &()),
+                &name.span,
+                &mut reachable,
+                reporter,
+            );
         }
         let name = name.get().map_or("", String::as_str);
         let resolved = own.and_then(|own| group(name, own, matches?, reporter));

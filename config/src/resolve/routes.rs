@@ -4,15 +4,88 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::actions::{self, action, conditions, error_pages, header_edits, maintenance};
 use super::catalogue::{document_root, head_probe};
 use super::health::retry_policy;
 use super::limits::rate_limit;
 use super::{bytes, each, time};
-use crate::decode::similar;
+use crate::addresses::UrlPath;
+use crate::containers::Or;
+use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;
+use crate::names::Name;
 use crate::raw;
-use crate::resolved::{Cluster, HostPattern, PathPattern, Route, RouteMatch, Upgrade};
+use crate::resolved::{
+    BodyBound, Cluster, Conditions, HostPattern, Maintenance, PathPattern, Route, RouteMatch,
+    Upgrade,
+};
 use crate::wording::listed;
+
+/// The clusters that routes may name, and which of them one has named.
+pub(super) struct Known<'a> {
+    /// In the order of the file, with their places in it.
+    names: Vec<(&'a str, &'a Range<usize>)>,
+    places: HashMap<&'a str, usize>,
+    /// Those that are right.
+    clusters: HashMap<&'a str, &'a Arc<Cluster>>,
+    used: Vec<bool>,
+    /// Whether each route has named clusters that are there.
+    all_named: bool,
+}
+
+impl<'a> Known<'a> {
+    fn new(file: &'a raw::File, clusters: Option<&'a [Option<Arc<Cluster>>]>) -> Self {
+        let named = file.clusters.get().into_iter().flat_map(|named| &named.0);
+        let names: Vec<(&str, &Range<usize>)> = named
+            .filter_map(|(name, _)| Some((name.get()?.as_str(), &name.span)))
+            .collect();
+        let right = clusters.into_iter().flatten().flatten();
+        Self {
+            places: names.iter().map(|(name, _)| *name).zip(0..).collect(),
+            clusters: right.map(|own| (&*own.name, own)).collect(),
+            used: vec![false; names.len()],
+            all_named: true,
+            names,
+        }
+    }
+
+    /// Returns the cluster that a key names; none if it is wrong, or is not there, which
+    /// is reported.
+    pub(super) fn cluster(
+        &mut self,
+        field: &Field<Name>,
+        reporter: &mut Reporter<'_>,
+    ) -> Option<Arc<Cluster>> {
+        let Some(name) = field.get() else {
+            self.all_named = false;
+            return None;
+        };
+        let Some(&index) = self.places.get(&*name.0) else {
+            self.all_named = false;
+            // Without any cluster that was read there is nothing to point at.
+            if !self.names.is_empty() {
+                dangling(&name.0, &field.span, &self.names, reporter);
+            }
+            return None;
+        };
+        self.used[index] = true;
+        self.clusters.get(&*name.0).copied().cloned()
+    }
+
+    /// Warns of clusters that no route leads to.
+    fn warn_unused(&self, reporter: &mut Reporter<'_>) {
+        // A route that could not be read may be the one that uses it.
+        if !self.all_named {
+            return;
+        }
+        let names = self.names.iter().zip(&self.used);
+        for ((name, span), _) in names.filter(|(_, used)| !**used) {
+            let message = format!("no route leads to the cluster `{name}`");
+            let help = format!("add a route with `cluster: {name}`, or remove it");
+            reporter.warning(span, message, Some(help));
+        }
+    }
+}
 
 /// In the order of the file.
 pub(super) fn resolve(
@@ -21,54 +94,39 @@ pub(super) fn resolve(
     reporter: &mut Reporter<'_>,
 ) -> Option<Vec<Route>> {
     let raw_routes = &file.routes.get()?.0;
-    let known: Vec<(&str, &Range<usize>)> = file
-        .clusters
-        .get()
-        .into_iter()
-        .flat_map(|named| &named.0)
-        .filter_map(|(name, _)| Some((name.get()?.as_str(), &name.span)))
-        .collect();
-    let places: HashMap<&str, usize> = known.iter().map(|(name, _)| *name).zip(0..).collect();
-    let by_name = clusters.into_iter().flatten().flatten();
-    let by_name: HashMap<&str, &Arc<Cluster>> = by_name.map(|own| (&*own.name, own)).collect();
-    let mut used = vec![false; known.len()];
-    let mut all_named = true;
+    let closed = file.maintenance.get().and_then(maintenance);
+    let mut known = Known::new(file, clusters);
     let mut out = Some(Vec::new());
-    let mut reachable: Vec<(RouteMatch, usize)> = Vec::new();
+    let mut reachable = Vec::new();
     for field in raw_routes {
         let raw = field.get();
-        let matches = raw.and_then(|raw| route_match(raw.matches.get()?, reporter));
-        if let Some(matches) = &matches {
-            check_reachable("route", matches, &field.span, &mut reachable, reporter);
-        }
-        let name = raw.and_then(|raw| Some((raw.cluster.get()?, &raw.cluster.span)));
-        let index = name.and_then(|(name, span)| {
-            let index = places.get(&*name.0).copied();
-            // Without any cluster that was read there is nothing to point at.
-            if index.is_none() && !known.is_empty() {
-                dangling(&name.0, span, &known, reporter);
-            }
-            index
+        let looks = raw.and_then(|raw| {
+            let raw = raw.matches.get()?;
+            let conditions = conditions(raw, reporter);
+            let matches = route_match(raw, reporter)?;
+            Some((matches, conditions?))
         });
-        match index {
-            Some(index) => used[index] = true,
-            None => all_named = false,
+        if let Some((matches, conditions)) = &looks {
+            check_reachable(
+                "route",
+                (matches, conditions),
+                &field.span,
+                &mut reachable,
+                reporter,
+            );
         }
-        let target = || by_name.get(known[index?].0).copied().cloned();
-        let resolved = raw.and_then(|raw| route(raw, matches?, target()?, reporter));
+        let action = raw.and_then(|raw| action(raw, &field.span, &mut known, reporter));
+        known.all_named &= raw.is_some();
+        if let (Some(raw), Some(action)) = (raw, &action) {
+            actions::warn_unused(raw, action, reporter);
+        }
+        let resolved = raw.and_then(|raw| route(raw, looks?, action, closed.as_ref()?, reporter));
         match (resolved, &mut out) {
             (Some(route), Some(list)) => list.push(route),
             _ => out = None,
         }
     }
-    // A route that could not be read may be the one that uses it.
-    if all_named {
-        for ((name, span), _) in known.iter().zip(&used).filter(|(_, used)| !**used) {
-            let message = format!("no route leads to the cluster `{name}`");
-            let help = "add a route with `cluster: ".to_owned() + name + "`, or remove it";
-            reporter.warning(span, message, Some(help));
-        }
-    }
+    known.warn_unused(reporter);
     out
 }
 
@@ -90,20 +148,58 @@ pub(super) fn dangling(
 
 fn route(
     raw: &raw::Route,
-    matches: RouteMatch,
-    cluster: Arc<Cluster>,
+    (matches, conditions): (RouteMatch, Conditions),
+    action: Option<crate::resolved::Action>,
+    closed: &Option<Maintenance>,
     reporter: &mut Reporter<'_>,
 ) -> Option<Route> {
+    let request_headers = (
+        &raw.request_headers_to_add,
+        &raw.request_headers_to_set,
+        &raw.request_headers_to_remove,
+    );
+    let response_headers = (
+        &raw.response_headers_to_add,
+        &raw.response_headers_to_set,
+        &raw.response_headers_to_remove,
+    );
+    let request_headers = header_edits(request_headers, true, reporter);
+    let response_headers = header_edits(response_headers, false, reporter);
+    let error_pages = error_pages(&raw.error_pages, reporter);
+    if raw.prefix_rewrite.given && raw.regex_rewrite.given {
+        let message = "a route takes `prefix_rewrite` or `regex_rewrite`, not both".to_owned();
+        let help = "remove one of them".to_owned();
+        reporter.error(&raw.regex_rewrite.span, message, Some(help));
+        return None;
+    }
+    let regex_rewrite = match raw.regex_rewrite.optional()? {
+        Some(rewrite) => Some(actions::regex_rewrite(rewrite, reporter)?),
+        None => None,
+    };
     Some(Route {
         matches,
-        cluster,
+        conditions,
+        action: action?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),
         response_timeout: time(&raw.response_timeout)?,
         idle_timeout: time(&raw.idle_timeout)?,
         retry: retry_policy(raw, reporter)?,
         rate_limit: rate_limit(&raw.rate_limit)?,
+        max_request_body: match raw.max_request_body.optional()? {
+            None => None,
+            Some(Or::Word(_)) => Some(BodyBound::Unlimited),
+            Some(Or::Value(bytes)) => Some(BodyBound::Bytes(bytes.0)),
+        },
         prefix_rewrite: raw.prefix_rewrite.optional()?.map(|path| path.0.clone()),
+        regex_rewrite,
         host_rewrite: raw.host_rewrite.optional()?.map(|host| host.0.clone()),
+        request_headers: request_headers?,
+        response_headers: response_headers?,
+        error_pages: error_pages?,
+        maintenance: match raw.maintenance.optional()? {
+            Some(own) => maintenance(own)?,
+            None => closed.clone(),
+        },
         document_root: match raw.document_root.get()?.value() {
             None => None,
             Some(root) => Some(document_root(root)?),
@@ -123,19 +219,43 @@ fn route(
     })
 }
 
-/// What a request must look like.
-pub(super) fn route_match(raw: &raw::Match, reporter: &mut Reporter<'_>) -> Option<RouteMatch> {
-    if raw.path.given && raw.prefix.given {
+/// The keys of hosts and paths, which routes and groups of a filter share.
+pub(super) trait HostsAndPaths {
+    /// Returns what the keys `hosts`, `path` and `prefix` say.
+    fn keys(&self) -> (&Field<Hosts>, &Field<UrlPath>, &Field<UrlPath>);
+}
+
+type Hosts = crate::containers::List<crate::addresses::Host, 1>;
+
+impl HostsAndPaths for raw::Match {
+    fn keys(&self) -> (&Field<Hosts>, &Field<UrlPath>, &Field<UrlPath>) {
+        (&self.hosts, &self.path, &self.prefix)
+    }
+}
+
+impl HostsAndPaths for raw::RouteMatch {
+    fn keys(&self) -> (&Field<Hosts>, &Field<UrlPath>, &Field<UrlPath>) {
+        (&self.hosts, &self.path, &self.prefix)
+    }
+}
+
+/// Resolves the host and the path that a request must have.
+pub(super) fn route_match(
+    raw: &impl HostsAndPaths,
+    reporter: &mut Reporter<'_>,
+) -> Option<RouteMatch> {
+    let (raw_hosts, raw_path, raw_prefix) = raw.keys();
+    if raw_path.given && raw_prefix.given {
         let message = "a route takes `path` or `prefix`, not both".to_owned();
         let help = "make two routes of it, or remove one of them".to_owned();
-        reporter.error(&raw.prefix.span, message, Some(help));
+        reporter.error(&raw_prefix.span, message, Some(help));
         return None;
     }
-    let hosts = match raw.hosts.optional()? {
-        Some(_) => each(&raw.hosts, |host| Some(host.0.clone()))?,
+    let hosts = match raw_hosts.optional()? {
+        Some(_) => each(raw_hosts, |host| Some(host.0.clone()))?,
         None => Vec::new(),
     };
-    let path = match (raw.path.optional()?, raw.prefix.optional()?) {
+    let path = match (raw_path.optional()?, raw_prefix.optional()?) {
         (Some(path), _) => PathPattern::Exact(path.0.clone()),
         (None, Some(prefix)) => PathPattern::Prefix(prefix.0.clone()),
         (None, None) => PathPattern::Any,
@@ -147,23 +267,29 @@ pub(super) fn route_match(raw: &raw::Match, reporter: &mut Reporter<'_>) -> Opti
 /// the cost is quadratic.
 const MAX_COMPARED: usize = 1000;
 
-/// Warns of a route (or other `what`) that an earlier one leaves nothing to.
-pub(super) fn check_reachable(
+/// Warns of a route (or other `what`) that an earlier one leaves nothing to. What a
+/// request must look like is a match, and conditions beside it.
+pub(super) fn check_reachable<C: Clone + Default + PartialEq>(
     what: &str,
-    matches: &RouteMatch,
+    (matches, conditions): (&RouteMatch, &C),
     span: &Range<usize>,
-    earlier: &mut Vec<(RouteMatch, usize)>,
+    earlier: &mut Vec<(RouteMatch, C, usize)>,
     reporter: &mut Reporter<'_>,
 ) {
-    match earlier.iter().find(|(other, _)| covers(other, matches)) {
-        Some((_, first)) => {
+    let takes_all = |(other, own, _): &&(RouteMatch, C, usize)| {
+        covers(other, matches) && (*own == C::default() || own == conditions)
+    };
+    match earlier.iter().find(takes_all) {
+        Some((.., first)) => {
             let line = reporter.line_of(*first);
             let message = format!("this {what} can never match");
             let help =
                 format!("the {what} on line {line} takes all its requests: put this one before it");
             reporter.warning(span, message, Some(help));
         }
-        None if earlier.len() < MAX_COMPARED => earlier.push((matches.clone(), span.start)),
+        None if earlier.len() < MAX_COMPARED => {
+            earlier.push((matches.clone(), conditions.clone(), span.start));
+        }
         None => {}
     }
 }

@@ -207,7 +207,7 @@ pub struct FieldMatch {
 }
 
 /// A text, or how it begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TextPattern {
     /// A value that is this text.
     Exact(String),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 /// A block of addresses (`10.0.0.0/8`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     /// The first address of the block.
     pub address: IpAddr,

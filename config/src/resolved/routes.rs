@@ -3,15 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Cluster, DocumentRoot, HeadProbe, RateLimit, RetryPolicy};
+use super::{
+    Action, Cluster, DocumentRoot, ErrorPage, HeadProbe, HeaderEdits, Maintenance, RateLimit,
+    RegexRewrite, RetryPolicy, Weighted,
+};
+pub use crate::conditions::{Conditions, ValueIs, ValueMatch};
 
-/// Which requests go where.
+/// Which requests go where, or how they are answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// What a request must look like.
     pub matches: RouteMatch,
-    /// The cluster that requests go to.
-    pub cluster: Arc<Cluster>,
+    /// What it must look like besides.
+    pub conditions: Conditions,
+    /// What the route does with requests.
+    pub action: Action,
     /// From the end of the request's head to the end of the response; `None`
     /// is without bound.
     pub timeout: Option<Duration>,
@@ -24,16 +30,77 @@ pub struct Route {
     pub retry: RetryPolicy,
     /// Requests of each client over time.
     pub rate_limit: Option<RateLimit>,
+    /// Bytes of a request's body; none is the listener's bound.
+    pub max_request_body: Option<BodyBound>,
     /// Replaces the matched path prefix.
     pub prefix_rewrite: Option<String>,
+    /// Replaces what an expression matches in the path.
+    pub regex_rewrite: Option<RegexRewrite>,
     /// Replaces the `Host` that the upstream sees.
     pub host_rewrite: Option<String>,
+    /// How the heads of requests are changed.
+    pub request_headers: HeaderEdits,
+    /// How the heads of responses are changed.
+    pub response_headers: HeaderEdits,
+    /// What clients get in place of answers.
+    pub error_pages: Vec<ErrorPage>,
+    /// While it is given, a few clients alone are served.
+    pub maintenance: Option<Maintenance>,
     /// A directory that holds what the endpoints serve.
     pub document_root: Option<DocumentRoot>,
     /// HEAD requests that ask an endpoint for sizes.
     pub head_probe: Option<HeadProbe>,
     /// Requests that switch to another protocol; none may, if none.
     pub upgrade: Option<Upgrade>,
+}
+
+impl Route {
+    /// Returns a route of all requests to a cluster, as a file has it that says nothing
+    /// else.
+    pub fn to(cluster: Arc<Cluster>) -> Self {
+        Self {
+            matches: RouteMatch::default(),
+            conditions: Conditions::default(),
+            action: Action::to(cluster),
+            timeout: None,
+            response_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            retry: RetryPolicy::default(),
+            rate_limit: None,
+            max_request_body: None,
+            prefix_rewrite: None,
+            regex_rewrite: None,
+            host_rewrite: None,
+            request_headers: HeaderEdits::default(),
+            response_headers: HeaderEdits::default(),
+            error_pages: Vec::new(),
+            maintenance: None,
+            document_root: None,
+            head_probe: None,
+            upgrade: Some(Upgrade {
+                protocols: vec!["websocket".to_owned()],
+                idle_timeout: Duration::from_secs(300),
+                buffer_bytes: 8 << 10,
+            }),
+        }
+    }
+
+    /// Returns the clusters that share the requests; none if Sprat answers them.
+    pub fn clusters(&self) -> &[Weighted] {
+        match &self.action {
+            Action::Forward(forward) => &forward.clusters,
+            Action::Redirect(_) | Action::Respond(_) => &[],
+        }
+    }
+}
+
+/// A bound on the bytes of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyBound {
+    /// There is no bound.
+    Unlimited,
+    /// As many bytes are taken.
+    Bytes(u64),
 }
 
 /// Requests that switch to another protocol (RFC 9110 7.8).

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damaged;
+mod routes;
 mod slips;
 
 use std::fmt::Write as _;

@@ -75,6 +75,8 @@ pub enum Reason {
     // Nothing is configured for it.
     /// No route matches the request.
     NoRoute,
+    /// The route serves a few clients alone.
+    Maintenance,
     // The upstream could not be reached.
     /// The endpoint refused the connection.
     ConnectionRefused,
@@ -206,7 +208,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 66] = [
         Self::MalformedHead,
         Self::MalformedHttp2,
         Self::TruncatedHead,
@@ -232,6 +234,7 @@ impl Reason {
         Self::MethodRefused,
         Self::Http2Flood,
         Self::NoRoute,
+        Self::Maintenance,
         Self::ConnectionRefused,
         Self::ConnectionTimeout,
         Self::Unreachable,
@@ -314,6 +317,7 @@ impl Reason {
             Self::MethodRefused => facts!("method_refused", S::METHOD_NOT_ALLOWED, Client, "http_request_denied", "the method is not passed on"),
             Self::Http2Flood => facts!("http2_flood", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the connection has too many control frames, or cancelled requests"),
             Self::NoRoute => facts!("no_route", S::NOT_FOUND, Proxy, "destination_not_found", "no route matches the request"),
+            Self::Maintenance => facts!("maintenance", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "this is being worked on: come again later"),
             Self::ConnectionRefused => facts!("connection_refused", S::BAD_GATEWAY, Upstream, "connection_refused", "the endpoint refused the connection"),
             Self::ConnectionTimeout => facts!("connection_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_timeout", "the endpoint did not accept the connection in time"),
             Self::Unreachable => facts!("unreachable", S::BAD_GATEWAY, Upstream, "destination_ip_unroutable", "the endpoint cannot be reached"),

@@ -213,6 +213,17 @@ impl Forwarder {
         })
     }
 
+    /// Returns whether a request came over TLS to what is before Sprat, if that is trusted.
+    pub fn was_secure(&self, headers: &HeaderMap, client: IpAddr) -> bool {
+        let trusted = &self.config.trusted;
+        let is_trusted = || trusted.iter().any(|network| network.contains(client));
+        if trusted.is_empty() || !is_trusted() {
+            return false;
+        }
+        let proto = headers.get(X_FORWARDED_PROTO);
+        proto.is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(b"https"))
+    }
+
     /// Replaces what an untrusted client says about itself, appends to what a
     /// trusted one says.
     pub fn add(&self, headers: &mut HeaderMap, client: &Client<'_>) {

@@ -1,5 +1,6 @@
 //! A request's body on its way to the upstream.
 
+mod copy;
 mod discard;
 mod gate;
 
@@ -18,6 +19,8 @@ use sprat_scheduler::Time;
 use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
 
+pub use self::copy::Copied;
+use self::copy::{Copier, copy};
 use self::discard::discard;
 use self::gate::Gate;
 pub use self::gate::GateOpener;
@@ -54,6 +57,8 @@ pub struct Upload {
     sender: RefCell<Option<Waker>>,
     /// Whether the exchange is over, so that the rest is not wanted.
     over: Cell<bool>,
+    /// Where copies of it go.
+    copiers: RefCell<Vec<Copier>>,
 }
 
 /// How much a client must send at least.
@@ -155,6 +160,13 @@ impl Upload {
         }
     }
 
+    /// Returns a body that will have what this one has, from now on.
+    pub fn copied(&self) -> RequestBody {
+        let (copier, copied) = copy();
+        self.copiers.borrow_mut().push(copier);
+        RequestBody::Copied(copied)
+    }
+
     /// How far it has got.
     pub fn progress(&self) -> Progress {
         self.progress.get()
@@ -214,6 +226,7 @@ impl Upload {
     /// upstream's connection ends.
     pub fn end(&self) {
         self.over.set(true);
+        self.copiers.take();
         if let Some(waker) = self.sender.take() {
             waker.wake();
         }
@@ -239,6 +252,8 @@ pub enum RequestBody {
     Empty,
     /// Passed on as the client sends it.
     Streaming(Box<Gathered<Streaming>>),
+    /// A copy of what another request has.
+    Copied(Copied),
 }
 
 /// A body that is passed on as it comes.
@@ -279,6 +294,7 @@ impl RequestBody {
             waits_for_end: RefCell::new(None),
             sender: RefCell::new(None),
             over: Cell::new(false),
+            copiers: RefCell::default(),
         });
         (upload.in_turn(), upload)
     }
@@ -344,6 +360,10 @@ impl Streaming {
                 None => return self.fail(Reason::BodyTooLarge),
             }
         }
+        if let Some(data) = frame.data_ref() {
+            let mut copiers = self.upload.copiers.borrow_mut();
+            copiers.retain(|copier| copier.add(data));
+        }
         let since = Instant::now();
         let bytes = frame.data_ref().map_or(0, Bytes::len);
         let slow = self.upload.is_too_slow(since, bytes);
@@ -360,6 +380,11 @@ impl Streaming {
 
     fn done(&self) {
         if !self.upload.is_done() {
+            self.upload
+                .copiers
+                .take()
+                .into_iter()
+                .for_each(Copier::finish);
             let at = Instant::now();
             self.upload.progress.set(Progress::Done { at });
             if let Some(waker) = self.upload.waits_for_end.take() {
@@ -369,6 +394,7 @@ impl Streaming {
     }
 
     fn fail(&self, reason: Reason) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        self.upload.copiers.take();
         self.upload.failure.set(Some(reason));
         Poll::Ready(Some(Err(UploadError(reason))))
     }
@@ -422,6 +448,7 @@ impl Body for RequestBody {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
             Self::Streaming(streaming) => Pin::new(&mut **streaming).poll_frame(cx),
+            Self::Copied(copied) => copied.poll_chunk(cx),
         }
     }
 
@@ -429,6 +456,7 @@ impl Body for RequestBody {
         match self {
             Self::Empty => true,
             Self::Streaming(streaming) => streaming.is_end_stream(),
+            Self::Copied(_) => false,
         }
     }
 
@@ -436,6 +464,7 @@ impl Body for RequestBody {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Streaming(streaming) => streaming.size_hint(),
+            Self::Copied(_) => SizeHint::default(),
         }
     }
 }

@@ -34,7 +34,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use sprat_config::classify::Certificate;
 use sprat_net::error::Reason;
 use sprat_net::framing::RequestWatch;
@@ -210,6 +210,13 @@ impl Connection {
     /// What its TLS handshake came to; none in plain text.
     pub(crate) fn secured(&self) -> Option<&Secured> {
         self.secured.get().map(|secured| &**secured)
+    }
+
+    /// Returns whether a request came over TLS, to Sprat or, as its head says, to a
+    /// trusted proxy before it.
+    pub(crate) fn is_secure(&self, head: &HeaderMap) -> bool {
+        let forwarder = &self.listener.forwarder;
+        self.secured().is_some() || forwarder.was_secure(head, self.peer.ip())
     }
 
     /// The certificate that the client has shown, for rules about classes.

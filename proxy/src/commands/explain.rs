@@ -1,6 +1,8 @@
 //! `sprat explain`: what would become of a request, and why, without serving
 //! it. The same code decides as in operation.
 
+mod route;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -12,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
-use sprat_config::resolved::{Class, Cluster, Dispatch, HostPattern, Listener, PathPattern, Route};
+use sprat_config::resolved::{Class, Cluster, Dispatch, Listener};
 use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 use sprat_net::tls::PeerNames;
@@ -22,8 +24,9 @@ use sprat_scheduler::{Mark, Size, Time};
 use sprat_sizes::{Destination, offline};
 use sprat_upstream::{affinity_hash, station_config};
 
-use crate::exchange::path::{has_same_rules, refusal};
-use crate::setup::routing::{self, Routes};
+use crate::exchange::decide::{Decision, Rules};
+use crate::exchange::path::refusal;
+use crate::setup::routing::{self, Routes, Sought};
 
 /// A request to explain.
 #[derive(Clone, Debug, clap::Args)]
@@ -122,30 +125,26 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         method: method.as_str(),
         fields: &fields,
     };
-    let classified = classifier.classify(&asked);
-    let later = classifier.later(&asked, classified);
     let routes = Routes::new(config, &[])?;
-    if other_reading.is_some_and(|other| !has_same_rules(&routes, &classifier, &asked, &other)) {
-        return Ok(explain_refusal(request, Reason::EscapedSlash));
-    }
-    let route = routes.find(host, uri.path());
-    let (size, source) = match (method == Method::HEAD, request.size) {
-        (true, _) => (
-            Size::Exact(0),
-            "exact: a HEAD request's response has no body".to_owned(),
-        ),
-        (false, Some(bytes)) => (
-            Size::Estimate {
-                bytes,
-                confidence: 1.0,
-            },
-            "estimate: what --size says the catalogue holds".to_owned(),
-        ),
-        (false, None) => {
-            let asked = route.filter(|_| method == Method::GET);
-            look_up(config, asked, host, uri, &headers)?
-        }
+    let rules = Rules {
+        routes: &routes,
+        classifier: &classifier,
     };
+    let sought = Sought {
+        asked: &asked,
+        query: uri.query().unwrap_or_default(),
+        is_secure: uri.scheme() == Some(&http::uri::Scheme::HTTPS),
+    };
+    let decided = match rules.decide(&sought, other_reading.as_deref()) {
+        Ok(decided) => decided,
+        Err(reason) => return Ok(explain_refusal(request, reason)),
+    };
+    let Decision {
+        classified,
+        later,
+        route,
+    } = decided;
+    let (size, source) = size_before(config, request, route, (host, uri, &headers))?;
     let mut explained = json!({
         "request": format!("{method} {}", request.request.uri),
         "matched_path": matched,
@@ -157,26 +156,67 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "route": Value::Null,
         "endpoints": Value::Null,
     });
-    if let Some(index) = route.map(|route| route.index) {
-        let route = &config.routes[index];
-        let hash = affinity_hash(
-            route.cluster.hash_key,
-            request.client.to_canonical().to_string().as_bytes(),
-            host,
+    if let Some(own) = route {
+        let route = &config.routes[own.index];
+        let asking = route::Asking {
+            client: request.client,
+            authority: authority.as_str(),
             uri,
-        );
-        let arrival = Arrival {
-            class: classified.class,
-            size,
-            hash,
-            random: 0,
-            channel_backlog: Duration::ZERO,
-            channel_ahead: Duration::ZERO,
+            is_secure: sought.is_secure,
         };
-        explained["route"] = route_value(index, route);
-        explained["endpoints"] = endpoints(config, &route.cluster, &arrival);
+        explained["route"] = route::value(route, own, &asking);
+        let cluster = route.clusters().first().map(|own| &own.cluster);
+        let cluster = cluster.filter(|_| explained["route"]["answer"].is_null());
+        if let Some(cluster) = cluster {
+            let client = request.client.to_canonical().to_string();
+            let hash = affinity_hash(cluster.hash_key, client.as_bytes(), host, uri);
+            let arrival = arrival(classified.class, size, hash);
+            explained["endpoints"] = endpoints(config, cluster, &arrival);
+        }
     }
     Ok(explained)
+}
+
+/// Returns a request as a cluster is told of it where nothing else goes on.
+fn arrival(class: usize, size: Size, hash: u64) -> Arrival {
+    Arrival {
+        class,
+        size,
+        hash,
+        random: 0,
+        channel_backlog: Duration::ZERO,
+        channel_ahead: Duration::ZERO,
+    }
+}
+
+/// Returns the size that is known before the response's head, and who knows it.
+fn size_before(
+    config: &Config,
+    request: &Request,
+    route: Option<&routing::Route>,
+    (host, uri, headers): (&str, &Uri, &HeaderMap),
+) -> anyhow::Result<(Size, String)> {
+    let method = &request.request.method;
+    match (*method == Method::HEAD, request.size) {
+        (true, _) => {
+            let source = "exact: a HEAD request's response has no body";
+            Ok((Size::Exact(0), source.to_owned()))
+        }
+        (false, Some(bytes)) => {
+            let size = Size::Estimate {
+                bytes,
+                confidence: 1.0,
+            };
+            Ok((
+                size,
+                "estimate: what --size says the catalogue holds".to_owned(),
+            ))
+        }
+        (false, None) => {
+            let asked = route.filter(|_| *method == Method::GET);
+            look_up(config, asked, host, uri, headers)
+        }
+    }
 }
 
 /// The code points that the packets of the response would bear, if they bear any.
@@ -208,9 +248,13 @@ fn look_up(
 ) -> anyhow::Result<(Size, String)> {
     let found = match route.zip(uri.path_and_query()) {
         Some((route, target)) => {
+            let routing::Action::Forward(forward) = &route.action else {
+                return Ok((Size::Unknown, "unknown: Sprat answers by itself".to_owned()));
+            };
+            let cluster = forward.pick(0);
             let upstream = route.target(uri);
             let to = Destination {
-                cluster: route.cluster,
+                cluster,
                 route: route.index,
                 host,
                 target,
@@ -312,24 +356,6 @@ fn later_rule(config: &Config, index: usize) -> Value {
     json!({"number": index + 1, "line": rule.line, "class": name, "types": types, "why": why})
 }
 
-fn route_value(index: usize, route: &Route) -> Value {
-    let hosts = route.matches.hosts.iter().map(|host| match host {
-        HostPattern::Exact(name) => name.clone(),
-        HostPattern::Suffix(suffix) => format!("*{suffix}"),
-    });
-    let path = match &route.matches.path {
-        PathPattern::Any => "any path".to_owned(),
-        PathPattern::Exact(path) => format!("the path {path}"),
-        PathPattern::Prefix(prefix) => format!("the prefix {prefix}"),
-    };
-    json!({
-        "number": index + 1,
-        "hosts": hosts.collect::<Vec<_>>(),
-        "path": path,
-        "cluster": route.cluster.name,
-    })
-}
-
 /// The endpoints in the order in which they would be tried by a cluster where
 /// nothing else goes on.
 fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
@@ -420,15 +446,9 @@ fn text(explained: &Value) -> String {
     if route.is_null() {
         line("route", "none: the request is answered 404");
     } else {
-        let hosts = route["hosts"].as_array().map(Vec::as_slice);
-        let hosts: Vec<String> = hosts.unwrap_or_default().iter().map(word).collect();
-        let hosts = match hosts.is_empty() {
-            true => "any host".to_owned(),
-            false => hosts.join(", "),
-        };
-        let (number, path) = (&route["number"], word(&route["path"]));
-        let cluster = word(&route["cluster"]);
-        line("route", &format!("{number} ({hosts}, {path}) to {cluster}"));
+        for (name, text) in route::lines(route) {
+            line(name, &text);
+        }
     }
     line("class", &described(&explained["class"]));
     line("rule", &word(&explained["rule"]["why"]));

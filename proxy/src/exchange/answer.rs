@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_net::begun::{Begun, with_held};
@@ -27,7 +28,7 @@ use tokio::time::Instant;
 use crate::client::connection::Stream;
 use crate::exchange::record::Record;
 use crate::exchange::tunnel::Tunnel;
-pub(crate) use own::{answer_options, refuse};
+pub(crate) use own::{answer_options, give, refuse};
 
 /// Sends an upstream's response, whose size is `known` as well as it is.
 pub(crate) async fn respond(
@@ -149,14 +150,17 @@ enum Inner {
     Paced(Box<Paced<Upstream, Stream>>),
     Marked(Box<Marked<Upstream, Stream>>),
     Local(Option<Bytes>),
+    PacedPage(Box<Paced<Full<Bytes>, Stream>>),
 }
 
 impl Body {
     /// The last frame has been handed over.
     fn finish(&mut self) {
         if let Some(mut record) = self.record.take() {
-            if let Inner::Paced(paced) = &self.inner {
-                record.wait = paced.waited();
+            match &self.inner {
+                Inner::Paced(paced) => record.wait = paced.waited(),
+                Inner::PacedPage(paced) => record.wait = paced.waited(),
+                Inner::Upstream(_) | Inner::Marked(_) | Inner::Local(_) => {}
             }
             let now = Instant::now();
             record.release_upstream(now);
@@ -176,6 +180,7 @@ impl Inner {
     fn granted_mark(&self) -> Option<Option<Mark>> {
         match self {
             Self::Paced(paced) => Some(paced.mark()),
+            Self::PacedPage(paced) => Some(paced.mark()),
             Self::Upstream(_) | Self::Marked(_) | Self::Local(_) => None,
         }
     }
@@ -199,6 +204,10 @@ impl Inner {
             Self::Paced(paced) => ready!(Pin::new(&mut **paced).poll_frame(cx)),
             Self::Marked(marked) => ready!(Pin::new(&mut **marked).poll_frame(cx)),
             Self::Local(text) => text.take().map(|text| Ok(Frame::data(text))),
+            Self::PacedPage(paced) => {
+                let frame = ready!(Pin::new(&mut **paced).poll_frame(cx));
+                frame.map(|frame| frame.map_err(|never| match never {}))
+            }
         };
         Poll::Ready(frame)
     }
@@ -279,6 +288,7 @@ impl HttpBody for Body {
             Inner::Paced(paced) => paced.is_end_stream(),
             Inner::Marked(marked) => marked.is_end_stream(),
             Inner::Local(text) => text.is_none(),
+            Inner::PacedPage(paced) => paced.is_end_stream(),
         }
     }
 
@@ -289,6 +299,7 @@ impl HttpBody for Body {
             Inner::Paced(paced) => paced.size_hint(),
             Inner::Marked(marked) => marked.size_hint(),
             Inner::Local(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Inner::PacedPage(paced) => paced.size_hint(),
         };
         with_held(hint, held)
     }
@@ -298,7 +309,7 @@ impl Drop for Body {
     fn drop(&mut self) {
         // A response without a body is never polled; hyper drops it unread. A backend
         // may say that it ends only after its head, as HTTP/2 can.
-        let is_empty = matches!(self.inner, Inner::Local(_))
+        let is_empty = matches!(self.inner, Inner::Local(_) | Inner::PacedPage(_))
             || (self.record.as_ref()).is_some_and(|record| record.known == Size::Exact(0));
         if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
             self.finish();

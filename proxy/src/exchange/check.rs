@@ -7,12 +7,11 @@ use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use sprat_net::error::Reason;
 use sprat_net::framing::Slips;
 
-use crate::client::connection::Connection;
 use crate::setup::routing::host_without_port;
 
 /// Refuses what no backend is to see; `slips` are what was wrong with the head
 /// before it was parsed.
-pub(super) fn check(connection: &Connection, parts: &Parts, slips: Slips) -> Result<(), Reason> {
+pub(super) fn check(parts: &Parts, slips: Slips) -> Result<(), Reason> {
     if slips.other_version {
         return Err(Reason::VersionNotSupported);
     }
@@ -38,11 +37,6 @@ pub(super) fn check(connection: &Connection, parts: &Parts, slips: Slips) -> Res
     }
     if parts.method == Method::CONNECT || parts.method == Method::TRACE {
         return Err(Reason::MethodRefused);
-    }
-    if let Some(bound) = connection.listener.config.max_body_bytes
-        && content_length(&parts.headers).is_some_and(|length| length > bound)
-    {
-        return Err(Reason::BodyTooLarge);
     }
     Ok(())
 }

@@ -2,28 +2,53 @@
 
 use std::borrow::Cow;
 
-use http::HeaderValue;
 use http::request::Parts;
-use sprat_config::classify::{Asked, Classifier};
-use sprat_config::fields::Fields;
+use http::{HeaderValue, Method, Uri};
 use sprat_config::paths::{Abnormal, PathRules};
 use sprat_net::error::{Advice, Reason};
 
+use crate::client::connection::Connection;
 use crate::exchange::record::Record;
-use crate::setup::routing::{self, Route, Routes};
+use crate::setup::routing;
 
-/// Puts the path of a request's target in normal form; the log tells of it if it was not.
-/// Returns the path's other reading, if it has one that rules may be for.
-pub(super) fn normalize(
-    rules: &PathRules,
+/// What a request's target was before its path was put in normal form.
+#[derive(Default)]
+pub(super) struct Before {
+    /// The target, if it is another now.
+    pub(super) target: Option<Uri>,
+    /// The path's other reading, if it has one that rules may be for.
+    pub(super) other_reading: Option<String>,
+}
+
+/// Refuses a target without a path, and puts the path of any other in normal form, as its
+/// listener says.
+pub(super) fn check_and_normalize(
+    connection: &Connection,
     parts: &mut Parts,
     record: &mut Record,
-) -> Result<Option<String>, Reason> {
+) -> Result<Before, Reason> {
+    let path = parts.uri.path();
+    if path == "*" && parts.method == Method::OPTIONS {
+        return Ok(Before::default());
+    }
+    if !path.starts_with('/') {
+        return Err(Reason::InvalidTarget);
+    }
+    normalize(&connection.listener.config.paths, parts, record)
+}
+
+/// Puts the path of a request's target in normal form; the log tells of it if it was not.
+fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Result<Before, Reason> {
     let normal = rules.normal(parts.uri.path()).map_err(refusal)?;
-    let other = normal.other_reading;
+    let other_reading = normal.other_reading;
     let path = match normal.path {
         Cow::Owned(path) if path != parts.uri.path() => path,
-        _ => return Ok(other),
+        _ => {
+            return Ok(Before {
+                target: None,
+                other_reading,
+            });
+        }
     };
     if normal.redirects {
         record.advice = location(&path, parts.uri.query())
@@ -31,26 +56,12 @@ pub(super) fn normalize(
             .map(Box::new);
         return Err(Reason::PathRedirect);
     }
-    parts.uri = routing::with_path(&parts.uri, &path).ok_or(Reason::InvalidTarget)?;
+    let uri = routing::with_path(&parts.uri, &path).ok_or(Reason::InvalidTarget)?;
     record.matched(path);
-    Ok(other)
-}
-
-/// Returns whether the rules for a request are those for its path's other reading, too:
-/// an endpoint may read it so.
-pub(crate) fn has_same_rules<F: Fields>(
-    routes: &Routes,
-    classifier: &Classifier,
-    asked: &Asked<'_, F>,
-    other: &str,
-) -> bool {
-    let route = routes.find(asked.host, asked.path);
-    let other_route = routes.find(asked.host, other);
-    // Who writes a route for `/a%2Fb` says how it is to be read.
-    let is_for_this = route.is_some_and(Route::names_escaped_slash);
-    let class = |path: &str| classifier.classify(&Asked { path, ..*asked }).class;
-    (is_for_this || route.map(|own| own.index) == other_route.map(|own| own.index))
-        && class(asked.path) == class(other)
+    Ok(Before {
+        target: Some(std::mem::replace(&mut parts.uri, uri)),
+        other_reading,
+    })
 }
 
 /// Why a request whose path has no normal form is refused.

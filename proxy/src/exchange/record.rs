@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
 use http::request::Parts;
+use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_config::classify::Later;
 use sprat_net::begun::Begun;
@@ -24,6 +24,7 @@ use crate::observe::access_log::{self, Asked, Line};
 use crate::observe::stats::WorkerStats;
 use crate::setup::generation::Generation;
 use crate::setup::limits::RequestPlace;
+use crate::setup::routing::{Route, Subject, Telling};
 
 /// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);
@@ -60,6 +61,10 @@ pub(crate) struct Record {
     pub(crate) client: Option<u64>,
     /// What may change the class when the response comes.
     pub(crate) later: Option<Later>,
+    /// Index of the route, once there is one.
+    pub(crate) route: Option<usize>,
+    /// What changes of heads may tell of the request, if its route makes any.
+    pub(crate) subject: Option<Box<Subject>>,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
     /// The endpoint, once chosen.
@@ -130,6 +135,8 @@ impl Record {
             class,
             client: None,
             later: None,
+            route: None,
+            subject: None,
             cluster: None,
             endpoint: None,
             lease: None,
@@ -147,6 +154,29 @@ impl Record {
     /// What the request is served by.
     pub(crate) fn generation(&self) -> &Rc<Generation> {
         &self.generation
+    }
+
+    /// Returns the route that the request goes by, once there is one.
+    pub(crate) fn route(&self) -> Option<&Route> {
+        self.route.map(|index| self.generation.routes.at(index))
+    }
+
+    /// Changes the head of a response as the route says.
+    pub(crate) fn edit_head<B>(&self, response: &mut Response<B>) {
+        let edits = self.route().and_then(|route| route.edits.as_ref());
+        let edits = edits.and_then(|edits| edits.response.as_ref());
+        let (Some(edits), Some(subject)) = (edits, &self.subject) else {
+            return;
+        };
+        let cluster = self.cluster.map(|index| &self.generation.upstreams[index]);
+        let told = Telling {
+            subject,
+            cluster: cluster.map_or("", |own| own.name()),
+            endpoint: (self.endpoint.as_ref()).map_or("", |own| &own.member.label),
+            response: Some((response.status(), response.headers())),
+        };
+        let values = edits.values(&told);
+        edits.apply(values, response.headers_mut());
     }
 
     /// Rules were matched with another path than the client sent.

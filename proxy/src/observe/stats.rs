@@ -95,6 +95,10 @@ pub(crate) struct WorkerStats {
     pub(crate) failures: ByReason,
     /// Responses that were cut short: by the client, the backend, or a time-out.
     pub(crate) aborted: Counter,
+    /// Copies of requests that were answered to the end.
+    pub(crate) mirrored: Counter,
+    /// Copies that were not sent, or not answered to the end.
+    pub(crate) mirrors_dropped: Counter,
     /// Lines that the access log had no room for.
     pub(crate) log_lines_dropped: Counter,
     /// Seconds from the end of the head to the last byte, by size class.

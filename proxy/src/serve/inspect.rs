@@ -17,6 +17,7 @@ use crate::serve::descriptors;
 pub(crate) fn inspect(config: &Config, purpose: Purpose, complaints: &mut Errors) {
     let mut problems = tls::inspect(config);
     problems.extend(sprat_upstream::inspect(config));
+    problems.extend(crate::setup::routing::inspect(config));
     problems.extend(config.access_log.iter().filter_map(access_log::inspect));
     problems.extend(sprat_sizes::inspect(config, purpose));
     for problem in problems {

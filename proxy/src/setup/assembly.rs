@@ -155,7 +155,9 @@ fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimit
     if let Some(own) = before {
         for (at, old) in own.config.routes.iter().enumerate() {
             let wanted = (Identity::of(old), &old.rate_limit);
-            known.entry(wanted).or_insert_with(|| own.routes.rate(at));
+            known
+                .entry(wanted)
+                .or_insert_with(|| own.routes.at(at).rate.as_ref());
         }
     }
     let rate = |route: &Route| {

@@ -3,6 +3,7 @@
 //! A request takes the present generation when it begins and keeps it to its
 //! end, so that a reload changes nothing under it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub(crate) struct Generation {
     pub(crate) log: Option<access_log::Sender>,
     /// This worker's counters, in the order of the configuration's classes.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
+    /// Copies of requests that are under way.
+    pub(crate) mirrors_under_way: Rc<Cell<usize>>,
     /// In the same order.
     first_turns: Vec<FirstTurn>,
 }
@@ -80,6 +83,8 @@ impl Generation {
             catalogue: Arc::clone(&assembly.catalogue),
             log: assembly.log.clone(),
             classes: stats.classes.clone(),
+            mirrors_under_way: before
+                .map_or_else(Rc::default, |own| Rc::clone(&own.mirrors_under_way)),
             first_turns: first_turns(&assembly.config),
         }
     }

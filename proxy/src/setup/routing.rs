@@ -1,5 +1,8 @@
-//! From a request's host and path to its route.
+//! From a request's head to its route.
 
+mod action;
+mod edits;
+mod pages;
 mod table;
 
 use std::collections::HashMap;
@@ -8,9 +11,17 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
+use sprat_config::classify::Asked;
+use sprat_config::fields::Fields;
 pub(crate) use sprat_config::fields::host_without_port;
-use sprat_config::resolved::{Config, PathPattern, RetryPolicy, RouteMatch, Upgrade};
+use sprat_config::resolved::{
+    BodyBound, Conditions, Config, Maintenance, PathPattern, RegexRewrite, RetryPolicy, RouteMatch,
+    Upgrade,
+};
 
+pub(crate) use self::action::{Action, Forward, Redirect};
+pub(crate) use self::edits::{Edits, Needs, Peer, Subject, Telling};
+pub(crate) use self::pages::{ErrorPages, Page, inspect};
 use self::table::Table;
 use crate::setup::limits::RateLimiter;
 
@@ -20,8 +31,14 @@ pub(crate) struct Route {
     /// Its place among the routes.
     pub(crate) index: usize,
     matches: RouteMatch,
-    /// Index into the configuration's clusters.
-    pub(crate) cluster: usize,
+    /// None if every request meets them.
+    conditions: Option<Box<Conditions>>,
+    /// Takes requests alone that came in plain text: it sends them to TLS.
+    is_for_plain: bool,
+    /// What it does with requests.
+    pub(crate) action: Action,
+    /// Who is served while others are not; none if all are.
+    maintenance: Option<Maintenance>,
     /// See [`sprat_config::resolved::Route::timeout`]; so the next two.
     pub(crate) timeout: Option<Duration>,
     /// From the end of the request to the response's head.
@@ -32,11 +49,54 @@ pub(crate) struct Route {
     pub(crate) retry: RetryPolicy,
     /// Requests of each client over time.
     pub(crate) rate: Option<Arc<RateLimiter>>,
+    /// Bytes of a request's body; none is the listener's bound.
+    pub(crate) max_request_body: Option<BodyBound>,
     prefix_rewrite: Option<String>,
+    regex_rewrite: Option<RegexRewrite>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
     /// See [`sprat_config::resolved::Route::upgrade`].
     pub(crate) upgrade: Option<Upgrade>,
+    /// How heads are changed; none if they are not.
+    pub(crate) edits: Option<Box<RouteEdits>>,
+    /// What clients get in place of answers.
+    pub(crate) pages: ErrorPages,
+}
+
+/// How a route changes the heads of its requests and of their responses.
+#[derive(Debug)]
+pub(crate) struct RouteEdits {
+    /// How requests to endpoints are changed.
+    pub(crate) request: Option<Edits>,
+    /// How responses to clients are changed.
+    pub(crate) response: Option<Edits>,
+    /// What they tell of a request.
+    pub(crate) needs: Needs,
+}
+
+impl RouteEdits {
+    fn of(route: &sprat_config::resolved::Route) -> anyhow::Result<Option<Box<Self>>> {
+        let request = Edits::of(&route.request_headers)?;
+        let response = Edits::of(&route.response_headers)?;
+        if request.is_none() && response.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Self {
+            needs: Needs::of([request.as_ref(), response.as_ref()]),
+            request,
+            response,
+        })))
+    }
+}
+
+/// A request, as far as routes go by it.
+pub(crate) struct Sought<'a, F: ?Sized> {
+    /// What classes go by, too; its path is in normal form.
+    pub(crate) asked: &'a Asked<'a, F>,
+    /// The query of its target, empty if it has none.
+    pub(crate) query: &'a str,
+    /// Whether it came over TLS, to Sprat or to a trusted proxy before it.
+    pub(crate) is_secure: bool,
 }
 
 /// The routes of a configuration, in order, and an index of what they match.
@@ -51,29 +111,36 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// A cluster that is not there, or a host that no header field can hold.
+    /// A cluster that is not there, a page that cannot be read, or a host that no header
+    /// field can hold.
     pub(crate) fn new(config: &Config, rates: &[Option<Arc<RateLimiter>>]) -> anyhow::Result<Self> {
         let names = config.clusters.iter().map(|cluster| &*cluster.name);
         let clusters: HashMap<&str, usize> = names.zip(0..).collect();
         let route = |(index, route): (usize, &sprat_config::resolved::Route)| {
-            let name = &*route.cluster.name;
-            let cluster = clusters.get(name).copied();
+            let action = Action::of(&route.action, &clusters)?;
             anyhow::Ok(Route {
                 index,
                 matches: route.matches.clone(),
-                cluster: cluster
-                    .ok_or_else(|| anyhow::anyhow!("a route names the unknown cluster `{name}`"))?,
+                conditions: (!route.conditions.are_none())
+                    .then(|| Box::new(route.conditions.clone())),
+                is_for_plain: matches!(&action, Action::Redirect(own) if own.is_to_https()),
+                action,
+                maintenance: route.maintenance.clone(),
                 timeout: route.timeout,
                 response_timeout: route.response_timeout,
                 idle_timeout: route.idle_timeout,
                 retry: route.retry.clone(),
                 rate: rates.get(index).cloned().flatten(),
+                max_request_body: route.max_request_body,
                 prefix_rewrite: route.prefix_rewrite.clone(),
+                regex_rewrite: route.regex_rewrite.clone(),
                 host_rewrite: match &route.host_rewrite {
                     Some(host) => Some(HeaderValue::from_str(host)?),
                     None => None,
                 },
                 upgrade: route.upgrade.clone(),
+                edits: RouteEdits::of(route)?,
+                pages: ErrorPages::of(&route.error_pages)?,
             })
         };
         let list = config.routes.iter().enumerate().map(route);
@@ -81,19 +148,21 @@ impl Routes {
     }
 
     fn of(list: Box<[Route]>) -> Self {
-        let table = Table::new(list.iter().map(|route| &route.matches));
+        let table = Table::new(list.iter().map(|own| (&own.matches, own.takes_all())));
         Self { list, table }
     }
 
-    /// Returns the first route that matches; `host` is without port, empty if there is
-    /// none.
-    pub(crate) fn find(&self, host: &str, path: &str) -> Option<&Route> {
-        self.table.first(host, path).map(|index| &self.list[index])
+    /// Returns the first route that a request fits.
+    pub(crate) fn find<F: Fields + ?Sized>(&self, sought: &Sought<'_, F>) -> Option<&Route> {
+        let (host, path) = (sought.asked.host, sought.asked.path);
+        let fits = |index: usize| self.list[index].fits(sought);
+        let first = self.table.first(host, path, fits);
+        first.map(|index| &self.list[index])
     }
 
-    /// Returns the requests over time of the route at this place.
-    pub(crate) fn rate(&self, index: usize) -> Option<&Arc<RateLimiter>> {
-        self.list[index].rate.as_ref()
+    /// Returns the route at this place.
+    pub(crate) fn at(&self, index: usize) -> &Route {
+        &self.list[index]
     }
 }
 
@@ -110,6 +179,29 @@ pub(crate) fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
 }
 
 impl Route {
+    /// Whether it takes every request for its hosts and its path.
+    fn takes_all(&self) -> bool {
+        self.conditions.is_none() && !self.is_for_plain
+    }
+
+    /// Whether it takes a request for its hosts and its path.
+    fn fits<F: Fields + ?Sized>(&self, sought: &Sought<'_, F>) -> bool {
+        !(self.is_for_plain && sought.is_secure)
+            && (self.conditions.as_ref()).is_none_or(|own| own.hold(sought.asked, sought.query))
+    }
+
+    /// Returns the pattern of its path.
+    pub(crate) fn pattern(&self) -> &PathPattern {
+        &self.matches.path
+    }
+
+    /// Returns why a client is not served, if it is not.
+    pub(crate) fn closed_to(&self, client: std::net::IpAddr) -> Option<&Maintenance> {
+        let closed = self.maintenance.as_ref()?;
+        let is_exempt = closed.exempt.iter().any(|network| network.contains(client));
+        (!is_exempt).then_some(closed)
+    }
+
     /// Whether it is for a path with an encoded slash or backslash.
     pub(crate) fn names_escaped_slash(&self) -> bool {
         let (PathPattern::Exact(path) | PathPattern::Prefix(path)) = &self.matches.path else {
@@ -118,10 +210,18 @@ impl Route {
         path.contains("%2F") || path.contains("%5C")
     }
 
-    /// The target that the upstream gets: origin-form, the matched prefix
-    /// replaced. None if the rewritten path is no valid target.
+    /// The target that the upstream gets: origin-form, rewritten. None if the rewritten
+    /// path is no valid target.
     pub(crate) fn target(&self, uri: &Uri) -> Option<Uri> {
-        let Some(rewrite) = &self.prefix_rewrite else {
+        if uri.path() == "*" {
+            return Some(Uri::from_static("*"));
+        }
+        let rewritten = match (&self.prefix_rewrite, &self.regex_rewrite) {
+            (Some(rewrite), _) => Some(replace_prefix(&self.matches.path, uri.path(), rewrite)?),
+            (None, Some(rewrite)) => rewrite.rewrite(uri.path()),
+            (None, None) => None,
+        };
+        let Some(mut target) = rewritten else {
             if uri.scheme().is_none() && uri.authority().is_none() {
                 return Some(uri.clone());
             }
@@ -130,22 +230,6 @@ impl Route {
                 path.unwrap_or_else(|| PathAndQuery::from_static("/")),
             ));
         };
-        if uri.path() == "*" {
-            return Some(Uri::from_static("*"));
-        }
-        let rest = match &self.matches.path {
-            PathPattern::Any => uri.path(),
-            PathPattern::Exact(_) => "",
-            PathPattern::Prefix(prefix) => uri.path().strip_prefix(prefix.as_str())?,
-        };
-        let mut target = String::with_capacity(rewrite.len() + rest.len() + 16);
-        target.push_str(rewrite.strip_suffix('/').unwrap_or(rewrite));
-        if !rest.is_empty() || rewrite.ends_with('/') {
-            if !rest.starts_with('/') {
-                target.push('/');
-            }
-            target.push_str(rest);
-        }
         if !target.starts_with('/') {
             target.insert(0, '/');
         }
@@ -155,6 +239,24 @@ impl Route {
         }
         target.parse::<PathAndQuery>().ok().map(Uri::from)
     }
+}
+
+/// Returns a path with what a pattern matches replaced; none if it does not match.
+fn replace_prefix(pattern: &PathPattern, path: &str, rewrite: &str) -> Option<String> {
+    let rest = match pattern {
+        PathPattern::Any => path,
+        PathPattern::Exact(_) => "",
+        PathPattern::Prefix(prefix) => path.strip_prefix(prefix.as_str())?,
+    };
+    let mut out = String::with_capacity(rewrite.len() + rest.len() + 16);
+    out.push_str(rewrite.strip_suffix('/').unwrap_or(rewrite));
+    if !rest.is_empty() || rewrite.ends_with('/') {
+        if !rest.starts_with('/') {
+            out.push('/');
+        }
+        out.push_str(rest);
+    }
+    Some(out)
 }
 
 #[cfg(test)]
@@ -170,16 +272,45 @@ mod tests {
                 hosts: hosts.to_vec(),
                 path,
             },
-            cluster: 0,
+            conditions: None,
+            is_for_plain: false,
+            action: Action::Respond {
+                status: http::StatusCode::OK,
+                page: None,
+            },
+            maintenance: None,
             timeout: None,
             response_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
             retry: RetryPolicy::none(),
             rate: None,
+            max_request_body: None,
             prefix_rewrite: rewrite.map(str::to_owned),
+            regex_rewrite: None,
             host_rewrite: None,
             upgrade: None,
+            edits: None,
+            pages: ErrorPages::of(&[]).unwrap(),
         }
+    }
+
+    /// The place of the route that a GET takes.
+    fn find(routes: &Routes, host: &str, path: &str, is_secure: bool) -> Option<usize> {
+        let asked = Asked {
+            client: None,
+            dscp: None,
+            certificate: None,
+            host,
+            path,
+            method: "GET",
+            fields: &[][..],
+        };
+        let sought = Sought {
+            asked: &asked,
+            query: "",
+            is_secure,
+        };
+        routes.find(&sought).map(|route| route.index)
     }
 
     fn prefix(text: &str) -> PathPattern {
@@ -200,16 +331,45 @@ mod tests {
             route(&[exact], PathPattern::Any, None),
         ];
         for (index, route) in routes.iter_mut().enumerate() {
-            route.cluster = index;
+            route.index = index;
         }
         let routes = Routes::of(routes.into());
-        let find = |host, path| routes.find(host, path).map(|route| route.cluster);
+        let find = |host, path| find(&routes, host, path, false);
         assert_eq!(find("WWW.example.org", "/a"), Some(0));
         assert_eq!(find("www.Example.org", "/a/b"), Some(1));
         assert_eq!(find("www.example.org", "/ab"), Some(2));
         assert_eq!(find("x.example.org", "/ab"), None);
         assert_eq!(find("example.org", "/a"), None);
         assert_eq!(find("", "/a"), None);
+    }
+
+    #[test]
+    fn a_route_that_does_not_take_a_request_leaves_it_to_the_next() {
+        let post = Conditions {
+            methods: vec!["POST".to_owned()],
+            ..Conditions::default()
+        };
+        let mut list: Vec<_> = (0..4).map(|_| route(&[], prefix("/a"), None)).collect();
+        list[0].conditions = Some(Box::new(post));
+        list[1].is_for_plain = true;
+        list[3].matches.path = PathPattern::Any;
+        for (index, route) in list.iter_mut().enumerate() {
+            route.index = index;
+        }
+        let routes = Routes::of(list.into());
+        assert_eq!(find(&routes, "h", "/a", false), Some(1));
+        assert_eq!(find(&routes, "h", "/a", true), Some(2));
+        assert_eq!(find(&routes, "h", "/b", true), Some(3));
+    }
+
+    #[test]
+    fn a_regex_rewrites_the_path_and_keeps_the_query() {
+        let pattern = sprat_config::resolved::SafeRegex::new("^/u/([0-9]+)").unwrap();
+        let mut route = route(&[], PathPattern::Any, None);
+        route.regex_rewrite = Some(RegexRewrite::new(pattern, r"/user-\1").unwrap());
+        let target = |uri: &str| route.target(&uri.parse().unwrap()).unwrap().to_string();
+        assert_eq!(target("/u/12/x?y=/u/1"), "/user-12/x?y=/u/1");
+        assert_eq!(target("http://h/v/12"), "/v/12");
     }
 
     #[test]

@@ -384,22 +384,14 @@ pub(crate) fn admin() -> Admin {
 
 pub(crate) fn route(cluster: &Arc<Cluster>) -> Route {
     Route {
-        matches: RouteMatch::default(),
-        cluster: Arc::clone(cluster),
-        timeout: None,
         response_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(30),
-        retry: RetryPolicy::default(),
-        rate_limit: None,
-        prefix_rewrite: None,
-        host_rewrite: None,
-        document_root: None,
-        head_probe: None,
         upgrade: Some(Upgrade {
             protocols: vec!["websocket".to_owned()],
             idle_timeout: Duration::from_secs(60),
             buffer_bytes: 8 << 10,
         }),
+        ..Route::to(Arc::clone(cluster))
     }
 }
 
@@ -409,7 +401,7 @@ pub(crate) fn with_cluster(config: &mut Config, change: impl FnOnce(&mut Cluster
     change(&mut cluster);
     let cluster = Arc::new(cluster);
     for route in &mut config.routes {
-        route.cluster = Arc::clone(&cluster);
+        route.action = Action::to(Arc::clone(&cluster));
     }
     config.clusters = vec![cluster];
 }

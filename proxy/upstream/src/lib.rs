@@ -209,6 +209,17 @@ impl Upstream {
         Arc::clone(&self.config)
     }
 
+    /// Returns the name of the cluster.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Returns whether an endpoint is in use: there is one, and it is well, or so few are
+    /// that all are used.
+    pub fn has_endpoint(&self) -> bool {
+        self.station.in_use(0).is_some()
+    }
+
     /// This worker's counters of the cluster.
     pub fn counters(&self) -> &ClusterStats {
         &self.stats

@@ -1,15 +1,21 @@
 //! Answers that the proxy gives by itself.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH};
-use http::{HeaderValue, Response};
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
 use sprat_net::error::{ALLOWED_METHODS, Reason};
 use sprat_scheduler::Size;
-use sprat_uplink::{Course as _, Outlet, head_bytes, send_ahead};
+use sprat_uplink::{Course as _, Outlet, head_bytes, pace, send_ahead};
 
 use super::{Body, Inner, begin};
 use crate::client::connection::Stream;
+use crate::exchange::local::Local;
 use crate::exchange::record::Record;
+use crate::setup::routing::Page;
+
+/// Bytes of an answer that goes ahead of others; a larger page has its turn.
+const SMALL_BYTES: u64 = 4096;
 
 /// Says why a request is not served.
 pub(crate) async fn refuse(
@@ -24,7 +30,47 @@ pub(crate) async fn refuse(
         advice.add(&mut response);
     }
     record.fail(reason);
+    let instead = record
+        .route()
+        .and_then(|route| route.pages.in_place_of(response.status()));
+    if let Some(instead) = instead.cloned() {
+        if let Some(status) = instead.status {
+            *response.status_mut() = status;
+        }
+        if let Some(page) = instead.page {
+            put(page, &mut response);
+        }
+    }
     answer(stream, response, ends, record).await
+}
+
+/// Gives an answer that a route asks for.
+pub(crate) async fn give(stream: &Stream, local: Local, mut record: Box<Record>) -> Response<Body> {
+    let ends = !record.has_all(stream).await;
+    record.lease = None;
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = local.status;
+    if let Some(location) = local.location {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    match local.page {
+        Some(page) => put(page, &mut response),
+        // Neither has a body, nor tells of one (RFC 9110 8.6).
+        None if [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&local.status) => {}
+        None => {
+            let length = HeaderValue::from_static("0");
+            response.headers_mut().insert(CONTENT_LENGTH, length);
+        }
+    }
+    answer(stream, response, ends, record).await
+}
+
+/// Makes a page the body of an answer.
+fn put(page: Page, response: &mut Response<Bytes>) {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, page.content_type);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(page.body.len()));
+    *response.body_mut() = page.body;
 }
 
 /// Answers an OPTIONS that goes no further.
@@ -51,17 +97,34 @@ async fn answer(
         response.headers_mut().insert(CONNECTION, close);
         stream.close_lingering();
     }
+    record.edit_head(&mut response);
     let bytes = response.body().len() as u64;
     record.known = Size::Exact(bytes);
     record.respond(response.status());
-    match stream.connection.outlet() {
-        Outlet::Plain => {}
+    let text = |text| Inner::Local(Some(text));
+    let response = match stream.connection.outlet() {
+        Outlet::Plain => response.map(text),
+        Outlet::Gauged(gauge) if bytes > SMALL_BYTES => {
+            let turn = record.generation().first_turn(record.class, record.client);
+            let whole = response.map(Full::new);
+            match pace(stream, gauge, record.known, turn, whole).await {
+                Ok(paced) => paced.map(|paced| Inner::PacedPage(Box::new(paced))),
+                Err(reason) => {
+                    record.fail(reason);
+                    record.known = Size::Exact(0);
+                    reason.response(false).map(|_| text(Bytes::new()))
+                }
+            }
+        }
         Outlet::Gauged(gauge) => {
             let bytes = head_bytes(stream, &response) + bytes;
             send_ahead(gauge, record.class, bytes).await;
+            response.map(text)
         }
-        Outlet::Marked(mark) => mark.unmark(),
-    }
-    let response = response.map(|text| Inner::Local(Some(text)));
+        Outlet::Marked(mark) => {
+            mark.unmark();
+            response.map(text)
+        }
+    };
     begin(stream, record, response).await
 }

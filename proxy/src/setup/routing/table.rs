@@ -1,6 +1,7 @@
 //! An index of routes: by host, then by the segments of the path. It finds the first
 //! route of the configuration that matches, as a walk through the list would, in time
-//! that depends on the request and not on the number of routes.
+//! that depends on the request and not on the number of routes, but for those that are
+//! for the same hosts and the same path under other conditions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use sprat_config::resolved::{HostPattern, PathPattern, RouteMatch};
 
 /// An index of what routes match. Every number in it is a route's place in the
-/// configuration; where two routes claim the same, the first is kept.
+/// configuration; of those that claim the same, none is kept behind one that takes all.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// Routes for every host.
@@ -22,10 +23,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Indexes what routes match, in the order of the configuration.
-    pub(super) fn new<'a>(routes: impl IntoIterator<Item = &'a RouteMatch>) -> Self {
+    /// Indexes what routes match, in the order of the configuration; and whether each
+    /// takes all that it matches.
+    pub(super) fn new<'a>(routes: impl IntoIterator<Item = (&'a RouteMatch, bool)>) -> Self {
         let mut table = Self::default();
-        for (route, matches) in routes.into_iter().enumerate() {
+        for (place, (matches, takes_all)) in routes.into_iter().enumerate() {
+            let route = Claim { place, takes_all };
             if matches.hosts.is_empty() {
                 table.any_host.add(route, &matches.path);
             }
@@ -43,15 +46,22 @@ impl Table {
         table
     }
 
-    /// Returns the first route that matches a host, without port, and a path.
-    pub(super) fn first(&self, host: &str, path: &str) -> Option<usize> {
-        let mut first = self.any_host.first(path);
+    /// Returns the first route that matches a host, without port, and a path; `fits` says
+    /// whether one that does not take all takes this request.
+    pub(super) fn first(
+        &self,
+        host: &str,
+        path: &str,
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut search = Search { first: None, fits };
+        self.any_host.search(path, &mut search);
         if self.hosts.is_empty() && self.suffixes.is_empty() {
-            return first;
+            return search.first;
         }
         let host = lower(host);
         if let Some(paths) = self.hosts.get(&*host) {
-            first = earlier(first, paths.first(path));
+            paths.search(path, &mut search);
         }
         if !self.suffixes.is_empty() {
             // A suffix has a name before it.
@@ -59,11 +69,11 @@ impl Table {
             let ends = host.bytes().enumerate().skip(from);
             for (at, _) in ends.filter(|&(_, byte)| byte == b'.') {
                 if let Some(paths) = self.suffixes.get(&host[at..]) {
-                    first = earlier(first, paths.first(path));
+                    paths.search(path, &mut search);
                 }
             }
         }
-        first
+        search.first
     }
 }
 
@@ -74,18 +84,51 @@ fn lower(host: &str) -> Cow<'_, str> {
     }
 }
 
-fn earlier(one: Option<usize>, other: Option<usize>) -> Option<usize> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
+/// A route that claims a place in the index.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    /// The route's place in the configuration.
+    place: usize,
+    /// The route has no condition beside its hosts and its path.
+    takes_all: bool,
+}
+
+/// Routes that claim the same hosts and the same path, in order: all but the last have
+/// conditions.
+#[derive(Debug, Default)]
+struct Claims(Vec<Claim>);
+
+impl Claims {
+    fn add(&mut self, claim: Claim) {
+        if self.0.last().is_none_or(|last| !last.takes_all) {
+            self.0.push(claim);
+        }
+    }
+}
+
+/// The first route that was found yet.
+struct Search<F> {
+    first: Option<usize>,
+    fits: F,
+}
+
+impl<F: Fn(usize) -> bool> Search<F> {
+    /// Looks for an earlier one among these.
+    fn look(&mut self, claims: &Claims) {
+        let before = self.first.unwrap_or(usize::MAX);
+        let earlier = claims.0.iter().take_while(|own| own.place < before);
+        let mut fitting = earlier.filter(|own| own.takes_all || (self.fits)(own.place));
+        if let Some(found) = fitting.next() {
+            self.first = Some(found.place);
+        }
     }
 }
 
 /// The paths of one host's routes: a tree whose edges are segments.
 #[derive(Debug)]
 struct Paths {
-    /// The route for every path.
-    any: Option<usize>,
+    /// The routes for every path.
+    any: Claims,
     /// The root first; side by side, for a path may have any number of segments.
     nodes: Vec<Node>,
 }
@@ -93,12 +136,12 @@ struct Paths {
 /// What matches at the end of a path's first segments.
 #[derive(Debug, Default)]
 struct Node {
-    /// The route for the path that ends here.
-    exact: Option<usize>,
-    /// The route for this path and all below it: the prefix `/a`.
-    prefix: Option<usize>,
-    /// The route for what is below it alone: the prefix `/a/`.
-    below: Option<usize>,
+    /// The routes for the path that ends here.
+    exact: Claims,
+    /// The routes for this path and all below it: the prefix `/a`.
+    prefix: Claims,
+    /// The routes for what is below it alone: the prefix `/a/`.
+    below: Claims,
     /// The node after one more segment.
     next: HashMap<Box<str>, usize>,
 }
@@ -106,15 +149,15 @@ struct Node {
 impl Default for Paths {
     fn default() -> Self {
         Self {
-            any: None,
+            any: Claims::default(),
             nodes: vec![Node::default()],
         }
     }
 }
 
 impl Paths {
-    fn add(&mut self, route: usize, pattern: &PathPattern) {
-        let place = match pattern {
+    fn add(&mut self, route: Claim, pattern: &PathPattern) {
+        let claims = match pattern {
             PathPattern::Any => &mut self.any,
             PathPattern::Exact(path) => &mut self.at(path).exact,
             PathPattern::Prefix(prefix) => match prefix.strip_suffix('/') {
@@ -122,7 +165,7 @@ impl Paths {
                 None => &mut self.at(prefix).prefix,
             },
         };
-        place.get_or_insert(route);
+        claims.add(route);
     }
 
     /// The node at the end of a path, made if it is not there.
@@ -138,20 +181,19 @@ impl Paths {
         &mut self.nodes[node]
     }
 
-    fn first(&self, path: &str) -> Option<usize> {
-        let mut first = self.any;
+    fn search<F: Fn(usize) -> bool>(&self, path: &str, search: &mut Search<F>) {
+        search.look(&self.any);
         let mut node = &self.nodes[0];
         let mut segments = path.split('/').peekable();
         while let Some(segment) = segments.next() {
             let Some(&next) = node.next.get(segment) else {
-                return first;
+                return;
             };
             node = &self.nodes[next];
-            first = earlier(first, node.prefix);
+            search.look(&node.prefix);
             let ends = segments.peek().is_none();
-            first = earlier(first, if ends { node.exact } else { node.below });
+            search.look(if ends { &node.exact } else { &node.below });
         }
-        first
     }
 }
 
@@ -190,13 +232,17 @@ mod tests {
 
         #[test]
         fn the_first_of_the_list_is_found(
-            routes in prop::collection::vec(any_match(), 0..24),
-            asked in prop::collection::vec((host(), path()), 1..24),
+            routes in prop::collection::vec((any_match(), any::<bool>()), 0..24),
+            asked in prop::collection::vec((host(), path(), any::<u32>()), 1..24),
         ) {
-            let table = Table::new(&routes);
-            for (host, path) in asked {
-                let listed = routes.iter().position(|own| own.matches(&host, &path));
-                prop_assert_eq!(table.first(&host, &path), listed, "{} {}", host, path);
+            let table = Table::new(routes.iter().map(|(own, takes_all)| (own, *takes_all)));
+            for (host, path, fitting) in asked {
+                let fits = |at: usize| fitting & (1 << at) != 0;
+                let mut listed = routes.iter().enumerate();
+                let listed = listed.position(|(at, (own, takes_all))| {
+                    own.matches(&host, &path) && (*takes_all || fits(at))
+                });
+                prop_assert_eq!(table.first(&host, &path, fits), listed, "{} {}", host, path);
             }
         }
     }
@@ -207,7 +253,8 @@ mod tests {
             hosts: vec![HostPattern::Suffix(".x".to_owned())],
             path: PathPattern::Prefix("/a".to_owned()),
         }];
-        let table = Table::new(&routes);
-        assert_eq!(table.first(&".".repeat(60_000), &"/".repeat(60_000)), None);
+        let table = Table::new(routes.iter().map(|own| (own, true)));
+        let (host, path) = (".".repeat(60_000), "/".repeat(60_000));
+        assert_eq!(table.first(&host, &path, |_| true), None);
     }
 }

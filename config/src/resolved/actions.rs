@@ -1,0 +1,158 @@
+//! What a route does with its requests, and with their answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Cluster, FileAt, Network};
+pub use crate::safe_regex::{RegexRewrite, SafeRegex};
+pub use crate::template::{Template, Variable};
+
+/// What a route does with a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// The request goes to a cluster.
+    Forward(Forward),
+    /// The client is sent elsewhere.
+    Redirect(Redirect),
+    /// Sprat answers by itself.
+    Respond(DirectResponse),
+}
+
+impl Action {
+    /// Returns the action that all goes to one cluster.
+    pub fn to(cluster: Arc<Cluster>) -> Self {
+        let only = Weighted { cluster, weight: 1 };
+        Self::Forward(Forward {
+            clusters: vec![only],
+            fallback: None,
+            mirrors: Vec::new(),
+        })
+    }
+}
+
+/// The clusters that a route's requests go to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forward {
+    /// The clusters that share the requests, at least one, of which one has a weight.
+    pub clusters: Vec<Weighted>,
+    /// Where requests go while their cluster has no endpoint that is well.
+    pub fallback: Option<Arc<Cluster>>,
+    /// The clusters that get copies of requests.
+    pub mirrors: Vec<Mirror>,
+}
+
+/// A cluster with its share of a route's requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weighted {
+    /// The cluster that requests go to.
+    pub cluster: Arc<Cluster>,
+    /// The share, relative to the others'; may be 0.
+    pub weight: u32,
+}
+
+/// A cluster that gets copies of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mirror {
+    /// The cluster that copies go to.
+    pub cluster: Arc<Cluster>,
+    /// How many of a hundred requests are copied; 1 to 100.
+    pub percent: u32,
+}
+
+/// Where a client is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redirect {
+    /// The new URL has the scheme `https`.
+    pub https: bool,
+    /// The new host, with its port if it has one.
+    pub host: Option<String>,
+    /// The port of the new URL.
+    pub port: Option<u16>,
+    /// The path of the new URL.
+    pub path: RedirectPath,
+    /// The query is left out.
+    pub strip_query: bool,
+    /// The status: 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// The path that a client is sent to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RedirectPath {
+    /// The path that was asked for.
+    Same,
+    /// This path; its own query, if it has one, replaces the old one.
+    Fixed(String),
+    /// The path with its matched prefix replaced.
+    Prefix(String),
+    /// The path with what an expression matches replaced.
+    Regex(RegexRewrite),
+}
+
+/// An answer of Sprat's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectResponse {
+    /// The status, 200 to 599.
+    pub status: u16,
+    /// The body; none if it is empty.
+    pub page: Option<Page>,
+}
+
+/// A body that is sent as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Where the body is from.
+    pub source: PageSource,
+    /// The value of `Content-Type`.
+    pub content_type: String,
+}
+
+/// Where the body of an answer is from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PageSource {
+    /// The configuration has it.
+    Text(String),
+    /// A file has it, of 1 MB at most.
+    File(FileAt),
+}
+
+/// What clients get in place of answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ErrorPage {
+    /// Statuses, from and to (inclusive).
+    pub statuses: Vec<(u16, u16)>,
+    /// What is sent; none leaves the body as it is.
+    pub page: Option<Page>,
+    /// The status that the client gets instead.
+    pub status: Option<u16>,
+    /// Whether it is for what backends answer, too.
+    pub intercept: bool,
+}
+
+/// While it is given, a few clients alone are served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maintenance {
+    /// Clients that are served as ever.
+    pub exempt: Vec<Network>,
+    /// After how long the others are told to come again.
+    pub retry_after: Duration,
+}
+
+/// How the fields of a message's head are changed: first those to remove are removed,
+/// then those to set are set, then those to add are added.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeaderEdits {
+    /// Names in lower case.
+    pub remove: Vec<String>,
+    /// Names in lower case, with what replaces their values.
+    pub set: Vec<(String, Template)>,
+    /// Names in lower case, with one more value.
+    pub add: Vec<(String, Template)>,
+}
+
+impl HeaderEdits {
+    /// Returns whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+    }
+}

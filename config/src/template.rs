@@ -1,0 +1,245 @@
+//! Values of header fields that are made of the request: text with variables between
+//! percent signs, in the words of Envoy's command operators. The variables are a closed
+//! set, and none is looked into again once it is put in.
+
+use std::borrow::Cow;
+
+/// A text with variables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Template {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Piece {
+    Text(String),
+    Variable(Variable),
+}
+
+/// What a template may say of a request and its response.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Variable {
+    /// The client's address, without its port.
+    RemoteAddress,
+    /// The port that the client sends from.
+    RemotePort,
+    /// The port that the client has connected to.
+    LocalPort,
+    /// The version of HTTP that the client speaks.
+    Protocol,
+    /// A field of the request, in lower case.
+    RequestHeader(String),
+    /// The method of the request.
+    Method,
+    /// The target that the client asked for, with its query.
+    Path,
+    /// The host that the client asked for, with its port if it named one.
+    Authority,
+    /// The scheme, `http` or `https`.
+    Scheme,
+    /// Hosts in the certificate that the client has shown.
+    PeerDns,
+    /// URIs in the certificate that the client has shown.
+    PeerUris,
+    /// The common name of the certificate that the client has shown.
+    PeerCommonName,
+    /// The cluster that the request goes to.
+    Cluster,
+    /// The endpoint that the response comes from.
+    Endpoint,
+    /// The status of the response.
+    ResponseCode,
+    /// A field of the response, in lower case.
+    ResponseHeader(String),
+}
+
+impl Variable {
+    /// Returns whether it is known once there is a response, and not before.
+    pub fn is_of_response(&self) -> bool {
+        matches!(
+            self,
+            Self::Endpoint | Self::ResponseCode | Self::ResponseHeader(_)
+        )
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT" => Self::RemoteAddress,
+            "DOWNSTREAM_REMOTE_PORT" => Self::RemotePort,
+            "DOWNSTREAM_LOCAL_PORT" => Self::LocalPort,
+            "DOWNSTREAM_PEER_DNS_SAN" => Self::PeerDns,
+            "DOWNSTREAM_PEER_URI_SAN" => Self::PeerUris,
+            "DOWNSTREAM_PEER_COMMON_NAME" => Self::PeerCommonName,
+            "PROTOCOL" => Self::Protocol,
+            "UPSTREAM_CLUSTER" => Self::Cluster,
+            "UPSTREAM_HOST" => Self::Endpoint,
+            "RESPONSE_CODE" => Self::ResponseCode,
+            "REQ(:METHOD)" => Self::Method,
+            "REQ(:PATH)" => Self::Path,
+            "REQ(:AUTHORITY)" => Self::Authority,
+            "REQ(:SCHEME)" => Self::Scheme,
+            other => {
+                let field = |kind: &str| {
+                    let name = other.strip_prefix(kind)?.strip_suffix(')')?;
+                    is_token(name).then(|| name.to_ascii_lowercase())
+                };
+                return field("REQ(")
+                    .map(Self::RequestHeader)
+                    .or_else(|| field("RESP(").map(Self::ResponseHeader));
+            }
+        })
+    }
+}
+
+/// The variables, as an error lists them.
+pub(crate) const NAMES: [&str; 16] = [
+    "REQ(NAME)",
+    "REQ(:METHOD)",
+    "REQ(:PATH)",
+    "REQ(:AUTHORITY)",
+    "REQ(:SCHEME)",
+    "RESP(NAME)",
+    "RESPONSE_CODE",
+    "PROTOCOL",
+    "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT",
+    "DOWNSTREAM_REMOTE_PORT",
+    "DOWNSTREAM_LOCAL_PORT",
+    "DOWNSTREAM_PEER_DNS_SAN",
+    "DOWNSTREAM_PEER_URI_SAN",
+    "DOWNSTREAM_PEER_COMMON_NAME",
+    "UPSTREAM_CLUSTER",
+    "UPSTREAM_HOST",
+];
+
+/// What is wrong with a template, and the variable that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TemplateFault {
+    /// A percent sign begins a variable that does not end.
+    Open,
+    /// There is no such variable.
+    Unknown(String),
+}
+
+impl Template {
+    /// Reads a template; `%%` is a percent sign.
+    pub(crate) fn parse(text: &str) -> Result<Self, TemplateFault> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('%') {
+            plain.push_str(before);
+            let Some((name, next)) = after.split_once('%') else {
+                return Err(TemplateFault::Open);
+            };
+            match name {
+                "" => plain.push('%'),
+                name => {
+                    let unknown = || TemplateFault::Unknown(name.to_owned());
+                    let variable = Variable::named(name).ok_or_else(unknown)?;
+                    if !plain.is_empty() {
+                        pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                    }
+                    pieces.push(Piece::Variable(variable));
+                }
+            }
+            rest = next;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            pieces,
+        })
+    }
+
+    /// Returns the template as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the variables in it.
+    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Variable(variable) => Some(variable),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// Returns the text, with what `value` says in place of each variable; nothing in
+    /// place of one that has no value.
+    pub fn render<'a>(
+        &'a self,
+        value: &mut dyn FnMut(&'a Variable, &mut Vec<u8>),
+    ) -> Cow<'a, [u8]> {
+        match &self.pieces[..] {
+            [] => Cow::Borrowed(&[]),
+            [Piece::Text(text)] => Cow::Borrowed(text.as_bytes()),
+            pieces => {
+                let mut out = Vec::with_capacity(64);
+                for piece in pieces {
+                    match piece {
+                        Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                        Piece::Variable(variable) => value(variable, &mut out),
+                    }
+                }
+                Cow::Owned(out)
+            }
+        }
+    }
+}
+
+/// Returns whether a text is a token (RFC 9110 5.6.2).
+fn is_token(text: &str) -> bool {
+    let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(text: &str) -> String {
+        let template = Template::parse(text).unwrap();
+        let out = template.render(&mut |variable, out| {
+            out.extend_from_slice(format!("<{variable:?}>").as_bytes());
+        });
+        String::from_utf8(out.into_owned()).unwrap()
+    }
+
+    #[test]
+    fn variables_are_put_in() {
+        for (text, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("100%%", "100%"),
+            ("%PROTOCOL%", "<Protocol>"),
+            (
+                "a%REQ(X-Tier)%b%REQ(:PATH)%",
+                "a<RequestHeader(\"x-tier\")>b<Path>",
+            ),
+            ("%%%RESPONSE_CODE%%%", "%<ResponseCode>%"),
+        ] {
+            assert_eq!(rendered(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_variable_that_is_listed_is_there() {
+        for name in NAMES {
+            assert!(Template::parse(&format!("%{name}%")).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_variable_is_told() {
+        let unknown = |name: &str| Err(TemplateFault::Unknown(name.to_owned()));
+        assert_eq!(Template::parse("5% of"), Err(TemplateFault::Open));
+        assert_eq!(Template::parse("%HOST%"), unknown("HOST"));
+        assert_eq!(Template::parse("%REQ()%"), unknown("REQ()"));
+        assert_eq!(Template::parse("%REQ(:X)%"), unknown("REQ(:X)"));
+        assert_eq!(Template::parse("a %b% c"), unknown("b"));
+    }
+}

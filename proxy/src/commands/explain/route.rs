@@ -1,0 +1,156 @@
+//! What `sprat explain` tells of a request's route, and of what the route does.
+
+use std::net::IpAddr;
+
+use http::Uri;
+use serde_json::{Value, json};
+use sprat_config::resolved::{
+    Action, BodyBound, HeaderEdits, HostPattern, PathPattern, Route, Template,
+};
+
+use crate::exchange::decide::Way;
+use crate::setup::routing;
+
+/// A request, as far as its route's answer depends on it.
+pub(super) struct Asking<'a> {
+    pub(super) client: IpAddr,
+    pub(super) authority: &'a str,
+    pub(super) uri: &'a Uri,
+    pub(super) is_secure: bool,
+}
+
+/// Describes a route of the configuration, and what it does with a request.
+pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) -> Value {
+    let hosts = route.matches.hosts.iter().map(|host| match host {
+        HostPattern::Exact(name) => name.clone(),
+        HostPattern::Suffix(suffix) => format!("*{suffix}"),
+    });
+    let path = match (&route.matches.path, &route.conditions.path) {
+        (_, Some(regex)) => format!("paths like {}", regex.as_str()),
+        (PathPattern::Any, None) => "any path".to_owned(),
+        (PathPattern::Exact(path), None) => format!("the path {path}"),
+        (PathPattern::Prefix(path), None) => format!("the prefix {path}"),
+    };
+    let (answer, cluster) = match Way::of(own, asking.client) {
+        Way::Forward(_) => (Value::Null, route.clusters().first()),
+        Way::Closed(closed) => {
+            let after_s = closed.retry_after.as_secs();
+            (
+                json!({"status": 503, "retry_after_s": after_s, "why": "maintenance"}),
+                None,
+            )
+        }
+        Way::Redirect(redirect) => {
+            let (authority, pattern) = (Some(asking.authority), own.pattern());
+            let location = redirect.location(authority, asking.is_secure, asking.uri, pattern);
+            let location = location.and_then(|own| own.to_str().ok().map(str::to_owned));
+            (
+                json!({"status": redirect.status().as_u16(), "location": location}),
+                None,
+            )
+        }
+        Way::Respond(status, page) => {
+            let bytes = page.map_or(0, |page| page.body.len());
+            (json!({"status": status.as_u16(), "bytes": bytes}), None)
+        }
+    };
+    let forward = match &route.action {
+        Action::Forward(forward) if cluster.is_some() => Some(forward),
+        _ => None,
+    };
+    let shares = forward.map(|own| {
+        let shares = own.clusters.iter();
+        let share = |own: &sprat_config::resolved::Weighted| {
+            json!({"cluster": own.cluster.name, "weight": own.weight})
+        };
+        shares.map(share).collect::<Vec<_>>()
+    });
+    let mirrors = forward.map(|own| {
+        let mirrors = own.mirrors.iter();
+        let mirror =
+            mirrors.map(|own| json!({"cluster": own.cluster.name, "percent": own.percent}));
+        mirror.collect::<Vec<_>>()
+    });
+    json!({
+        "number": own.index + 1,
+        "hosts": hosts.collect::<Vec<_>>(),
+        "path": path,
+        "cluster": cluster.map(|own| &own.cluster.name),
+        "weighted_clusters": shares.filter(|all| all.len() > 1),
+        "fallback": forward.and_then(|own| Some(&own.fallback.as_ref()?.name)),
+        "mirrors": mirrors.unwrap_or_default(),
+        "answer": answer,
+        "target": cluster.and_then(|_| own.target(asking.uri)).map(|own| own.to_string()),
+        "max_request_body": route.max_request_body.map(|bound| match bound {
+            BodyBound::Unlimited => Value::Null,
+            BodyBound::Bytes(bytes) => bytes.into(),
+        }),
+        "request_headers": edits(&route.request_headers),
+        "response_headers": edits(&route.response_headers),
+    })
+}
+
+/// Describes changes of a head, one a line.
+fn edits(edits: &HeaderEdits) -> Vec<String> {
+    let pair = |verb: &'static str| {
+        move |(name, value): &(String, Template)| format!("{verb} {name}: {}", value.as_str())
+    };
+    let removed = edits.remove.iter().map(|name| format!("remove {name}"));
+    let set = edits.set.iter().map(pair("set"));
+    let added = edits.add.iter().map(pair("add"));
+    removed.chain(set).chain(added).collect()
+}
+
+/// Describes a route in lines, each with its name.
+pub(super) fn lines(route: &Value) -> Vec<(&'static str, String)> {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let hosts = route["hosts"].as_array().map(Vec::as_slice);
+    let hosts: Vec<String> = hosts.unwrap_or_default().iter().map(word).collect();
+    let hosts = match hosts.is_empty() {
+        true => "any host".to_owned(),
+        false => hosts.join(", "),
+    };
+    let (number, path) = (&route["number"], word(&route["path"]));
+    let is_for = format!("{number} ({hosts}, {path})");
+    let mut out = Vec::new();
+    match (&route["answer"], &route["weighted_clusters"]) {
+        (Value::Null, Value::Array(shares)) => {
+            let all: u64 = shares.iter().filter_map(|own| own["weight"].as_u64()).sum();
+            let share =
+                |own: &Value| format!("{} ({} of {all})", word(&own["cluster"]), own["weight"]);
+            let shares: Vec<_> = shares.iter().map(share).collect();
+            out.push(("route", format!("{is_for} to {}", shares.join(" or "))));
+        }
+        (Value::Null, _) => {
+            out.push(("route", format!("{is_for} to {}", word(&route["cluster"]))));
+        }
+        (answer, _) => {
+            out.push(("route", is_for));
+            let told = match (&answer["location"], &answer["why"]) {
+                (Value::String(location), _) => format!(" {location}"),
+                (_, Value::String(why)) => format!(" {why}"),
+                _ => format!(", {} bytes", answer["bytes"]),
+            };
+            out.push(("answer", format!("{}{told}", answer["status"])));
+        }
+    }
+    if !route["fallback"].is_null() {
+        let fallback = word(&route["fallback"]);
+        out.push(("fallback", format!("{fallback}, while no endpoint is well")));
+    }
+    for mirror in route["mirrors"].as_array().into_iter().flatten() {
+        let cluster = word(&mirror["cluster"]);
+        out.push((
+            "mirror",
+            format!("{cluster}, {} of 100 requests", mirror["percent"]),
+        ));
+    }
+    for (key, name) in [
+        ("request_headers", "request"),
+        ("response_headers", "response"),
+    ] {
+        let edits = route[key].as_array().into_iter().flatten();
+        out.extend(edits.map(|edit| (name, word(edit))));
+    }
+    out
+}

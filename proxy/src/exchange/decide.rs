@@ -1,0 +1,105 @@
+//! What is decided of a request from its head alone: its class, its route, and what
+//! the route does with it. The proxy and `sprat explain` ask the same code.
+
+use std::net::IpAddr;
+
+use sprat_config::classify::{Asked, Classified, Classifier, Later};
+use sprat_config::fields::Fields;
+use sprat_config::resolved::Maintenance;
+use sprat_net::error::Reason;
+
+use crate::setup::routing::{Action, Forward, Page, Redirect, Route, Routes, Sought};
+
+/// What a configuration says of requests.
+pub(crate) struct Rules<'a> {
+    /// From requests to what is done with them.
+    pub(crate) routes: &'a Routes,
+    /// From requests to classes.
+    pub(crate) classifier: &'a Classifier,
+}
+
+/// What is decided of a request.
+pub(crate) struct Decision<'a> {
+    /// The request's class, and why.
+    pub(crate) classified: Classified,
+    /// What may change the class when the response comes.
+    pub(crate) later: Option<Later>,
+    /// None if no route takes it.
+    pub(crate) route: Option<&'a Route>,
+}
+
+/// What a route does with a request of a client.
+pub(crate) enum Way<'a> {
+    /// The request goes to a cluster.
+    Forward(&'a Forward),
+    /// The client is sent elsewhere.
+    Redirect(&'a Redirect),
+    /// Sprat answers by itself.
+    Respond(http::StatusCode, Option<&'a Page>),
+    /// The client is told to come again.
+    Closed(&'a Maintenance),
+}
+
+impl<'a> Rules<'a> {
+    /// Decides which class and which route a request has. Its path has another reading if an endpoint may
+    /// take what is encoded in it for slashes.
+    ///
+    /// # Errors
+    ///
+    /// Other rules are for the path's other reading.
+    pub(crate) fn decide<F: Fields + ?Sized>(
+        &self,
+        sought: &Sought<'_, F>,
+        other_reading: Option<&str>,
+    ) -> Result<Decision<'a>, Reason> {
+        let classified = self.classifier.classify(sought.asked);
+        let route = self.routes.find(sought);
+        if let Some(other) = other_reading {
+            let same = self.has_same(sought, route, classified, other);
+            same.then_some(()).ok_or(Reason::EscapedSlash)?;
+        }
+        Ok(Decision {
+            classified,
+            later: self.classifier.later(sought.asked, classified),
+            route,
+        })
+    }
+
+    /// Returns whether the rules for a request are those for its path's other reading,
+    /// too: an endpoint may read it so.
+    fn has_same<F: Fields + ?Sized>(
+        &self,
+        sought: &Sought<'_, F>,
+        route: Option<&Route>,
+        classified: Classified,
+        other: &str,
+    ) -> bool {
+        let asked = Asked {
+            path: other,
+            ..*sought.asked
+        };
+        let other = Sought {
+            asked: &asked,
+            ..*sought
+        };
+        let other_route = self.routes.find(&other);
+        // Who writes a route for `/a%2Fb` says how it is to be read.
+        let is_for_this = route.is_some_and(Route::names_escaped_slash);
+        (is_for_this || route.map(|own| own.index) == other_route.map(|own| own.index))
+            && classified.class == self.classifier.classify(&asked).class
+    }
+}
+
+impl Way<'_> {
+    /// Returns what a route does with a request of this client.
+    pub(crate) fn of(route: &Route, client: IpAddr) -> Way<'_> {
+        if let Some(closed) = route.closed_to(client) {
+            return Way::Closed(closed);
+        }
+        match &route.action {
+            Action::Forward(forward) => Way::Forward(forward),
+            Action::Redirect(redirect) => Way::Redirect(redirect),
+            Action::Respond { status, page } => Way::Respond(*status, page.as_ref()),
+        }
+    }
+}

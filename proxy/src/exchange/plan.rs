@@ -1,0 +1,526 @@
+//! A request's way, planned from its head: to a cluster, or to an answer of Sprat's own.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use sprat_config::classify::Asked;
+use sprat_config::resolved::BodyBound;
+use sprat_net::begun::Begun;
+use sprat_net::error::{Advice, Reason};
+use sprat_net::headers::{self, Client, Head};
+use sprat_net::upload::{LeastRate, RequestBody};
+use sprat_scheduler::Size;
+use sprat_scheduler::station::Arrival;
+use sprat_sizes::{Destination, Found, Patience, Prober};
+use sprat_uplink::Course as _;
+use sprat_upstream::{Upstream, affinity_hash};
+use tokio::time::Instant;
+
+use super::check::{content_length, requested_host};
+use super::decide::{Decision, Rules, Way};
+use super::dispatch::Exchange;
+use super::interim::Interims;
+use super::local::Local;
+use super::mirror;
+use super::probe::Heads;
+use super::upgrade::Offer;
+use super::{bounds, path};
+use crate::client::connection::{Connection, ResponseBounds, Stream};
+use crate::exchange::record::Record;
+use crate::setup::generation::Generation;
+use crate::setup::routing::{self, Forward, Needs, Peer, Route, Sought, Subject, Telling};
+
+/// What is done with a request that goes to no cluster.
+pub(super) enum Instead {
+    /// The request is refused.
+    Refused(Reason),
+    /// Sprat answers by itself, as the route says.
+    Answered(Box<Local>),
+}
+
+impl From<Reason> for Instead {
+    fn from(reason: Reason) -> Self {
+        Self::Refused(reason)
+    }
+}
+
+/// Where a request goes, and what has been decided about it.
+pub(super) struct Plan<'a> {
+    /// Index of its priority class.
+    pub(super) class: usize,
+    pub(super) stream: &'a Stream,
+    pub(super) connection: &'a Connection,
+    pub(super) generation: &'a Generation,
+    pub(super) route: &'a Route,
+    /// The clusters that it may go to.
+    forward: &'a Forward,
+    pub(super) upstream: &'a Rc<Upstream>,
+    pub(super) head_only: bool,
+    /// Whether the `Host` of the endpoint is to be sent.
+    pub(super) hostless: bool,
+    /// Whether the client speaks HTTP/1.0.
+    pub(super) is_old: bool,
+    chunked: bool,
+    /// To switch to another protocol.
+    pub(super) offer: Option<Box<Offer>>,
+    /// For the catalogue, if it could know the size.
+    asked: Option<Box<sprat_sizes::Asked>>,
+    /// Of what affinity goes by.
+    hash: u64,
+}
+
+impl<'a> Plan<'a> {
+    /// Routes the request, and makes its head that of the upstream request.
+    ///
+    /// # Errors
+    ///
+    /// It is refused, or Sprat answers it by itself.
+    pub(super) fn make(
+        stream: &'a Stream,
+        generation: &'a Generation,
+        parts: &mut Parts,
+        record: &mut Record,
+    ) -> Result<Self, Instead> {
+        let connection = &*stream.connection;
+        let asked = requested_host(parts)?;
+        let host = host_of(asked.as_ref())?;
+        let before = path::check_and_normalize(connection, parts, record)?;
+        let is_secure = connection.is_secure(&parts.headers);
+        let route = find_route(
+            connection,
+            generation,
+            parts,
+            (host, is_secure),
+            before.other_reading.as_deref(),
+            record,
+        )?;
+        record.route = Some(route.index);
+        if let Some(edits) = &route.edits {
+            let target = before.target.as_ref().unwrap_or(&parts.uri);
+            let of_request = (parts as &Parts, target, asked.as_ref());
+            record.subject = Some(subject(connection, of_request, is_secure, &edits.needs));
+        }
+        let forward = forward(
+            connection,
+            route,
+            parts,
+            (asked.as_ref(), is_secure),
+            record,
+        )?;
+        let cluster = pick_cluster(generation, forward);
+        record.cluster = Some(cluster);
+        let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
+        let resource = resource(generation, parts, host, (cluster, route.index, &target));
+        let upstream = &generation.upstreams[cluster];
+        let client = connection.peer_text().as_bytes();
+        let hash = upstream
+            .hash_key()
+            .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
+        // With HTTP/2 there is no connection to leave to another protocol.
+        let offer = match upstream.is_http2() {
+            true => None,
+            false => Offer::of(stream, route, parts)?,
+        };
+        let hostless = asked.is_none() && route.host_rewrite.is_none();
+        let is_old = parts.version == Version::HTTP_10;
+        let chunked = plan_head(connection, route, parts, asked)?;
+        edit_head(upstream, route, parts, record);
+        if let Some(offer) = &offer {
+            offer.add(&mut parts.headers);
+        }
+        let plan = Self {
+            class: record.class,
+            hash,
+            stream,
+            connection,
+            generation,
+            route,
+            forward,
+            upstream,
+            head_only: parts.method == Method::HEAD,
+            hostless,
+            is_old,
+            chunked,
+            offer,
+            asked: resource,
+        };
+        parts.uri = target;
+        Ok(plan)
+    }
+
+    /// Makes the request that goes upstream, and what is needed on its way.
+    pub(super) fn exchange(self, parts: Parts, body: Incoming) -> Exchange<'a> {
+        let mut request = Request::from_parts(parts, RequestBody::Empty);
+        let (mut upload, mut opener) = (None, None);
+        if !body.is_end_stream() {
+            let config = &self.connection.listener.config;
+            let rules = config.limits.min_rates.of_request_body();
+            let rule = rules.map(|rules| LeastRate {
+                rules,
+                is_pressed: {
+                    let listener = Arc::clone(&self.connection.listener);
+                    let upstream = Rc::clone(self.upstream);
+                    Box::new(move || listener.is_short_of_places() || upstream.is_short_of_places())
+                },
+            });
+            let expects = request.headers().contains_key(EXPECT);
+            let max_bytes = max_body_bytes(self.connection, self.route);
+            let (body, progress) =
+                RequestBody::streaming(body, expects, max_bytes, rule, config.underscores);
+            *request.body_mut() = body;
+            upload = Some(progress);
+            if expects {
+                opener = request.body_mut().hold();
+            }
+        } else {
+            request.headers_mut().remove(EXPECT);
+        }
+        if self.chunked && upload.is_some() {
+            let chunked = HeaderValue::from_static("chunked");
+            request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+        }
+        if !self.forward.mirrors.is_empty() && self.offer.is_none() {
+            mirror::copy(&self, self.forward, &request, upload.as_ref());
+        }
+        // HTTP/1.0 has none.
+        let bytes_max = self.upstream.max_header_bytes();
+        let interims = (!self.is_old).then(|| Interims::new(bytes_max));
+        // Over HTTP/1.1 the library asks for a body that is waited for.
+        if let (true, Some(upload), Some(interims)) = (self.stream.is_http2(), &upload, &interims) {
+            upload.ask_with(interims.asking());
+        }
+        Exchange {
+            interims,
+            opener,
+            plan: self,
+            request: Cell::new(Some(request)),
+            upload,
+            replaced: Cell::new(false),
+        }
+    }
+
+    /// Has the catalogue asked; notes what it says.
+    async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
+        self.stream.wait();
+        let found = looking.await;
+        record.layer = found.map(|found| found.layer);
+        found.map_or(Size::Unknown, |found| found.size)
+    }
+
+    /// What the cluster is told of the request.
+    pub(super) async fn arrival(
+        &self,
+        record: &mut Record,
+        request: &Request<RequestBody>,
+    ) -> Arrival {
+        let size = match &self.asked {
+            _ if !self.upstream.wants_size() => Size::Unknown,
+            _ if self.head_only => Size::Exact(0),
+            Some(asked) => {
+                let upstream = &Heads(self.upstream);
+                let patience = match self.upstream.wants_size_now() {
+                    true => Patience::Probe(Prober { upstream, request }),
+                    // It can start at once, whatever its size.
+                    false => Patience::None,
+                };
+                let catalogue = &self.generation.catalogue;
+                let stats = &self.connection.serving.stats.catalogue;
+                let looking = catalogue.lookup_with_source(asked, patience, stats);
+                self.ask(record, looking).await
+            }
+            None => Size::Unknown,
+        };
+        record.expected = size;
+        let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
+            true => self.generation.uplink.backlog(self.class),
+            false => Default::default(),
+        };
+        Arrival {
+            class: self.class,
+            size,
+            hash: self.hash,
+            random: fastrand::u64(..),
+            channel_backlog,
+            channel_ahead,
+        }
+    }
+
+    /// Returns how long the response may take.
+    pub(super) fn bounds(&self, record: &Record) -> ResponseBounds {
+        ResponseBounds {
+            upstream_idle: self.route.idle_timeout,
+            deadline: self.deadline(record),
+            is_judged: self.upstream.observes(),
+        }
+    }
+
+    /// Returns when the exchange must be over.
+    pub(super) fn deadline(&self, record: &Record) -> Option<Instant> {
+        self.route.timeout.map(|timeout| record.started() + timeout)
+    }
+
+    /// What is known of the size of the response's body; has the catalogue
+    /// learn what can be learnt.
+    pub(super) async fn known(
+        &self,
+        response: &Response<Begun<Incoming>>,
+        record: &mut Record,
+    ) -> Size {
+        let catalogue = &self.generation.catalogue;
+        let stats = &self.connection.serving.stats.catalogue;
+        let asked = self.asked.as_ref();
+        let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
+        let teaches = response.status() == StatusCode::OK;
+        let length = match self.head_only {
+            true => content_length(response.headers()),
+            false => response.body().size_hint().exact(),
+        };
+        if let (true, Some(lesson), Some(length)) = (teaches, &lesson, length) {
+            if !self.head_only {
+                record.compare(lesson, length);
+            }
+            catalogue.learn(lesson, length);
+        }
+        let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+        if self.head_only || bodiless.contains(&response.status()) {
+            return Size::Exact(0);
+        }
+        if let Some(length) = length {
+            return Size::Exact(length);
+        }
+        let Some(lesson) = lesson else {
+            return Size::Unknown;
+        };
+        let size = match record.expected {
+            Size::Unknown => {
+                let looking = catalogue.lookup_of_response(&lesson, stats);
+                self.ask(record, looking).await
+            }
+            expected => expected,
+        };
+        record.expected = size;
+        record.lesson = teaches.then(|| Box::new(lesson));
+        size
+    }
+}
+
+/// Gives the request its class, which the uplink is told to expect, and its route.
+fn find_route<'a>(
+    connection: &Connection,
+    generation: &'a Generation,
+    parts: &Parts,
+    (host, is_secure): (&str, bool),
+    other_reading: Option<&str>,
+    record: &mut Record,
+) -> Result<&'a Route, Reason> {
+    let asked = Asked {
+        client: Some(connection.peer.ip()),
+        dscp: connection.dscp,
+        certificate: connection.certificate(),
+        host,
+        path: parts.uri.path(),
+        method: parts.method.as_str(),
+        fields: &Head(&parts.headers),
+    };
+    let sought = Sought {
+        asked: &asked,
+        query: parts.uri.query().unwrap_or_default(),
+        is_secure,
+    };
+    let rules = Rules {
+        routes: &generation.routes,
+        classifier: &generation.classifier,
+    };
+    let Decision {
+        classified,
+        later,
+        route,
+    } = rules.decide(&sought, other_reading)?;
+    record.class = classified.class;
+    record.later = later;
+    if let Some(gauge) = connection.gauge() {
+        gauge.expect(classified.class);
+    }
+    route.ok_or(Reason::NoRoute)
+}
+
+/// Returns the host of a request without its port, empty if the request has none.
+fn host_of(asked: Option<&HeaderValue>) -> Result<&str, Reason> {
+    let Some(asked) = asked else { return Ok("") };
+    let text = asked.to_str().map_err(|_| Reason::InvalidHost)?;
+    routing::host_without_port(text).ok_or(Reason::InvalidHost)
+}
+
+/// Returns what the catalogue is asked for, if it could know the size: it is told the
+/// cluster, the route and the target upstream.
+fn resource(
+    generation: &Generation,
+    parts: &Parts,
+    host: &str,
+    (cluster, route, target): (usize, usize, &http::Uri),
+) -> Option<Box<sprat_sizes::Asked>> {
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return None;
+    }
+    let to = Destination {
+        cluster,
+        route,
+        host,
+        target: parts.uri.path_and_query()?,
+        upstream: target.path_and_query(),
+    };
+    generation.catalogue.asked(&to, &parts.headers)
+}
+
+/// Keeps of a request what the changes of heads may tell: of its head, its target as the
+/// client sent it, and its host.
+fn subject(
+    connection: &Connection,
+    (parts, target, asked): (&Parts, &http::Uri, Option<&HeaderValue>),
+    is_secure: bool,
+    needs: &Needs,
+) -> Box<Subject> {
+    let peer = Peer {
+        client: connection.peer,
+        local_port: connection.ends().local.port(),
+        is_secure,
+        certificate: connection.certificate(),
+    };
+    Box::new(Subject::new(&peer, parts, target, asked, needs))
+}
+
+/// Returns the clusters that a request may go to; its host is as it was `asked` for.
+///
+/// # Errors
+///
+/// The route serves not this client, or has Sprat answer by itself.
+fn forward<'a>(
+    connection: &Connection,
+    route: &'a Route,
+    parts: &Parts,
+    (asked, is_secure): (Option<&HeaderValue>, bool),
+    record: &mut Record,
+) -> Result<&'a Forward, Instead> {
+    let local = match Way::of(route, connection.peer.ip()) {
+        Way::Closed(closed) => {
+            let after_s = closed.retry_after.as_secs();
+            record.advice = Some(Box::new(Advice::later(after_s)));
+            return Err(Reason::Maintenance.into());
+        }
+        Way::Forward(forward) => {
+            admit(connection, route, parts, record)?;
+            return Ok(forward);
+        }
+        Way::Redirect(redirect) => {
+            let authority = asked.and_then(|own| own.to_str().ok());
+            let location = redirect.location(authority, is_secure, &parts.uri, route.pattern());
+            Local {
+                status: redirect.status(),
+                location: Some(location.ok_or(Reason::InvalidTarget)?),
+                page: None,
+            }
+        }
+        Way::Respond(status, page) => Local {
+            status,
+            location: None,
+            page: page.cloned(),
+        },
+    };
+    admit(connection, route, parts, record)?;
+    Err(Instead::Answered(Box::new(local)))
+}
+
+/// Takes a request that goes by a route, if its bounds allow it.
+fn admit(
+    connection: &Connection,
+    route: &Route,
+    parts: &Parts,
+    record: &mut Record,
+) -> Result<(), Reason> {
+    if let Some(rate) = &route.rate {
+        bounds::admit_by_route(connection, rate, &parts.headers, record)?;
+    }
+    match max_body_bytes(connection, route) {
+        Some(bound) if content_length(&parts.headers).is_some_and(|length| length > bound) => {
+            Err(Reason::BodyTooLarge)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns how many bytes a request's body may have; none is without bound.
+fn max_body_bytes(connection: &Connection, route: &Route) -> Option<u64> {
+    match route.max_request_body {
+        None => connection.listener.config.max_body_bytes,
+        Some(BodyBound::Unlimited) => None,
+        Some(BodyBound::Bytes(bytes)) => Some(bytes),
+    }
+}
+
+/// Returns the cluster that a request goes to.
+fn pick_cluster(generation: &Generation, forward: &Forward) -> usize {
+    let picked = forward.pick(fastrand::u64(..));
+    match forward.fallback {
+        Some(fallback) if !generation.upstreams[picked].has_endpoint() => fallback,
+        _ => picked,
+    }
+}
+
+/// Changes the head of a request as its route says.
+fn edit_head(upstream: &Upstream, route: &Route, parts: &mut Parts, record: &Record) {
+    let edits = route.edits.as_ref().and_then(|own| own.request.as_ref());
+    if let (Some(edits), Some(subject)) = (edits, &record.subject) {
+        let told = Telling {
+            subject,
+            cluster: upstream.name(),
+            endpoint: "",
+            response: None,
+        };
+        let values = edits.values(&told);
+        edits.apply(values, &mut parts.headers);
+    }
+}
+
+/// Makes the client's header fields those of the upstream request; true if the
+/// body comes in chunks.
+fn plan_head(
+    connection: &Connection,
+    route: &Route,
+    parts: &mut Parts,
+    asked: Option<HeaderValue>,
+) -> Result<bool, Reason> {
+    let hop = headers::strip_hop_by_hop(&mut parts.headers);
+    if hop.unknown_coding {
+        return Err(Reason::UnknownTransferCoding);
+    }
+    if hop.takes_trailers {
+        let headers = &mut parts.headers;
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        headers.insert(CONNECTION, HeaderValue::from_static("te"));
+    }
+    let client = Client {
+        ip: connection.peer.ip(),
+        text: connection.peer_text(),
+        host: asked.as_ref(),
+        version: parts.version,
+        secure: connection.secured().is_some(),
+    };
+    let forwarder = &connection.listener.forwarder;
+    forwarder.add(&mut parts.headers, &client);
+    if let Some(host) = &route.host_rewrite {
+        parts.headers.insert(HOST, host.clone());
+    } else if let (Some(host), Some(_)) = (asked, parts.uri.authority()) {
+        parts.headers.insert(HOST, host);
+    }
+    // A body of HTTP/2 needs no length.
+    let lengthless = || !parts.headers.contains_key(CONTENT_LENGTH);
+    let chunked = hop.chunked || (parts.version == Version::HTTP_2 && lengthless());
+    parts.version = Version::HTTP_11;
+    Ok(chunked)
+}

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::addresses::from_slash;
 use crate::decode::{Class, shortened, similar};
+use crate::resolved::{AllowedOrigin, TextPattern};
 use crate::safe_regex::{MAX_PATTERN_LEN, SafeRegex};
 use crate::scalars::{Fault, Leaf};
 use crate::template::{NAMES, Template, TemplateFault};
@@ -317,6 +318,99 @@ impl Leaf for MediaTypeText {
                 }
             }
             _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// The origin of a web page, or all below a domain.
+#[derive(Clone, Debug)]
+pub(crate) struct OriginPattern(pub(crate) AllowedOrigin);
+
+impl Leaf for OriginPattern {
+    fn expected() -> Cow<'static, str> {
+        "an origin, such as https://app.example.org or https://*.example.org, or *".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "pattern": r"^(\*|null|[a-z][a-z0-9+.-]*://(\*\.)?[A-Za-z0-9._\[\]:-]+)$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let lower = text.to_ascii_lowercase();
+        if lower == "*" {
+            return Ok(Self(AllowedOrigin::Any));
+        }
+        let Some((scheme, host)) = lower.split_once("://") else {
+            return match lower == "null" {
+                true => Ok(Self(AllowedOrigin::Exact(lower))),
+                false => Err(Fault::help(format!("write https://{}", shortened(&lower)))),
+            };
+        };
+        if let Some(rest) = host.split_once('/').map(|(host, _)| host) {
+            let origin = format!("{scheme}://{rest}");
+            return Err(Fault::help(format!(
+                "an origin has no path: write {}",
+                shortened(&origin)
+            )));
+        }
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b"._-:[]".contains(&b);
+        let is_host = |host: &str| !host.is_empty() && host.bytes().all(valid);
+        let is_scheme = scheme
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"+.-".contains(&b));
+        match host.strip_prefix('*') {
+            Some(end) if is_scheme && end.starts_with('.') && is_host(&end[1..]) => Ok(Self(
+                AllowedOrigin::Below(format!("{scheme}://"), end.to_owned()),
+            )),
+            None if is_scheme && is_host(host) => Ok(Self(AllowedOrigin::Exact(lower))),
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// The realm of passwords.
+#[derive(Clone, Debug)]
+pub(crate) struct Realm(pub(crate) String);
+
+impl Leaf for Realm {
+    fn expected() -> Cow<'static, str> {
+        "a few words, without quotes and backslashes".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r#"^[ !#-\[\]-~]{1,128}$"#})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let valid = |b: u8| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
+        match (1..=128).contains(&text.len()) && text.bytes().all(valid) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A user's name, or how it begins.
+#[derive(Clone, Debug)]
+pub(crate) struct UserPattern(pub(crate) TextPattern);
+
+impl Leaf for UserPattern {
+    fn expected() -> Cow<'static, str> {
+        "the name of a user, such as anna, or how it begins, such as team-*".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 256})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        match text.strip_suffix('*') {
+            _ if text.is_empty() || text.len() > 256 => Err(Fault::PLAIN),
+            Some(start) => Ok(Self(TextPattern::Prefix(start.to_owned()))),
+            None => Ok(Self(TextPattern::Exact(text.to_owned()))),
         }
     }
 }

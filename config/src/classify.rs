@@ -190,9 +190,9 @@ fn any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
 }
 
-/// Whether a certificate was shown that has, of each kind of name that the rule
+/// Returns whether a certificate was shown that has, of each kind of name that the rule
 /// lists, one of these.
-fn has_certificate(shown: Option<&Certificate<'_>>, rule: &CertificateMatch) -> bool {
+pub fn has_certificate(shown: Option<&Certificate<'_>>, rule: &CertificateMatch) -> bool {
     let Some(shown) = shown else { return false };
     let one_of = |patterns: &[TextPattern], name: &str| patterns.iter().any(|p| p.matches(name));
     let (dns, uris) = (shown.dns, shown.uris);

@@ -78,7 +78,8 @@ impl ValueMatch {
         }
     }
 
-    fn holds_for_field(&self, fields: &(impl Fields + ?Sized)) -> bool {
+    /// Returns whether the fields of a head have it, or have it not, as it says.
+    pub fn holds_for_field(&self, fields: &(impl Fields + ?Sized)) -> bool {
         let has = match self.value {
             // A value that is no text is a value.
             ValueIs::Any => fields.contains(&self.name),

@@ -2,6 +2,7 @@
 //! defaults and meaning. The decoder, the JSON Schema and the reference in
 //! `docs/configuration.md` are all made from it.
 
+mod access;
 mod catalogue;
 mod classes;
 mod clusters;
@@ -33,6 +34,7 @@ use crate::scalars::{
 };
 use crate::tree::{Kind, Node};
 
+pub(crate) use access::*;
 pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;

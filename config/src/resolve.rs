@@ -1,5 +1,6 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
+mod access;
 mod actions;
 mod addresses;
 mod catalogue;

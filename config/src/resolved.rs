@@ -1,6 +1,7 @@
 //! The configuration after every check: no optional field is left that has a
 //! default, no string that should be a number, no name that points nowhere.
 
+mod access;
 mod access_log;
 mod actions;
 mod catalogue;
@@ -25,6 +26,7 @@ use sprat_scheduler::Discipline;
 use crate::shown::Shown;
 
 pub use crate::paths::{EscapedSlashes, PathRules};
+pub use access::*;
 pub use access_log::*;
 pub use actions::*;
 pub use catalogue::*;

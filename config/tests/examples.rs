@@ -428,6 +428,7 @@ fn route(cluster: Arc<Cluster>) -> Route {
         response_headers: HeaderEdits::default(),
         error_pages: Vec::new(),
         maintenance: None,
+        access: Access::default(),
         document_root: None,
         head_probe: None,
         upgrade: Some(Upgrade {

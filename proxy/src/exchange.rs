@@ -1,6 +1,7 @@
 //! The way of a request: checked, routed, dispatched, sent upstream; its
 //! answer handed to the uplink.
 
+mod access;
 pub(crate) mod answer;
 mod attempt;
 mod blame;
@@ -19,6 +20,7 @@ mod probe;
 pub(crate) mod record;
 mod retry;
 pub(crate) mod service;
+mod side;
 mod spare;
 pub(crate) mod tunnel;
 mod upgrade;
@@ -64,9 +66,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         record.upload = unwanted(&parts, body);
         return answer::answer_options(&stream, record).await;
     }
-    let plan = admitted
-        .map_err(Instead::Refused)
-        .and_then(|()| Plan::make(&stream, &generation, &mut parts, &mut record));
+    let plan = match admitted {
+        Ok(()) => Plan::of(&stream, &generation, &mut parts, &mut record).await,
+        Err(reason) => Err(Instead::Refused(reason)),
+    };
     let plan = match plan {
         Ok(plan) => plan,
         Err(instead) => {

@@ -377,3 +377,51 @@ fn mirrors_get_copies_and_clients_wait_for_none() {
     });
     proxy.assert_no_leak();
 }
+
+#[test]
+fn explain_tells_what_a_route_does() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../config/examples/routes.yaml"
+    );
+    let explain = |request: &str, more: &[&str]| {
+        let mut arguments = vec!["explain", "-c", file, "--request", request];
+        arguments.extend_from_slice(more);
+        let output = binary::sprat(&arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let moved = explain("GET http://old.example.org/a?b", &[]);
+    assert!(
+        moved.contains("answer    308 https://www.example.org/a?b\n"),
+        "{moved}"
+    );
+    let robots = explain("GET http://www.example.org/robots.txt", &[]);
+    assert!(
+        robots.contains(
+            "route     1 (www.example.org, the path /robots.txt)\nanswer    200, 29 bytes\n"
+        ),
+        "{robots}"
+    );
+    let shared = explain("GET http://www.example.org/", &[]);
+    for line in [
+        "to app (95 of 100) or next (5 of 100)\n",
+        "fallback  sorry, while no endpoint is well\n",
+        "mirror    next, 10 of 100 requests\n",
+        "request   remove x-internal\n",
+        "response  add x-served-by: %UPSTREAM_CLUSTER%\n",
+    ] {
+        assert!(shared.contains(line), "{line}: {shared}");
+    }
+    let api = "POST http://www.example.org/api/v1";
+    let json = explain(
+        api,
+        &["--header", "Content-Type: application/json", "--json"],
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["route"]["number"], 4, "{json}");
+    assert_eq!(json["route"]["cluster"], "app");
+    assert_eq!(json["route"]["max_request_body"], 1_000_000);
+    let other = explain(api, &[]);
+    assert!(other.contains("route     7 "), "{other}");
+}

@@ -1,6 +1,9 @@
 //! Routes as they are written: which requests they are for, and what they do with them.
 
-use super::{DocumentRoot, HeadProbe, HedgePolicy, RateLimit, RetryPolicy, Timeout};
+use super::{
+    BasicAuth, Cors, DocumentRoot, ExtAuthz, HeadProbe, HedgePolicy, RateLimit, RbacRule,
+    RetryPolicy, Timeout,
+};
 use crate::actions::{
     BodyText, EditedName, HeaderTemplate, MediaTypeText, ParameterName, Pattern, RedirectCode,
     RedirectTarget, StatusRange, Substitution,
@@ -70,6 +73,16 @@ record! {
         /// Answer 503 to all but a few, with a page of `error_pages` if there is one; as
         /// the file's own `maintenance` says if absent.
         optional maintenance: Or<Off, Maintenance>,
+        /// Which web pages of other origins may use it; without it that is left to the
+        /// backends.
+        optional cors: Cors,
+        /// Clients must name a user with a password.
+        optional basic_auth: BasicAuth,
+        /// A server is asked about each request.
+        optional ext_authz: ExtAuthz,
+        /// Rules about who may ask, of which the first that fits decides; a request that
+        /// none fits is answered 403.
+        default("[]") rbac: List<RbacRule, 0>,
         /// A directory that holds what the backends serve, so that sizes are
         /// known before the first response.
         default("off") document_root: Or<Off, DocumentRoot>,

@@ -453,21 +453,8 @@ pub(super) fn conditions(raw: &raw::RouteMatch, reporter: &mut Reporter<'_>) -> 
         .query_parameters
         .optional()?
         .map_or(&[][..], |list| &list.0);
-    let mut field = |own: &Field<raw::HeaderMatch>, lower: bool| {
-        let own = own.get()?;
-        let name = &own.name.get()?.0;
-        Some(ValueMatch {
-            name: if lower {
-                name.to_ascii_lowercase()
-            } else {
-                name.clone()
-            },
-            value: value_is(&own.value, &own.safe_regex, reporter)?,
-            invert: own.invert_match.copied()?.0,
-        })
-    };
-    let headers: Option<Vec<_>> = headers.iter().map(|own| field(own, true)).collect();
-    let cookies: Option<Vec<_>> = cookies.iter().map(|own| field(own, false)).collect();
+    let headers = values(headers, true, reporter);
+    let cookies = values(cookies, false, reporter);
     let mut parameter = |own: &Field<raw::ParameterMatch>| {
         let own = own.get()?;
         Some(ValueMatch {
@@ -485,6 +472,28 @@ pub(super) fn conditions(raw: &raw::RouteMatch, reporter: &mut Reporter<'_>) -> 
         cookies: cookies?,
         clients: listed_in!(raw.clients, |cidr| Some(cidr.0)),
     })
+}
+
+/// Resolves what fields or cookies must look like; the names of fields are in lower
+/// case.
+pub(super) fn values(
+    list: &[Field<raw::HeaderMatch>],
+    are_fields: bool,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<ValueMatch>> {
+    let own = |own: &Field<raw::HeaderMatch>| {
+        let own = own.get()?;
+        let mut name = own.name.get()?.0.clone();
+        if are_fields {
+            name.make_ascii_lowercase();
+        }
+        Some(ValueMatch {
+            name,
+            value: value_is(&own.value, &own.safe_regex, reporter)?,
+            invert: own.invert_match.copied()?.0,
+        })
+    };
+    list.iter().map(own).collect()
 }
 
 fn value_is(

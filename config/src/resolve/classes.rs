@@ -179,6 +179,15 @@ macro_rules! listed_in {
     };
 }
 
+/// Resolves the names that a client's certificate must have.
+pub(super) fn certificate(raw: &raw::CertificateMatch) -> Option<CertificateMatch> {
+    Some(CertificateMatch {
+        dns: listed_in!(raw.dns, |host| Some(host.0.clone())),
+        uris: listed_in!(raw.uris, |uri| Some(uri.0.clone())),
+        common_names: listed_in!(raw.common_names, |name| Some(name.0.clone())),
+    })
+}
+
 fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<ClassMatch> {
     if raw.path.given && raw.prefix.given {
         let message = "a rule takes `path` or `prefix`, not both".to_owned();
@@ -197,11 +206,7 @@ fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<Cla
         dscp: listed_in!(raw.dscp, |dscp| Some(dscp.0)),
         certificate: match raw.client_certificate.optional()? {
             None => None,
-            Some(own) => Some(CertificateMatch {
-                dns: listed_in!(own.dns, |host| Some(host.0.clone())),
-                uris: listed_in!(own.uris, |uri| Some(uri.0.clone())),
-                common_names: listed_in!(own.common_names, |name| Some(name.0.clone())),
-            }),
+            Some(own) => Some(certificate(own)?),
         },
         hosts: listed_in!(raw.hosts, |host| Some(host.0.clone())),
         path: match (raw.path.optional()?, raw.prefix.optional()?) {

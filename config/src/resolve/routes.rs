@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::access::access;
 use super::actions::{self, action, conditions, error_pages, header_edits, maintenance};
 use super::catalogue::{document_root, head_probe};
 use super::health::retry_policy;
@@ -16,8 +17,8 @@ use crate::diagnostic::Reporter;
 use crate::names::Name;
 use crate::raw;
 use crate::resolved::{
-    BodyBound, Cluster, Conditions, HostPattern, Maintenance, PathPattern, Route, RouteMatch,
-    Upgrade,
+    Access, BodyBound, Cluster, Conditions, HostPattern, Maintenance, PathPattern, Route,
+    RouteMatch, Upgrade,
 };
 use crate::wording::listed;
 
@@ -116,11 +117,20 @@ pub(super) fn resolve(
             );
         }
         let action = raw.and_then(|raw| action(raw, &field.span, &mut known, reporter));
+        let access = raw.and_then(|raw| access(raw, &mut known, reporter));
         known.all_named &= raw.is_some();
         if let (Some(raw), Some(action)) = (raw, &action) {
             actions::warn_unused(raw, action, reporter);
         }
-        let resolved = raw.and_then(|raw| route(raw, looks?, action, closed.as_ref()?, reporter));
+        let resolved = raw.and_then(|raw| {
+            let (matches, conditions) = looks?;
+            let route = route(raw, matches, action, closed.as_ref()?, reporter)?;
+            Some(Route {
+                conditions,
+                access: access?,
+                ..route
+            })
+        });
         match (resolved, &mut out) {
             (Some(route), Some(list)) => list.push(route),
             _ => out = None,
@@ -148,7 +158,7 @@ pub(super) fn dangling(
 
 fn route(
     raw: &raw::Route,
-    (matches, conditions): (RouteMatch, Conditions),
+    matches: RouteMatch,
     action: Option<crate::resolved::Action>,
     closed: &Option<Maintenance>,
     reporter: &mut Reporter<'_>,
@@ -178,7 +188,8 @@ fn route(
     };
     Some(Route {
         matches,
-        conditions,
+        conditions: Conditions::default(),
+        access: Access::default(),
         action: action?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),
         response_timeout: time(&raw.response_timeout)?,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Action, Cluster, DocumentRoot, ErrorPage, HeadProbe, HeaderEdits, Maintenance, RateLimit,
-    RegexRewrite, RetryPolicy, Weighted,
+    Access, Action, Cluster, DocumentRoot, ErrorPage, HeadProbe, HeaderEdits, Maintenance,
+    RateLimit, RegexRewrite, RetryPolicy, Weighted,
 };
 pub use crate::conditions::{Conditions, ValueIs, ValueMatch};
 
@@ -46,6 +46,8 @@ pub struct Route {
     pub error_pages: Vec<ErrorPage>,
     /// While it is given, a few clients alone are served.
     pub maintenance: Option<Maintenance>,
+    /// Which clients may ask.
+    pub access: Access,
     /// A directory that holds what the endpoints serve.
     pub document_root: Option<DocumentRoot>,
     /// HEAD requests that ask an endpoint for sizes.
@@ -75,6 +77,7 @@ impl Route {
             response_headers: HeaderEdits::default(),
             error_pages: Vec::new(),
             maintenance: None,
+            access: Access::default(),
             document_root: None,
             head_probe: None,
             upgrade: Some(Upgrade {

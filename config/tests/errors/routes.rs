@@ -145,6 +145,46 @@ fn matches_and_values_are_checked() {
 }
 
 #[test]
+fn who_may_ask_is_checked() {
+    for (route, expected) in [
+        (
+            "{cluster: a, rbac: [{action: allow, users: [anna]}]}",
+            "7:46 nothing finds out here who the user is | give the route `basic_auth`, or \
+             `ext_authz` with a `user_header`",
+        ),
+        (
+            "{cluster: a, cors: {allow_origins: ['*'], allow_credentials: true}}",
+            "7:64 every page could act as the user that it is shown to | list the origins, or \
+             leave `allow_credentials` out",
+        ),
+        (
+            "{cluster: a, cors: {allow_origins: ['https://a.example/x']}}",
+            "7:39 expected an origin, such as https://app.example.org or https://*.example.org, \
+             or *, found `https://a.example/x` | an origin has no path: write https://a.example",
+        ),
+        (
+            "{cluster: a, cors: {allow_origins: [a.example]}}",
+            "7:39 expected an origin, such as https://app.example.org or https://*.example.org, \
+             or *, found `a.example` | write https://a.example",
+        ),
+        (
+            "{cluster: a, ext_authz: {cluster: c, path: /}}",
+            "7:37 there is no cluster `c` | the clusters are `a` and `b`",
+        ),
+        (
+            "{cluster: a, rbac: [{action: permit}]}",
+            "7:32 expected what is done with a request: `allow` or `deny`, found `permit`",
+        ),
+    ] {
+        let told = of(route);
+        assert!(
+            told.iter().any(|told| told == expected),
+            "{route}: {told:?}"
+        );
+    }
+}
+
+#[test]
 fn a_route_that_never_matches_is_told() {
     let never = "7:3 warning: this route can never match | the route on line 5 takes all its \
                  requests: put this one before it";

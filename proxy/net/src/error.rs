@@ -77,6 +77,16 @@ pub enum Reason {
     NoRoute,
     /// The route serves a few clients alone.
     Maintenance,
+    /// The client has not said who asks, or not with the right password.
+    Unauthenticated,
+    /// The route's rules are against it.
+    Forbidden,
+    /// The server that is asked about requests has refused it.
+    AuthzDenied,
+    /// The server that is asked about requests does not answer.
+    AuthzUnavailable,
+    /// As many passwords are to be hashed as may.
+    AuthBusy,
     // The upstream could not be reached.
     /// The endpoint refused the connection.
     ConnectionRefused,
@@ -208,7 +218,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 71] = [
         Self::MalformedHead,
         Self::MalformedHttp2,
         Self::TruncatedHead,
@@ -235,6 +245,11 @@ impl Reason {
         Self::Http2Flood,
         Self::NoRoute,
         Self::Maintenance,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::AuthzDenied,
+        Self::AuthzUnavailable,
+        Self::AuthBusy,
         Self::ConnectionRefused,
         Self::ConnectionTimeout,
         Self::Unreachable,
@@ -318,6 +333,11 @@ impl Reason {
             Self::Http2Flood => facts!("http2_flood", S::TOO_MANY_REQUESTS, Client, "http_request_denied", "the connection has too many control frames, or cancelled requests"),
             Self::NoRoute => facts!("no_route", S::NOT_FOUND, Proxy, "destination_not_found", "no route matches the request"),
             Self::Maintenance => facts!("maintenance", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "this is being worked on: come again later"),
+            Self::Unauthenticated => facts!("unauthenticated", S::UNAUTHORIZED, Client, "http_request_denied", "say who asks, with a name and a password"),
+            Self::Forbidden => facts!("forbidden", S::FORBIDDEN, Client, "http_request_denied", "the client may not ask for this"),
+            Self::AuthzDenied => facts!("authz_denied", S::FORBIDDEN, Client, "http_request_denied", "the authorization server has refused the request"),
+            Self::AuthzUnavailable => facts!("authz_unavailable", S::SERVICE_UNAVAILABLE, Proxy, "proxy_internal_error", "the authorization server does not answer"),
+            Self::AuthBusy => facts!("auth_busy", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many passwords are being checked"),
             Self::ConnectionRefused => facts!("connection_refused", S::BAD_GATEWAY, Upstream, "connection_refused", "the endpoint refused the connection"),
             Self::ConnectionTimeout => facts!("connection_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_timeout", "the endpoint did not accept the connection in time"),
             Self::Unreachable => facts!("unreachable", S::BAD_GATEWAY, Upstream, "destination_ip_unroutable", "the endpoint cannot be reached"),
@@ -386,9 +406,13 @@ impl Reason {
     /// unknown, or the client is still sending a body that the proxy will not read.
     pub fn ends_connection(self) -> bool {
         match self {
-            Self::MethodRefused | Self::PathRedirect | Self::RateLimited | Self::ClientFull => {
-                false
-            }
+            Self::MethodRefused
+            | Self::PathRedirect
+            | Self::RateLimited
+            | Self::ClientFull
+            | Self::Unauthenticated
+            | Self::Forbidden
+            | Self::AuthzDenied => false,
             // A connection takes memory.
             Self::HeapFull => true,
             _ => self.facts().fault == Fault::Client,

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Response, StatusCode};
-use http_body_util::BodyExt as _;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::Incoming;
+use sprat_net::error::Reason;
 use sprat_upstream::Lease;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
+use super::side::read;
 use crate::exchange::record::Record;
 use crate::setup::routing::Page;
 
@@ -22,10 +23,24 @@ const DRAIN_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Local {
     /// The status of the answer.
     pub(crate) status: StatusCode,
-    /// Where the client is sent.
-    pub(crate) location: Option<HeaderValue>,
+    /// Fields of the head.
+    pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
     /// The body; none if it is empty.
     pub(crate) page: Option<Page>,
+    /// Why the request is not served, if that is what it says.
+    pub(crate) reason: Option<Reason>,
+}
+
+impl Local {
+    /// Returns an answer that is nothing but a status.
+    pub(crate) fn bare(status: StatusCode) -> Self {
+        Self {
+            status,
+            fields: Vec::new(),
+            page: None,
+            reason: None,
+        }
+    }
 }
 
 /// Returns what a client gets in place of an endpoint's answer, if its route says so.
@@ -36,9 +51,8 @@ pub(super) fn in_place_of(answer: &Response<Incoming>, record: &Record) -> Optio
     }
     let instead = record.route()?.pages.in_place_of_upstream(status)?;
     Some(Local {
-        status: instead.status.unwrap_or(status),
-        location: None,
         page: instead.page.clone(),
+        ..Local::bare(instead.status.unwrap_or(status))
     })
 }
 
@@ -46,20 +60,6 @@ pub(super) fn in_place_of(answer: &Response<Incoming>, record: &Record) -> Optio
 pub(super) fn drain(body: Incoming, lease: Option<Lease>) {
     let Some(lease) = lease else { return };
     drop(tokio::task::spawn_local(async move {
-        if let Ok(Some(bytes)) = timeout(DRAIN_MAX, read(body)).await {
-            lease.release(Instant::now(), bytes as u64);
-        }
+        drop(timeout(DRAIN_MAX, read(body, lease, DRAIN_MAX_BYTES, DRAIN_MAX)).await);
     }));
-}
-
-/// Returns how many bytes a body has, if it ends and has few.
-async fn read(mut body: Incoming) -> Option<usize> {
-    let mut bytes = 0;
-    while let Some(frame) = body.frame().await {
-        bytes += frame.ok()?.data_ref().map_or(0, bytes::Bytes::len);
-        if bytes > DRAIN_MAX_BYTES {
-            return None;
-        }
-    }
-    Some(bytes)
 }

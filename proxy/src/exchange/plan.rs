@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, LOCATION, TE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
@@ -30,7 +30,7 @@ use super::local::Local;
 use super::mirror;
 use super::probe::Heads;
 use super::upgrade::Offer;
-use super::{bounds, path};
+use super::{access, bounds, path};
 use crate::client::connection::{Connection, ResponseBounds, Stream};
 use crate::exchange::record::Record;
 use crate::setup::generation::Generation;
@@ -75,13 +75,26 @@ pub(super) struct Plan<'a> {
     hash: u64,
 }
 
-impl<'a> Plan<'a> {
-    /// Routes the request, and makes its head that of the upstream request.
+/// A request whose route is chosen, before it is known whether the client may ask.
+pub(super) struct Chosen<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) generation: &'a Generation,
+    pub(super) route: &'a Route,
+    /// The host that was asked for, with its port if it has one.
+    pub(super) asked: Option<HeaderValue>,
+    /// Whether it came over TLS, to Sprat or to a trusted proxy before it.
+    pub(super) is_secure: bool,
+    /// The target as the client sent it, if that was not in normal form.
+    pub(super) sent_target: Option<http::Uri>,
+}
+
+impl<'a> Chosen<'a> {
+    /// Chooses the route of a request.
     ///
     /// # Errors
     ///
-    /// It is refused, or Sprat answers it by itself.
-    pub(super) fn make(
+    /// There is none, or the request is over a bound, or wrong.
+    pub(super) fn of(
         stream: &'a Stream,
         generation: &'a Generation,
         parts: &mut Parts,
@@ -101,20 +114,112 @@ impl<'a> Plan<'a> {
             record,
         )?;
         record.route = Some(route.index);
-        if let Some(edits) = &route.edits {
-            let target = before.target.as_ref().unwrap_or(&parts.uri);
-            let of_request = (parts as &Parts, target, asked.as_ref());
-            record.subject = Some(subject(connection, of_request, is_secure, &edits.needs));
-        }
-        let forward = forward(
-            connection,
+        let chosen = Self {
+            stream,
+            generation,
             route,
+            asked,
+            is_secure,
+            sent_target: before.target,
+        };
+        if let Some(edits) = &route.edits {
+            record.subject = Some(chosen.subject(parts, &edits.needs));
+        }
+        if let Some(closed) = route.closed_to(connection.peer.ip()) {
+            let after_s = closed.retry_after.as_secs();
+            record.advice = Some(Box::new(Advice::later(after_s)));
+            return Err(Reason::Maintenance.into());
+        }
+        admit(connection, route, parts, record)?;
+        Ok(chosen)
+    }
+
+    /// Returns the host that was asked for, without its port; empty if there is none.
+    pub(super) fn host(&self) -> &str {
+        host_of(self.asked.as_ref()).unwrap_or_default()
+    }
+
+    /// Keeps of a request what the changes of heads may tell.
+    fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
+        let connection = &self.stream.connection;
+        let peer = Peer {
+            client: connection.peer,
+            local_port: connection.ends().local.port(),
+            is_secure: self.is_secure,
+            certificate: connection.certificate(),
+        };
+        let target = self.sent_target.as_ref().unwrap_or(&parts.uri);
+        Box::new(Subject::new(
+            &peer,
             parts,
-            (asked.as_ref(), is_secure),
-            record,
-        )?;
+            target,
+            self.asked.as_ref(),
+            needs,
+        ))
+    }
+
+    /// Returns the clusters that the request may go to.
+    ///
+    /// # Errors
+    ///
+    /// The route has Sprat answer by itself.
+    fn forward(&self, parts: &Parts) -> Result<&'a Forward, Instead> {
+        let connection = &self.stream.connection;
+        let local = match Way::of(self.route, connection.peer.ip()) {
+            Way::Forward(forward) => return Ok(forward),
+            Way::Closed(_) => return Err(Reason::Maintenance.into()),
+            Way::Redirect(redirect) => {
+                let authority = self.asked.as_ref().and_then(|own| own.to_str().ok());
+                let pattern = self.route.pattern();
+                let location = redirect.location(authority, self.is_secure, &parts.uri, pattern);
+                let location = location.ok_or(Reason::InvalidTarget)?;
+                Local {
+                    fields: vec![(LOCATION, location)],
+                    ..Local::bare(redirect.status())
+                }
+            }
+            Way::Respond(status, page) => Local {
+                page: page.cloned(),
+                ..Local::bare(status)
+            },
+        };
+        Err(Instead::Answered(Box::new(local)))
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Plans a request's way: its route is chosen, and the client may ask.
+    ///
+    /// # Errors
+    ///
+    /// It is refused, or Sprat answers it by itself.
+    pub(super) async fn of(
+        stream: &'a Stream,
+        generation: &'a Generation,
+        parts: &mut Parts,
+        record: &mut Record,
+    ) -> Result<Self, Instead> {
+        let chosen = Chosen::of(stream, generation, parts, record)?;
+        if let Some(access) = &chosen.route.access {
+            // Boxed: other requests do not carry its room.
+            Box::pin(access::check(access, &chosen, parts, record)).await?;
+        }
+        Self::make(chosen, parts, record)
+    }
+
+    /// Makes the head of a request that of the upstream request.
+    fn make(chosen: Chosen<'a>, parts: &mut Parts, record: &mut Record) -> Result<Self, Instead> {
+        let forward = chosen.forward(parts)?;
+        let Chosen {
+            stream,
+            generation,
+            route,
+            ..
+        } = chosen;
+        let connection = &*stream.connection;
         let cluster = pick_cluster(generation, forward);
         record.cluster = Some(cluster);
+        let host = chosen.host();
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         let resource = resource(generation, parts, host, (cluster, route.index, &target));
         let upstream = &generation.upstreams[cluster];
@@ -127,6 +232,7 @@ impl<'a> Plan<'a> {
             true => None,
             false => Offer::of(stream, route, parts)?,
         };
+        let asked = chosen.asked;
         let hostless = asked.is_none() && route.host_rewrite.is_none();
         let is_old = parts.version == Version::HTTP_10;
         let chunked = plan_head(connection, route, parts, asked)?;
@@ -376,64 +482,6 @@ fn resource(
         upstream: target.path_and_query(),
     };
     generation.catalogue.asked(&to, &parts.headers)
-}
-
-/// Keeps of a request what the changes of heads may tell: of its head, its target as the
-/// client sent it, and its host.
-fn subject(
-    connection: &Connection,
-    (parts, target, asked): (&Parts, &http::Uri, Option<&HeaderValue>),
-    is_secure: bool,
-    needs: &Needs,
-) -> Box<Subject> {
-    let peer = Peer {
-        client: connection.peer,
-        local_port: connection.ends().local.port(),
-        is_secure,
-        certificate: connection.certificate(),
-    };
-    Box::new(Subject::new(&peer, parts, target, asked, needs))
-}
-
-/// Returns the clusters that a request may go to; its host is as it was `asked` for.
-///
-/// # Errors
-///
-/// The route serves not this client, or has Sprat answer by itself.
-fn forward<'a>(
-    connection: &Connection,
-    route: &'a Route,
-    parts: &Parts,
-    (asked, is_secure): (Option<&HeaderValue>, bool),
-    record: &mut Record,
-) -> Result<&'a Forward, Instead> {
-    let local = match Way::of(route, connection.peer.ip()) {
-        Way::Closed(closed) => {
-            let after_s = closed.retry_after.as_secs();
-            record.advice = Some(Box::new(Advice::later(after_s)));
-            return Err(Reason::Maintenance.into());
-        }
-        Way::Forward(forward) => {
-            admit(connection, route, parts, record)?;
-            return Ok(forward);
-        }
-        Way::Redirect(redirect) => {
-            let authority = asked.and_then(|own| own.to_str().ok());
-            let location = redirect.location(authority, is_secure, &parts.uri, route.pattern());
-            Local {
-                status: redirect.status(),
-                location: Some(location.ok_or(Reason::InvalidTarget)?),
-                page: None,
-            }
-        }
-        Way::Respond(status, page) => Local {
-            status,
-            location: None,
-            page: page.cloned(),
-        },
-    };
-    admit(connection, route, parts, record)?;
-    Err(Instead::Answered(Box::new(local)))
 }
 
 /// Takes a request that goes by a route, if its bounds allow it.

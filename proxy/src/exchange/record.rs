@@ -24,7 +24,7 @@ use crate::observe::access_log::{self, Asked, Line};
 use crate::observe::stats::WorkerStats;
 use crate::setup::generation::Generation;
 use crate::setup::limits::RequestPlace;
-use crate::setup::routing::{Route, Subject, Telling};
+use crate::setup::routing::{Granted, Route, Subject, Telling};
 
 /// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);
@@ -65,6 +65,10 @@ pub(crate) struct Record {
     pub(crate) route: Option<usize>,
     /// What changes of heads may tell of the request, if its route makes any.
     pub(crate) subject: Option<Box<Subject>>,
+    /// Which page of another origin may use the response, if its route says so.
+    pub(crate) granted: Option<Box<Granted>>,
+    /// The user who asks, once that is known.
+    pub(crate) user: Option<Box<str>>,
     /// Index of the cluster, once routed.
     pub(crate) cluster: Option<usize>,
     /// The endpoint, once chosen.
@@ -137,6 +141,8 @@ impl Record {
             later: None,
             route: None,
             subject: None,
+            granted: None,
+            user: None,
             cluster: None,
             endpoint: None,
             lease: None,
@@ -163,6 +169,9 @@ impl Record {
 
     /// Changes the head of a response as the route says.
     pub(crate) fn edit_head<B>(&self, response: &mut Response<B>) {
+        if let Some(granted) = &self.granted {
+            granted.tell(response.headers_mut());
+        }
         let edits = self.route().and_then(|route| route.edits.as_ref());
         let edits = edits.and_then(|edits| edits.response.as_ref());
         let (Some(edits), Some(subject)) = (edits, &self.subject) else {
@@ -409,6 +418,7 @@ impl Record {
             queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),
             class: Arc::clone(generation.classifier.name(self.class)),
+            user: self.user.take(),
             cluster: self
                 .cluster
                 .map(|index| generation.upstreams[index].cluster()),

@@ -71,6 +71,8 @@ pub(crate) struct Line {
     pub(crate) slowdown: Option<f64>,
     /// The priority class of the request.
     pub(crate) class: Arc<str>,
+    /// The user who asked, if that is known.
+    pub(crate) user: Option<Box<str>>,
     /// Where it went, once routed.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// And once an endpoint was chosen.
@@ -172,6 +174,8 @@ struct JsonLine<'a> {
     queue_wait_ms: f64,
     slowdown: Option<f64>,
     class: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
     cluster: Option<&'a str>,
     endpoint: Option<&'a str>,
     reason: Option<&'static str>,
@@ -222,6 +226,7 @@ impl Line {
             queue_wait_ms: millis(self.queue_wait),
             slowdown: self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3),
             class: &self.class,
+            user: self.user.as_deref(),
             cluster: self.cluster.as_ref().map(|cluster| cluster.name.as_str()),
             endpoint: self.endpoint.as_ref().map(|member| member.label.as_str()),
             reason: self.reason.map(Reason::name),
@@ -232,12 +237,18 @@ impl Line {
         Ok(())
     }
 
-    /// `%h - - [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait in
+    /// `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait in
     /// ms, slowdown and class; and the path that rules were matched with, if it is not
     /// the client's.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
-        write!(out, "{} - - [{time}] \"", self.client().ip())?;
+        write!(out, "{} - ", self.client().ip())?;
+        match self.user.as_deref() {
+            // A space would begin the next field.
+            Some(user) if !user.is_empty() => escape(user.replace(' ', "_").as_bytes(), out)?,
+            _ => out.push(b'-'),
+        }
+        write!(out, " [{time}] \"")?;
         let request = self.request.as_deref();
         match request {
             // What was refused for it may have quotes.
@@ -526,6 +537,7 @@ mod tests {
             wait: Duration::from_micros(1500),
             slowdown: Some(2.0),
             class: "gold".into(),
+            user: None,
             cluster: None,
             endpoint: None,
             reason: None,

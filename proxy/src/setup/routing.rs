@@ -1,5 +1,6 @@
 //! From a request's head to its route.
 
+mod access;
 mod action;
 mod edits;
 mod pages;
@@ -19,11 +20,13 @@ use sprat_config::resolved::{
     Upgrade,
 };
 
+pub(crate) use self::access::{Access, Authz, Basic, Denied, Granted};
 pub(crate) use self::action::{Action, Forward, Redirect};
 pub(crate) use self::edits::{Edits, Needs, Peer, Subject, Telling};
-pub(crate) use self::pages::{ErrorPages, Page, inspect};
+pub(crate) use self::pages::{ErrorPages, Page};
 use self::table::Table;
 use crate::setup::limits::RateLimiter;
+use sprat_net::problem::Problem;
 
 /// A route as a worker uses it.
 #[derive(Debug)]
@@ -61,6 +64,13 @@ pub(crate) struct Route {
     pub(crate) edits: Option<Box<RouteEdits>>,
     /// What clients get in place of answers.
     pub(crate) pages: ErrorPages,
+    /// Who may ask; none if all may.
+    pub(crate) access: Option<Box<Access>>,
+}
+
+/// Returns what is wrong with the files that routes name.
+pub(crate) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
+    pages::inspect(config).chain(access::inspect(config))
 }
 
 /// How a route changes the heads of its requests and of their responses.
@@ -141,6 +151,7 @@ impl Routes {
                 upgrade: route.upgrade.clone(),
                 edits: RouteEdits::of(route)?,
                 pages: ErrorPages::of(&route.error_pages)?,
+                access: Access::of(&route.access, &clusters)?,
             })
         };
         let list = config.routes.iter().enumerate().map(route);
@@ -291,6 +302,7 @@ mod tests {
             upgrade: None,
             edits: None,
             pages: ErrorPages::of(&[]).unwrap(),
+            access: None,
         }
     }
 

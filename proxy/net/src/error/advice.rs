@@ -1,7 +1,7 @@
 //! What a refused client is told beside the reason.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
 /// draft-ietf-httpapi-ratelimit-headers, sections 3 and 4.
@@ -32,6 +32,8 @@ pub struct Advice {
     pub retry_after_s: Option<u64>,
     /// What to ask for instead.
     pub location: Option<HeaderValue>,
+    /// How to say who asks.
+    pub challenge: Option<HeaderValue>,
     /// A page for a browser.
     pub page: Option<Bytes>,
     /// How often it may ask.
@@ -44,6 +46,7 @@ impl Advice {
         Self {
             retry_after_s: Some(retry_after_s),
             location: None,
+            challenge: None,
             page: None,
             rate: None,
         }
@@ -54,6 +57,18 @@ impl Advice {
         Self {
             retry_after_s: None,
             location: Some(location),
+            challenge: None,
+            page: None,
+            rate: None,
+        }
+    }
+
+    /// Nothing but how to say who asks.
+    pub fn challenge(challenge: HeaderValue) -> Self {
+        Self {
+            retry_after_s: None,
+            location: None,
+            challenge: Some(challenge),
             page: None,
             rate: None,
         }
@@ -67,6 +82,9 @@ impl Advice {
         }
         if let Some(location) = self.location {
             headers.insert(LOCATION, location);
+        }
+        if let Some(challenge) = self.challenge {
+            headers.insert(WWW_AUTHENTICATE, challenge);
         }
         if let Some(rate) = self.rate {
             rate.add(headers);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::Uri;
 use serde_json::{Value, json};
 use sprat_config::resolved::{
-    Action, BodyBound, HeaderEdits, HostPattern, PathPattern, Route, Template,
+    Access, Action, BodyBound, HeaderEdits, HostPattern, PathPattern, Route, Template,
 };
 
 use crate::exchange::decide::Way;
@@ -85,9 +85,25 @@ pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) ->
             BodyBound::Unlimited => Value::Null,
             BodyBound::Bytes(bytes) => bytes.into(),
         }),
+        "access": access(&route.access),
         "request_headers": edits(&route.request_headers),
         "response_headers": edits(&route.response_headers),
     })
+}
+
+/// Describes what a client must be, in the order in which that is asked.
+fn access(access: &Access) -> Vec<String> {
+    let cors = access.cors.as_ref().map(|own| {
+        let origins = own.origins.len();
+        format!("cors: {origins} origins")
+    });
+    let rules = access.rbac.len();
+    let rbac = (rules > 0).then(|| format!("rbac: {rules} rules, of which the first decides"));
+    let basic = access.basic_auth.as_ref();
+    let basic = basic.map(|own| format!("basic_auth: a user of {}", own.users_file.path.display()));
+    let authz = access.ext_authz.as_ref();
+    let authz = authz.map(|own| format!("ext_authz: {} asks {}", own.cluster.name, own.path));
+    [cors, rbac, basic, authz].into_iter().flatten().collect()
 }
 
 /// Describes changes of a head, one a line.

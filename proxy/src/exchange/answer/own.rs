@@ -1,7 +1,7 @@
 //! Answers that the proxy gives by itself.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use sprat_net::error::{ALLOWED_METHODS, Reason};
@@ -50,8 +50,11 @@ pub(crate) async fn give(stream: &Stream, local: Local, mut record: Box<Record>)
     record.lease = None;
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = local.status;
-    if let Some(location) = local.location {
-        response.headers_mut().insert(LOCATION, location);
+    for (name, value) in local.fields {
+        response.headers_mut().append(name, value);
+    }
+    if let Some(reason) = local.reason {
+        record.fail(reason);
     }
     match local.page {
         Some(page) => put(page, &mut response),

@@ -109,7 +109,7 @@ impl ErrorPage {
 }
 
 /// Returns what is wrong with the files of all pages.
-pub(crate) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
+pub(super) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     let files = config.routes.iter().flat_map(|route| {
         let direct = match &route.action {
             Action::Respond(direct) => direct.page.as_ref(),

@@ -1,0 +1,118 @@
+//! Who may ask: what a route says of it.
+
+use super::actions::values;
+use super::classes::certificate;
+use super::routes::Known;
+use super::{count, each, time};
+use crate::diagnostic::Reporter;
+use crate::raw;
+use crate::resolved::{Access, BasicAuth, Cors, ExtAuthz, FileAt, RbacRule, Span};
+
+/// Resolves who may use what a route leads to.
+pub(super) fn access(
+    raw: &raw::Route,
+    known: &mut Known<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Access> {
+    let ext_authz = match raw.ext_authz.optional()? {
+        Some(own) => ext_authz(own, known, reporter).map(Some),
+        None => Some(None),
+    };
+    let rules = raw.rbac.get()?.0.iter();
+    let rbac: Option<Vec<_>> = rules.map(|own| rule(own.get()?, reporter)).collect();
+    let knows_users = raw.basic_auth.given
+        || (ext_authz.as_ref())
+            .is_some_and(|own| own.as_ref().is_some_and(|own| own.user_header.is_some()));
+    for own in raw.rbac.get()?.0.iter().filter_map(|own| own.get()) {
+        if own.users.given && !knows_users && ext_authz.is_some() {
+            let message = "nothing finds out here who the user is".to_owned();
+            let help = "give the route `basic_auth`, or `ext_authz` with a `user_header`";
+            reporter.error(&own.users.span, message, Some(help.to_owned()));
+            return None;
+        }
+    }
+    Some(Access {
+        cors: match raw.cors.optional()? {
+            Some(own) => Some(cors(own, reporter)?),
+            None => None,
+        },
+        basic_auth: match raw.basic_auth.optional()? {
+            Some(own) => Some(basic_auth(own)?),
+            None => None,
+        },
+        ext_authz: ext_authz?,
+        rbac: rbac?,
+    })
+}
+
+fn rule(raw: &raw::RbacRule, reporter: &mut Reporter<'_>) -> Option<RbacRule> {
+    let headers = raw.headers.optional()?.map_or(&[][..], |list| &list.0);
+    Some(RbacRule {
+        verdict: raw.action.copied()?,
+        clients: match raw.clients.optional()? {
+            Some(_) => each(&raw.clients, |cidr| Some(cidr.0))?,
+            None => Vec::new(),
+        },
+        certificate: match raw.client_certificate.optional()? {
+            Some(own) => Some(certificate(own)?),
+            None => None,
+        },
+        headers: values(headers, true, reporter)?,
+        users: match raw.users.optional()? {
+            Some(_) => each(&raw.users, |user| Some(user.0.clone()))?,
+            None => Vec::new(),
+        },
+    })
+}
+
+fn basic_auth(raw: &raw::BasicAuth) -> Option<BasicAuth> {
+    let header = raw.forward_username_header.optional()?;
+    Some(BasicAuth {
+        users_file: FileAt {
+            path: raw.users_file.get()?.0.clone(),
+            span: Span(raw.users_file.span.clone()),
+        },
+        realm: raw.realm.get()?.0.clone(),
+        username_header: header.map(|name| name.0.clone()),
+        cache_ttl: raw.cache_ttl.get()?.value().map(|time| time.0),
+        max_concurrent_hashes: count(&raw.max_concurrent_hashes)?,
+        max_waiting: count(&raw.max_waiting)?,
+    })
+}
+
+fn ext_authz(
+    raw: &raw::ExtAuthz,
+    known: &mut Known<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Option<ExtAuthz> {
+    let cluster = known.cluster(&raw.cluster, reporter);
+    let lower = |name: &crate::patterns::HeaderName| Some(name.0.to_ascii_lowercase());
+    Some(ExtAuthz {
+        cluster: cluster?,
+        path: raw.path.get()?.0.clone(),
+        timeout: time(&raw.timeout)?,
+        told: each(&raw.allowed_headers, lower)?,
+        passed_on: each(&raw.allowed_upstream_headers, |name| Some(name.0.clone()))?,
+        user_header: raw.user_header.optional()?.and_then(lower),
+        fails_open: raw.failure_mode_allow.copied()?.0,
+    })
+}
+
+fn cors(raw: &raw::Cors, reporter: &mut Reporter<'_>) -> Option<Cors> {
+    let name = |name: &crate::patterns::HeaderName| Some(name.0.clone());
+    let cors = Cors {
+        origins: each(&raw.allow_origins, |own| Some(own.0.clone()))?,
+        methods: each(&raw.allow_methods, |method| Some(method.0.clone()))?,
+        headers: each(&raw.allow_headers, name)?,
+        exposed: each(&raw.expose_headers, name)?,
+        credentials: raw.allow_credentials.copied()?.0,
+        max_age: raw.max_age.copied()?.0,
+    };
+    if cors.credentials && cors.origins.contains(&crate::resolved::AllowedOrigin::Any) {
+        let message = "every page could act as the user that it is shown to".to_owned();
+        let help = "list the origins, or leave `allow_credentials` out";
+        reporter.error(&raw.allow_credentials.span, message, Some(help.to_owned()));
+        return None;
+    }
+    Some(cors)
+}

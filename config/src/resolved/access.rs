@@ -1,0 +1,158 @@
+//! Which clients may ask for what a route leads to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CertificateMatch, Cluster, FileAt, Network, TextPattern, ValueMatch};
+
+/// Who may use what a route leads to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    /// Which pages of other origins may use it; none is left to the backends.
+    pub cors: Option<Cors>,
+    /// Users who name themselves with a password.
+    pub basic_auth: Option<BasicAuth>,
+    /// A server that is asked about each request.
+    pub ext_authz: Option<ExtAuthz>,
+    /// Rules of which the first that fits decides; if there are any and none fits, the
+    /// request is refused.
+    pub rbac: Vec<RbacRule>,
+}
+
+impl Access {
+    /// Returns whether all may ask.
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What is done with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The request is served.
+    Allow,
+    /// The request is refused.
+    Deny,
+}
+
+/// A rule about who may ask; empty lists hold for all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RbacRule {
+    /// What is done with requests that the rule is for.
+    pub verdict: Verdict,
+    /// Networks that clients are in.
+    pub clients: Vec<Network>,
+    /// Names in the certificate that the client must have shown.
+    pub certificate: Option<CertificateMatch>,
+    /// Fields that the request must all have.
+    pub headers: Vec<ValueMatch>,
+    /// The names of users, or how they begin.
+    pub users: Vec<TextPattern>,
+}
+
+/// Users who name themselves with a password.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BasicAuth {
+    /// The file with their names and hashes.
+    pub users_file: FileAt,
+    /// What a browser shows.
+    pub realm: String,
+    /// The field that tells the backend who asks, in lower case.
+    pub username_header: Option<String>,
+    /// How long a password that was right is not hashed again; none is never.
+    pub cache_ttl: Option<Duration>,
+    /// Passwords that are hashed at a time.
+    pub max_concurrent_hashes: usize,
+    /// Requests that wait for a hash.
+    pub max_waiting: usize,
+}
+
+/// A server that is asked whether requests are served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtAuthz {
+    /// The cluster that is asked.
+    pub cluster: Arc<Cluster>,
+    /// The path that it is asked for.
+    pub path: String,
+    /// From the question to the answer's head.
+    pub timeout: Duration,
+    /// Fields of the request that it is told, in lower case.
+    pub told: Vec<String>,
+    /// Fields of its answer that the backend gets, in lower case.
+    pub passed_on: Vec<String>,
+    /// The field of its answer that names the user, in lower case.
+    pub user_header: Option<String>,
+    /// Requests are served while it cannot be asked.
+    pub fails_open: bool,
+}
+
+/// Which pages of other origins may use what is served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cors {
+    /// The origins of pages that may.
+    pub origins: Vec<AllowedOrigin>,
+    /// Methods beside the simple ones.
+    pub methods: Vec<String>,
+    /// Fields of requests beside the simple ones.
+    pub headers: Vec<String>,
+    /// Fields of responses that pages may read.
+    pub exposed: Vec<String>,
+    /// Pages may send cookies and passwords.
+    pub credentials: bool,
+    /// How long browsers remember the answer.
+    pub max_age: Duration,
+}
+
+/// The origin of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedOrigin {
+    /// Every origin there is.
+    Any,
+    /// One origin, such as `https://app.example.org`.
+    Exact(String),
+    /// Every host below a domain: what comes before the host, with `://`, and what it ends
+    /// in, with its dot and the port if there is one.
+    Below(String, String),
+}
+
+impl AllowedOrigin {
+    /// Returns whether it is the origin that a browser tells.
+    pub fn is(&self, told: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(own) => own.eq_ignore_ascii_case(told),
+            Self::Below(start, end) => {
+                let told = told.to_ascii_lowercase();
+                let host = told.strip_prefix(start.as_str());
+                let label = host.and_then(|host| host.strip_suffix(end.as_str()));
+                label.is_some_and(|own| !own.is_empty() && !own.contains(['/', '@', ':']))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_below_a_domain_are_told_from_others() {
+        let below = AllowedOrigin::Below("https://".to_owned(), ".example.org".to_owned());
+        for (told, is) in [
+            ("https://a.example.org", true),
+            ("https://A.b.Example.org", true),
+            ("https://example.org", false),
+            ("https://.example.org", false),
+            ("http://a.example.org", false),
+            ("https://a.example.org:8443", false),
+            ("https://evil.test/.example.org", false),
+            ("https://evil.test:1@a.example.org", false),
+            ("https://aexample.org", false),
+            ("null", false),
+        ] {
+            assert_eq!(below.is(told), is, "{told}");
+        }
+        assert!(AllowedOrigin::Exact("https://a".to_owned()).is("https://A"));
+        assert!(!AllowedOrigin::Exact("https://a".to_owned()).is("https://a.b"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether the client may ask for what a route leads to: pages of other origins, users
+//! with passwords, a server that is asked, rules.
+
+mod authz;
+mod basic;
+
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use sprat_config::classify::Asked;
+use sprat_net::error::Reason;
+use sprat_net::headers::Head;
+
+use super::local::Local;
+use super::plan::{Chosen, Instead};
+use crate::exchange::record::Record;
+use crate::setup::routing::Access;
+
+/// Checks whether a client may ask. What it passes on of the user is put into the
+/// request's head.
+///
+/// # Errors
+///
+/// The client may not, or it is a browser that asks what a page may do.
+pub(super) async fn check(
+    access: &Access,
+    chosen: &Chosen<'_>,
+    parts: &mut Parts,
+    record: &mut Record,
+) -> Result<(), Instead> {
+    if let Some(cors) = &access.cors {
+        let granted = cors.grant(&parts.headers);
+        let is_granted = granted.is_granted();
+        record.granted = Some(Box::new(granted));
+        if is_preflight(parts) {
+            if !is_granted {
+                return Err(Reason::Forbidden.into());
+            }
+            let mut local = Local::bare(StatusCode::NO_CONTENT);
+            let mut told = http::HeaderMap::new();
+            cors.answer_preflight(&mut told);
+            local.fields = told
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            return Err(Instead::Answered(Box::new(local)));
+        }
+    }
+    // What is decided without the user costs no hash, and asks no server.
+    if !access.asks_for_user() {
+        obey(access, chosen, parts, None)?;
+    }
+    if let Some(basic) = &access.basic {
+        basic::check(basic, parts, record).await?;
+    }
+    if let Some(authz) = &access.authz {
+        authz::check(authz, chosen, parts, record).await?;
+    }
+    if access.asks_for_user() {
+        obey(access, chosen, parts, record.user.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Returns whether a browser asks what a page of another origin may do.
+fn is_preflight(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS
+        && parts.headers.contains_key(ORIGIN)
+        && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// Refuses what the rules are against.
+fn obey(
+    access: &Access,
+    chosen: &Chosen<'_>,
+    parts: &Parts,
+    user: Option<&str>,
+) -> Result<(), Reason> {
+    let connection = &chosen.stream.connection;
+    let asked = Asked {
+        client: Some(connection.peer.ip()),
+        dscp: connection.dscp,
+        certificate: connection.certificate(),
+        host: chosen.host(),
+        path: parts.uri.path(),
+        method: parts.method.as_str(),
+        fields: &Head(&parts.headers),
+    };
+    let allowed = access.allows(&asked, user);
+    allowed.then_some(()).ok_or(Reason::Forbidden)
+}

@@ -1,0 +1,131 @@
+//! A server that is asked whether a request is served.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use sprat_net::error::Reason;
+use sprat_net::headers;
+use sprat_net::upload::RequestBody;
+use sprat_upstream::Lease;
+use tokio::time::timeout;
+
+use crate::exchange::local::Local;
+use crate::exchange::plan::{Chosen, Instead};
+use crate::exchange::record::Record;
+use crate::exchange::side::{Side, discard, read};
+use crate::setup::routing::{Authz, Page};
+
+/// Bytes of an answer that a client gets at most.
+const MAX_BYTES: usize = 64 << 10;
+
+/// How long the body of an answer may pause.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Asks the server; what it says of the user is put into the request's head.
+///
+/// # Errors
+///
+/// It refuses the request, or does not answer.
+pub(super) async fn check(
+    authz: &Authz,
+    chosen: &Chosen<'_>,
+    parts: &mut Parts,
+    record: &mut Record,
+) -> Result<(), Instead> {
+    let request = question(authz, chosen, parts);
+    for name in &authz.passed_on {
+        parts.headers.remove(name);
+    }
+    let side = Side {
+        upstream: Rc::clone(&chosen.generation.upstreams[authz.cluster]),
+        request,
+        class: record.class,
+        ends: Some(chosen.stream.connection.ends()),
+        response_timeout: authz.timeout,
+    };
+    // It bounds the wait for an endpoint, too.
+    chosen.stream.wait();
+    let asking = timeout(authz.timeout, side.send()).await;
+    let Ok(Some((lease, answer))) = asking else {
+        return match authz.fails_open {
+            true => Ok(()),
+            false => Err(Reason::AuthzUnavailable.into()),
+        };
+    };
+    if !answer.status().is_success() {
+        return Err(Instead::Answered(Box::new(refusal(lease, answer).await)));
+    }
+    for name in &authz.passed_on {
+        for value in answer.headers().get_all(name) {
+            parts.headers.append(name, value.clone());
+        }
+    }
+    let user = authz.user_header.as_ref();
+    let user = user.and_then(|name| answer.headers().get(name)?.to_str().ok());
+    if let Some(user) = user {
+        record.user = Some(user.into());
+    }
+    let body = answer.into_body();
+    drop(tokio::task::spawn_local(discard(body, lease, PAUSE_MAX)));
+    Ok(())
+}
+
+/// Makes the request that asks about another.
+fn question(authz: &Authz, chosen: &Chosen<'_>, asked: &Parts) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody::Empty);
+    request.uri_mut().clone_from(&authz.path);
+    let told = request.headers_mut();
+    for name in &authz.told {
+        for value in asked.headers.get_all(name) {
+            told.append(name, value.clone());
+        }
+    }
+    let scheme = if chosen.is_secure { "https" } else { "http" };
+    told.insert(PROTO, HeaderValue::from_static(scheme));
+    if let Ok(method) = HeaderValue::from_str(asked.method.as_str()) {
+        told.insert(METHOD, method);
+    }
+    if let Some(host) = &chosen.asked {
+        told.insert(HOST, host.clone());
+    }
+    let target = chosen.sent_target.as_ref().unwrap_or(&asked.uri);
+    let target = target.path_and_query();
+    if let Some(Ok(uri)) = target.map(|own| HeaderValue::from_str(own.as_str())) {
+        told.insert(URI, uri);
+    }
+    told.insert(FOR, chosen.stream.connection.peer_text().clone());
+    request
+}
+
+/// Makes the server's answer that of the client.
+async fn refusal(lease: Lease, answer: Response<Incoming>) -> Local {
+    let (mut parts, body) = answer.into_parts();
+    headers::strip_hop_by_hop(&mut parts.headers);
+    parts.headers.remove(CONTENT_LENGTH);
+    let content_type = parts.headers.remove(CONTENT_TYPE);
+    let body = read(body, lease, MAX_BYTES, PAUSE_MAX)
+        .await
+        .unwrap_or_default();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    let mut local = Local::bare(parts.status);
+    let fields = parts.headers.iter();
+    local.fields = fields
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    local.page = (!body.is_empty()).then(|| Page {
+        body: body.into(),
+        content_type: content_type.unwrap_or(plain),
+    });
+    local.reason = Some(Reason::AuthzDenied);
+    local
+}

@@ -1,0 +1,163 @@
+//! Who may ask, as a worker goes by it.
+
+mod cors;
+mod users;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Uri};
+use sprat_config::classify::{Asked, has_certificate};
+use sprat_config::fields::Fields;
+use sprat_config::resolved::{self, Config, FileAt, RbacRule, Verdict};
+use sprat_net::problem::Problem;
+
+pub(crate) use self::cors::{Cors, Granted};
+pub(crate) use self::users::{Denied, Users};
+
+/// Who may use what a route leads to.
+#[derive(Debug)]
+pub(crate) struct Access {
+    /// Pages of other origins that may.
+    pub(crate) cors: Option<Cors>,
+    /// Users who name themselves with a password.
+    pub(crate) basic: Option<Basic>,
+    /// A server that is asked.
+    pub(crate) authz: Option<Authz>,
+    rules: Vec<RbacRule>,
+}
+
+/// Users who name themselves with a password.
+#[derive(Debug)]
+pub(crate) struct Basic {
+    /// Their names and hashes.
+    pub(crate) users: Arc<Users>,
+    /// The value of `WWW-Authenticate`.
+    pub(crate) challenge: HeaderValue,
+    /// Tells the backend who asks.
+    pub(crate) username_header: Option<HeaderName>,
+}
+
+/// A server that is asked whether requests are served.
+#[derive(Debug)]
+pub(crate) struct Authz {
+    /// The place of its cluster in the configuration.
+    pub(crate) cluster: usize,
+    /// What it is asked for.
+    pub(crate) path: Uri,
+    /// From the question to the answer's head.
+    pub(crate) timeout: Duration,
+    /// Fields of the request that it is told.
+    pub(crate) told: Vec<HeaderName>,
+    /// Fields of its answer that the backend gets.
+    pub(crate) passed_on: Vec<HeaderName>,
+    /// The field of its answer that names the user.
+    pub(crate) user_header: Option<HeaderName>,
+    /// Requests are served while it cannot be asked.
+    pub(crate) fails_open: bool,
+}
+
+impl Access {
+    /// Returns who may use a route; none if all may. `places` are those of clusters.
+    ///
+    /// # Errors
+    ///
+    /// A file of users cannot be read, or a cluster is not there.
+    pub(super) fn of(
+        access: &resolved::Access,
+        places: &HashMap<&str, usize>,
+    ) -> anyhow::Result<Option<Box<Self>>> {
+        if access.is_open() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Self {
+            cors: access.cors.as_ref().map(Cors::of).transpose()?,
+            basic: access.basic_auth.as_ref().map(Basic::of).transpose()?,
+            authz: match &access.ext_authz {
+                Some(own) => Some(Authz::of(own, places)?),
+                None => None,
+            },
+            rules: access.rbac.clone(),
+        })))
+    }
+
+    /// Whether the rules ask who the user is.
+    pub(crate) fn asks_for_user(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.users.is_empty())
+    }
+
+    /// Returns whether the rules let a request of a user pass.
+    pub(crate) fn allows<F: Fields + ?Sized>(
+        &self,
+        asked: &Asked<'_, F>,
+        user: Option<&str>,
+    ) -> bool {
+        let fits = |rule: &&RbacRule| {
+            let networks = &rule.clients;
+            let is_in = |ip| networks.iter().any(|network| network.contains(ip));
+            (networks.is_empty() || asked.client.is_some_and(is_in))
+                && (rule.certificate.as_ref())
+                    .is_none_or(|own| has_certificate(asked.certificate.as_ref(), own))
+                && rule
+                    .headers
+                    .iter()
+                    .all(|own| own.holds_for_field(asked.fields))
+                && (rule.users.is_empty()
+                    || user.is_some_and(|user| rule.users.iter().any(|own| own.matches(user))))
+        };
+        match self.rules.iter().find(fits) {
+            Some(rule) => rule.verdict == Verdict::Allow,
+            None => self.rules.is_empty(),
+        }
+    }
+}
+
+impl Basic {
+    fn of(basic: &resolved::BasicAuth) -> anyhow::Result<Self> {
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", basic.realm);
+        Ok(Self {
+            users: Arc::new(Users::read(&basic.users_file.path, basic)?),
+            challenge: HeaderValue::try_from(challenge)?,
+            username_header: name(basic.username_header.as_ref())?,
+        })
+    }
+}
+
+impl Authz {
+    fn of(own: &resolved::ExtAuthz, places: &HashMap<&str, usize>) -> anyhow::Result<Self> {
+        let unknown = || anyhow::anyhow!("`ext_authz` names an unknown cluster");
+        let names = |list: &[String]| list.iter().map(|own| own.parse()).collect::<Result<_, _>>();
+        Ok(Self {
+            cluster: places
+                .get(&*own.cluster.name)
+                .copied()
+                .ok_or_else(unknown)?,
+            path: own.path.parse()?,
+            timeout: own.timeout,
+            told: names(&own.told)?,
+            passed_on: names(&own.passed_on)?,
+            user_header: name(own.user_header.as_ref())?,
+            fails_open: own.fails_open,
+        })
+    }
+}
+
+fn name(name: Option<&String>) -> anyhow::Result<Option<HeaderName>> {
+    Ok(name.map(|own| own.parse()).transpose()?)
+}
+
+/// Returns what is wrong with the files of users.
+pub(super) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
+    let files = config
+        .routes
+        .iter()
+        .filter_map(|route| route.access.basic_auth.as_ref());
+    files.filter_map(|basic| {
+        let FileAt { path, span } = &basic.users_file;
+        let error = Users::read(Path::new(path), basic).err()?;
+        let help = "write the file with `htpasswd -B`, a user a line";
+        Some(Problem::at(span, format!("{error:#}")).help(help))
+    })
+}

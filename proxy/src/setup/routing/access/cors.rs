@@ -1,0 +1,103 @@
+//! Pages of other origins (the Fetch standard, CORS protocol).
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderMap,
+    HeaderValue, ORIGIN, VARY,
+};
+use sprat_config::resolved::{self, AllowedOrigin};
+
+/// Which pages may use what a route leads to.
+#[derive(Debug)]
+pub(crate) struct Cors {
+    origins: Vec<AllowedOrigin>,
+    methods: HeaderValue,
+    headers: Option<HeaderValue>,
+    exposed: Option<HeaderValue>,
+    credentials: bool,
+    max_age: HeaderValue,
+}
+
+/// A page may use a response.
+#[derive(Clone, Debug)]
+pub(crate) struct Granted {
+    /// None where no page may.
+    origin: Option<HeaderValue>,
+    exposed: Option<HeaderValue>,
+    credentials: bool,
+    /// Whether the answer is the same for every origin.
+    is_for_all: bool,
+}
+
+impl Cors {
+    pub(super) fn of(cors: &resolved::Cors) -> anyhow::Result<Self> {
+        let list = |list: &[String]| match list.is_empty() {
+            true => Ok(None),
+            false => HeaderValue::try_from(list.join(", ")).map(Some),
+        };
+        let simple = ["GET", "HEAD", "POST"].map(str::to_owned);
+        let methods = [&simple[..], &cors.methods].concat();
+        Ok(Self {
+            origins: cors.origins.clone(),
+            methods: HeaderValue::try_from(methods.join(", "))?,
+            headers: list(&cors.headers)?,
+            exposed: list(&cors.exposed)?,
+            credentials: cors.credentials,
+            max_age: HeaderValue::from(cors.max_age.as_secs()),
+        })
+    }
+
+    /// Returns what the response to a request is to say.
+    pub(crate) fn grant(&self, request: &HeaderMap) -> Granted {
+        let origin = request.get(ORIGIN);
+        let text = origin.and_then(|own| own.to_str().ok());
+        let is_for_all = self.origins.contains(&AllowedOrigin::Any);
+        let is_granted = text.is_some_and(|text| self.origins.iter().any(|own| own.is(text)));
+        let origin = match is_for_all {
+            true => Some(HeaderValue::from_static("*")),
+            false => origin.cloned(),
+        };
+        Granted {
+            origin: origin.filter(|_| is_granted),
+            exposed: self.exposed.clone(),
+            credentials: self.credentials,
+            is_for_all,
+        }
+    }
+
+    /// Says to a browser what a page may do, before it does it.
+    pub(crate) fn answer_preflight(&self, response: &mut HeaderMap) {
+        response.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
+        if let Some(headers) = &self.headers {
+            response.insert(ACCESS_CONTROL_ALLOW_HEADERS, headers.clone());
+        }
+        response.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
+    }
+}
+
+impl Granted {
+    /// Returns whether the page may.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// Says in a response's head which page may use it; what a backend has said of that
+    /// is replaced.
+    pub(crate) fn tell(&self, response: &mut HeaderMap) {
+        response.remove(ACCESS_CONTROL_ALLOW_ORIGIN);
+        response.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
+        response.remove(ACCESS_CONTROL_EXPOSE_HEADERS);
+        if !self.is_for_all {
+            response.append(VARY, HeaderValue::from_static("Origin"));
+        }
+        let Some(origin) = &self.origin else { return };
+        response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        if self.credentials {
+            let yes = HeaderValue::from_static("true");
+            response.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
+        }
+        if let Some(exposed) = &self.exposed {
+            response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        }
+    }
+}

@@ -153,8 +153,9 @@ soak-envoy: ## Half a million requests of every kind through each filter
 check-kubernetes: ## Hold config/kubernetes against the published schemas (Go, pip)
 	@scripts/check-kubernetes.sh
 
-schema: ## Write the configuration's JSON Schema
+schema: ## Write the configuration's JSON Schema, and the references in docs/
 	UPDATE=1 cargo test --locked -p sprat-config --test schema
+	UPDATE=1 cargo test --locked -p sprat --test metrics document
 
 clean: ## Remove what was built, and the tools installed here
 	cargo clean

@@ -18,5 +18,6 @@ mod serve;
 mod setup;
 
 pub use commands::cli;
+pub use observe::metrics::metrics_table;
 pub use serve::{server, simulation};
 pub use sprat_net::handover;

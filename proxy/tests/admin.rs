@@ -1,18 +1,12 @@
-//! The admin listener: who may ask, who is answered when many do, and what a real
-//! Prometheus makes of the metrics.
+//! The admin listener: who may ask, who is answered when many do, and in which format.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
 
-use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
-use common::tls::{Authority, listener_tls};
 use common::*;
 use sprat_config::resolved::*;
 
@@ -31,15 +25,6 @@ fn with_admin() -> (Origin, Proxy) {
 fn ask(address: SocketAddr, host: &str, path: &str, fields: &str) -> Message {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
     Peer::connect(address).ask(request)
-}
-
-/// `scripts/setup-test.sh` puts it there.
-fn tool(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let path = root.join(".tools/prometheus").join(name);
-    let help = "scripts/setup-test.sh unpacks Prometheus";
-    assert!(path.exists(), "{name} is missing: {help}");
-    path
 }
 
 #[test]
@@ -149,66 +134,6 @@ fn metrics_come_in_the_format_that_is_asked_for() {
     assert!(!text.contains("e308") && !open.contains("e308"));
 }
 
-/// A configuration that has every metric.
-fn full(origin: &Origin, directory: &Path) -> (Authority, Proxy) {
-    let mut config = config(&[origin.address]);
-    config.admin = Some(admin());
-    config.uplink.rate = Rate::Fixed(10_000_000);
-    let authority = Authority::new();
-    let mut listener = config.listeners[0].clone();
-    listener.name = "announced".to_owned();
-    listener.tls = Some(listener_tls(&[&authority.issue("site", &["localhost"])]));
-    listener.proxy_protocol = Some(ProxyProtocol {
-        trusted: Vec::new(),
-        others_direct: true,
-        timeout: PATIENCE,
-        max_bytes: 1024,
-    });
-    config.listeners.push(listener);
-    let path = directory.join("sizes.csv");
-    std::fs::write(&path, "/a,5\n").unwrap();
-    config.catalogue.manifests = vec![Manifest {
-        path,
-        format: ManifestFormat::Csv,
-        cluster: Some("farm".to_owned()),
-        max_bytes: 1000,
-        reload_interval: PATIENCE,
-        span: Span::default(),
-    }];
-    config.catalogue.shared = Some(SharedStore {
-        url: format!("redis://{}/0", free_address()),
-        prefix: "test:".to_owned(),
-        phrase: "farm".to_owned(),
-        budget: Duration::from_millis(1),
-        max_queued: 1,
-        pause: PATIENCE,
-        span: Span::default(),
-    });
-    (authority, Proxy::start(&config))
-}
-
-#[test]
-fn promtool_finds_nothing_to_complain_of() {
-    let origin = Origin::http(|_| ok("hello"));
-    let directory = tempfile::tempdir().unwrap();
-    let (_authority, proxy) = full(&origin, directory.path());
-    assert_eq!(proxy.connect().ask(get("/")).status(), 200);
-    let text = ask(admin_of(&proxy), "localhost", "/metrics", "").text();
-    let mut promtool = Command::new(tool("promtool"))
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = promtool.stdin.take().unwrap();
-    input.write_all(text.as_bytes()).unwrap();
-    drop(input);
-    let output = promtool.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.trim().is_empty(), "{said}");
-}
-
 /// The value of a sample without labels.
 fn sample(text: &str, name: &str) -> f64 {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -243,96 +168,4 @@ fn the_process_and_its_build_are_among_the_metrics() {
     assert!(sample(&text, "process_virtual_memory_bytes") > 1e6);
     assert!(sample(&text, "process_threads") >= 2.0);
     assert!(sample(&text, "process_cpu_seconds_total") >= 0.0);
-}
-
-/// A Prometheus that scrapes the admin listener; killed when dropped.
-struct Prometheus {
-    child: Child,
-    address: SocketAddr,
-    directory: tempfile::TempDir,
-}
-
-impl Prometheus {
-    fn start(target: SocketAddr) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let address = free_address();
-        let file = directory.path().join("prometheus.yml");
-        let config = format!(
-            "global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}\n\
-             scrape_configs:\n\
-             - job_name: sprat\n  static_configs: [{{targets: ['{target}']}}]\n"
-        );
-        std::fs::write(&file, config).unwrap();
-        let log = std::fs::File::create(directory.path().join("log")).unwrap();
-        let child = Command::new(tool("prometheus"))
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                directory.path().join("data").display()
-            ))
-            .arg(format!("--web.listen-address={address}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Self {
-            child,
-            address,
-            directory,
-        }
-    }
-
-    /// What a query of one value answers, once it answers a number.
-    fn wait_number(&self, query: &str) -> f64 {
-        let mut number = None;
-        let patience = std::time::Instant::now() + 3 * PATIENCE;
-        while number.is_none() && std::time::Instant::now() < patience {
-            number = self.number(query);
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let log = std::fs::read_to_string(self.directory.path().join("log"));
-        number.unwrap_or_else(|| panic!("no number for {query}: {}", log.unwrap()))
-    }
-
-    fn number(&self, query: &str) -> Option<f64> {
-        let code = |byte: u8| format!("%{byte:02X}");
-        let query: String = query.bytes().map(code).collect();
-        let stream = std::net::TcpStream::connect(self.address).ok()?;
-        let mut client = Peer::new(stream);
-        client.send(get(&format!("/api/v1/query?query={query}")));
-        let answer = client.try_message(true)?;
-        let answer: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
-        let value = &answer["data"]["result"][0]["value"][1];
-        let number: f64 = value.as_str()?.parse().ok()?;
-        number.is_finite().then_some(number)
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn a_prometheus_answers_percentiles() {
-    let origin = Origin::http(|_| ok("hello"));
-    let directory = tempfile::tempdir().unwrap();
-    let (_authority, proxy) = full(&origin, directory.path());
-    for _ in 0..20 {
-        assert_eq!(proxy.connect().ask(get("/")).status(), 200);
-    }
-    proxy.wait_metric(&["sprat_response_duration_seconds_count"], 20.0);
-    let prometheus = Prometheus::start(admin_of(&proxy));
-    assert_eq!(
-        prometheus.wait_number("sum(sprat_requests_total{code=\"2xx\"})"),
-        20.0
-    );
-    for name in ["response_duration_seconds", "response_slowdown_ratio"] {
-        let buckets = format!("sum by (le) (sprat_{name}_bucket)");
-        let median = prometheus.wait_number(&format!("histogram_quantile(0.5, {buckets})"));
-        assert!(median > 0.0, "{name}: {median}");
-    }
 }

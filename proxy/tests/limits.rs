@@ -221,7 +221,7 @@ fn connections_of_one_client_are_bounded() {
     assert_eq!(first.ask(get("/")).status(), 200);
     assert_eq!(second.ask(get("/")).status(), 200);
     assert!(proxy.connect().is_closed());
-    proxy.wait_metric(&["sprat_client_refused_connections_total"], 1.0);
+    proxy.wait_metric(&["sprat_refused_connections_total", "client_full"], 1.0);
     // Another client has places of its own.
     let mut other = proxy.connect_from([127, 0, 0, 2]);
     assert_eq!(other.ask(get("/")).status(), 200);
@@ -544,7 +544,7 @@ fn connections_are_refused_and_exchanges_ended_when_memory_is_out() {
     proxy.wait_metric(&["sprat_open_connections"], 0.0);
     wait_for("a connection to be refused", || {
         assert!(proxy.connect().is_closed());
-        proxy.metric(&["sprat_overload_refused_connections_total"]) > 0.0
+        proxy.metric(&["sprat_refused_connections_total", "heap_full"]) > 0.0
     });
     if comes.try_recv().is_ok() {
         go.send(()).unwrap();

@@ -238,7 +238,7 @@ fn client_connections_are_bounded() {
         assert_eq!(client.ask(get("/")).status(), 200);
     }
     assert!(proxy.connect().is_closed());
-    proxy.wait_metric(&["sprat_refused_connections_total"], 1.0);
+    proxy.wait_metric(&["sprat_refused_connections_total", "listener_full"], 1.0);
     kept.pop();
     proxy.wait_metric(&["sprat_open_connections"], 1.0);
     assert_eq!(proxy.connect().ask(get("/")).status(), 200);

@@ -368,7 +368,7 @@ fn new_files_are_taken_bad_ones_refused() {
     authority.issue("site", &[NAME, "last.example"]);
     let last = first_in(&issued.chain);
     wait_for("the last certificate", || fresh().shown() == last);
-    assert!(proxy.metric(&["sprat_tls_certificate_not_after_seconds"]) > 0.0);
+    assert!(proxy.metric(&["sprat_tls_certificate_not_after_timestamp_seconds"]) > 0.0);
 }
 
 fn reload(proxy: &Proxy, config: &Config) {

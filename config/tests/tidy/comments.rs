@@ -5,8 +5,8 @@ use crate::tree::Tree;
 /// Doc comments that say too little, by what is wrong with them. None of these may
 /// grow; lower them as they shrink.
 const AT_MOST: [(Fault, usize); 3] = [
-    (Fault::Short, 188),
-    (Fault::Subject, 89),
+    (Fault::Short, 186),
+    (Fault::Subject, 86),
     (Fault::Actor, 74),
 ];
 

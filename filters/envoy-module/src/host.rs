@@ -34,8 +34,8 @@ pub(crate) enum Metric {
     ReleasedBytes,
     /// Chunks that had to wait for their turn.
     Waits,
-    /// How long chunks have waited, in microseconds.
-    WaitMicros,
+    /// How long chunks have waited, in whole seconds.
+    WaitSeconds,
     /// The panics that were caught.
     Panics,
 }
@@ -47,7 +47,7 @@ impl Metric {
         Self::AtCapacity,
         Self::ReleasedBytes,
         Self::Waits,
-        Self::WaitMicros,
+        Self::WaitSeconds,
         Self::Panics,
     ];
 
@@ -58,7 +58,7 @@ impl Metric {
             Self::AtCapacity => "sprat_responses_at_capacity_total",
             Self::ReleasedBytes => "sprat_released_bytes_total",
             Self::Waits => "sprat_waits_total",
-            Self::WaitMicros => "sprat_wait_us_total",
+            Self::WaitSeconds => "sprat_wait_seconds_total",
             Self::Panics => "sprat_panics_total",
         }
     }

@@ -57,6 +57,9 @@ struct State {
     generation: u64,
     desk: Desk<Arc<dyn Wake>>,
     connections: BTreeSet<u64>,
+    /// How long chunks have waited that is not a whole second yet: Envoy's counters have
+    /// no fractions.
+    waited: Duration,
 }
 
 /// What became of a stream's wish to write.
@@ -80,6 +83,7 @@ impl Link {
                 generation,
                 desk: Desk::new(egress),
                 connections: BTreeSet::new(),
+                waited: Duration::ZERO,
             }),
         }
     }
@@ -172,10 +176,16 @@ impl Link {
         (asked, state.desk.next_wakeup())
     }
 
-    /// The stream was woken with `bytes` in hand: whether it is its turn, and
-    /// how long it has waited. If it is, all of it is debited and goes.
-    pub(crate) fn take_turn(&self, now: Time, flow: FlowId, bytes: u64) -> Option<Duration> {
-        self.lock().take_turn(now, flow, bytes)
+    /// The stream was woken with `bytes` in hand: whether it is its turn, and how many
+    /// seconds the waiting of all streams has got longer by, what is left of one being kept
+    /// for the next. If it is, all of it is debited and goes.
+    pub(crate) fn take_turn(&self, now: Time, flow: FlowId, bytes: u64) -> Option<u64> {
+        let mut state = self.lock();
+        let waited = state.take_turn(now, flow, bytes)?;
+        state.waited += waited;
+        let seconds = state.waited.as_secs();
+        state.waited -= Duration::from_secs(seconds);
+        Some(seconds)
     }
 
     /// The response is over, or its client has left. What was granted and did

@@ -3,7 +3,9 @@
 //! Every worker owns its counters, so that counting never makes two threads
 //! share a cache line; whoever reads them (`metrics`) sums over the workers.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::error::Reason;
 
@@ -43,8 +45,14 @@ pub const SIZE_CLASSES: [(&str, u64); 4] = [
     ("<=1M", 1 << 20),
 ];
 
-/// The name of the size class above the last of [`SIZE_CLASSES`].
-pub const LARGEST_SIZE_CLASS: &str = ">1M";
+/// The names of the size classes, by [`size_class`].
+pub const SIZE_CLASS_NAMES: [&str; SIZE_CLASSES.len() + 1] = [
+    SIZE_CLASSES[0].0,
+    SIZE_CLASSES[1].0,
+    SIZE_CLASSES[2].0,
+    SIZE_CLASSES[3].0,
+    ">1M",
+];
 
 /// The index of the size class of a response.
 pub fn size_class(bytes: u64) -> usize {
@@ -54,32 +62,116 @@ pub fn size_class(bytes: u64) -> usize {
         .unwrap_or(SIZE_CLASSES.len())
 }
 
-/// Upper bounds of the duration histogram, seconds.
-pub const DURATION_BOUNDS_S: [f64; 16] = [
-    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-    60.0,
-];
+/// What a histogram measures, and where its buckets end.
+pub trait Scale {
+    /// Upper bounds of the buckets, ascending: at most [`MOST_BOUNDS`].
+    const BOUNDS: &'static [f64];
+}
 
-/// Upper bounds of the slowdown histogram (ratio).
-pub const SLOWDOWN_BOUNDS: [f64; 16] = [
-    1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 20.0, 35.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 5000.0,
-];
+/// As many bounds as a histogram has at most.
+pub const MOST_BOUNDS: usize = 16;
+
+/// The scale of durations, in seconds.
+#[derive(Debug, Default)]
+pub struct Seconds;
+
+impl Scale for Seconds {
+    const BOUNDS: &'static [f64] = &[
+        0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+        30.0, 60.0,
+    ];
+}
+
+/// The scale of durations where there may be many histograms: some of the bounds of
+/// [`Seconds`].
+#[derive(Debug, Default)]
+pub struct CoarseSeconds;
+
+impl Scale for CoarseSeconds {
+    const BOUNDS: &'static [f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+}
+
+/// The scale of durations over the time that the uplink alone needs.
+#[derive(Debug, Default)]
+pub struct Slowdowns;
+
+impl Scale for Slowdowns {
+    const BOUNDS: &'static [f64] = &[
+        1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 20.0, 35.0, 50.0, 100.0, 200.0, 500.0, 1000.0,
+        5000.0,
+    ];
+}
 
 /// A histogram with fixed bounds; its counts are not cumulative.
 #[derive(Debug, Default)]
-pub struct Histogram {
+pub struct Histogram<S> {
     /// One for each bound, and one for what lies above.
-    pub(crate) counts: [Counter; 17],
+    counts: [Counter; MOST_BOUNDS + 1],
     /// Sum of the values in millionths.
-    pub(crate) sum_millionths: Counter,
+    sum_millionths: Counter,
+    scale: PhantomData<S>,
 }
 
-impl Histogram {
+impl<S: Scale> Histogram<S> {
     /// Adds a value; by the owning worker only.
-    pub fn observe(&self, bounds: &[f64; 16], value: f64) {
-        let bucket = bounds.partition_point(|&bound| bound < value);
+    pub fn observe(&self, value: f64) {
+        const { assert!(S::BOUNDS.len() <= MOST_BOUNDS) }
+        let bucket = S::BOUNDS.partition_point(|&bound| bound < value);
         self.counts[bucket].increment();
         self.sum_millionths.add((value * 1e6) as u64);
+    }
+
+    /// Adds a duration in seconds; by the owning worker only.
+    pub fn took(&self, duration: Duration) {
+        self.observe(duration.as_secs_f64());
+    }
+}
+
+/// A histogram summed up over the workers.
+#[derive(Clone, Debug)]
+pub struct Total {
+    /// The bounds and their counts, which are not cumulative; the last has no bound.
+    buckets: Vec<(f64, u64)>,
+    sum_millionths: u64,
+}
+
+impl Total {
+    /// Returns the sum of the workers' `parts`.
+    pub fn of<'a, S: Scale + 'a>(parts: impl IntoIterator<Item = &'a Histogram<S>>) -> Self {
+        // Without one that is named `+Inf`, Prometheus knows no percentile.
+        let bounds = S::BOUNDS.iter().chain(&[f64::INFINITY]);
+        let mut own = Self {
+            buckets: bounds.map(|&bound| (bound, 0)).collect(),
+            sum_millionths: 0,
+        };
+        for part in parts {
+            own.sum_millionths += part.sum_millionths.get();
+            for (bucket, count) in own.buckets.iter_mut().zip(&part.counts) {
+                bucket.1 += count.get();
+            }
+        }
+        own
+    }
+
+    /// Returns the bounds and their counts, which are not cumulative.
+    pub(crate) fn buckets(&self) -> &[(f64, u64)] {
+        &self.buckets
+    }
+
+    /// Whether these are its bounds.
+    pub(crate) fn is_of(&self, bounds: &[f64]) -> bool {
+        let own = self.buckets.iter().map(|&(bound, _)| bound);
+        own.eq(bounds.iter().copied().chain([f64::INFINITY]))
+    }
+
+    /// Returns the sum of the values.
+    pub(crate) fn sum(&self) -> f64 {
+        self.sum_millionths as f64 / 1e6
+    }
+
+    /// Returns how many values there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().map(|&(_, count)| count).sum()
     }
 }
 
@@ -113,14 +205,24 @@ mod tests {
 
     #[test]
     fn a_value_on_a_bound_counts_below_it() {
-        let histogram = Histogram::default();
+        let histogram = Histogram::<Slowdowns>::default();
         for value in [1.0, 1.1, 5000.0, 5001.0] {
-            histogram.observe(&SLOWDOWN_BOUNDS, value);
+            histogram.observe(value);
         }
-        let counts: Vec<_> = histogram.counts.iter().map(Counter::get).collect();
-        assert_eq!(counts[0], 1);
-        assert_eq!(counts[1], 1);
-        assert_eq!(counts[15], 1);
-        assert_eq!(counts[16], 1);
+        let total = Total::of([&histogram]);
+        let counts: Vec<_> = total.buckets().iter().map(|&(_, count)| count).collect();
+        assert_eq!((counts[0], counts[1], counts[15], counts[16]), (1, 1, 1, 1));
+        assert_eq!((total.count(), total.sum()), (4, 10_003.1));
+    }
+
+    #[test]
+    fn what_lies_above_fewer_bounds_counts_too() {
+        let histogram = Histogram::<CoarseSeconds>::default();
+        for value in [0.0, 10.0, 10.1] {
+            histogram.observe(value);
+        }
+        let total = Total::of([&histogram, &histogram]);
+        assert_eq!(total.buckets()[7..], [(10.0, 2), (f64::INFINITY, 2)]);
+        assert_eq!(total.count(), 6);
     }
 }

@@ -184,6 +184,17 @@ pub enum Fault {
     Proxy,
 }
 
+impl Fault {
+    /// Returns how many reasons have this fault.
+    pub const fn reasons(self) -> usize {
+        match self {
+            Self::Client => 30,
+            Self::Upstream => 19,
+            Self::Proxy => 16,
+        }
+    }
+}
+
 /// What is told about a [`Reason`].
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
@@ -456,6 +467,10 @@ mod tests {
             assert_eq!(reason.index(), index);
         }
         assert_eq!(Reason::HeapFull.index() + 1, Reason::ALL.len());
+        for fault in [Fault::Client, Fault::Upstream, Fault::Proxy] {
+            let own = Reason::ALL.iter().filter(|own| own.facts().fault == fault);
+            assert_eq!(own.count(), fault.reasons(), "{fault:?}");
+        }
     }
 
     #[test]

@@ -14,13 +14,13 @@ pub mod client;
 #[path = "../../../scheduler/tests/operations/corpus.rs"]
 mod corpus;
 pub mod counters;
-pub mod encoding;
 pub mod error;
 pub mod framing;
 pub mod gather;
 pub mod handover;
 pub mod headers;
 pub mod hpack;
+pub mod metrics;
 pub mod network;
 pub mod poll;
 pub mod problem;

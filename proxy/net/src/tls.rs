@@ -27,7 +27,7 @@ pub use certificates::PeerNames;
 pub use cluster::ClusterTls;
 use files::{Occasion, Reloadable};
 pub use listener::ListenerTls;
-pub use metrics::TlsView;
+pub use metrics::{TLS, TlsView};
 pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured};
 pub use shown::EndpointStream;
 

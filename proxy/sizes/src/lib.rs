@@ -40,7 +40,7 @@ use layer::Answer;
 pub use layer::{Found, Layer, Patience};
 use learnt::Learnt;
 use manifest::Manifest;
-pub use metrics::{CatalogueView, LayerStats};
+pub use metrics::{CATALOGUE, CatalogueNow, CatalogueView, LayerStats};
 use probe::RouteProbes;
 pub use probe::{Probe, Prober, Probing};
 use renew::{hasher, new_estimator, start_store};

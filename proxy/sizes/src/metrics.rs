@@ -1,22 +1,28 @@
 //! What the catalogue counts, and how it is told.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
 use serde::Serialize;
-use sprat_net::counters::{Counter, Histogram};
-use sprat_net::encoding::{count, gauge, histogram};
+use sprat_net::counters::{Counter, Histogram, Scale, Total};
+use sprat_net::metrics::{Labels, Per, Row, Topic};
+use sprat_scheduler::catalogue::TableStats;
 
 use super::layer::Answer;
+use super::manifest::Manifest;
 use super::probe::ProbeCounts;
+use super::store::Health;
 use super::{Catalogue, Layer};
 
-/// Upper bounds of how far a size was off, in doublings.
-const DOUBLINGS: [f64; 16] = [
-    0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0,
-];
+/// How far a size was off, in doublings.
+#[derive(Debug, Default)]
+struct Doublings;
+
+impl Scale for Doublings {
+    const BOUNDS: &'static [f64] = &[
+        0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0,
+    ];
+}
 
 /// How one layer's look-ups ended.
 #[derive(Debug, Default)]
@@ -26,7 +32,7 @@ struct Outcomes {
     /// It could not be asked, or did not answer in time.
     errors: Counter,
     /// How far what it said was from the truth, in doublings.
-    off: Histogram,
+    off: Histogram<Doublings>,
 }
 
 /// A worker's look-ups, in the order in which layers are asked.
@@ -56,7 +62,7 @@ impl LayerStats {
     /// owning worker only.
     pub fn compare(&self, layer: Layer, said: u64, bytes: u64) {
         let doublings = (said.max(1) as f64 / bytes.max(1) as f64).log2().abs();
-        self.0[layer.index()].off.observe(&DOUBLINGS, doublings);
+        self.0[layer.index()].off.observe(doublings);
     }
 }
 
@@ -131,142 +137,110 @@ impl CatalogueView {
         serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
     }
 
-    /// Adds it to the metrics.
-    pub fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Look-ups of a response's size, by the catalogue's layer and result";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("catalogue_lookups", help, None, kind)?;
-        for layer in Layer::ALL {
-            let mut one = |result, value| {
-                let labels = [("layer", layer.name()), ("result", result)];
-                count(&mut metric.encode_family(&labels)?, value)
-            };
-            one("hit", self.sum(layer, |outcomes| &outcomes.hits))?;
-            one("miss", self.sum(layer, |outcomes| &outcomes.misses))?;
-            one("error", self.sum(layer, |outcomes| &outcomes.errors))?;
-        }
-        let help = "How far the size that a layer said was from the response's, in doublings";
-        let (name, kind) = ("catalogue_error_doublings", MetricType::Histogram);
-        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-        for layer in Layer::ALL {
-            let parts = self.look_ups.iter();
-            let parts = parts.map(|worker| &worker.0[layer.index()].off);
-            let labels = [("layer", layer.name())];
-            histogram(&mut metric.encode_family(&labels)?, &DOUBLINGS, parts)?;
-        }
-        self.manifests(encoder)?;
-        self.probes(encoder)?;
-        self.store(encoder)?;
-        self.learnt(encoder)
-    }
-
-    fn manifests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let manifests = &self.catalogue.manifests;
-        let paths = manifests
-            .iter()
-            .map(|(_, m)| m.config().path.to_string_lossy());
-        let paths: Vec<_> = paths.collect();
-        let help = "Sizes that a manifest lists";
-        let kind = MetricType::Gauge;
-        let mut metric =
-            encoder.encode_descriptor("catalogue_manifest_entries", help, None, kind)?;
-        for ((_, manifest), path) in manifests.iter().zip(&paths) {
-            let labels = [("path", path.as_ref())];
-            let entries = manifest.len() as u64;
-            metric.encode_family(&labels)?.encode_gauge(&entries)?;
-        }
-        let help = "Times that a manifest was read: the file was good, and taken, or bad";
-        let (name, kind) = ("catalogue_manifest_loads", MetricType::Counter);
-        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-        for ((_, manifest), path) in manifests.iter().zip(&paths) {
-            let (good, bad) = manifest.loads();
-            for (result, value) in [("good", good), ("bad", bad)] {
-                let labels = [("path", path.as_ref()), ("result", result)];
-                count(&mut metric.encode_family(&labels)?, value)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn probes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut all = ProbeCounts::default();
+    /// Returns what goes on at the moment.
+    pub fn now(self: &Arc<Self>) -> CatalogueNow {
+        let mut probes = ProbeCounts::default();
         let routes = self.catalogue.probes.iter().flatten();
-        routes.for_each(|probes| all += probes.counts());
-        let help = "HEAD probes by what became of them: told a size, useless, failed or lied; \
-                    or why none was sent: joined another, busy or paused";
-        let (name, kind) = ("catalogue_probes", MetricType::Counter);
-        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-        for (result, value) in [
-            ("told", all.told),
-            ("useless", all.useless),
-            ("failed", all.failed),
-            ("lied", all.lied),
-            ("joined", all.joined),
-            ("busy", all.busy),
-            ("paused", all.paused),
-        ] {
-            count(&mut metric.encode_family(&[("result", result)])?, value)?;
-        }
-        let (name, help) = ("catalogue_probes_under_way", "HEAD probes under way");
-        gauge(encoder, name, help, all.under_way as u64)
-    }
-
-    fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(store) = &self.catalogue.store else {
-            return Ok(());
-        };
-        let help = "Sizes written to the shared store, refused by it, or dropped";
-        let (name, kind) = ("catalogue_store_writes", MetricType::Counter);
-        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-        let results = ["written", "error", "dropped"];
-        for (result, value) in results.into_iter().zip(store.health().writes()) {
-            count(&mut metric.encode_family(&[("result", result)])?, value)?;
-        }
-        let help = "1 while the shared store is left alone";
-        let open = u64::from(store.health().is_open());
-        gauge(encoder, "catalogue_store_circuit_open", help, open)
-    }
-
-    fn learnt(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let stats = self.catalogue.learnt.stats();
-        let counters = [
-            (
-                "catalogue_insertions",
-                "Learnt sizes added",
-                stats.insertions,
-            ),
-            (
-                "catalogue_evictions",
-                "Learnt sizes that gave way to others",
-                stats.evictions,
-            ),
-            (
-                "catalogue_expired",
-                "Look-ups that found a learnt size too old to be believed",
-                stats.expired,
-            ),
-        ];
-        for (name, help, value) in counters {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            count(&mut metric, value)?;
-        }
+        routes.for_each(|own| probes += own.counts());
         let (bytes, capacity) = self.catalogue.learnt.bytes_and_capacity();
-        let gauges = [
-            (
-                "catalogue_entries",
-                "Learnt sizes that are held",
-                stats.entries,
-            ),
-            (
-                "catalogue_capacity",
-                "Learnt sizes that there is room for",
-                capacity,
-            ),
-            ("catalogue_bytes", "Memory of the learnt sizes", bytes),
-        ];
-        for (name, help, value) in gauges {
-            gauge(encoder, name, help, value as u64)?;
+        CatalogueNow {
+            view: Arc::clone(self),
+            learnt: self.catalogue.learnt.stats(),
+            bytes,
+            capacity,
+            probes,
         }
-        Ok(())
     }
 }
+
+/// The catalogue at the moment of a scrape.
+#[derive(Debug)]
+pub struct CatalogueNow {
+    view: Arc<CatalogueView>,
+    learnt: TableStats,
+    bytes: usize,
+    capacity: usize,
+    probes: ProbeCounts,
+}
+
+impl CatalogueNow {
+    fn sum(&self, layer: Layer, of: impl Fn(&Outcomes) -> &Counter) -> u64 {
+        self.view.sum(layer, of)
+    }
+
+    fn manifests(&self) -> impl Iterator<Item = (Cow<'_, str>, &Manifest)> {
+        let all = self.view.catalogue.manifests.iter();
+        all.map(|(_, own)| (own.config().path.to_string_lossy(), &**own))
+    }
+
+    fn store(&self) -> impl Iterator<Item = &Health> {
+        self.view.catalogue.store.iter().map(|store| store.health())
+    }
+}
+
+const LAYER: Labels = Labels::NONE.and("layer", Layer::ALL.len());
+const MANIFEST: Labels = Labels::NONE.per("path", Per::Manifest);
+
+/// What the catalogue of sizes tells.
+#[rustfmt::skip]
+pub static CATALOGUE: Topic<CatalogueNow> = Topic { title: "The catalogue of sizes", rows: &[
+    Row::counter("sprat_catalogue_lookups_total", LAYER.and("result", 3),
+        "Look-ups of a response's size, by the layer that was asked and the result: hit, miss, or error: it was not asked, or late",
+        |now, out| for layer in Layer::ALL {
+            out.put(&[layer.name(), "hit"], now.sum(layer, |own| &own.hits));
+            out.put(&[layer.name(), "miss"], now.sum(layer, |own| &own.misses));
+            out.put(&[layer.name(), "error"], now.sum(layer, |own| &own.errors));
+        }),
+    Row::histogram::<Doublings>("sprat_catalogue_error_doublings", LAYER,
+        "How far the size that a layer said was from the response's, in doublings: 1 is half or double",
+        |now, out| for layer in Layer::ALL {
+            let parts = now.view.look_ups.iter().map(|worker| &worker.0[layer.index()].off);
+            out.put(&[layer.name()], Total::of(parts));
+        }),
+    Row::gauge("sprat_catalogue_manifest_entries", MANIFEST,
+        "Sizes that a manifest lists",
+        |now, out| now.manifests().for_each(|(path, own)| out.put(&[&path], own.len()))),
+    Row::counter("sprat_catalogue_manifest_loads_total", MANIFEST.and("result", 2),
+        "Times that a manifest was read: the file was good, and taken, or bad",
+        |now, out| for (path, (good, bad)) in now.manifests().map(|(path, own)| (path, own.loads())) {
+            out.put(&[&path, "good"], good);
+            out.put(&[&path, "bad"], bad);
+        }),
+    Row::counter("sprat_catalogue_probes_total", Labels::NONE.and("result", 7),
+        "HEAD probes: told a size, useless, failed or lied; or why none was sent: joined another, busy or paused",
+        |CatalogueNow { probes, .. }, out| {
+            let sent = [("told", probes.told), ("useless", probes.useless), ("failed", probes.failed), ("lied", probes.lied)];
+            let unsent = [("joined", probes.joined), ("busy", probes.busy), ("paused", probes.paused)];
+            sent.into_iter().chain(unsent).for_each(|(result, value)| out.put(&[result], value));
+        }),
+    Row::gauge("sprat_catalogue_probes_under_way", Labels::NONE,
+        "HEAD probes under way",
+        |now, out| out.one(now.probes.under_way)),
+    Row::counter("sprat_catalogue_store_writes_total", Labels::NONE.and("result", 3),
+        "Sizes for the shared store: written, refused by it (error), or dropped; no sample without one",
+        |now, out| for health in now.store() {
+            let results = ["written", "error", "dropped"].into_iter().zip(health.writes());
+            results.for_each(|(result, value)| out.put(&[result], value));
+        }),
+    Row::gauge("sprat_catalogue_store_circuit_open", Labels::NONE,
+        "1 while the shared store is left alone",
+        |now, out| now.store().for_each(|health| out.one(health.is_open()))),
+    Row::counter("sprat_catalogue_insertions_total", Labels::NONE,
+        "Learnt sizes added",
+        |now, out| out.one(now.learnt.insertions)),
+    Row::counter("sprat_catalogue_evictions_total", Labels::NONE,
+        "Learnt sizes that gave way to others",
+        |now, out| out.one(now.learnt.evictions)),
+    Row::counter("sprat_catalogue_expired_total", Labels::NONE,
+        "Look-ups that found a learnt size too old to be believed",
+        |now, out| out.one(now.learnt.expired)),
+    Row::gauge("sprat_catalogue_entries", Labels::NONE,
+        "Learnt sizes that are held",
+        |now, out| out.one(now.learnt.entries)),
+    Row::gauge("sprat_catalogue_capacity", Labels::NONE,
+        "Learnt sizes that there is room for",
+        |now, out| out.one(now.capacity)),
+    Row::gauge("sprat_catalogue_bytes", Labels::NONE,
+        "Memory of the learnt sizes",
+        |now, out| out.one(now.bytes)),
+] };

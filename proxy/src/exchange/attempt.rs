@@ -110,7 +110,7 @@ impl Exchange<'_> {
             due.sent.inspect(|sent| sent.note(&silence));
             let error = match self.wait(due, tried_until, began, answer).await {
                 Ok(Ok(response)) => {
-                    return self.judge(lease, spare.filter(|_| safe), response);
+                    return self.judge(lease, spare.filter(|_| safe), response, began);
                 }
                 Ok(Err(error)) => error,
                 Err(reason) => {
@@ -184,13 +184,17 @@ impl Exchange<'_> {
         }
     }
 
-    /// A response: the answer, unless the route would rather have another.
+    /// A response to what `began` so long ago: the answer, unless the route would rather
+    /// have another.
     fn judge(
         &self,
         mut lease: Lease,
         spare: Option<Spare>,
         response: Response<Incoming>,
+        began: Instant,
     ) -> Result<Answer, Box<Failed>> {
+        let heard = Instant::now();
+        lease.endpoint().stats.heads.took(heard - began);
         let policy = &self.plan.route.retry;
         let status = response.status().as_u16();
         if response.version() == Version::HTTP_10 {
@@ -204,7 +208,11 @@ impl Exchange<'_> {
             outcome => lease.observe(|| outcome),
         }
         if is_wanted {
-            return Ok(Answer { response, lease });
+            return Ok(Answer {
+                response,
+                lease,
+                heard,
+            });
         }
         Err(Box::new(Failed {
             reason: Reason::ProtocolError,

@@ -140,7 +140,7 @@ impl Exchange<'_> {
         };
         record.queue_wait += began.elapsed();
         let stats = self.plan.upstream.counters();
-        stats.waited(began.elapsed());
+        stats.queue_waits.took(began.elapsed());
         outcome.map_err(|_| Reason::RouteTimeout)
     }
 
@@ -165,7 +165,10 @@ impl Exchange<'_> {
         let Answer {
             mut response,
             lease,
+            heard,
         } = answer;
+        let stats = self.plan.upstream.counters();
+        stats.heads.took(heard - record.started());
         record.endpoint = Some(Rc::clone(lease.endpoint()));
         record.lease = Some(lease);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -28,6 +28,19 @@ pub(super) struct Due<'a> {
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
     pub(super) lease: Lease,
+    /// When its head was there.
+    pub(super) heard: Instant,
+}
+
+impl Answer {
+    /// Returns what is taken for the answer only now.
+    pub(super) fn now(response: Response<Incoming>, lease: Lease) -> Self {
+        Self {
+            response,
+            lease,
+            heard: Instant::now(),
+        }
+    }
 }
 
 /// One that was not, or with a response that the route does not want.
@@ -57,8 +70,7 @@ impl Failed {
     /// `held`, which is better than none. Time that is up is up.
     pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {
         if let Some(response) = self.response {
-            let lease = self.lease;
-            return Ok(Next::Answer(Answer { response, lease }));
+            return Ok(Next::Answer(Answer::now(response, self.lease)));
         }
         match held.take() {
             Some(answer) if self.reason != Reason::RouteTimeout => {

@@ -340,9 +340,12 @@ impl Record {
             .sent_status()
             .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
         counters.responses[class].increment();
+        let connection = &self.stream.connection;
+        let listener = connection.serving.stats_of(&connection.listener);
+        listener.responses[class].increment();
         let cluster = self.cluster;
         let cluster = cluster.map(|index| generation.upstreams[index].counters());
-        cluster.map_or(&stats.unrouted, |cluster| &*cluster.responses)[class].increment();
+        cluster.map_or(&stats.unrouted, |cluster| &cluster.responses)[class].increment();
         if let Some(Reason::ClientClosed | Reason::TruncatedBody) = self.reason {
             self.stream.left();
         }
@@ -370,6 +373,7 @@ impl Record {
         } else if !self.tunnelled {
             stats.observe(self.bytes, duration, slowdown);
             counters.observe(self.bytes, duration);
+            cluster.inspect(|cluster| cluster.durations.took(duration));
             // How much of an event stream somebody has heard says nothing of the next.
             if let Some(lesson) = self.lesson.take().filter(|_| !is_stream) {
                 self.compare(&lesson, self.bytes);

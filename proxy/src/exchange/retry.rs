@@ -57,8 +57,7 @@ impl Exchange<'_> {
                     stats.errors[failed.reason.index()].increment();
                 }
                 if let Some(response) = failed.response {
-                    let lease = failed.lease;
-                    *held = Some(Box::new(Answer { response, lease }));
+                    *held = Some(Box::new(Answer::now(response, failed.lease)));
                 }
                 Ok(Next::Attempt(lease, request))
             }

@@ -1,22 +1,19 @@
 //! How reloads went.
 
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 use sprat_config::Shown;
-use sprat_net::encoding::{count, gauge};
+use sprat_net::metrics::{Labels, Row, Topic};
 
 /// How reloads went, for `/metrics` and `/config`.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads(Mutex<Status>);
 
+/// How reloads went at a moment.
 #[derive(Clone, Debug, Serialize)]
-struct Status {
+pub(crate) struct Status {
     /// What is served by was read so many seconds after 1970.
     loaded_unix_s: u64,
     good: u64,
@@ -57,6 +54,11 @@ impl Reloads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns how they went so far.
+    pub(crate) fn status(&self) -> Status {
+        self.lock().clone()
+    }
+
     /// One has ended; what was wrong if it failed.
     pub(crate) fn note(&self, outcome: Result<(), String>) {
         let mut status = self.lock();
@@ -74,33 +76,26 @@ impl Reloads {
     /// As JSON, with the configuration that is served by.
     pub(crate) fn json(&self, shown: &Shown) -> String {
         let page = Page {
-            status: self.lock().clone(),
+            status: self.status(),
             configuration: shown.json(),
         };
         serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
     }
 }
 
-impl Collector for Reloads {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let status = self.lock().clone();
-        let help = "1 if the configuration read last is what is served by, 0 if it was refused";
-        let successful = u64::from(status.last_reload_successful);
-        gauge(
-            &mut encoder,
-            "config_last_reload_successful",
-            help,
-            successful,
-        )?;
-        let help = "When the configuration that is served by was read, seconds of Unix time";
-        let name = "config_last_reload_success_timestamp_seconds";
-        gauge(&mut encoder, name, help, status.loaded_unix_s)?;
-        let help = "Configurations read anew: good, and served by, or bad";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("config_reloads", help, None, kind)?;
-        for (result, value) in [("good", status.good), ("bad", status.bad)] {
-            count(&mut metric.encode_family(&[("result", result)])?, value)?;
-        }
-        Ok(())
-    }
-}
+/// What is told of the configuration.
+#[rustfmt::skip]
+pub(crate) static CONFIGURATION: Topic<Status> = Topic { title: "The configuration", rows: &[
+    Row::gauge("sprat_config_last_reload_successful", Labels::NONE,
+        "1 if the configuration read last is what is served by, 0 if it was refused",
+        |own, out| out.one(own.last_reload_successful)),
+    Row::gauge("sprat_config_last_reload_success_timestamp_seconds", Labels::NONE,
+        "When the configuration that is served by was read, since 1970-01-01 UTC",
+        |own, out| out.one(own.loaded_unix_s)),
+    Row::counter("sprat_config_reloads_total", Labels::NONE.and("result", 2),
+        "Configurations read anew: good, and served by, or bad",
+        |own, out| {
+            out.put(&["good"], own.good);
+            out.put(&["bad"], own.bad);
+        }),
+] };

@@ -2,18 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, Cluster, Config};
 use sprat_net::counters::{
-    ByReason, Counter, DURATION_BOUNDS_S, Histogram, SLOWDOWN_BOUNDS, size_class,
+    ByReason, Counter, Histogram, SIZE_CLASS_NAMES, Seconds, Slowdowns, size_class,
 };
+use sprat_net::error::Reason;
 use sprat_net::proxy_protocol::HeaderStats;
 use sprat_net::tls::HandshakeStats;
 use tokio::time::Instant;
 
 use sprat_sizes::LayerStats;
 use sprat_upstream::ClusterStats;
+
+/// How many classes of sizes there are.
+const SIZE_CLASSES: usize = SIZE_CLASS_NAMES.len();
 
 /// What is counted for a priority class.
 #[derive(Debug, Default)]
@@ -23,23 +28,71 @@ pub(crate) struct ClassCounters {
     /// Bytes of bodies that went out whole.
     pub(crate) bytes: Counter,
     /// Seconds from the end of the head to the last byte.
-    pub(crate) durations: Histogram,
+    pub(crate) durations: Histogram<Seconds>,
 }
 
 impl ClassCounters {
     /// A response that went out whole.
     pub(crate) fn observe(&self, bytes: u64, duration: Duration) {
         self.bytes.add(bytes);
-        let seconds = duration.as_secs_f64();
-        self.durations.observe(&DURATION_BOUNDS_S, seconds);
+        self.durations.took(duration);
     }
+}
+
+/// Why a connection was closed at once, in the order of [`ListenerStats::refused`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refused {
+    /// The listener has as many as it may.
+    Listener,
+    /// The client has as many as it may.
+    Client,
+    /// The process has no memory to spare.
+    Heap,
+}
+
+impl Refused {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Listener, Self::Client, Self::Heap];
+
+    /// Returns the name, as that of requests refused for the same reason.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Listener => Reason::ListenerFull.name(),
+            Self::Client => Reason::ClientFull.name(),
+            Self::Heap => Reason::HeapFull.name(),
+        }
+    }
+}
+
+/// What one worker counts of a listener.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerStats {
+    /// Connections that were accepted and are served.
+    pub(crate) connections: Counter,
+    /// Connections closed at once, by [`Refused`].
+    pub(crate) refused: [Counter; Refused::ALL.len()],
+    /// Times that no connection could be accepted.
+    pub(crate) accept_errors: Counter,
+    /// Responses by hundreds of the status, as [`ClusterStats::responses`].
+    pub(crate) responses: [Counter; 6],
+}
+
+/// A listener as the metrics see it.
+#[derive(Clone, Debug)]
+pub(crate) struct ListenerView {
+    /// The name in the configuration.
+    pub(crate) name: String,
+    /// The number of open connections.
+    pub(crate) open: Arc<AtomicUsize>,
+    /// The counters of each worker.
+    pub(crate) stats: Arc<[Arc<ListenerStats>]>,
 }
 
 /// What one worker counts of what a configuration names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedStats {
     /// In the order of the configuration.
-    pub(crate) clusters: Vec<ClusterStats>,
+    pub(crate) clusters: Vec<Arc<ClusterStats>>,
     /// In the order of the configuration.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
 }
@@ -77,20 +130,10 @@ pub(crate) struct WorkerStats {
     pub(crate) response_bytes: Counter,
     /// Bytes that sockets have taken with the code point of IN, and of OUT.
     pub(crate) marked_bytes: [Counter; 2],
-    /// Connections accepted.
-    pub(crate) connections: Counter,
     /// Connections open (gauge).
     pub(crate) open_connections: Counter,
     /// Requests in progress (gauge).
     pub(crate) open_requests: Counter,
-    /// Connections closed at once because the listener's bound was reached.
-    pub(crate) refused_connections: Counter,
-    /// Those closed at once because their client had as many as it may.
-    pub(crate) client_connections: Counter,
-    /// Those closed at once because memory was short.
-    pub(crate) overload_connections: Counter,
-    /// Failed accepts.
-    pub(crate) accept_errors: Counter,
     /// Requests that failed, by [`Reason::index`].
     pub(crate) failures: ByReason,
     /// Responses that were cut short: by the client, the backend, or a time-out.
@@ -102,12 +145,12 @@ pub(crate) struct WorkerStats {
     /// Lines that the access log had no room for.
     pub(crate) log_lines_dropped: Counter,
     /// Seconds from the end of the head to the last byte, by size class.
-    pub(crate) durations: [Histogram; 5],
+    pub(crate) durations: [Histogram<Seconds>; SIZE_CLASSES],
     /// Seconds from the end of the head until the client had acknowledged it all, by size
     /// class.
-    pub(crate) acknowledged: [Histogram; 5],
+    pub(crate) acknowledged: [Histogram<Seconds>; SIZE_CLASSES],
     /// Time over what the uplink alone needs, by size class.
-    pub(crate) slowdowns: [Histogram; 5],
+    pub(crate) slowdowns: [Histogram<Slowdowns>; SIZE_CLASSES],
     /// Headers of the PROXY protocol.
     pub(crate) proxy_headers: HeaderStats,
     /// TLS handshakes.
@@ -167,14 +210,14 @@ impl WorkerStats {
     /// A response that went out whole.
     pub(crate) fn observe(&self, bytes: u64, duration: Duration, slowdown: Option<f64>) {
         let class = size_class(bytes);
-        self.durations[class].observe(&DURATION_BOUNDS_S, duration.as_secs_f64());
+        self.durations[class].took(duration);
         if let Some(slowdown) = slowdown {
-            self.slowdowns[class].observe(&SLOWDOWN_BOUNDS, slowdown);
+            self.slowdowns[class].observe(slowdown);
         }
     }
 
     /// The client has acknowledged all of a response so long after its request.
     pub(crate) fn observe_acknowledged(&self, bytes: u64, took: Duration) {
-        self.acknowledged[size_class(bytes)].observe(&DURATION_BOUNDS_S, took.as_secs_f64());
+        self.acknowledged[size_class(bytes)].took(took);
     }
 }

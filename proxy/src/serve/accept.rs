@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use crate::client::connection::{self, Connection, NEW_WHILE_DRAINING};
 use crate::exchange::service::Exchanges;
+use crate::observe::stats::Refused;
 use crate::serve::worker::Worker;
 use crate::setup::limits::ConnectionPlace;
 use crate::setup::listener::ListenerState;
@@ -113,7 +114,11 @@ async fn accept(
                 arrive(&worker, &present(), stream, peer, &end);
             }
             Err(error) => {
-                worker.serving.stats.accept_errors.increment();
+                worker
+                    .serving
+                    .stats_of(&present())
+                    .accept_errors
+                    .increment();
                 if !std::mem::replace(&mut complained, true) {
                     let listener = &present().config.name;
                     tracing::error!(%error, listener, "a connection cannot be accepted");
@@ -147,7 +152,7 @@ fn arrive(
         return;
     }
     let Some(place) = listener.take_arrival() else {
-        worker.serving.stats.refused_connections.increment();
+        refuse(worker, listener, Refused::Listener);
         return;
     };
     worker.arriving.set(worker.arriving.get() + 1);
@@ -193,6 +198,11 @@ async fn late(end: &mut watch::Receiver<()>) {
     sleep(NEW_WHILE_DRAINING).await;
 }
 
+/// Counts a connection that is closed at once.
+fn refuse(worker: &Worker, listener: &ListenerState, why: Refused) {
+    worker.serving.stats_of(listener).refused[why as usize].increment();
+}
+
 /// A place for a connection of this client, if its listener counts them.
 fn client_place(
     worker: &Worker,
@@ -201,7 +211,7 @@ fn client_place(
 ) -> Result<Option<ConnectionPlace>, ()> {
     let overload = worker.serving.overload.as_ref();
     if overload.is_some_and(|overload| overload.state() >= HeapState::NoConnections) {
-        worker.serving.stats.overload_connections.increment();
+        refuse(worker, listener, Refused::Heap);
         return Err(());
     }
     let Some(limits) = &listener.shared.limits else {
@@ -209,7 +219,7 @@ fn client_place(
     };
     let place = limits.connect(ip);
     if place.is_none() {
-        worker.serving.stats.client_connections.increment();
+        refuse(worker, listener, Refused::Client);
     }
     place.map(Some).ok_or(())
 }
@@ -221,7 +231,7 @@ fn admit(
     ends: Ends,
 ) -> Option<Rc<Connection>> {
     let Some(place) = listener.take_place() else {
-        worker.serving.stats.refused_connections.increment();
+        refuse(worker, listener, Refused::Listener);
         return None;
     };
     let client_place = client_place(worker, listener, ends.client.ip()).ok()?;
@@ -229,7 +239,7 @@ fn admit(
         // The client has gone already.
         tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
     }
-    worker.serving.stats.connections.increment();
+    worker.serving.stats_of(listener).connections.increment();
     worker.serving.stats.open_connections.increment();
     let generation = worker.serving.generation();
     let dscp = (generation.classifier.wants_dscp())

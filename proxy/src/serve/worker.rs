@@ -126,7 +126,7 @@ impl Seed {
         let overload = self.first.assembly.overload.clone();
         let worker = Rc::new(Worker {
             index: self.index,
-            serving: Rc::new(Serving::new(self.stats, overload, generation)),
+            serving: Rc::new(Serving::new(self.index, self.stats, overload, generation)),
             granting: RefCell::default(),
             connections: RefCell::default(),
             arriving: Cell::default(),

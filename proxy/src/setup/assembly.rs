@@ -137,6 +137,7 @@ impl Assembly {
             catalogue: &self.catalogue,
             uplink: &self.uplink,
             stats: &self.stats,
+            listeners: self.listeners.iter().map(|own| own.view()).collect(),
             tls: self.tls(),
         }
     }
@@ -175,6 +176,7 @@ fn listeners(
     config: &Config,
     before: &[Arc<ListenerState>],
 ) -> anyhow::Result<Vec<Arc<ListenerState>>> {
+    let workers = config.runtime.workers.max(1);
     let mut taken = Vec::new();
     let listener = |listener: &Listener| {
         let mut known = before.iter();
@@ -188,7 +190,7 @@ fn listeners(
             Some(own) => own.changed(listener),
             None => {
                 let id = NEXT_LISTENER.fetch_add(1, Relaxed);
-                ListenerState::new(listener, id, ListenerShared::new(listener)?)
+                ListenerState::new(listener, id, ListenerShared::new(listener, workers)?)
             }
         }
     };

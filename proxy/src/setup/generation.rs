@@ -65,7 +65,7 @@ impl Generation {
                 || {
                     Rc::new(Upstream::new(
                         shared,
-                        stats.clone(),
+                        Arc::clone(stats),
                         worker,
                         Arc::clone(reclaim),
                     ))

@@ -13,6 +13,7 @@ use sprat_net::handover::Inherited;
 use sprat_net::headers::Forwarder;
 use sprat_net::tls::ListenerTls;
 
+use crate::observe::stats::{ListenerStats, ListenerView};
 use crate::setup::limits::ListenerLimits;
 
 /// Connections that the kernel holds for a worker that has not accepted them.
@@ -42,6 +43,8 @@ pub(crate) struct ListenerShared {
     pub(crate) tls: Option<Arc<ListenerTls>>,
     /// None without bounds on clients.
     pub(crate) limits: Option<Arc<ListenerLimits>>,
+    /// What each worker counts of it.
+    pub(crate) stats: Arc<[Arc<ListenerStats>]>,
     /// The number of open connections.
     connections: Arc<AtomicUsize>,
     /// Of these, those that have switched to another protocol.
@@ -53,13 +56,14 @@ pub(crate) struct ListenerShared {
 }
 
 impl ListenerShared {
-    /// Of a listener that is new.
+    /// Returns what a listener that is new has, for so many workers.
     ///
     /// # Errors
     ///
     /// Certificates that cannot be used.
-    pub(crate) fn new(config: &Listener) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: &Listener, workers: usize) -> anyhow::Result<Self> {
         Ok(Self {
+            stats: (0..workers).map(|_| Arc::default()).collect(),
             tls: ListenerTls::of(config)?,
             limits: ListenerLimits::new(config),
             connections: Arc::default(),
@@ -122,6 +126,15 @@ impl ListenerState {
             shared.limits = ListenerLimits::new(config);
         }
         Self::new(config, self.id, shared)
+    }
+
+    /// Returns what the metrics tell of.
+    pub(crate) fn view(&self) -> ListenerView {
+        ListenerView {
+            name: self.config.name.clone(),
+            open: Arc::clone(&self.shared.connections),
+            stats: Arc::clone(&self.shared.stats),
+        }
     }
 
     /// Room for one more connection; none if there are as many as may be.

@@ -4,12 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::observe::stats::WorkerStats;
+use crate::observe::stats::{ListenerStats, WorkerStats};
 use crate::setup::generation::Generation;
 use crate::setup::limits::Overload;
+use crate::setup::listener::ListenerState;
 
 /// A worker's counters and its present generation.
 pub(crate) struct Serving {
+    /// The index of the worker.
+    worker: usize,
     /// Its counters.
     pub(crate) stats: Arc<WorkerStats>,
     /// None if nothing watches the memory.
@@ -20,15 +23,22 @@ pub(crate) struct Serving {
 impl Serving {
     /// Returns what serves by `generation` at first.
     pub(crate) fn new(
+        worker: usize,
         stats: Arc<WorkerStats>,
         overload: Option<Arc<Overload>>,
         generation: Generation,
     ) -> Self {
         Self {
+            worker,
             stats,
             overload,
             generation: RefCell::new(Rc::new(generation)),
         }
+    }
+
+    /// Returns the worker's counters of a listener.
+    pub(crate) fn stats_of<'a>(&self, listener: &'a ListenerState) -> &'a ListenerStats {
+        &listener.shared.stats[self.worker]
     }
 
     /// Returns what is served by now.

@@ -43,7 +43,7 @@ pub use granting::Granting;
 pub use kernel::Marked;
 use kernel::{KernelLink, SocketMark, UNSENT_BYTES};
 use link::WorkerLink;
-pub use metrics::UplinkView;
+pub use metrics::{LinkView, TOPICS};
 pub use paced::FirstTurn;
 pub use paced::go_ahead;
 pub use paced::{Paced, head_bytes, pace, send_ahead};

@@ -113,7 +113,7 @@ pub struct Upstream {
     /// What the other workers know, too.
     shared: Arc<SharedCluster>,
     /// The counters of this worker.
-    stats: ClusterStats,
+    stats: Arc<ClusterStats>,
     /// The index of this worker.
     worker: usize,
     /// By the station's slots, as of its `version`.
@@ -136,7 +136,7 @@ impl Upstream {
     /// The part in a cluster of the worker with this index.
     pub fn new(
         shared: &Arc<SharedCluster>,
-        stats: ClusterStats,
+        stats: Arc<ClusterStats>,
         worker: usize,
         reclaim: Arc<Notify>,
     ) -> Self {

@@ -1,9 +1,6 @@
 //! What one worker counts of endpoints and clusters.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use sprat_net::counters::{ByReason, Counter, DURATION_BOUNDS_S, Histogram};
+use sprat_net::counters::{ByReason, CoarseSeconds, Counter, Histogram, Seconds};
 
 /// What is counted for an endpoint.
 #[derive(Debug, Default)]
@@ -20,22 +17,20 @@ pub struct EndpointStats {
     pub hedges: Counter,
     /// The failures, by [`sprat_net::error::Reason::index`].
     pub errors: ByReason,
+    /// How long requests waited for the head of its answer, from when they were sent.
+    pub heads: Histogram<CoarseSeconds>,
 }
 
-/// What is counted for a cluster. Clones count together.
-#[derive(Clone, Debug, Default)]
+/// What is counted for a cluster.
+#[derive(Debug, Default)]
 pub struct ClusterStats {
     /// Responses by hundreds of the status, from 1xx; the last is a response
     /// that never got a status.
-    pub responses: Arc<[Counter; 6]>,
-    /// Seconds that requests waited for an endpoint, of those that had to.
-    pub queue_waits: Arc<Histogram>,
-}
-
-impl ClusterStats {
-    /// A request waited for an endpoint.
-    pub fn waited(&self, wait: Duration) {
-        let waits = &self.queue_waits;
-        waits.observe(&DURATION_BOUNDS_S, wait.as_secs_f64());
-    }
+    pub responses: [Counter; 6],
+    /// How long requests waited for an endpoint, of those that had to.
+    pub queue_waits: Histogram<Seconds>,
+    /// From the end of the request's head to the head of an endpoint's answer.
+    pub heads: Histogram<Seconds>,
+    /// From the end of the request's head to the response's last byte.
+    pub durations: Histogram<Seconds>,
 }

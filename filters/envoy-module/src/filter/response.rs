@@ -163,12 +163,11 @@ impl Response {
             return Step::Hold;
         };
         let bytes = self.in_hand(host);
-        let Some(waited) = uplink.take_turn(now, flow, bytes) else {
+        let Some(seconds) = uplink.take_turn(now, flow, bytes) else {
             return Step::Hold;
         };
-        let micros = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
         host.count(Metric::Waits, 1);
-        host.count(Metric::WaitMicros, micros);
+        host.count(Metric::WaitSeconds, seconds);
         self.let_go(host, now, bytes);
         Step::Continue
     }

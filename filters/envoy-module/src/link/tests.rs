@@ -87,6 +87,24 @@ fn the_least_remaining_goes_first() {
 }
 
 #[test]
+fn what_is_left_of_a_second_of_waiting_counts_with_the_next() {
+    let link = link();
+    let busy = link.open(at(0), 0, Size::Exact(100_000)).unwrap();
+    let wait = |from_us, until_us| {
+        link.ask(at(from_us), busy, 1000, || panic!());
+        let flow = link.open(at(from_us), 0, Size::Exact(200)).unwrap();
+        must_wait(&link, at(from_us), flow, 200);
+        link.tick(at(until_us));
+        let seconds = link.take_turn(at(until_us), flow, 200).unwrap();
+        link.close(at(until_us), flow);
+        seconds
+    };
+    assert_eq!(wait(0, 1_600_000), 1);
+    assert_eq!(wait(5_000_000, 6_600_000), 2);
+    assert_eq!(wait(9_000_000, 9_700_000), 0);
+}
+
+#[test]
 fn what_joins_a_chunk_that_waits_is_debited_too() {
     let link = link();
     let busy = link.open(at(0), 0, Size::Exact(100_000)).unwrap();

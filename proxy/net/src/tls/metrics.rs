@@ -1,18 +1,13 @@
-//! What is counted of TLS, in Prometheus' text format.
+//! What is counted of TLS.
 
-use std::fmt;
 use std::sync::Arc;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
-
 use super::listener::ListenerTls;
-use super::outcome::HandshakeStats;
-use crate::encoding::count;
+use super::outcome::{HandshakeStats, Outcome};
+use crate::metrics::{Labels, Per, Row, Topic};
 
 /// Handshakes, and until when certificates are valid.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TlsView {
     /// The counters of each worker.
     handshakes: Vec<Arc<HandshakeStats>>,
@@ -20,44 +15,35 @@ pub struct TlsView {
 }
 
 impl TlsView {
-    /// Of these workers and listeners.
-    pub fn new(handshakes: Vec<Arc<HandshakeStats>>, listeners: Vec<Arc<ListenerTls>>) -> Self {
-        Self {
+    /// Returns the view of these workers and listeners; none without a listener.
+    pub fn new(
+        handshakes: Vec<Arc<HandshakeStats>>,
+        listeners: Vec<Arc<ListenerTls>>,
+    ) -> Option<Self> {
+        (!listeners.is_empty()).then_some(Self {
             handshakes,
             listeners,
-        }
+        })
     }
 }
 
-impl Collector for TlsView {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "TLS handshakes with clients, by version (empty if none was agreed on) and \
-                    result";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("tls_handshakes", help, None, kind)?;
-        let mut sums: Vec<((&str, &str), u64)> = Vec::new();
-        for worker in &self.handshakes {
-            for (index, (labels, value)) in worker.each().enumerate() {
-                match sums.get_mut(index) {
-                    Some(sum) => sum.1 += value,
-                    None => sums.push((labels, value)),
-                }
-            }
-        }
-        for ((version, result), value) in sums {
-            let labels = [("version", version), ("result", result)];
-            count(&mut metric.encode_family(&labels)?, value)?;
-        }
-        let help = "Until when a certificate is valid, in seconds since 1970";
-        let name = "tls_certificate_not_after_seconds";
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for listener in &self.listeners {
+/// What is told of TLS with clients; no sample where no listener speaks it.
+#[rustfmt::skip]
+pub static TLS: Topic<TlsView> = Topic { title: "TLS with clients", rows: &[
+    // A version has a result of its own for each.
+    Row::counter("sprat_tls_handshakes_total", Labels::NONE.and("version", 1).and("result", Outcome::ALL.len()),
+        "Handshakes, by version (empty if none was agreed on) and result",
+        |view, out| for outcome in Outcome::ALL {
+            let (version, result) = outcome.labels();
+            let parts = view.handshakes.iter().map(|worker| worker.of(outcome));
+            out.put(&[version, result], parts.sum::<u64>());
+        }),
+    Row::gauge("sprat_tls_certificate_not_after_timestamp_seconds", Labels::NONE.and("listener", 1).per("file", Per::Certificate),
+        "Until when a certificate is valid, since 1970-01-01 UTC",
+        |view, out| for listener in &view.listeners {
             for (certificate, not_after_s) in listener.expiries() {
                 let file = certificate.chain.path.display().to_string();
-                let labels = [("listener", listener.name()), ("file", file.as_str())];
-                metric.encode_family(&labels)?.encode_gauge(&not_after_s)?;
+                out.put(&[listener.name(), &file], not_after_s as f64);
             }
-        }
-        Ok(())
-    }
-}
+        }),
+] };

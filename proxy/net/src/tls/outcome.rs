@@ -60,7 +60,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of their numbers.
-    const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Full12,
         Self::Full13,
         Self::Resumed12,
@@ -78,7 +78,7 @@ impl Outcome {
     ];
 
     /// Labels: the version (empty if it came to none) and the result.
-    fn labels(self) -> (&'static str, &'static str) {
+    pub(super) fn labels(self) -> (&'static str, &'static str) {
         match self {
             Self::Full12 => ("1.2", "full"),
             Self::Full13 => ("1.3", "full"),
@@ -142,10 +142,9 @@ impl HandshakeStats {
         self.0[outcome as usize].increment();
     }
 
-    /// Each version and result, and how many there were of it.
-    pub(super) fn each(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
-        let counts = self.0.iter().map(Counter::get);
-        Outcome::ALL.into_iter().map(Outcome::labels).zip(counts)
+    /// Returns how many ended so.
+    pub(super) fn of(&self, outcome: Outcome) -> u64 {
+        self.0[outcome as usize].get()
     }
 }
 

@@ -1,85 +1,85 @@
-//! What `/metrics` says of connections and tunnels.
+//! What `/metrics` tells of clients' connections, tunnels and logs.
 
-use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
-use sprat_net::encoding::{count, gauge};
+use sprat_net::counters::Counter;
+use sprat_net::metrics::{Labels, Row, Series, Topic};
 use sprat_net::proxy_protocol::HEADER_RESULTS;
 
-use super::View;
-use crate::observe::access_log;
-use crate::observe::standard_error;
+use super::Snapshot;
+use super::requests::by_code;
+use super::table::{CODES, LISTENER};
+use crate::observe::stats::{ListenerStats, ListenerView, Refused};
+use crate::observe::{access_log, standard_error};
 
-impl View {
-    /// Writes the metrics of clients' connections.
-    pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Client connections accepted";
-        self.counter(encoder, "connections", help, |w| &w.connections)?;
-        let help = "Client connections open";
-        let open = self.sum(|worker| &worker.open_connections);
-        gauge(encoder, "open_connections", help, open)?;
-        self.tunnels(encoder)?;
-        let help = "Client connections closed at once because of the listener's bound";
-        self.counter(encoder, "refused_connections", help, |w| {
-            &w.refused_connections
-        })?;
-        let help = "Client connections closed at once because of the bound on each client";
-        self.counter(encoder, "client_refused_connections", help, |w| {
-            &w.client_connections
-        })?;
-        let help = "Client connections closed at once because memory was short";
-        self.counter(encoder, "overload_refused_connections", help, |w| {
-            &w.overload_connections
-        })?;
-        let help = "Client connections that could not be accepted";
-        self.counter(encoder, "accept_errors", help, |w| &w.accept_errors)?;
-        if self.announced {
-            self.proxy_headers(encoder)?;
-        }
-        let help = "Lines of the access log that found no room";
-        self.counter(encoder, "access_log_dropped_lines", help, |w| {
-            &w.log_lines_dropped
-        })?;
-        let help = "Lines of the access log that could not be written";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("access_log_lost_lines", help, None, kind)?;
-        count(&mut metric, access_log::lines_lost())?;
-        let help = "Lines of the log on standard error that were lost";
-        let mut metric = encoder.encode_descriptor("log_lost_lines", help, None, kind)?;
-        count(&mut metric, standard_error::lines_lost())
+const NONE: Labels = Labels::NONE;
+
+#[rustfmt::skip]
+pub(super) static CONNECTIONS: Topic<Snapshot> = Topic { title: "Listeners, connections and tunnels", rows: &[
+    Row::counter("sprat_listener_requests_total", LISTENER.and("code", CODES.len()),
+        "Requests that are over, by listener and class of the status code",
+        |now, out| for own in &now.view.listeners {
+            by_code(out, &own.name, |code| own.sum(|stats| &stats.responses[code]));
+        }),
+    Row::counter("sprat_connections_total", LISTENER,
+        "Client connections accepted",
+        |now, out| each(now, out, |own| &own.connections)),
+    Row::gauge("sprat_listener_open_connections", LISTENER,
+        "Client connections open at a listener, to compare with its max_connections",
+        |now, out| now.view.listeners.iter().for_each(|own| out.put(&[&own.name], own.open.load(Relaxed)))),
+    Row::gauge("sprat_open_connections", NONE,
+        "Client connections open, those of listeners that are gone included",
+        |now, out| out.one(now.sum(|own| &own.open_connections))),
+    Row::counter("sprat_refused_connections_total", LISTENER.and("reason", Refused::ALL.len()),
+        "Client connections closed at once: the listener has as many as it may, the client has, or memory is short",
+        |now, out| for own in &now.view.listeners {
+            for reason in Refused::ALL {
+                out.put(&[&own.name, reason.name()], own.sum(|stats| &stats.refused[reason as usize]));
+            }
+        }),
+    Row::counter("sprat_accept_errors_total", LISTENER,
+        "Client connections that could not be accepted",
+        |now, out| each(now, out, |own| &own.accept_errors)),
+    Row::counter("sprat_proxy_headers_total", NONE.and("result", HEADER_RESULTS.len()),
+        "Headers of the PROXY protocol, by result; no sample where no listener expects any",
+        |now, out| for (index, result) in HEADER_RESULTS.into_iter().enumerate().filter(|_| now.view.announced) {
+            out.put(&[result], now.sum(|own| own.proxy_headers.of(index)));
+        }),
+    Row::counter("sprat_tunnels_total", NONE,
+        "Connections that have switched to another protocol",
+        |now, out| out.one(now.sum(|own| &own.tunnels))),
+    Row::gauge("sprat_open_tunnels", NONE,
+        "Connections open that have switched to another protocol",
+        |now, out| out.one(now.sum(|own| &own.open_tunnels))),
+    Row::counter("sprat_tunnel_bytes_total", NONE.and("direction", 2),
+        "Bytes passed on after a switch to another protocol: to the client (downstream), to the endpoint (upstream)",
+        |now, out| {
+            out.put(&["downstream"], now.sum(|own| &own.tunnel_bytes_down));
+            out.put(&["upstream"], now.sum(|own| &own.tunnel_bytes_up));
+        }),
+] };
+
+#[rustfmt::skip]
+pub(super) static LOGS: Topic<Snapshot> = Topic { title: "Logs", rows: &[
+    Row::counter("sprat_access_log_dropped_lines_total", NONE,
+        "Lines of the access log that found no room",
+        |now, out| out.one(now.sum(|own| &own.log_lines_dropped))),
+    Row::counter("sprat_access_log_lost_lines_total", NONE,
+        "Lines of the access log that could not be written",
+        |_, out| out.one(access_log::lines_lost())),
+    Row::counter("sprat_log_lost_lines_total", NONE,
+        "Lines of the log on standard error that were lost",
+        |_, out| out.one(standard_error::lines_lost())),
+] };
+
+impl ListenerView {
+    fn sum(&self, of: impl Fn(&ListenerStats) -> &Counter) -> u64 {
+        self.stats.iter().map(|own| of(own).get()).sum()
     }
+}
 
-    /// How connections told whose they are.
-    fn proxy_headers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Headers of the PROXY protocol, by result";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("proxy_headers", help, None, kind)?;
-        for (index, result) in HEADER_RESULTS.into_iter().enumerate() {
-            let value = self.sum(|worker| worker.proxy_headers.of(index));
-            count(&mut metric.encode_family(&[("result", result)])?, value)?;
-        }
-        Ok(())
-    }
-
-    /// Connections that have switched to another protocol.
-    fn tunnels(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Connections that have switched to another protocol";
-        self.counter(encoder, "tunnels", help, |w| &w.tunnels)?;
-        let help = "Connections open that have switched to another protocol";
-        let open = self.sum(|worker| &worker.open_tunnels);
-        gauge(encoder, "open_tunnels", help, open)?;
-        let help = "Bytes passed on after a switch to another protocol, by direction";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("tunnel_bytes", help, None, kind)?;
-        let down = self.sum(|worker| &worker.tunnel_bytes_down);
-        let up = self.sum(|worker| &worker.tunnel_bytes_up);
-        for (direction, bytes) in [("downstream", down), ("upstream", up)] {
-            count(
-                &mut metric.encode_family(&[("direction", direction)])?,
-                bytes,
-            )?;
-        }
-        Ok(())
+fn each(now: &Snapshot, out: &mut Series<'_, '_>, of: impl Fn(&ListenerStats) -> &Counter) {
+    for own in &now.view.listeners {
+        out.put(&[&own.name], own.sum(&of));
     }
 }

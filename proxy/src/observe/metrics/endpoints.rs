@@ -1,113 +1,121 @@
-//! What `/metrics` says of the endpoints that there are at present: at most as
-//! many as the configuration has, times the addresses that a name may have.
+//! What `/metrics` tells of the endpoints and names that there are at present: as many as
+//! the configuration has, times the addresses that a name may have.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
-use sprat_net::counters::Counter;
-use sprat_net::encoding::count;
+use sprat_net::counters::{CoarseSeconds, Counter, Total};
 use sprat_net::error::{Fault, Reason};
-use sprat_upstream::EndpointStats;
-use sprat_upstream::{Condition, EndpointCondition, Member, Shared};
+use sprat_net::metrics::{Labels, Per, Row, Series, Topic, Value};
+use sprat_upstream::dns::{Name, RESULTS};
+use sprat_upstream::{EndpointCondition, EndpointStats, Member};
 
-use super::View;
+use super::Snapshot;
 
-impl View {
-    /// What goes on at the endpoints that there are at present.
-    pub(super) fn endpoints(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        conditions: &[Condition],
-    ) -> fmt::Result {
-        type Of = fn(&EndpointStats) -> &Counter;
-        let counters: [(&str, &str, Of); 5] = [
-            ("upstream_requests", "Requests sent to an endpoint", |e| {
-                &e.requests
-            }),
-            (
-                "upstream_connects",
-                "Connections opened to an endpoint",
-                |e| &e.connects,
-            ),
-            ("upstream_reuses", "Requests over a kept connection", |e| {
-                &e.reuses
-            }),
-            (
-                "upstream_retries",
-                "Requests sent again, there or elsewhere, after an attempt there failed",
-                |e| &e.retries,
-            ),
-            (
-                "upstream_hedges",
-                "Attempts made beside one elsewhere that was slow",
-                |e| &e.hedges,
-            ),
-        ];
-        for (name, help, of) in counters {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            self.each_endpoint(conditions, |labels, member, _| {
-                let value = member.stats.iter().map(|own| of(own).get()).sum();
-                count(&mut metric.encode_family(labels)?, value)
-            })?;
-        }
-        let help = "Failures of an endpoint, by reason";
-        let kind = MetricType::Counter;
-        let mut metric = encoder.encode_descriptor("upstream_errors", help, None, kind)?;
-        self.each_endpoint(conditions, |labels, member, _| {
-            for reason in Reason::ALL {
-                let errors = |own: &Arc<EndpointStats>| own.errors[reason.index()].get();
-                let value = member.stats.iter().map(errors).sum();
-                if reason.facts().fault == Fault::Upstream {
-                    let labels = [labels[0], labels[1], ("reason", reason.name())];
-                    count(&mut metric.encode_family(&labels)?, value)?;
-                }
+const ENDPOINT: Labels = Labels::NONE
+    .and("cluster", 1)
+    .per("endpoint", Per::Endpoint);
+const NAME: Labels = Labels::NONE.and("cluster", 1).per("name", Per::Name);
+
+#[rustfmt::skip]
+pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows: &[
+    Row::counter("sprat_upstream_requests_total", ENDPOINT,
+        "Requests sent to an endpoint",
+        |now, out| each(now, out, |own, _| sum(own, |e| &e.requests))),
+    Row::histogram::<CoarseSeconds>("sprat_upstream_head_seconds", ENDPOINT,
+        "From when a request was sent to an endpoint to the head of its answer; the request's body, if it has one, is sent meanwhile",
+        |now, out| each(now, out, |own, _| Total::of(own.stats.iter().map(|own| &own.heads)))),
+    Row::counter("sprat_upstream_errors_total", ENDPOINT.and("reason", Fault::Upstream.reasons()),
+        "Failures of an endpoint",
+        |now, out| for (cluster, own, _) in now.endpoints() {
+            for reason in Reason::ALL.into_iter().filter(|own| own.facts().fault == Fault::Upstream) {
+                out.put(&[cluster, &own.label, reason.name()], sum(own, |e| &e.errors[reason.index()]));
             }
-            Ok(())
-        })?;
-        type Now = fn(&Shared) -> u64;
-        let gauges: [(&str, &str, Now); 3] = [
-            (
-                "upstream_outstanding",
-                "Requests in progress at an endpoint",
-                |s| s.outstanding.load(Relaxed) as u64,
-            ),
-            (
-                "upstream_connections",
-                "Connections open to an endpoint",
-                |s| s.connections.load(Relaxed) as u64,
-            ),
-            (
-                "upstream_idle_connections",
-                "Idle connections to an endpoint",
-                |s| s.idle.load(Relaxed) as u64,
-            ),
-        ];
-        for (name, help, now) in gauges {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            self.each_endpoint(conditions, |labels, member, _| {
-                let value = now(&member.counts);
-                metric.encode_family(labels)?.encode_gauge(&value)
-            })?;
-        }
-        Ok(())
+        }),
+    Row::counter("sprat_upstream_retries_total", ENDPOINT,
+        "Requests sent again, there or elsewhere, after an attempt there failed",
+        |now, out| each(now, out, |own, _| sum(own, |e| &e.retries))),
+    Row::counter("sprat_upstream_hedges_total", ENDPOINT,
+        "Attempts made beside one elsewhere that was slow",
+        |now, out| each(now, out, |own, _| sum(own, |e| &e.hedges))),
+    Row::counter("sprat_upstream_connects_total", ENDPOINT,
+        "Connections opened to an endpoint",
+        |now, out| each(now, out, |own, _| sum(own, |e| &e.connects))),
+    Row::counter("sprat_upstream_reuses_total", ENDPOINT,
+        "Requests over a kept connection",
+        |now, out| each(now, out, |own, _| sum(own, |e| &e.reuses))),
+    Row::gauge("sprat_upstream_outstanding", ENDPOINT,
+        "Requests in progress at an endpoint",
+        |now, out| each(now, out, |own, _| own.counts.outstanding.load(Relaxed))),
+    Row::gauge("sprat_upstream_connections", ENDPOINT,
+        "Connections open to an endpoint",
+        |now, out| each(now, out, |own, _| own.counts.connections.load(Relaxed))),
+    Row::gauge("sprat_upstream_idle_connections", ENDPOINT,
+        "Idle connections to an endpoint",
+        |now, out| each(now, out, |own, _| own.counts.idle.load(Relaxed))),
+    Row::gauge("sprat_endpoint_used", ENDPOINT,
+        "Whether an endpoint gets requests",
+        |now, out| each(now, out, |_, state| state.is_used)),
+    Row::gauge("sprat_endpoint_ejected", ENDPOINT,
+        "Whether an endpoint is out of use for its answers",
+        |now, out| each(now, out, |_, state| state.ejected_for.is_some())),
+    Row::gauge("sprat_endpoint_unhealthy", ENDPOINT,
+        "Whether an endpoint is out of use for its health checks",
+        |now, out| each(now, out, |_, state| state.passes_checks == Some(false))),
+    Row::counter("sprat_health_checks_total", ENDPOINT.and("result", 2),
+        "Health checks of an endpoint: passed or failed",
+        |now, out| for (cluster, own, _) in now.endpoints() {
+            for (result, checks) in ["passed", "failed"].into_iter().zip(&own.counts.checks) {
+                out.put(&[cluster, &own.label, result], checks.load(Relaxed));
+            }
+        }),
+] };
+
+#[rustfmt::skip]
+pub(super) static NAMES: Topic<Snapshot> = Topic { title: "Names of endpoints", rows: &[
+    Row::counter("sprat_dns_lookups_total", NAME.and("result", RESULTS.len()),
+        "Times that a name was asked for: an answer, no_address, or a failure (of one kind of addresses, or of all)",
+        |now, out| for (cluster, name) in now.names() {
+            for (result, lookups) in RESULTS.into_iter().zip(&name.lookups) {
+                out.put(&[cluster, name.host(), result], lookups.load(Relaxed));
+            }
+        }),
+    Row::gauge("sprat_dns_addresses", NAME,
+        "Addresses of a name in use",
+        |now, out| now.names().for_each(|(cluster, name)| out.put(&[cluster, name.host()], name.addresses().len()))),
+    Row::gauge("sprat_dns_failures_in_a_row", NAME,
+        "Times that a name was asked for since it last had an address, of each kind with lookup_family all",
+        |now, out| now.names().for_each(|(cluster, name)| out.put(&[cluster, name.host()], u64::from(name.failures())))),
+] };
+
+impl Snapshot {
+    /// Returns each endpoint, the name of its cluster, and how it is.
+    fn endpoints(&self) -> impl Iterator<Item = (&str, &Member, &EndpointCondition)> {
+        self.clusters().flat_map(|(cluster, condition)| {
+            let each = condition.endpoints.iter();
+            each.map(|(member, state)| (&*cluster.name, &**member, state))
+        })
     }
 
-    /// For each endpoint, by its labels.
-    pub(super) fn each_endpoint(
-        &self,
-        conditions: &[Condition],
-        mut each: impl FnMut(&[(&str, &str); 2], &Member, &EndpointCondition) -> fmt::Result,
-    ) -> fmt::Result {
-        for (cluster, condition) in self.clusters.iter().zip(conditions) {
-            for (member, state) in &condition.endpoints {
-                let endpoint = member.label.as_str();
-                let labels = [("cluster", cluster.name.as_str()), ("endpoint", endpoint)];
-                each(&labels, member, state)?;
-            }
-        }
-        Ok(())
+    /// Returns each name of endpoints, and that of its cluster.
+    fn names(&self) -> impl Iterator<Item = (&str, &Arc<Name>)> {
+        self.view.clusters.iter().flat_map(|cluster| {
+            let names = cluster.station.names().into_iter();
+            names.map(|name| (&*cluster.name, name))
+        })
     }
+}
+
+fn each<T: Into<Value>>(
+    now: &Snapshot,
+    out: &mut Series<'_, '_>,
+    of: impl Fn(&Member, &EndpointCondition) -> T,
+) {
+    for (cluster, own, state) in now.endpoints() {
+        out.put(&[cluster, &own.label], of(own, state));
+    }
+}
+
+fn sum(member: &Member, of: impl Fn(&EndpointStats) -> &Counter) -> u64 {
+    member.stats.iter().map(|own| of(own).get()).sum()
 }

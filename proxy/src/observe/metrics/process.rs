@@ -1,23 +1,17 @@
 //! What was built, and what the kernel says of the process, under the names that
 //! Prometheus' client libraries share (`process_*`).
 
-use std::fmt;
-
 use procfs::process::{LimitValue, Process};
 use procfs::{ProcError, WithCurrentSystemInfo as _};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Unit;
+use sprat_net::metrics::{Labels, Row, Topic};
 
 use crate::observe::version;
 
-/// Tells of the process, asked at each scrape.
-#[derive(Debug)]
-pub(super) struct ProcessView;
+/// The program, which does not change.
+pub(super) struct Build;
 
 /// What the kernel says; proc(5).
-struct Facts {
+pub(super) struct Facts {
     cpu_s: f64,
     started_s: f64,
     virtual_bytes: u64,
@@ -28,7 +22,9 @@ struct Facts {
 }
 
 impl Facts {
-    fn ask() -> Result<Self, ProcError> {
+    /// Asks the kernel: fails if no descriptors are left, or there is no such file
+    /// system.
+    pub(super) fn ask() -> Result<Self, ProcError> {
         let process = Process::myself()?;
         let stat = process.stat()?;
         let ticks_per_s = procfs::ticks_per_second() as f64;
@@ -49,62 +45,42 @@ impl Facts {
     }
 }
 
-impl Collector for ProcessView {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "1, with what the program was built from in the labels";
-        let (name, kind) = ("sprat_build_info", MetricType::Gauge);
-        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-        let labels = [
-            ("version", version::VERSION),
-            ("commit", version::COMMIT),
-            ("target", version::TARGET),
-            ("tls", version::TLS),
-        ];
-        metric.encode_family(&labels)?.encode_gauge(&1_u64)?;
-        // No descriptors may be left, or there is no such file system.
-        let Ok(facts) = Facts::ask() else {
-            return Ok(());
-        };
-        let help = "Processor time, the kernel's for the process included";
-        let (unit, kind) = (Unit::Seconds, MetricType::Counter);
-        let mut metric = encoder.encode_descriptor("process_cpu", help, Some(&unit), kind)?;
-        metric.encode_counter::<NoLabelSet, f64, u64>(&facts.cpu_s, None)?;
-        let help = "When the process began, since 1970-01-01 UTC";
-        let (name, kind) = ("process_start_time", MetricType::Gauge);
-        let mut metric = encoder.encode_descriptor(name, help, Some(&unit), kind)?;
-        metric.encode_gauge(&facts.started_s)?;
-        let (bytes, none) = (Some(Unit::Bytes), None);
-        for (name, help, unit, value) in [
-            (
-                "process_virtual_memory",
-                "Address space",
-                &bytes,
-                facts.virtual_bytes,
-            ),
-            (
-                "process_resident_memory",
-                "Memory in use",
-                &bytes,
-                facts.resident_bytes,
-            ),
-            ("process_threads", "Threads", &none, facts.threads),
-            (
-                "process_open_fds",
-                "Open descriptors",
-                &none,
-                facts.open_files,
-            ),
-            (
-                "process_max_fds",
-                "Descriptors that may be open",
-                &none,
-                facts.max_files,
-            ),
-        ] {
-            let kind = MetricType::Gauge;
-            let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
-            metric.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-}
+const NONE: Labels = Labels::NONE;
+/// Labels whose values go together.
+const BUILT: Labels = NONE
+    .and("version", 1)
+    .and("commit", 1)
+    .and("target", 1)
+    .and("tls", 1);
+
+#[rustfmt::skip]
+pub(super) static BUILD: Topic<Build> = Topic { title: "The build", rows: &[
+    Row::gauge("sprat_build_info", BUILT,
+        "1, with what the program was built from in the labels",
+        |_, out| out.put(&[version::VERSION, version::COMMIT, version::TARGET, version::TLS], 1_u64)),
+] };
+
+#[rustfmt::skip]
+pub(super) static PROCESS: Topic<Facts> = Topic { title: "The process", rows: &[
+    Row::counter("process_cpu_seconds_total", NONE,
+        "Processor time, the kernel's for the process included",
+        |facts, out| out.one(facts.cpu_s)),
+    Row::gauge("process_start_time_seconds", NONE,
+        "When the process began, since 1970-01-01 UTC",
+        |facts, out| out.one(facts.started_s)),
+    Row::gauge("process_virtual_memory_bytes", NONE,
+        "Address space",
+        |facts, out| out.one(facts.virtual_bytes)),
+    Row::gauge("process_resident_memory_bytes", NONE,
+        "Memory in use",
+        |facts, out| out.one(facts.resident_bytes)),
+    Row::gauge("process_threads", NONE,
+        "Threads",
+        |facts, out| out.one(facts.threads)),
+    Row::gauge("process_open_fds", NONE,
+        "Open descriptors",
+        |facts, out| out.one(facts.open_files)),
+    Row::gauge("process_max_fds", NONE,
+        "Descriptors that may be open",
+        |facts, out| out.one(facts.max_files)),
+] };

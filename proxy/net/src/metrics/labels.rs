@@ -1,0 +1,125 @@
+//! The labels of a metric, and how many samples they make.
+
+/// As many labels as a metric has at most.
+pub(super) const MOST_LABELS: usize = 4;
+
+/// What a configuration has several of, and a metric a sample for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Per {
+    /// Each cluster of the configuration.
+    Cluster,
+    /// Each endpoint of a cluster: each address, where a name has several.
+    Endpoint,
+    /// Each priority class, the two that are built in among them.
+    Class,
+    /// Each listener of the configuration.
+    Listener,
+    /// Each name of endpoints in a cluster.
+    Name,
+    /// Each manifest of the catalogue.
+    Manifest,
+    /// Each certificate of a listener.
+    Certificate,
+}
+
+impl Per {
+    /// All of them, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Cluster,
+        Self::Endpoint,
+        Self::Class,
+        Self::Listener,
+        Self::Name,
+        Self::Manifest,
+        Self::Certificate,
+    ];
+
+    /// Returns the symbol in formulas.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Cluster => "C",
+            Self::Endpoint => "E",
+            Self::Class => "K",
+            Self::Listener => "L",
+            Self::Name => "N",
+            Self::Manifest => "M",
+            Self::Certificate => "T",
+        }
+    }
+}
+
+/// Names of labels, and the bound on the combinations of their values.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels {
+    /// Those that there are, before empty ones.
+    names: [&'static str; MOST_LABELS],
+    /// What they are combined of, by [`Per::ALL`].
+    per: [bool; Per::ALL.len()],
+    times: usize,
+    plus: usize,
+}
+
+impl Labels {
+    /// No labels: one sample.
+    pub const NONE: Self = Self {
+        names: [""; MOST_LABELS],
+        per: [false; Per::ALL.len()],
+        times: 1,
+        plus: 0,
+    };
+
+    /// Adds a label that has so many values beside each combination of the others: 1, if
+    /// the others tell its value.
+    pub const fn and(mut self, name: &'static str, values: usize) -> Self {
+        let mut at = 0;
+        while !self.names[at].is_empty() {
+            at += 1;
+        }
+        self.names[at] = name;
+        self.times *= values;
+        self
+    }
+
+    /// Adds a label with a value for each of what the configuration has.
+    pub const fn per(self, name: &'static str, per: Per) -> Self {
+        let mut own = self.and(name, 1);
+        own.per[per as usize] = true;
+        own
+    }
+
+    /// Adds so many combinations that are there whatever is configured.
+    pub const fn plus(mut self, more: usize) -> Self {
+        self.plus += more;
+        self
+    }
+
+    /// Returns the names of the labels, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.names.into_iter().filter(|name| !name.is_empty())
+    }
+
+    /// Returns the bound on the combinations: so many for each of those of these things
+    /// together, and so many more.
+    pub fn bound(&self) -> (Vec<Per>, usize, usize) {
+        let per = Per::ALL.into_iter().filter(|per| self.per[*per as usize]);
+        (per.collect(), self.times, self.plus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_multiply() {
+        let cluster = Labels::NONE.per("cluster", Per::Cluster);
+        let all = cluster.per("class", Per::Class).and("code", 6).plus(6);
+        let names: Vec<_> = all.names().collect();
+        assert_eq!(names, ["cluster", "class", "code"]);
+        assert_eq!(all.bound(), (vec![Per::Cluster, Per::Class], 6, 6));
+        assert_eq!(Labels::NONE.bound(), (vec![], 1, 0));
+        for (index, per) in Per::ALL.into_iter().enumerate() {
+            assert_eq!(per as usize, index);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What `/metrics` tells of clusters, and of decisions on their requests.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sprat_net::counters::{Histogram, Seconds, Total};
+use sprat_net::metrics::{Labels, Per, Row, Series, Topic, Value};
+use sprat_scheduler::health::Ejection;
+use sprat_scheduler::station::{ClassStats, RefusalReason};
+use sprat_upstream::{ClusterStats, Condition};
+
+use super::table::CLUSTER;
+use super::{ClusterView, Snapshot};
+
+const CLASS: Labels = CLUSTER.per("class", Per::Class);
+
+#[rustfmt::skip]
+pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &[
+    Row::histogram::<Seconds>("sprat_cluster_duration_seconds", CLUSTER,
+        "From the end of the request's head to the response's last byte: the time that clients see",
+        |now, out| times(now, out, |own| &own.durations)),
+    Row::histogram::<Seconds>("sprat_cluster_head_seconds", CLUSTER,
+        "From the end of the request's head to that of an endpoint's answer, waiting, connecting and retries included",
+        |now, out| times(now, out, |own| &own.heads)),
+    Row::histogram::<Seconds>("sprat_queue_wait_seconds", CLUSTER,
+        "How long requests waited for an endpoint, of those that had to",
+        |now, out| times(now, out, |own| &own.queue_waits)),
+    Row::gauge("sprat_waiting_requests", CLASS,
+        "Requests that wait for an endpoint",
+        |now, out| each_class(now, |cluster, class, own| out.put(&[cluster, class], own.waiting))),
+    Row::counter("sprat_admissions_total", CLASS.and("decision", 2 + RefusalReason::ALL.len()),
+        "Decisions on requests: started at once (start), made to wait (wait), or the reason for which they were turned away",
+        |now, out| each_class(now, |cluster, class, own| {
+            out.put(&[cluster, class, "start"], own.started);
+            out.put(&[cluster, class, "wait"], own.waited);
+            for reason in RefusalReason::ALL {
+                out.put(&[cluster, class, reason.name()], own.refused[reason.index()]);
+            }
+        })),
+    Row::gauge("sprat_repeated_requests", CLUSTER,
+        "Requests that are being repeated",
+        |now, out| each(now, out, |_, own| own.repeated)),
+    Row::counter("sprat_retries_denied_total", CLUSTER,
+        "Requests not repeated because the budget was spent",
+        |now, out| each(now, out, |_, own| own.repeats_denied)),
+    Row::counter("sprat_ejections_total", CLUSTER.and("cause", Ejection::ALL.len()),
+        "Endpoints taken out of use for their answers",
+        |now, out| for (cluster, own) in now.clusters() {
+            for cause in Ejection::ALL {
+                out.put(&[&cluster.name, cause.name()], own.ejections[cause.index()]);
+            }
+        }),
+    Row::counter("sprat_ejections_prevented_total", CLUSTER,
+        "Ejections that max_ejection_percent has prevented",
+        |now, out| each(now, out, |_, own| own.ejections_prevented)),
+    Row::gauge("sprat_cluster_panic", CLUSTER,
+        "Whether so few endpoints are well that all are used",
+        |now, out| each(now, out, |_, own| own.panics)),
+    Row::gauge("sprat_circuit_breaker_open", CLUSTER.and("breaker", 4),
+        "Whether a cluster has as many of these as it may",
+        |now, out| for (cluster, own) in now.clusters() {
+            for (breaker, is_open) in cluster.breakers(own) {
+                out.put(&[&cluster.name, breaker], is_open);
+            }
+        }),
+    Row::gauge("sprat_read_ahead_bytes", CLUSTER,
+        "Bytes of responses that have been read ahead of their clients",
+        |now, out| each(now, out, |cluster, _| cluster.read_ahead.load(Relaxed))),
+] };
+
+impl Snapshot {
+    /// Returns each cluster and how it is.
+    pub(super) fn clusters(&self) -> impl Iterator<Item = (&ClusterView, &Condition)> {
+        self.view.clusters.iter().zip(&self.conditions)
+    }
+}
+
+fn each<T: Into<Value>>(
+    now: &Snapshot,
+    out: &mut Series<'_, '_>,
+    of: impl Fn(&ClusterView, &Condition) -> T,
+) {
+    for (cluster, own) in now.clusters() {
+        out.put(&[&cluster.name], of(cluster, own));
+    }
+}
+
+fn times(
+    now: &Snapshot,
+    out: &mut Series<'_, '_>,
+    of: impl Fn(&ClusterStats) -> &Histogram<Seconds>,
+) {
+    for (index, cluster) in now.view.clusters.iter().enumerate() {
+        let parts = now.view.named.iter().map(|own| of(&own.clusters[index]));
+        out.put(&[&cluster.name], Total::of(parts));
+    }
+}
+
+fn each_class(now: &Snapshot, mut each: impl FnMut(&str, &str, &ClassStats)) {
+    for (cluster, own) in now.view.clusters.iter().zip(&now.decisions) {
+        for (class, own) in now.view.classes.iter().zip(own) {
+            each(&cluster.name, class, own);
+        }
+    }
+}

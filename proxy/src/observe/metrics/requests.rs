@@ -1,0 +1,96 @@
+//! What `/metrics` tells of requests, of all together and by priority class.
+
+use sprat_net::counters::{SIZE_CLASS_NAMES, Seconds, Slowdowns, Total};
+use sprat_net::error::{Fault, Reason};
+use sprat_net::metrics::{Labels, Row, Series, Topic};
+use sprat_scheduler::Mark;
+
+use super::Snapshot;
+use super::table::{CLASS, CLUSTER, CODES};
+
+const NONE: Labels = Labels::NONE;
+const SIZE: Labels = NONE.and("size", SIZE_CLASS_NAMES.len());
+
+#[rustfmt::skip]
+pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &[
+    Row::counter("sprat_requests_total", CLUSTER.and("code", CODES.len()).plus(CODES.len()),
+        "Requests that are over, by cluster (empty if none matched) and class of the status code; none if the client got none",
+        |now, out| {
+            by_code(out, "", |code| now.sum(|own| &own.unrouted[code]));
+            for (index, cluster) in now.view.clusters.iter().enumerate() {
+                by_code(out, &cluster.name, |code| now.sum_named(|own| &own.clusters[index].responses[code]));
+            }
+        }),
+    Row::gauge("sprat_open_requests", NONE,
+        "Requests in progress",
+        |now, out| out.one(now.sum(|own| &own.open_requests))),
+    Row::counter("sprat_bad_requests_total", NONE.and("reason", Fault::Client.reasons()),
+        "Requests that were wrong, or whose client went",
+        |now, out| by_reason(now, out, |fault| fault == Fault::Client)),
+    Row::counter("sprat_failed_requests_total", NONE.and("reason", Fault::Upstream.reasons() + Fault::Proxy.reasons()),
+        "Requests that failed otherwise, refusals among them",
+        |now, out| by_reason(now, out, |fault| fault != Fault::Client)),
+    Row::counter("sprat_aborted_responses_total", NONE,
+        "Responses that were cut short: by the client, the backend or a time-out",
+        |now, out| out.one(now.sum(|own| &own.aborted))),
+    Row::counter("sprat_response_bytes_total", NONE,
+        "Bytes of response bodies handed to clients",
+        |now, out| out.one(now.sum(|own| &own.response_bytes))),
+    Row::counter("sprat_marked_bytes_total", NONE.and("mark", Mark::ALL.len()),
+        "Bytes written to clients whose packets bear the code point of a mark",
+        |now, out| for mark in Mark::ALL {
+            out.put(&[mark.name()], now.sum(|own| &own.marked_bytes[mark.index()]));
+        }),
+    Row::histogram::<Seconds>("sprat_response_duration_seconds", SIZE,
+        "From the end of the request's head to the response's last byte, by size class",
+        |now, out| for (class, size) in SIZE_CLASS_NAMES.iter().enumerate() {
+            out.put(&[size], Total::of(now.view.workers.iter().map(|own| &own.durations[class])));
+        }),
+    Row::histogram::<Seconds>("sprat_response_acknowledged_seconds", SIZE,
+        "From the end of the request's head until the client's TCP had acknowledged all of the response, by size class (only if responses are paced)",
+        |now, out| for (class, size) in SIZE_CLASS_NAMES.iter().enumerate() {
+            out.put(&[size], Total::of(now.view.workers.iter().map(|own| &own.acknowledged[class])));
+        }),
+    Row::histogram::<Slowdowns>("sprat_response_slowdown_ratio", SIZE,
+        "From the response's head to its last byte, over what the uplink alone needs, by size class (only if it has a rate)",
+        |now, out| for (class, size) in SIZE_CLASS_NAMES.iter().enumerate() {
+            out.put(&[size], Total::of(now.view.workers.iter().map(|own| &own.slowdowns[class])));
+        }),
+] };
+
+#[rustfmt::skip]
+pub(super) static CLASSES: Topic<Snapshot> = Topic { title: "Priority classes", rows: &[
+    Row::counter("sprat_class_responses_total", CLASS.and("code", CODES.len()),
+        "Requests that are over, by priority class and class of the status code",
+        |now, out| for (class, name) in now.view.classes.iter().enumerate() {
+            by_code(out, name, |code| now.sum_named(|own| &own.classes[class].responses[code]));
+        }),
+    Row::counter("sprat_class_bytes_total", CLASS,
+        "Bytes of bodies that went out whole",
+        |now, out| for (class, name) in now.view.classes.iter().enumerate() {
+            out.put(&[name], now.sum_named(|own| &own.classes[class].bytes));
+        }),
+    Row::histogram::<Seconds>("sprat_class_duration_seconds", CLASS,
+        "From the end of the request's head to the response's last byte",
+        |now, out| for (class, name) in now.view.classes.iter().enumerate() {
+            out.put(&[name], Total::of(now.view.named.iter().map(|own| &own.classes[class].durations)));
+        }),
+] };
+
+/// Adds the responses of what has this name.
+pub(super) fn by_code(out: &mut Series<'_, '_>, name: &str, of: impl Fn(usize) -> u64) {
+    for (index, code) in CODES.into_iter().enumerate() {
+        out.put(&[name, code], of(index));
+    }
+}
+
+fn by_reason(now: &Snapshot, out: &mut Series<'_, '_>, is_wanted: impl Fn(Fault) -> bool) {
+    for reason in Reason::ALL {
+        if is_wanted(reason.facts().fault) {
+            out.put(
+                &[reason.name()],
+                now.sum(|own| &own.failures[reason.index()]),
+            );
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Configurations that have every metric between them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sprat_config::resolved::*;
+use sprat_net::metrics::Per;
+use sprat_scheduler::{Discipline, srq};
+
+use crate::common::dns::{NameServer, loopback};
+use crate::common::tls::{Authority, listener_tls};
+use crate::common::*;
+
+/// A proxy with all that there are metrics of, and what it needs.
+pub(crate) struct Full {
+    proxy: Proxy,
+    counts: [usize; Per::ALL.len()],
+    _origin: Origin,
+    _authority: Authority,
+    _directory: tempfile::TempDir,
+    _names: NameServer,
+}
+
+impl Full {
+    /// One whose clients share the link.
+    pub(crate) fn sharing() -> Self {
+        Self::start(|uplink| uplink.share = Some(ClientBy::Client))
+    }
+
+    /// One whose responses stand in queues.
+    pub(crate) fn with_queues() -> Self {
+        Self::start(|uplink| uplink.policy = Discipline::Srq(Box::new(srq::Config::bytes())))
+    }
+
+    fn start(change: impl FnOnce(&mut Uplink)) -> Self {
+        let origin = Origin::http(|request| match request.start.contains("/unannounced") {
+            true => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+                .to_owned(),
+            false => ok("hello"),
+        });
+        let names = NameServer::start();
+        names.set("web.test", 60, &[1, 2, 3].map(loopback));
+        let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+        let mut config = config(&[origin.address]);
+        config.runtime.workers = 2;
+        config.admin = Some(admin());
+        config.uplink.rate = Rate::Fixed(10_000_000);
+        change(&mut config.uplink);
+        add_listener(&mut config, &authority);
+        add_clusters(&mut config, &names);
+        add_stores(&mut config, directory.path());
+        let proxy = Proxy::start(&config);
+        let count = |per| match per {
+            Per::Cluster => config.clusters.len(),
+            // One at the origin, one that is not there, three by name.
+            Per::Endpoint => 5,
+            Per::Class => config.classes.list.len(),
+            Per::Listener => config.listeners.len(),
+            Per::Name => 1,
+            Per::Manifest => config.catalogue.manifests.len(),
+            Per::Certificate => 3,
+        };
+        proxy.wait_metric(&["sprat_dns_addresses"], 3.0);
+        Self {
+            proxy,
+            counts: Per::ALL.map(count),
+            _origin: origin,
+            _authority: authority,
+            _directory: directory,
+            _names: names,
+        }
+    }
+
+    /// The proxy that serves it.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    /// How many of these the configuration has.
+    pub(crate) fn count(&self, per: Per) -> usize {
+        self.counts[per as usize]
+    }
+
+    /// What is scraped of it, as text.
+    pub(crate) fn scrape(&self) -> String {
+        self.proxy.server.as_ref().unwrap().metrics()
+    }
+}
+
+fn add_listener(config: &mut Config, authority: &Authority) {
+    let mut listener = config.listeners[0].clone();
+    listener.name = "announced".to_owned();
+    let certificates = ["one", "two", "three"].map(|name| authority.issue(name, &["localhost"]));
+    listener.tls = Some(listener_tls(&certificates.each_ref()));
+    listener.proxy_protocol = Some(ProxyProtocol {
+        trusted: Vec::new(),
+        others_direct: true,
+        timeout: PATIENCE,
+        max_bytes: 1024,
+    });
+    config.listeners.push(listener);
+}
+
+/// A cluster whose endpoint is not there, for `/dead/`, and one by name.
+fn add_clusters(config: &mut Config, names: &NameServer) {
+    let farm = Cluster::clone(&config.clusters[0]);
+    let endpoint = |address| Endpoint {
+        address,
+        ..farm.endpoints[0].clone()
+    };
+    let dead = Arc::new(Cluster {
+        name: "dead".to_owned(),
+        endpoints: vec![endpoint(EndpointAddress::Ip(free_address()))],
+        ..farm.clone()
+    });
+    let mut to_dead = route(&dead);
+    to_dead.matches.path = PathPattern::Prefix("/dead".to_owned());
+    config.routes.insert(0, to_dead);
+    let host = "web.test".to_owned();
+    let named = Arc::new(Cluster {
+        name: "named".to_owned(),
+        endpoints: vec![endpoint(EndpointAddress::Name { host, port: 80 })],
+        dns: names.dns(),
+        ..farm.clone()
+    });
+    config.clusters.extend([dead, named]);
+}
+
+/// Manifests, and a shared store that is not there.
+fn add_stores(config: &mut Config, directory: &std::path::Path) {
+    let manifest = |name| {
+        let path = directory.join(name);
+        std::fs::write(&path, "/a,5\n").unwrap();
+        Manifest {
+            path,
+            format: ManifestFormat::Csv,
+            cluster: Some("farm".to_owned()),
+            max_bytes: 1000,
+            reload_interval: PATIENCE,
+            span: Span::default(),
+        }
+    };
+    config.catalogue.manifests = ["a.csv", "b.csv", "c.csv", "d.csv"].map(manifest).into();
+    config.catalogue.shared = Some(SharedStore {
+        url: format!("redis://{}/0", free_address()),
+        prefix: "test:".to_owned(),
+        phrase: "farm".to_owned(),
+        budget: Duration::from_millis(1),
+        max_queued: 1,
+        pause: PATIENCE,
+        span: Span::default(),
+    });
+}

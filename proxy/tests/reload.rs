@@ -58,6 +58,8 @@ fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own
     with_cluster(&mut after, |cluster| {
         cluster.endpoints = vec![endpoint(fast.address)];
     });
+    // Another listener, for connections to come.
+    after.listeners[0].max_body_bytes = Some(1 << 20);
     reload(&proxy, &after);
     assert_eq!(kept.ask(get("/")).text(), "new");
     go.send(()).unwrap();
@@ -65,6 +67,8 @@ fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own
     assert_eq!(busy.ask(get("/")).text(), "new");
     // Series go on: what was counted before is there still.
     proxy.wait_metric(&["sprat_requests_total", "cluster=\"farm\"", "2xx"], 4.0);
+    let of_listener = ["sprat_listener_requests_total", "listener=\"test\"", "2xx"];
+    proxy.wait_metric(&of_listener, 4.0);
     proxy.wait_metric(&["sprat_config_reloads_total", "good"], 1.0);
     drop((kept, busy));
     proxy.assert_no_leak();

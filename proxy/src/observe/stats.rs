@@ -64,8 +64,10 @@ impl Refused {
     }
 }
 
-/// What one worker counts of a listener.
+/// What one worker counts of a listener. It is small: those of two workers would share a
+/// cache line.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct ListenerStats {
     /// Connections that were accepted and are served.
     pub(crate) connections: Counter,

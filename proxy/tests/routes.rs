@@ -369,6 +369,7 @@ fn mirrors_get_copies_and_clients_wait_for_none() {
         ("POST /chunks HTTP/1.1".to_owned(), "abc".to_owned())
     );
     assert_eq!(copies[2], ("POST /form HTTP/1.1".to_owned(), body));
+    proxy.wait_metric(&["sprat_mirrored_requests_total", "answered"], 3.0);
     // A mirror that does not answer holds nobody up: the answer is there while the copy
     // is not.
     assert_eq!(ask(&proxy, "GET /stuck", "").status(), 200);

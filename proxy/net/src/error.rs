@@ -190,7 +190,7 @@ impl Fault {
         match self {
             Self::Client => 30,
             Self::Upstream => 19,
-            Self::Proxy => 16,
+            Self::Proxy => 17,
         }
     }
 }

@@ -89,15 +89,19 @@ impl About {
 #[derive(Debug)]
 pub struct Row<V: 'static> {
     about: About,
-    read: fn(&V, &mut Series<'_, '_>),
+    read: Read<V>,
 }
+
+/// Adds a metric's samples, as a view has them.
+type Read<V> = fn(&V, &mut Series<'_, '_>);
 
 impl<V: 'static> Row<V> {
     const fn new(
-        (name, kind): (&'static str, Kind),
+        name: &'static str,
+        kind: Kind,
         labels: Labels,
         help: &'static str,
-        read: fn(&V, &mut Series<'_, '_>),
+        read: Read<V>,
     ) -> Self {
         let about = About {
             name,
@@ -113,9 +117,9 @@ impl<V: 'static> Row<V> {
         name: &'static str,
         labels: Labels,
         help: &'static str,
-        read: fn(&V, &mut Series<'_, '_>),
+        read: Read<V>,
     ) -> Self {
-        Self::new((name, Kind::Counter), labels, help, read)
+        Self::new(name, Kind::Counter, labels, help, read)
     }
 
     /// Returns a row of a gauge.
@@ -123,9 +127,9 @@ impl<V: 'static> Row<V> {
         name: &'static str,
         labels: Labels,
         help: &'static str,
-        read: fn(&V, &mut Series<'_, '_>),
+        read: Read<V>,
     ) -> Self {
-        Self::new((name, Kind::Gauge), labels, help, read)
+        Self::new(name, Kind::Gauge, labels, help, read)
     }
 
     /// Returns a row of a histogram of this scale.
@@ -133,9 +137,9 @@ impl<V: 'static> Row<V> {
         name: &'static str,
         labels: Labels,
         help: &'static str,
-        read: fn(&V, &mut Series<'_, '_>),
+        read: Read<V>,
     ) -> Self {
-        Self::new((name, Kind::Histogram(S::BOUNDS)), labels, help, read)
+        Self::new(name, Kind::Histogram(S::BOUNDS), labels, help, read)
     }
 }
 
@@ -212,13 +216,8 @@ impl Series<'_, '_> {
     }
 
     fn try_put(&mut self, labels: &[&str], value: &Value) -> fmt::Result {
-        let About {
-            kind,
-            help,
-            labels: own,
-            ..
-        } = self.about;
-        if own.names().count() != labels.len() {
+        let (About { kind, help, .. }, names) = (self.about, self.about.labels.names());
+        if names.clone().count() != labels.len() {
             return Err(fmt::Error);
         }
         if let Some(encoder) = self.encoder.take() {
@@ -234,8 +233,8 @@ impl Series<'_, '_> {
             return value.encode(*kind, metric);
         }
         let mut pairs = [("", ""); MOST_LABELS];
-        for (pair, own) in pairs.iter_mut().zip(own.names().zip(labels)) {
-            *pair = (own.0, own.1);
+        for (pair, (name, value)) in pairs.iter_mut().zip(names.zip(labels)) {
+            *pair = (name, value);
         }
         value.encode(*kind, &mut metric.encode_family(&&pairs[..labels.len()])?)
     }

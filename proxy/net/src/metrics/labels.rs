@@ -94,7 +94,7 @@ impl Labels {
     }
 
     /// Returns the names of the labels, in order.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
         self.names.into_iter().filter(|name| !name.is_empty())
     }
 

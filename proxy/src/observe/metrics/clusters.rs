@@ -16,7 +16,7 @@ const CLASS: Labels = CLUSTER.per("class", Per::Class);
 #[rustfmt::skip]
 pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &[
     Row::histogram::<Seconds>("sprat_cluster_duration_seconds", CLUSTER,
-        "From the end of the request's head to the response's last byte: the time that clients see",
+        "From the end of the request's head to the response's last byte, of responses that went out whole: the time that clients see",
         |now, out| times(now, out, |own| &own.durations)),
     Row::histogram::<Seconds>("sprat_cluster_head_seconds", CLUSTER,
         "From the end of the request's head to that of an endpoint's answer, waiting, connecting and retries included",

@@ -33,6 +33,12 @@ pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &
     Row::counter("sprat_aborted_responses_total", NONE,
         "Responses that were cut short: by the client, the backend or a time-out",
         |now, out| out.one(now.sum(|own| &own.aborted))),
+    Row::counter("sprat_mirrored_requests_total", NONE.and("result", 2),
+        "Copies of requests for other clusters (request_mirror_policies): answered to the end, or dropped",
+        |now, out| {
+            out.put(&["answered"], now.sum(|own| &own.mirrored));
+            out.put(&["dropped"], now.sum(|own| &own.mirrors_dropped));
+        }),
     Row::counter("sprat_response_bytes_total", NONE,
         "Bytes of response bodies handed to clients",
         |now, out| out.one(now.sum(|own| &own.response_bytes))),

@@ -6,6 +6,7 @@ mod access;
 mod catalogue;
 mod classes;
 mod clusters;
+mod compressor;
 mod dns;
 mod filter;
 mod health;
@@ -38,6 +39,7 @@ pub(crate) use access::*;
 pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
+pub(crate) use compressor::*;
 pub(crate) use dns::*;
 pub(crate) use filter::*;
 pub(crate) use health::*;
@@ -81,6 +83,8 @@ record! {
         /// Answer 503 to all clients but a few, whatever they ask for; a route may say
         /// otherwise.
         default("off") maintenance: Or<Off, Maintenance>,
+        /// Compress responses to clients that take it; a route may say otherwise.
+        default("off") compressor: Or<Off, Compressor>,
         /// Priority classes, by name. `default` and `background` are there
         /// without being given: the class of what no rule matches, and that
         /// of prefetches, at the lowest level.

@@ -6,6 +6,7 @@ mod addresses;
 mod catalogue;
 mod classes;
 mod clusters;
+mod compressor;
 mod dns;
 mod filter;
 mod health;

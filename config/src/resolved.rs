@@ -6,6 +6,7 @@ mod access_log;
 mod actions;
 mod catalogue;
 mod classes;
+mod compressor;
 mod dns;
 mod filter;
 mod health;
@@ -34,6 +35,7 @@ pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
+pub use compressor::*;
 pub use dns::*;
 pub use filter::*;
 pub use health::*;

@@ -429,6 +429,7 @@ fn route(cluster: Arc<Cluster>) -> Route {
         error_pages: Vec::new(),
         maintenance: None,
         access: Access::default(),
+        compressor: None,
         document_root: None,
         head_probe: None,
         upgrade: Some(Upgrade {

@@ -7,6 +7,7 @@ mod attempt;
 mod blame;
 mod bounds;
 mod check;
+mod compress;
 pub(crate) mod decide;
 mod dispatch;
 mod http2;
@@ -98,6 +99,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             if let Err(reason) = exchange.begin(response.body_mut(), &mut record).await {
                 return answer::refuse(&stream, reason, json, record).await;
             }
+            let mut response = match exchange.compress(response).await {
+                Ok(response) => response,
+                Err(reason) => return answer::refuse(&stream, reason, json, record).await,
+            };
             exchange.announce_close(&mut response);
             let known = exchange.plan.known(&response, &mut record).await;
             if let Some(lease) = &record.lease {

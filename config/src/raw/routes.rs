@@ -1,8 +1,8 @@
 //! Routes as they are written: which requests they are for, and what they do with them.
 
 use super::{
-    BasicAuth, Cors, DocumentRoot, ExtAuthz, HeadProbe, HedgePolicy, RateLimit, RbacRule,
-    RetryPolicy, Timeout,
+    BasicAuth, Compressor, Cors, DocumentRoot, ExtAuthz, HeadProbe, HedgePolicy, RateLimit,
+    RbacRule, RetryPolicy, Timeout,
 };
 use crate::actions::{
     BodyText, EditedName, HeaderTemplate, MediaTypeText, ParameterName, Pattern, RedirectCode,
@@ -83,6 +83,9 @@ record! {
         /// Rules about who may ask, of which the first that fits decides; a request that
         /// none fits is answered 403.
         default("[]") rbac: List<RbacRule, 0>,
+        /// Compress responses to clients that take it; as the file's own `compressor` says
+        /// if absent.
+        optional compressor: Or<Off, Compressor>,
         /// A directory that holds what the backends serve, so that sizes are
         /// known before the first response.
         default("off") document_root: Or<Off, DocumentRoot>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::access::access;
 use super::actions::{self, action, conditions, error_pages, header_edits, maintenance};
 use super::catalogue::{document_root, head_probe};
+use super::compressor::compressor;
 use super::health::retry_policy;
 use super::limits::rate_limit;
 use super::{bytes, each, time};
@@ -96,6 +97,7 @@ pub(super) fn resolve(
 ) -> Option<Vec<Route>> {
     let raw_routes = &file.routes.get()?.0;
     let closed = file.maintenance.get().and_then(maintenance);
+    let compressed = file.compressor.get().and_then(compressor);
     let mut known = Known::new(file, clusters);
     let mut out = Some(Vec::new());
     let mut reachable = Vec::new();
@@ -128,6 +130,10 @@ pub(super) fn resolve(
             Some(Route {
                 conditions,
                 access: access?,
+                compressor: match raw.compressor.optional()? {
+                    Some(own) => compressor(own)?,
+                    None => compressed.clone()?,
+                },
                 ..route
             })
         });
@@ -190,6 +196,7 @@ fn route(
         matches,
         conditions: Conditions::default(),
         access: Access::default(),
+        compressor: None,
         action: action?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),
         response_timeout: time(&raw.response_timeout)?,

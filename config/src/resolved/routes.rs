@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Access, Action, Cluster, DocumentRoot, ErrorPage, HeadProbe, HeaderEdits, Maintenance,
-    RateLimit, RegexRewrite, RetryPolicy, Weighted,
+    Access, Action, Cluster, Compressor, DocumentRoot, ErrorPage, HeadProbe, HeaderEdits,
+    Maintenance, RateLimit, RegexRewrite, RetryPolicy, Weighted,
 };
 pub use crate::conditions::{Conditions, ValueIs, ValueMatch};
 
@@ -48,6 +48,8 @@ pub struct Route {
     pub maintenance: Option<Maintenance>,
     /// Which clients may ask.
     pub access: Access,
+    /// How responses are compressed; none if they are not.
+    pub compressor: Option<Compressor>,
     /// A directory that holds what the endpoints serve.
     pub document_root: Option<DocumentRoot>,
     /// HEAD requests that ask an endpoint for sizes.
@@ -78,6 +80,7 @@ impl Route {
             error_pages: Vec::new(),
             maintenance: None,
             access: Access::default(),
+            compressor: None,
             document_root: None,
             head_probe: None,
             upgrade: Some(Upgrade {

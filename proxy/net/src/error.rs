@@ -188,9 +188,9 @@ impl Fault {
     /// Returns how many reasons have this fault.
     pub const fn reasons(self) -> usize {
         match self {
-            Self::Client => 30,
+            Self::Client => 33,
             Self::Upstream => 19,
-            Self::Proxy => 17,
+            Self::Proxy => 19,
         }
     }
 }

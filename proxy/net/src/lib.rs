@@ -10,6 +10,7 @@
 pub mod background;
 pub mod begun;
 pub mod client;
+pub mod coding;
 #[cfg(test)]
 #[path = "../../../scheduler/tests/operations/corpus.rs"]
 mod corpus;
@@ -22,6 +23,7 @@ pub mod headers;
 pub mod hpack;
 pub mod metrics;
 pub mod network;
+pub mod places;
 pub mod poll;
 pub mod problem;
 pub mod proxy_protocol;

@@ -13,6 +13,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_net::begun::{Begun, with_held};
+use sprat_net::coding::Coded;
 use sprat_net::error::Reason;
 use sprat_net::gather::Gathered;
 use sprat_net::headers::{Head, clean_trailers};
@@ -33,7 +34,7 @@ pub(crate) use own::{answer_options, give, refuse};
 /// Sends an upstream's response, whose size is `known` as well as it is.
 pub(crate) async fn respond(
     stream: &Stream,
-    response: Response<ReadAhead<Begun<Incoming>>>,
+    response: Response<ReadAhead<Coded<Begun<Incoming>>>>,
     known: Size,
     accepts_json: bool,
     mut record: Box<Record>,
@@ -143,7 +144,7 @@ pub(crate) struct Body {
 }
 
 /// The body of an upstream's response.
-type Upstream = Gathered<ReadAhead<Begun<Incoming>>>;
+type Upstream = Gathered<ReadAhead<Coded<Begun<Incoming>>>>;
 
 enum Inner {
     Upstream(Upstream),

@@ -11,6 +11,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use sprat_net::begun::Begun;
+use sprat_net::coding::Coded;
 use sprat_net::error::{Advice, Reason, accepts_html};
 use sprat_net::headers;
 use sprat_net::upload::{GateOpener, RequestBody, Upload};
@@ -102,7 +103,7 @@ impl Exchange<'_> {
     /// Says so if the client's connection ends with the answer, so that no further
     /// request is on its way (RFC 9112 9.6): something of the request's body is still
     /// to come, which nobody will want; or the answer ends with the connection.
-    pub(super) fn announce_close(&self, response: &mut Response<Begun<Incoming>>) {
+    pub(super) fn announce_close(&self, response: &mut Response<Coded<Begun<Incoming>>>) {
         let upload = self.upload.as_ref();
         let is_early = upload.is_some_and(|upload| !upload.is_done());
         let body = response.body();

@@ -2,7 +2,6 @@
 //! of the class `background`, and the client never waits for one: a cluster that takes a
 //! copy's body too slowly loses the copy.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,25 +16,6 @@ use crate::setup::routing::Forward;
 /// Copies that a worker has under way at most; of one over it there is no copy.
 pub(crate) const MAX_UNDER_WAY: usize = 1024;
 
-/// A copy's place among those under way.
-struct Place(Rc<Cell<usize>>);
-
-impl Place {
-    fn take(under_way: &Rc<Cell<usize>>) -> Option<Self> {
-        let taken = under_way.get();
-        (taken < MAX_UNDER_WAY).then(|| {
-            under_way.set(taken + 1);
-            Self(Rc::clone(under_way))
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
-
 /// Sends copies of a request whose head is that of the upstream request.
 pub(super) fn copy(
     plan: &Plan<'_>,
@@ -48,7 +28,7 @@ pub(super) fn copy(
         if fastrand::u32(0..100) >= percent {
             continue;
         }
-        let Some(place) = Place::take(&plan.generation.mirrors_under_way) else {
+        let Some(place) = plan.generation.mirrors.take(MAX_UNDER_WAY) else {
             stats.mirrors_dropped.increment();
             continue;
         };

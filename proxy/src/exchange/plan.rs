@@ -10,8 +10,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use sprat_config::classify::Asked;
-use sprat_config::resolved::BodyBound;
+use sprat_config::resolved::{Algorithm, BodyBound};
 use sprat_net::begun::Begun;
+use sprat_net::coding::{Coded, negotiate};
 use sprat_net::error::{Advice, Reason};
 use sprat_net::headers::{self, Client, Head};
 use sprat_net::upload::{LeastRate, RequestBody};
@@ -67,6 +68,8 @@ pub(super) struct Plan<'a> {
     /// Whether the client speaks HTTP/1.0.
     pub(super) is_old: bool,
     chunked: bool,
+    /// What the response may be encoded in, if its route compresses any.
+    pub(super) coding: Option<Algorithm>,
     /// To switch to another protocol.
     pub(super) offer: Option<Box<Offer>>,
     /// For the catalogue, if it could know the size.
@@ -232,6 +235,8 @@ impl<'a> Plan<'a> {
             true => None,
             false => Offer::of(stream, route, parts)?,
         };
+        let coding =
+            (route.compressor.as_ref()).and_then(|own| negotiate(&parts.headers, &own.algorithms));
         let asked = chosen.asked;
         let hostless = asked.is_none() && route.host_rewrite.is_none();
         let is_old = parts.version == Version::HTTP_10;
@@ -253,6 +258,7 @@ impl<'a> Plan<'a> {
             hostless,
             is_old,
             chunked,
+            coding,
             offer,
             asked: resource,
         };
@@ -375,7 +381,7 @@ impl<'a> Plan<'a> {
     /// learn what can be learnt.
     pub(super) async fn known(
         &self,
-        response: &Response<Begun<Incoming>>,
+        response: &Response<Coded<Begun<Incoming>>>,
         record: &mut Record,
     ) -> Size {
         let catalogue = &self.generation.catalogue;

@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_config::classify::Later;
 use sprat_net::begun::Begun;
+use sprat_net::coding::Coded;
 use sprat_net::error::{Advice, Fault, Reason};
 use sprat_net::read_ahead::ReadAhead;
 use sprat_net::screen::Malformed;
@@ -243,7 +244,10 @@ impl Record {
 
     /// Has the response's body read ahead, if its cluster bounds what is served at a
     /// time; its place is free when the endpoint has sent it all.
-    pub(crate) fn read_ahead(&mut self, body: Begun<Incoming>) -> ReadAhead<Begun<Incoming>> {
+    pub(crate) fn read_ahead(
+        &mut self,
+        body: Coded<Begun<Incoming>>,
+    ) -> ReadAhead<Coded<Begun<Incoming>>> {
         // An endpoint that has answered may still be sent the request's body.
         let had_all = (self.upload.as_ref()).is_none_or(|upload| upload.is_done());
         let (Some(cluster), true) = (self.cluster, had_all) else {

@@ -144,6 +144,10 @@ pub(crate) struct WorkerStats {
     pub(crate) mirrored: Counter,
     /// Copies that were not sent, or not answered to the end.
     pub(crate) mirrors_dropped: Counter,
+    /// Responses that were compressed, by [`Algorithm::index`].
+    pub(crate) compressed: [Counter; 3],
+    /// Bytes of bodies before compression, and after.
+    pub(crate) compressor_bytes: [Counter; 2],
     /// Lines that the access log had no room for.
     pub(crate) log_lines_dropped: Counter,
     /// Seconds from the end of the head to the last byte, by size class.

@@ -3,7 +3,6 @@
 //! A request takes the present generation when it begins and keeps it to its
 //! end, so that a reload changes nothing under it.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use crate::observe::stats::ClassCounters;
 use crate::setup::assembly::Assembly;
 use crate::setup::routing::Routes;
 use sprat_net::client::ClientNumbers;
+use sprat_net::places::Places;
 
 /// What a worker serves requests by.
 pub(crate) struct Generation {
@@ -41,7 +41,9 @@ pub(crate) struct Generation {
     /// This worker's counters, in the order of the configuration's classes.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
     /// Copies of requests that are under way.
-    pub(crate) mirrors_under_way: Rc<Cell<usize>>,
+    pub(crate) mirrors: Places,
+    /// Responses that are compressed on their way.
+    pub(crate) compressing: Places,
     /// In the same order.
     first_turns: Vec<FirstTurn>,
 }
@@ -83,8 +85,10 @@ impl Generation {
             catalogue: Arc::clone(&assembly.catalogue),
             log: assembly.log.clone(),
             classes: stats.classes.clone(),
-            mirrors_under_way: before
-                .map_or_else(Rc::default, |own| Rc::clone(&own.mirrors_under_way)),
+            mirrors: before.map(|own| own.mirrors.clone()).unwrap_or_default(),
+            compressing: before
+                .map(|own| own.compressing.clone())
+                .unwrap_or_default(),
             first_turns: first_turns(&assembly.config),
         }
     }

@@ -16,8 +16,8 @@ use sprat_config::classify::Asked;
 use sprat_config::fields::Fields;
 pub(crate) use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{
-    BodyBound, Conditions, Config, Maintenance, PathPattern, RegexRewrite, RetryPolicy, RouteMatch,
-    Upgrade,
+    BodyBound, Compressor, Conditions, Config, Maintenance, PathPattern, RegexRewrite, RetryPolicy,
+    RouteMatch, Upgrade,
 };
 
 pub(crate) use self::access::{Access, Authz, Basic, Denied, Granted};
@@ -66,6 +66,8 @@ pub(crate) struct Route {
     pub(crate) pages: ErrorPages,
     /// Who may ask; none if all may.
     pub(crate) access: Option<Box<Access>>,
+    /// How responses are compressed; none if they are not.
+    pub(crate) compressor: Option<Box<Compressor>>,
 }
 
 /// Returns what is wrong with the files that routes name.
@@ -152,6 +154,7 @@ impl Routes {
                 edits: RouteEdits::of(route)?,
                 pages: ErrorPages::of(&route.error_pages)?,
                 access: Access::of(&route.access, &clusters)?,
+                compressor: route.compressor.clone().map(Box::new),
             })
         };
         let list = config.routes.iter().enumerate().map(route);
@@ -303,6 +306,7 @@ mod tests {
             edits: None,
             pages: ErrorPages::of(&[]).unwrap(),
             access: None,
+            compressor: None,
         }
     }
 

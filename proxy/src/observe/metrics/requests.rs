@@ -1,5 +1,6 @@
 //! What `/metrics` tells of requests, of all together and by priority class.
 
+use sprat_config::resolved::Algorithm;
 use sprat_net::counters::{SIZE_CLASS_NAMES, Seconds, Slowdowns, Total};
 use sprat_net::error::{Fault, Reason};
 use sprat_net::metrics::{Labels, Row, Series, Topic};
@@ -38,6 +39,16 @@ pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &
         |now, out| {
             out.put(&["answered"], now.sum(|own| &own.mirrored));
             out.put(&["dropped"], now.sum(|own| &own.mirrors_dropped));
+        }),
+    Row::counter("sprat_compressed_responses_total", NONE.and("coding", Algorithm::ALL.len()),
+        "Responses that were compressed",
+        |now, out| for algorithm in Algorithm::ALL {
+            out.put(&[algorithm.name()], now.sum(|own| &own.compressed[algorithm.index()]));
+        }),
+    Row::counter("sprat_compressor_bytes_total", NONE.and("side", 2),
+        "Bytes of bodies before compression (in) and after (out)",
+        |now, out| for (side, name) in ["in", "out"].iter().enumerate() {
+            out.put(&[name], now.sum(|own| &own.compressor_bytes[side]));
         }),
     Row::counter("sprat_response_bytes_total", NONE,
         "Bytes of response bodies handed to clients",

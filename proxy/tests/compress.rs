@@ -79,21 +79,13 @@ fn ask(proxy: &Proxy, target: &str, accepted: &str) -> Message {
 fn plain(answer: &Message) -> String {
     let mut out = String::new();
     let body = &answer.body[..];
-    match answer.field("content-encoding") {
-        Some("gzip") => drop(
-            flate2::read::GzDecoder::new(body)
-                .read_to_string(&mut out)
-                .unwrap(),
-        ),
-        Some("br") => drop(
-            brotli::Decompressor::new(body, 4096)
-                .read_to_string(&mut out)
-                .unwrap(),
-        ),
-        Some("zstd") => out = String::from_utf8(zstd::decode_all(body).unwrap()).unwrap(),
-        None => out = answer.text(),
+    let read = match answer.field("content-encoding") {
+        Some("gzip") => flate2::read::GzDecoder::new(body).read_to_string(&mut out),
+        Some("br") => brotli::Decompressor::new(body, 4096).read_to_string(&mut out),
+        Some("zstd") => zstd::Decoder::new(body).unwrap().read_to_string(&mut out),
         other => panic!("{other:?}"),
-    }
+    };
+    assert_eq!(read.unwrap(), out.len());
     out
 }
 

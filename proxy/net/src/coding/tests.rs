@@ -35,21 +35,12 @@ fn a_client_gets_what_it_likes_best() {
 
 fn decoded(algorithm: Algorithm, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    match algorithm {
-        Algorithm::Gzip => drop(
-            flate2::read::GzDecoder::new(data)
-                .read_to_end(&mut out)
-                .unwrap(),
-        ),
-        Algorithm::Brotli => {
-            drop(
-                brotli::Decompressor::new(data, 4096)
-                    .read_to_end(&mut out)
-                    .unwrap(),
-            );
-        }
-        Algorithm::Zstd => out = zstd::decode_all(data).unwrap(),
-    }
+    let read = match algorithm {
+        Algorithm::Gzip => flate2::read::GzDecoder::new(data).read_to_end(&mut out),
+        Algorithm::Brotli => brotli::Decompressor::new(data, 4096).read_to_end(&mut out),
+        Algorithm::Zstd => zstd::Decoder::new(data).unwrap().read_to_end(&mut out),
+    };
+    assert_eq!(read.unwrap(), out.len());
     out
 }
 

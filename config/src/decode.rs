@@ -21,9 +21,6 @@ pub(crate) struct Context<'a, 't> {
     pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
     /// Words that the value at hand may also be, for the error's text.
     pub(crate) words: Vec<&'static str>,
-    /// What to write in place of another proxy's word. A filter's program does not carry
-    /// them.
-    pub(crate) peers: fn(&str) -> Option<&'static str>,
 }
 
 impl<'a, 't> Context<'a, 't> {
@@ -35,20 +32,6 @@ impl<'a, 't> Context<'a, 't> {
             reporter,
             env,
             words: Vec::new(),
-            peers: |_| None,
-        }
-    }
-
-    /// Returns what to write in place of a word that is not known here: one of these
-    /// that is close to it, or what stands for another proxy's.
-    pub(crate) fn instead_of(
-        &self,
-        word: &str,
-        known: impl IntoIterator<Item = &'static str>,
-    ) -> Option<String> {
-        match similar(word, known) {
-            Some(own) => Some(format!("did you mean `{own}`?")),
-            None => (self.peers)(word).map(|ours| format!("in Sprat this is {ours}")),
         }
     }
 

@@ -71,6 +71,26 @@ impl Errors {
         }
     }
 
+    /// Returns the same, with what to write in place of words that are not known, where
+    /// `ours` knows them as another program's.
+    pub(crate) fn translated(mut self, ours: fn(&str) -> Option<&'static str>) -> Self {
+        for own in &mut self.diagnostics {
+            let is_close = |help: &String| help.starts_with("did you mean");
+            let word = own
+                .place
+                .as_ref()
+                .and_then(|own| self.text.get(own.span.clone()));
+            let word = word.map(|word| word.trim_matches(['"', '\'']));
+            let ours = word
+                .and_then(ours)
+                .filter(|_| !own.help.iter().any(is_close));
+            if let Some(ours) = ours {
+                own.help = Some(format!("in Sprat this is {ours}"));
+            }
+        }
+        self
+    }
+
     /// All of them, in the file's order.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics

@@ -114,11 +114,12 @@ fn unreadable(name: &str, error: &io::Error) -> Errors {
 /// # Errors
 /// Everything that is wrong with the text.
 pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
-    read_as::<raw::File, _>(text, name, (env, peers::ours), |raw, root, reporter| {
+    let loaded = read_as::<raw::File, _>(text, name, env, |raw, root, reporter| {
         let config = resolve::file(raw, reporter)?;
         let shown = Shown::of(root);
         Some(Config { shown, ..config })
-    })
+    });
+    loaded.map_err(|errors| errors.translated(peers::ours))
 }
 
 /// Reads an uplink by itself: what the file has under the key `uplink`.
@@ -130,7 +131,7 @@ pub fn parse_uplink(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Uplink>, Errors> {
-    read_as::<raw::Uplink, _>(text, name, (env, peers::ours), |raw, _, reporter| {
+    read_as::<raw::Uplink, _>(text, name, env, |raw, _, reporter| {
         resolve::uplink(raw, reporter)
     })
 }
@@ -149,7 +150,7 @@ pub fn parse_filter(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Filter>, Errors> {
-    read_as::<raw::Filter, _>(text, name, (env, |_| None), |raw, _, reporter| {
+    read_as::<raw::Filter, _>(text, name, env, |raw, _, reporter| {
         resolve::filter(raw, reporter)
     })
 }
@@ -157,13 +158,12 @@ pub fn parse_filter(
 fn read_as<R: decode::Decode, T>(
     text: &str,
     name: &str,
-    (env, peers): (Env<'_>, fn(&str) -> Option<&'static str>),
+    env: Env<'_>,
     resolve: impl FnOnce(&R, &tree::Node, &mut diagnostic::Reporter<'_>) -> Option<T>,
 ) -> Result<Loaded<T>, Errors> {
     let mut reporter = diagnostic::Reporter::new(name, text);
     let config = tree::parse(text, &mut reporter).and_then(|root| {
         let mut cx = decode::Context::new(&mut reporter, env);
-        cx.peers = peers;
         let raw = R::decode(&root, &mut cx)?;
         resolve(&raw, &root, &mut reporter)
     });

@@ -137,10 +137,6 @@ pub(crate) fn decode<R: Record>(
                     misspelt.push((entry, key));
                     format!("did you mean `{key}`?")
                 }
-                None if (cx.peers)(&entry.key).is_some() => {
-                    let ours = (cx.peers)(&entry.key).unwrap_or_default();
-                    format!("in Sprat this is {ours}")
-                }
                 None if known().nth(1).is_none() => {
                     format!("the only key here is {}", listed(known()))
                 }

@@ -1,6 +1,6 @@
 //! Lists of words and paragraphs, as errors and schema have them.
 
-use crate::decode::{Context, shortened};
+use crate::decode::{Context, shortened, similar};
 use crate::tree::Node;
 
 /// `a`, `b` and `c`.
@@ -38,7 +38,8 @@ pub(crate) fn choose(
     let found = known.iter().find(|word| **word == text.text).copied();
     if found.is_none() {
         let message = format!("expected {expected}, found `{}`", shortened(&text.text));
-        let help = cx.instead_of(&text.text, known.iter().copied());
+        let help = similar(&text.text, known.iter().copied())
+            .map(|word| format!("did you mean `{word}`?"));
         cx.reporter.error(&text.span, message, help);
     }
     found

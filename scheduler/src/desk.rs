@@ -9,7 +9,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::{AtCapacity, Egress, FlowId, FlowSpec, Grant, Time};
+use crate::{
+    AtCapacity, Counterfactual, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Time,
+};
 
 /// How long a head waits for the first bytes of its body, so that both go out in one
 /// segment. A backend that writes them separately does so within this.
@@ -29,6 +31,8 @@ pub struct Desk<W> {
     /// made. An uplink that is asked when it could be made does not know of all that a class
     /// waits for.
     due: Due,
+    /// What `fair` would have given the same writers.
+    counterfactual: Option<Box<Counterfactual>>,
 }
 
 /// The writer of a flow, and what it waits for.
@@ -93,6 +97,7 @@ impl<W> Desk<W> {
             writers: Vec::new(),
             heads: VecDeque::new(),
             due: Due::Unknown,
+            counterfactual: None,
         }
     }
 
@@ -115,6 +120,9 @@ impl<W> Desk<W> {
     /// As many flows are open as may be.
     pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, AtCapacity> {
         let flow = self.egress.open(now, spec)?;
+        if let Some(own) = &mut self.counterfactual {
+            own.open(now, flow, spec);
+        }
         let writer = Writer::new(now, flow);
         match self.writers.get_mut(flow.index()) {
             Some(place) => *place = writer,
@@ -144,8 +152,15 @@ impl<W> Desk<W> {
         writer.head = 0;
         writer.asked = bytes;
         writer.taken = 0;
-        self.egress_mut().offer(now, flow, bytes);
+        self.offer(now, flow, bytes);
         true
+    }
+
+    fn offer(&mut self, now: Time, flow: FlowId, bytes: u64) {
+        self.egress_mut().offer(now, flow, bytes);
+        if let Some(own) = &mut self.counterfactual {
+            own.offer(now, flow, bytes);
+        }
     }
 
     /// The same for a writer that looks at once ([`Desk::take`]) whether it is its turn:
@@ -185,8 +200,11 @@ impl<W> Desk<W> {
     /// Settles what a writer has taken: see [`Egress::written`].
     pub fn written(&mut self, now: Time, flow: FlowId, bytes: u64) {
         if let Some(writer) = self.writer(flow) {
-            writer.taken = 0;
+            let taken = std::mem::take(&mut writer.taken);
             self.egress_mut().written(now, flow, bytes);
+            if let Some(own) = &mut self.counterfactual {
+                own.written(now, flow, taken, bytes);
+            }
         }
     }
 
@@ -194,6 +212,9 @@ impl<W> Desk<W> {
     pub fn complete(&mut self, flow: FlowId) {
         if self.is_open(flow) {
             self.egress.complete(flow);
+            if let Some(own) = &mut self.counterfactual {
+                own.complete(flow);
+            }
         }
     }
 
@@ -206,10 +227,14 @@ impl<W> Desk<W> {
         writer.flow = None;
         writer.waker = None;
         let taken = std::mem::take(&mut writer.taken);
+        let unused = writer.granted;
         if taken > 0 {
             self.egress_mut().written(now, flow, taken);
         }
         self.egress_mut().close(now, flow);
+        if let Some(own) = &mut self.counterfactual {
+            own.close(now, flow, unused);
+        }
     }
 
     /// Makes the next grant that is due, and returns whom to wake by it. To be called until
@@ -228,6 +253,9 @@ impl<W> Desk<W> {
                     return None;
                 }
             };
+            if let Some(own) = &mut self.counterfactual {
+                own.grant(now, flow, bytes, self.egress.pacer().free_at());
+            }
             let index = flow.index();
             let writer = &mut self.writers[index];
             writer.granted = bytes;
@@ -251,7 +279,15 @@ impl<W> Desk<W> {
             };
             let head = std::mem::take(&mut writer.head);
             writer.asked = head;
-            self.egress_mut().offer(now, flow, head);
+            self.offer(now, flow, head);
+        }
+    }
+
+    /// Notes that a writer's source has nothing for now; see [`Egress::pause`].
+    pub fn pause(&mut self, now: Time, flow: FlowId) {
+        self.egress.pause(now, flow);
+        if let Some(own) = &mut self.counterfactual {
+            own.pause(now, flow);
         }
     }
 
@@ -294,5 +330,94 @@ impl<W> Desk<W> {
     fn writer(&mut self, flow: FlowId) -> Option<&mut Writer<W>> {
         let writer = self.writers.get_mut(flow.index())?;
         (writer.flow == Some(flow)).then_some(writer)
+    }
+}
+
+/// What happens to the uplink itself, of which its counterfactual is told. Grants may be due
+/// afterwards.
+impl<W> Desk<W> {
+    /// Has what `fair` would have given the writers told from now on, or no longer. It knows
+    /// nothing of those who have a flow already.
+    pub fn set_counterfactual(&mut self, counterfactual: Option<Counterfactual>) {
+        self.counterfactual = counterfactual.map(Box::new);
+    }
+
+    /// Returns what `fair` would have given the writers, if that is told.
+    pub fn counterfactual(&mut self) -> Option<&mut Counterfactual> {
+        self.counterfactual.as_deref_mut()
+    }
+
+    /// Asks whether something small may go ahead; see [`Egress::fast_path`].
+    pub fn fast_path(&mut self, now: Time, wire_bytes: u64) -> bool {
+        let ahead = self.egress_mut().fast_path(now, wire_bytes);
+        // It goes ahead on both links.
+        if let Some(own) = self.counterfactual.as_mut().filter(|_| ahead) {
+            own.debit(now, wire_bytes);
+        }
+        ahead
+    }
+
+    /// Debits the set-up of a connection; see [`Egress::connect`].
+    pub fn connect(&mut self, now: Time, wire_bytes: u64) {
+        self.egress_mut().connect(now, wire_bytes);
+        if let Some(own) = &mut self.counterfactual {
+            own.debit(now, wire_bytes);
+        }
+    }
+
+    /// Debits what no grant covers; see [`Egress::debit`].
+    pub fn debit(&mut self, now: Time, wire_bytes: u64) {
+        self.egress_mut().debit(now, wire_bytes);
+        if let Some(own) = &mut self.counterfactual {
+            own.debit(now, wire_bytes);
+        }
+    }
+
+    /// Gives back what was debited and did not go out; see [`Egress::refund`].
+    pub fn refund(&mut self, now: Time, wire_bytes: u64) {
+        self.egress_mut().refund(now, wire_bytes);
+        if let Some(own) = &mut self.counterfactual {
+            own.refund(now, wire_bytes);
+        }
+    }
+
+    /// Announces a response that others wait for; see [`Egress::announce`].
+    pub fn announce(&mut self, now: Time) {
+        self.egress_mut().announce(now);
+        if let Some(own) = &mut self.counterfactual {
+            own.announce(now);
+        }
+    }
+
+    /// Retracts what was announced; see [`Egress::retract`].
+    pub fn retract(&mut self, now: Time) {
+        self.egress_mut().retract();
+        if let Some(own) = &mut self.counterfactual {
+            own.retract(now);
+        }
+    }
+
+    /// Ends a group of flows; see [`Egress::close_group`].
+    pub fn close_group(&mut self, now: Time, group: GroupId) {
+        self.egress_mut().close_group(now, group);
+        if let Some(own) = &mut self.counterfactual {
+            own.close_group(now, group);
+        }
+    }
+
+    /// Changes the link's rate; see [`Egress::set_rate`].
+    pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
+        self.egress_mut().set_rate(now, rate_bits_per_s);
+        if let Some(own) = &mut self.counterfactual {
+            own.set_rate(now, rate_bits_per_s);
+        }
+    }
+
+    /// Orders by another policy from now on; see [`Egress::reconfigure`].
+    pub fn reconfigure(&mut self, now: Time, policy: EgressPolicy) {
+        if let Some(own) = &mut self.counterfactual {
+            own.reconfigure(now, &policy);
+        }
+        self.egress_mut().reconfigure(now, policy);
     }
 }

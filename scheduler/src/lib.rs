@@ -10,6 +10,7 @@
 
 pub mod catalogue;
 pub mod classes;
+pub mod counterfactual;
 mod cutoffs;
 pub mod desk;
 mod discipline;
@@ -32,6 +33,7 @@ mod time;
 mod wire;
 
 pub use classes::{ClassSpec, MAX_CLASSES};
+pub use counterfactual::Counterfactual;
 pub use cutoffs::{Cutoffs, SizeClasses};
 pub use desk::{Desk, Turn};
 pub use discipline::Discipline;

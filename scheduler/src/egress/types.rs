@@ -26,6 +26,13 @@ pub struct GroupId {
     pub(super) generation: u32,
 }
 
+impl GroupId {
+    /// A small integer, unique among the open groups, for a driver's tables.
+    pub(crate) fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
 /// What a client says of a response (RFC 9218 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Precedence {

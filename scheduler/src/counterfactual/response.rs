@@ -1,0 +1,216 @@
+//! A response on both links: the real one, and that in virtual time.
+
+use std::time::Duration;
+
+use crate::{FlowId, FlowSpec, Lane, Size, Time, WireCost};
+
+/// A source that has had nothing for so long has paused: its response is a stream, whose end
+/// is no one's to hasten. As long as for [`Egress::pause`](crate::Egress::pause).
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A response that has not ended on both links.
+#[derive(Clone, Debug)]
+pub(super) struct Response {
+    /// The response's flow on the virtual link.
+    pub(super) flow: FlowId,
+    pub(super) cost: WireCost,
+    kind: Kind,
+    /// Whether it is among those that are looked at.
+    pub(super) is_watched: bool,
+    /// Bytes that it waits with on the virtual link.
+    pub(super) asked_bytes: u64,
+    opened: Time,
+    /// The response's size, if that is known exactly; 0 otherwise.
+    known_bytes: u64,
+    actual: Sent,
+    fair: Sent,
+    supply: Supply,
+    /// How long it has been held in all.
+    held: Duration,
+    /// Whether all of it has been offered.
+    is_complete: bool,
+    paused_at: Option<Time>,
+}
+
+/// Whose bytes they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A response's, whose times count.
+    Response,
+    /// A response's whose source has paused.
+    Stream,
+    /// What goes ahead of all responses on both links.
+    Ahead,
+}
+
+/// What has been granted on a link.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    bytes: u64,
+    /// When the link has carried it.
+    by: Time,
+}
+
+impl Sent {
+    fn add(&mut self, bytes: u64, by: Time) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.by = self.by.max(by);
+    }
+}
+
+/// What there is to send of a response beyond what it was granted on the real link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Supply {
+    /// The response waits for the link with so many bytes in hand, 1 at least.
+    Waits(u64),
+    /// Nothing since then: it is on its way into the client's socket, or its client or its
+    /// source keeps it waiting.
+    Held(Time),
+    /// The response is over: what was granted is all.
+    Over,
+}
+
+/// How a response ends on the real link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// All of it was sent.
+    Whole,
+    /// The same of one whose source has paused.
+    Stream,
+    /// The response ended before it was complete.
+    Cut,
+    /// The end of what is no response.
+    Ahead,
+}
+
+impl Response {
+    pub(super) fn new(flow: FlowId, now: Time, spec: &FlowSpec) -> Self {
+        let nothing = Sent { bytes: 0, by: now };
+        Self {
+            flow,
+            cost: spec.cost,
+            kind: match spec.lane {
+                Lane::Express => Kind::Ahead,
+                Lane::Ordered | Lane::Grouped(..) => Kind::Response,
+            },
+            is_watched: false,
+            asked_bytes: 0,
+            opened: now,
+            known_bytes: match spec.size {
+                Size::Exact(bytes) => bytes,
+                Size::Estimate { .. } | Size::Unknown => 0,
+            },
+            actual: nothing,
+            fair: nothing,
+            supply: Supply::Held(now),
+            held: Duration::ZERO,
+            is_complete: false,
+            paused_at: None,
+        }
+    }
+
+    /// Returns what the response could send on the virtual link now.
+    ///
+    /// One that is held has had all that there was: on the virtual link it gets no further
+    /// than on the real one. One that waits for the real link could have sent what it has in
+    /// hand, and more if its size is known exactly: all of it, but no faster than it comes
+    /// and is taken while the link does not keep it waiting.
+    pub(super) fn available_bytes(&self, now: Time) -> u64 {
+        let sent = self.actual.bytes;
+        let bytes = match self.supply {
+            Supply::Waits(bytes) => {
+                let could = self.known_bytes.min(self.unhindered_bytes(now));
+                sent.saturating_add(bytes).max(could)
+            }
+            Supply::Held(_) | Supply::Over => sent,
+        };
+        bytes.saturating_sub(self.fair.bytes)
+    }
+
+    /// Returns what the response would have sent by now on a link that never keeps it
+    /// waiting, at the rate at which it was sent while that did not.
+    fn unhindered_bytes(&self, now: Time) -> u64 {
+        let (held, age) = (self.held.as_nanos(), now.since(self.opened).as_nanos());
+        if held == 0 || self.actual.bytes == 0 {
+            return u64::MAX;
+        }
+        let bytes = u128::from(self.actual.bytes).saturating_mul(age) / held;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Whether time alone will let the response send more on the virtual link.
+    pub(super) fn is_slowed(&self) -> bool {
+        let could = matches!(self.supply, Supply::Waits(_)) && self.asked_bytes == 0;
+        could && self.fair.bytes < self.known_bytes
+    }
+
+    pub(super) fn offer(&mut self, now: Time, bytes: u64) {
+        let paused = self.paused_at.take().map(|at| now.since(at));
+        if paused.is_some_and(|pause| pause >= PAUSE) && self.kind == Kind::Response {
+            self.kind = Kind::Stream;
+        }
+        if let Supply::Held(since) = self.supply {
+            self.held += now.since(since);
+        }
+        self.supply = match bytes {
+            0 => Supply::Held(now),
+            _ => Supply::Waits(bytes),
+        };
+    }
+
+    pub(super) fn grant(&mut self, now: Time, bytes: u64, sent_by: Time) {
+        self.actual.add(bytes, sent_by);
+        self.supply = Supply::Held(now);
+    }
+
+    /// Notes that `bytes` were written instead of those that were granted.
+    pub(super) fn settle(&mut self, granted: u64, bytes: u64) {
+        let before = self.actual.bytes.saturating_sub(granted);
+        self.actual.bytes = before.saturating_add(bytes);
+    }
+
+    pub(super) fn pause(&mut self, now: Time) {
+        if self.known_bytes == 0 {
+            self.paused_at.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn complete(&mut self) {
+        self.is_complete = true;
+    }
+
+    /// Ends the response on the real link, with so many bytes granted and not written.
+    pub(super) fn close(&mut self, unused: u64) -> End {
+        let is_settled = unused == 0 && !matches!(self.supply, Supply::Waits(_));
+        let is_whole =
+            self.is_complete || (self.known_bytes > 0 && self.actual.bytes >= self.known_bytes);
+        self.settle(unused, 0);
+        self.supply = Supply::Over;
+        match self.kind {
+            Kind::Ahead => End::Ahead,
+            _ if !(is_settled && is_whole) => End::Cut,
+            Kind::Response => End::Whole,
+            Kind::Stream => End::Stream,
+        }
+    }
+
+    pub(super) fn grant_fairly(&mut self, bytes: u64, sent_by: Time) {
+        self.asked_bytes = 0;
+        if bytes > 0 {
+            self.fair.add(bytes, sent_by);
+        }
+    }
+
+    /// Whether the response has ended on both links.
+    pub(super) fn is_over(&self) -> bool {
+        self.supply == Supply::Over && self.fair.bytes >= self.actual.bytes
+    }
+
+    /// Returns the bytes of a response that is over, and how long the links have taken for
+    /// it; none of what does not count.
+    pub(super) fn times(&self) -> Option<(u64, Duration, Duration)> {
+        let counts = self.kind == Kind::Response && self.actual.bytes > 0;
+        let took = |sent: Sent| sent.by.since(self.opened);
+        counts.then(|| (self.actual.bytes, took(self.actual), took(self.fair)))
+    }
+}

@@ -1,0 +1,225 @@
+//! How long responses took, and would have taken, summed up by their size.
+
+use std::iter::Sum;
+use std::time::Duration;
+
+use crate::Time;
+
+/// The weight of the responses in a window below which it says nothing: that of one that
+/// ended three times the window ago.
+const LEAST_RESPONSES: f64 = 0.05;
+
+/// The time that sums are told over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// The last minute: a response counts for less the longer ago it ended, a third after
+    /// a minute.
+    Minute,
+    /// The same of ten minutes.
+    TenMinutes,
+    /// All since the counting began.
+    Start,
+}
+
+/// Sums of times, by size of the response.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Upper bounds of the size classes but the last, in bytes.
+    bounds: Vec<u64>,
+    sizes: Vec<Sums>,
+    pub(super) left_out: LeftOut,
+}
+
+/// Responses that no sum has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Responses that ended before they were complete, and a tunnel's bytes.
+    pub cut: u64,
+    /// Responses whose source paused for 100 ms or more.
+    pub streams: u64,
+    /// Those that came while the virtual link had as many as it may, or too much to do.
+    pub crowded: u64,
+}
+
+/// Times of the responses that ended on both links in a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// The number of responses; in a window, each by its weight.
+    pub responses: f64,
+    /// Their times summed, in seconds.
+    pub actual_s: f64,
+    /// The same under `fair`.
+    pub fair_s: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    responses: u64,
+    actual: Duration,
+    fair: Duration,
+    minute: Decayed,
+    ten_minutes: Decayed,
+}
+
+/// Sums that lose a part of themselves as time passes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Decayed {
+    at: Time,
+    times: Times,
+}
+
+impl Tally {
+    pub(super) fn new(bounds: &[u64]) -> Self {
+        Self {
+            bounds: bounds.to_vec(),
+            sizes: vec![Sums::default(); bounds.len() + 1],
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// Counts a response of `bytes` that has ended on both links.
+    pub(super) fn add(&mut self, now: Time, bytes: u64, actual: Duration, fair: Duration) {
+        let size = self.bounds.partition_point(|&bound| bound < bytes);
+        let sums = &mut self.sizes[size];
+        sums.responses += 1;
+        sums.actual = sums.actual.saturating_add(actual);
+        sums.fair = sums.fair.saturating_add(fair);
+        let times = Times {
+            responses: 1.0,
+            actual_s: actual.as_secs_f64(),
+            fair_s: fair.as_secs_f64(),
+        };
+        sums.minute.add(now, Span::MINUTE, times);
+        sums.ten_minutes.add(now, Span::TEN_MINUTES, times);
+    }
+
+    /// Returns the times in a span up to `now`, by size: up to each bound, and above.
+    pub fn times(&self, now: Time, span: Span) -> impl Iterator<Item = Times> {
+        self.sizes.iter().map(move |sums| match span {
+            Span::Minute => sums.minute.at(now, Span::MINUTE),
+            Span::TenMinutes => sums.ten_minutes.at(now, Span::TEN_MINUTES),
+            Span::Start => Times {
+                responses: sums.responses as f64,
+                actual_s: sums.actual.as_secs_f64(),
+                fair_s: sums.fair.as_secs_f64(),
+            },
+        })
+    }
+
+    /// Counts the responses that no sum has.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
+    }
+}
+
+impl Span {
+    const MINUTE: Duration = Duration::from_secs(60);
+    const TEN_MINUTES: Duration = Duration::from_secs(600);
+}
+
+impl Times {
+    /// Returns the mean response time, in seconds; none without responses to speak of.
+    pub fn mean_s(&self) -> Option<f64> {
+        (self.responses >= LEAST_RESPONSES).then(|| self.actual_s / self.responses)
+    }
+
+    /// Returns the mean that `fair` would have had, in seconds.
+    pub fn fair_mean_s(&self) -> Option<f64> {
+        (self.responses >= LEAST_RESPONSES).then(|| self.fair_s / self.responses)
+    }
+
+    /// Returns the factor that `fair` would have taken longer by.
+    pub fn gain(&self) -> Option<f64> {
+        (self.responses >= LEAST_RESPONSES && self.actual_s > 0.0)
+            .then(|| self.fair_s / self.actual_s)
+    }
+
+    fn scaled(self, factor: f64) -> Self {
+        Self {
+            responses: self.responses * factor,
+            actual_s: self.actual_s * factor,
+            fair_s: self.fair_s * factor,
+        }
+    }
+}
+
+impl Sum for Times {
+    fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
+        times.fold(Self::default(), |sum, times| Self {
+            responses: sum.responses + times.responses,
+            actual_s: sum.actual_s + times.actual_s,
+            fair_s: sum.fair_s + times.fair_s,
+        })
+    }
+}
+
+impl Decayed {
+    fn at(&self, now: Time, window: Duration) -> Times {
+        let past = now.since(self.at).as_secs_f64() / window.as_secs_f64();
+        self.times.scaled((-past).exp())
+    }
+
+    fn add(&mut self, now: Time, window: Duration, times: Times) {
+        self.times = [self.at(now, window), times].into_iter().sum();
+        self.at = self.at.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u32) -> Time {
+        Time::ZERO + seconds * S
+    }
+
+    fn times(responses: f64, actual_s: f64, fair_s: f64) -> Times {
+        Times {
+            responses,
+            actual_s,
+            fair_s,
+        }
+    }
+
+    #[test]
+    fn sums_are_by_size_and_a_bound_belongs_to_what_is_below() {
+        let mut tally = Tally::new(&[1000, 2000]);
+        for (bytes, fair) in [(1, 2), (1000, 4), (1001, 6), (2001, 8)] {
+            tally.add(at(1), bytes, S, fair * S);
+        }
+        let sizes: Vec<_> = tally.times(at(1), Span::Start).collect();
+        let wanted = [
+            times(2.0, 2.0, 6.0),
+            times(1.0, 1.0, 6.0),
+            times(1.0, 1.0, 8.0),
+        ];
+        assert_eq!(sizes, wanted);
+        let total: Times = sizes.into_iter().sum();
+        assert_eq!(total, times(4.0, 4.0, 20.0));
+        assert_eq!(total.mean_s(), Some(1.0));
+        assert_eq!(total.fair_mean_s(), Some(5.0));
+        assert_eq!(total.gain(), Some(5.0));
+    }
+
+    #[test]
+    fn a_window_forgets() {
+        let mut tally = Tally::new(&[]);
+        let in_span = |tally: &Tally, now, span| tally.times(now, span).sum::<Times>();
+        assert_eq!(in_span(&tally, at(0), Span::Start).gain(), None);
+        tally.add(at(0), 1, S, 4 * S);
+        let minute = in_span(&tally, at(60), Span::Minute);
+        assert!((minute.responses - 1.0 / std::f64::consts::E).abs() < 1e-12);
+        assert!((minute.gain().unwrap() - 4.0).abs() < 1e-12);
+        // e^-1 of the first, and the second: (4/e + 1) / (1/e + 1).
+        tally.add(at(60), 1, S, S);
+        let minute = in_span(&tally, at(60), Span::Minute);
+        assert!((minute.gain().unwrap() - 1.806_824).abs() < 1e-6);
+        let longer = in_span(&tally, at(60), Span::TenMinutes);
+        assert!((longer.gain().unwrap() - 2.425_062).abs() < 1e-6);
+        assert_eq!(in_span(&tally, at(300), Span::Minute).gain(), None);
+        assert!(in_span(&tally, at(300), Span::TenMinutes).gain().is_some());
+        assert_eq!(in_span(&tally, at(3000), Span::Start).gain(), Some(2.5));
+    }
+}

@@ -275,6 +275,23 @@ fn sizes_that_are_unknown_change_little() {
     assert_told(unknown, 5.0);
 }
 
+/// A machine that is too busy loses time on both links.
+#[test]
+fn a_driver_that_is_late_is_as_late_under_fair() {
+    let driver = Driver {
+        late_us: 2_000.0,
+        ..PROXY
+    };
+    for (load, seed) in [(0.3, 10), (0.5, 11)] {
+        let arrivals = arrivals(load, seed);
+        let fair = Run::new(driver, Discipline::Fair, &arrivals).play();
+        let told = Run::new(driver, Discipline::Srpt, &arrivals).play();
+        assert_near("gain of fair", fair.gain().unwrap(), 1.0, 5.0);
+        let (fair, told) = (fair.mean_s().unwrap(), told.fair_mean_s().unwrap());
+        assert_near(&format!("fair at {load}"), told, fair, 5.0);
+    }
+}
+
 /// Clients that are slower than the link bound their responses in both worlds.
 #[test]
 fn slow_clients_are_as_slow_under_fair() {

@@ -249,6 +249,14 @@ impl Counterfactual {
         self.due = Due::Unknown;
     }
 
+    /// Takes time off the virtual link that the real one has lost, because its driver was late
+    /// while something waited: that is no order's doing.
+    pub fn lose(&mut self, from: Time, until: Time) {
+        self.advance(from);
+        let free_at = self.egress.pacer().free_at().max(self.at);
+        self.egress.resume_at(free_at + until.since(self.at));
+    }
+
     /// Announces a response on both links; see [`Egress::announce`].
     pub fn announce(&mut self, now: Time) {
         self.advance(now);

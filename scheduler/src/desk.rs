@@ -31,6 +31,9 @@ pub struct Desk<W> {
     /// made. An uplink that is asked when it could be made does not know of all that a class
     /// waits for.
     due: Due,
+    /// When the grant is due that a writer waits for, or until when the link's time is settled
+    /// with the counterfactual if that is later. Unlike `due` it stays until the grant is made.
+    awaited: Option<Time>,
     /// What `fair` would have given the same writers.
     counterfactual: Option<Box<Counterfactual>>,
 }
@@ -97,6 +100,7 @@ impl<W> Desk<W> {
             writers: Vec::new(),
             heads: VecDeque::new(),
             due: Due::Unknown,
+            awaited: None,
             counterfactual: None,
         }
     }
@@ -119,6 +123,7 @@ impl<W> Desk<W> {
     ///
     /// As many flows are open as may be.
     pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, AtCapacity> {
+        self.settle(now);
         let flow = self.egress.open(now, spec)?;
         if let Some(own) = &mut self.counterfactual {
             own.open(now, flow, spec);
@@ -157,6 +162,7 @@ impl<W> Desk<W> {
     }
 
     fn offer(&mut self, now: Time, flow: FlowId, bytes: u64) {
+        self.settle(now);
         self.egress_mut().offer(now, flow, bytes);
         if let Some(own) = &mut self.counterfactual {
             own.offer(now, flow, bytes);
@@ -199,6 +205,7 @@ impl<W> Desk<W> {
 
     /// Settles what a writer has taken: see [`Egress::written`].
     pub fn written(&mut self, now: Time, flow: FlowId, bytes: u64) {
+        self.settle(now);
         if let Some(writer) = self.writer(flow) {
             let taken = std::mem::take(&mut writer.taken);
             self.egress_mut().written(now, flow, bytes);
@@ -221,6 +228,7 @@ impl<W> Desk<W> {
     /// Ends a flow. What it was granted and has not taken is given back, so that grants may
     /// be due.
     pub fn close(&mut self, now: Time, flow: FlowId) {
+        self.settle(now);
         let Some(writer) = self.writer(flow) else {
             return;
         };
@@ -242,17 +250,21 @@ impl<W> Desk<W> {
     pub fn next(&mut self, now: Time) -> Option<&W> {
         self.release_heads(now);
         loop {
+            self.settle(now);
             let (flow, bytes) = match self.egress.grant(now) {
                 Grant::Send { flow, bytes } => (flow, bytes),
                 Grant::Wait { until } => {
                     self.due = Due::At(until);
+                    self.awaited = Some(until);
                     return None;
                 }
                 Grant::Idle => {
                     self.due = Due::Never;
+                    self.awaited = None;
                     return None;
                 }
             };
+            self.awaited = None;
             if let Some(own) = &mut self.counterfactual {
                 own.grant(now, flow, bytes, self.egress.pacer().free_at());
             }
@@ -285,6 +297,7 @@ impl<W> Desk<W> {
 
     /// Notes that a writer's source has nothing for now; see [`Egress::pause`].
     pub fn pause(&mut self, now: Time, flow: FlowId) {
+        self.settle(now);
         self.egress.pause(now, flow);
         if let Some(own) = &mut self.counterfactual {
             own.pause(now, flow);
@@ -347,8 +360,22 @@ impl<W> Desk<W> {
         self.counterfactual.as_deref_mut()
     }
 
+    /// Takes the time off the virtual link that the real one has lost up to now, because its
+    /// driver was late while a writer waited.
+    fn settle(&mut self, now: Time) {
+        let (Some(own), Some(at)) = (&mut self.counterfactual, &mut self.awaited) else {
+            return;
+        };
+        let from = self.egress.pacer().loses_from().max(*at);
+        if now > from {
+            own.lose(from, now);
+            *at = now;
+        }
+    }
+
     /// Asks whether something small may go ahead; see [`Egress::fast_path`].
     pub fn fast_path(&mut self, now: Time, wire_bytes: u64) -> bool {
+        self.settle(now);
         let ahead = self.egress_mut().fast_path(now, wire_bytes);
         // It goes ahead on both links.
         if let Some(own) = self.counterfactual.as_mut().filter(|_| ahead) {
@@ -359,6 +386,7 @@ impl<W> Desk<W> {
 
     /// Debits the set-up of a connection; see [`Egress::connect`].
     pub fn connect(&mut self, now: Time, wire_bytes: u64) {
+        self.settle(now);
         self.egress_mut().connect(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
             own.debit(now, wire_bytes);
@@ -367,6 +395,7 @@ impl<W> Desk<W> {
 
     /// Debits what no grant covers; see [`Egress::debit`].
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
+        self.settle(now);
         self.egress_mut().debit(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
             own.debit(now, wire_bytes);
@@ -375,6 +404,7 @@ impl<W> Desk<W> {
 
     /// Gives back what was debited and did not go out; see [`Egress::refund`].
     pub fn refund(&mut self, now: Time, wire_bytes: u64) {
+        self.settle(now);
         self.egress_mut().refund(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
             own.refund(now, wire_bytes);
@@ -383,6 +413,7 @@ impl<W> Desk<W> {
 
     /// Announces a response that others wait for; see [`Egress::announce`].
     pub fn announce(&mut self, now: Time) {
+        self.settle(now);
         self.egress_mut().announce(now);
         if let Some(own) = &mut self.counterfactual {
             own.announce(now);
@@ -391,6 +422,7 @@ impl<W> Desk<W> {
 
     /// Retracts what was announced; see [`Egress::retract`].
     pub fn retract(&mut self, now: Time) {
+        self.settle(now);
         self.egress_mut().retract();
         if let Some(own) = &mut self.counterfactual {
             own.retract(now);
@@ -399,6 +431,7 @@ impl<W> Desk<W> {
 
     /// Ends a group of flows; see [`Egress::close_group`].
     pub fn close_group(&mut self, now: Time, group: GroupId) {
+        self.settle(now);
         self.egress_mut().close_group(now, group);
         if let Some(own) = &mut self.counterfactual {
             own.close_group(now, group);
@@ -407,6 +440,7 @@ impl<W> Desk<W> {
 
     /// Changes the link's rate; see [`Egress::set_rate`].
     pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
+        self.settle(now);
         self.egress_mut().set_rate(now, rate_bits_per_s);
         if let Some(own) = &mut self.counterfactual {
             own.set_rate(now, rate_bits_per_s);
@@ -415,6 +449,7 @@ impl<W> Desk<W> {
 
     /// Orders by another policy from now on; see [`Egress::reconfigure`].
     pub fn reconfigure(&mut self, now: Time, policy: EgressPolicy) {
+        self.settle(now);
         if let Some(own) = &mut self.counterfactual {
             own.reconfigure(now, &policy);
         }

@@ -129,6 +129,12 @@ impl Pacer {
         self.free_at - self.ahead
     }
 
+    /// Returns from when on a link that has something to send loses time for good: its driver
+    /// is later then than it may make up for.
+    pub fn loses_from(&self) -> Time {
+        self.free_at + self.credit
+    }
+
     /// Bytes debited that cannot have left yet.
     pub fn backlog(&self, now: Time) -> u64 {
         self.bytes_in(self.free_at.since(now))
@@ -189,6 +195,16 @@ mod tests {
         // A second of silence leaves 200 us of credit, not a second.
         pacer.debit(at(1_000_000), 1000);
         assert_eq!(pacer.next_grant_at(), at(1_000_700));
+    }
+
+    #[test]
+    fn what_is_not_made_up_for_is_lost() {
+        let mut pacer = Pacer::new(8 * MBIT);
+        pacer.debit(at(1000), 1000);
+        assert_eq!(pacer.free_at(), at(1800));
+        assert_eq!(pacer.loses_from(), at(2000));
+        pacer.debit(at(2500), 1000);
+        assert_eq!(pacer.free_at(), at(1800 + 1000 + 500));
     }
 
     #[test]

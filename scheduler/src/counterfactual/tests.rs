@@ -275,6 +275,24 @@ fn a_response_is_no_faster_than_its_client_where_it_waits_for_the_link() {
 }
 
 #[test]
+fn time_that_the_driver_loses_is_lost_on_both_links() {
+    let mut world = World::new(Discipline::Srpt);
+    world.arrive(FlowSpec::new(0, Size::Exact(900), COST));
+    world.arrive(FlowSpec::new(0, Size::Exact(600), COST));
+    // The next grant is due at 300, and made at 1,000.
+    world.now = at(1000);
+    world.run(at(10_000));
+    // From then on 600 bytes by 1,600, 900 by 2,200; in turns by 1,900 and 2,200.
+    let (responses, actual, fair) = world.times_us();
+    assert_eq!((responses, actual), (2, 1600 + 2200));
+    assert_eq!(fair, 1900 + 2200);
+    // A link that nobody waited for has lost nothing.
+    world.arrive(FlowSpec::new(0, Size::Exact(300), COST));
+    world.run(at(20_000));
+    assert_eq!(world.times_us(), (3, actual + 300, fair + 300));
+}
+
+#[test]
 fn nothing_leaves_before_it_is_granted() {
     let mut told = Told::new();
     let flow = told.open(1000, Size::Exact(300));

@@ -247,6 +247,11 @@ record! {
         /// Without effect under `policy: fair`, `fcfs`, `edf` and `srq`,
         /// `engine: kernel` and `rate: unlimited`.
         default("5%") floor: FloorPercent,
+        /// Work out beside how long each response would have taken under `policy: fair`,
+        /// so that metrics and the admin listener tell what the policy gains. Without
+        /// effect under `policy: fair` and `fcfs`, `engine: kernel` and
+        /// `rate: unlimited`, where there is nothing to compare.
+        default("true") counterfactual: Flag,
         /// What clients have of the link, however many responses they ask for.
         default("{}") clients: UplinkClients,
         /// The code points (DSCP) of responses' packets: `in` for the first bytes of

@@ -230,6 +230,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
         max_flows: count(&raw.max_flows)?,
         guard_factor: raw.guard_factor.copied()?.0,
         floor_percent: raw.floor.copied()?.0,
+        counterfactual: raw.counterfactual.copied()?.0,
         share: share?,
         marking: marking?,
     })

@@ -188,6 +188,8 @@ pub struct Uplink {
     pub guard_factor: f64,
     /// The percent of the link for what has gone longest without being served.
     pub floor_percent: u8,
+    /// Whether it is worked out what `fair` would have given the same responses.
+    pub counterfactual: bool,
     /// How those are told apart who share the link evenly; `None` if responses are
     /// ordered without regard to whose they are.
     pub share: Option<ClientBy>,

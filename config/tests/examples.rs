@@ -157,6 +157,7 @@ fn the_design_file_resolves_to_the_defaults() {
             guard_factor: 4.0,
             adapt: true,
             floor_percent: 5,
+            counterfactual: true,
             share: None,
             marking: None,
         },

@@ -36,6 +36,7 @@ use crate::observe::stage::Stage;
 
 const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the process runs\n\
                      /readyz   it takes requests (503 while it drains)\n\
+                     /gain     how much longer responses would take under policy fair\n\
                      /endpoints       which endpoints are used, and why not\n\
                      /catalogue       what the catalogue of sizes holds\n\
                      /catalogue/dump  its entries as JSON lines\n\
@@ -151,6 +152,7 @@ impl Desk {
             }
             "/endpoints" => Page::Endpoints,
             "/catalogue" => Page::Catalogue,
+            "/gain" => Page::Gain,
             "/config" => Page::Config,
             _ => {
                 let unknown = "no such page; / lists them\n";
@@ -167,6 +169,7 @@ impl Desk {
             Page::Endpoints => metrics.endpoints(),
             Page::Catalogue => metrics.catalogue().json(),
             Page::Config => metrics.config(),
+            Page::Gain => metrics.gain(),
         };
         let content_type = match page {
             Page::Metrics(format) => format.content_type(),

@@ -8,6 +8,7 @@ mod clusters;
 mod connections;
 mod endpoints;
 mod exposition;
+mod gain;
 mod health;
 mod process;
 mod requests;
@@ -45,6 +46,7 @@ struct Present {
     scraped: Scraped,
     view: Arc<View>,
     catalogue: Arc<CatalogueView>,
+    uplink: SharedUplink,
     /// The configuration, as the admin listener shows it.
     shown: Shown,
 }
@@ -160,6 +162,7 @@ impl Present {
             scraped,
             view,
             catalogue,
+            uplink: sources.uplink.clone(),
             shown: config.shown.clone(),
         }
     }

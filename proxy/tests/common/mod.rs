@@ -352,6 +352,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             max_flows: 100_000,
             guard_factor: 10.0,
             floor_percent: 5,
+            counterfactual: true,
             share: None,
             marking: None,
         },

@@ -59,12 +59,7 @@ impl Flow {
     /// The backend has nothing more for now.
     pub(crate) fn pause(&mut self) {
         let now = self.worker.link.now();
-        self.worker
-            .link
-            .lock()
-            .desk
-            .egress_mut()
-            .pause(now, self.id);
+        self.worker.link.lock().desk.pause(now, self.id);
     }
 
     /// All of the response has been asked for.

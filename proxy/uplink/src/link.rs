@@ -52,7 +52,7 @@ impl State {
     /// Debits what no grant covers.
     fn debit(&mut self, now: Time, wire_bytes: u64) {
         let before = self.desk.egress().stats();
-        self.desk.egress_mut().debit(now, wire_bytes);
+        self.desk.debit(now, wire_bytes);
         self.count_forgotten(before);
     }
 
@@ -178,7 +178,7 @@ impl PacedLink {
         let bits = awaited(&policy.classes);
         self.awaited.store(bits, Ordering::Relaxed);
         let now = self.now();
-        self.lock().desk.egress_mut().reconfigure(now, policy);
+        self.lock().desk.reconfigure(now, policy);
     }
 
     /// How long the response of each class that has gone longest without a turn has
@@ -213,7 +213,7 @@ impl PacedLink {
 
     fn apply_rate(&self, state: &mut State, rate_bits_per_s: u64) {
         let now = self.now();
-        state.desk.egress_mut().set_rate(now, rate_bits_per_s);
+        state.desk.set_rate(now, rate_bits_per_s);
         self.rate_bits_per_s
             .store(rate_bits_per_s, Ordering::Relaxed);
     }
@@ -361,7 +361,7 @@ impl WorkerLink {
     /// Takes back `wire_bytes` of what was debited, which never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
         let now = self.link.now();
-        self.link.lock().desk.egress_mut().refund(now, wire_bytes);
+        self.link.lock().desk.refund(now, wire_bytes);
     }
 
     /// Puts right what was debited for a connection. What left long ago is
@@ -374,7 +374,7 @@ impl WorkerLink {
         match settled.present {
             0 => {}
             1.. => state.debit(self.link.now(), bytes),
-            _ => state.desk.egress_mut().refund(self.link.now(), bytes),
+            _ => state.desk.refund(self.link.now(), bytes),
         }
     }
 
@@ -400,14 +400,14 @@ impl WorkerLink {
     /// See [`Egress::announce`].
     pub(crate) fn announce(&self) {
         let now = self.link.now();
-        self.link.lock().desk.egress_mut().announce(now);
+        self.link.lock().desk.announce(now);
     }
 
     /// See [`Egress::retract`]; those who waited for it may have their turn.
     pub(crate) fn retract(&self) {
         let now = self.link.now();
         let mut state = self.link.lock();
-        state.desk.egress_mut().retract();
+        state.desk.retract(now);
         let granted = self.grant_due(&mut state, now);
         drop(state);
         granted.into_iter().for_each(Waker::wake);
@@ -421,7 +421,7 @@ impl WorkerLink {
     /// See [`Egress::close_group`].
     pub(crate) fn close_group(&self, group: GroupId) {
         let now = self.link.now();
-        self.link.lock().desk.egress_mut().close_group(now, group);
+        self.link.lock().desk.close_group(now, group);
     }
 
     /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
@@ -434,20 +434,20 @@ impl WorkerLink {
 
     /// See [`Egress::fast_path`].
     pub(crate) fn fast_path(&self, wire_bytes: u64) -> bool {
-        self.arrive(|egress, now| egress.fast_path(now, wire_bytes))
+        self.arrive(|desk, now| desk.fast_path(now, wire_bytes))
     }
 
     /// See [`Egress::connect`].
     pub(crate) fn connect(&self, wire_bytes: u64) {
-        self.arrive(|egress, now| egress.connect(now, wire_bytes));
+        self.arrive(|desk, now| desk.connect(now, wire_bytes));
     }
 
     /// Has something small arrive; says so if that trips the guard, once a minute at most.
-    fn arrive<T>(&self, arrival: impl FnOnce(&mut Egress, Time) -> T) -> T {
+    fn arrive<T>(&self, arrival: impl FnOnce(&mut Desk<Waker>, Time) -> T) -> T {
         let now = self.link.now();
         let mut state = self.link.lock();
         let before = state.desk.egress().stats();
-        let outcome = arrival(state.desk.egress_mut(), now);
+        let outcome = arrival(&mut state.desk, now);
         state.count_forgotten(before);
         let tripped = state.desk.egress().stats().guard_trips > before.guard_trips;
         let unsaid = tripped.then(|| state.floods.note(now)).flatten();

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sprat_net::metrics::{Labels, Per, Row, Series, Topic};
+use sprat_scheduler::counterfactual::Tally;
 use sprat_scheduler::srq::MAX_QUEUES;
 use sprat_scheduler::{EgressClassStats, Mark};
 
+use super::gain::COMPARED;
 use super::link::{LinkStatus, PacedLink, QueueStatus};
 
 /// A paced uplink at the moment of a scrape.
@@ -17,6 +19,8 @@ pub struct LinkView {
     classes: Vec<(String, EgressClassStats, Duration)>,
     /// None unless the policy is `srq`.
     queues: Option<QueueStatus>,
+    /// The policy compared with `fair`, if it is.
+    pub(super) tally: Option<Tally>,
 }
 
 impl LinkView {
@@ -28,6 +32,7 @@ impl LinkView {
             status: link.status(),
             classes: each.map(|((name, own), wait)| (name, own, wait)).collect(),
             queues: link.queues(),
+            tally: link.tally(),
         }
     }
 }
@@ -36,7 +41,7 @@ const CLASS: Labels = Labels::NONE.per("class", Per::Class);
 const QUEUE: Labels = Labels::NONE.and("queue", MAX_QUEUES);
 
 /// What the uplink tells; no sample where nothing is paced.
-pub static TOPICS: [&Topic<LinkView>; 3] = [&UPLINK, &CLASSES, &QUEUES];
+pub static TOPICS: [&Topic<LinkView>; 4] = [&UPLINK, &COMPARED, &CLASSES, &QUEUES];
 
 #[rustfmt::skip]
 static UPLINK: Topic<LinkView> = Topic { title: "The uplink", rows: &[

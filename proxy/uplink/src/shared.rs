@@ -8,6 +8,7 @@ use sprat_scheduler::rate_control::gate::GateConfig;
 use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
 
 use super::auto::AutoRate;
+use super::gain::Gain;
 use super::kernel::KernelLink;
 use super::link::PacedLink;
 
@@ -45,6 +46,7 @@ impl SharedUplink {
             Rate::Auto => AutoRate::initial_rate_bits_per_s(&GateConfig::default()),
         };
         let link = PacedLink::new(Pacer::new(rate_bits_per_s), policy(uplink, classes));
+        link.compare(uplink.counterfactual);
         if let Some(config) = searched(uplink) {
             AutoRate::start(&link, config)?;
         }
@@ -73,10 +75,19 @@ impl SharedUplink {
         Self::new(wanted, classes)
     }
 
+    /// Returns what the order gains over `fair`; none where there is nothing to compare.
+    pub fn gain(&self) -> Option<Gain> {
+        match self {
+            Self::Paced(link) => link.gain(),
+            Self::Unlimited | Self::Kernel(_) => None,
+        }
+    }
+
     /// From now on it is as the configuration wants it.
     pub fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
         let Self::Paced(link) = self else { return };
         link.change(policy(uplink, classes));
+        link.compare(uplink.counterfactual);
         if let Some(config) = searched(uplink) {
             if let Err(error) = AutoRate::start(link, config) {
                 tracing::error!(%error, "the uplink's rate stays: no thread to search for it");

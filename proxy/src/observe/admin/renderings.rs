@@ -24,6 +24,7 @@ pub(super) enum Page {
     Endpoints,
     Catalogue,
     Config,
+    Gain,
 }
 
 /// A page as it was at a time.

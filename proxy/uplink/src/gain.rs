@@ -1,0 +1,177 @@
+//! What the uplink's order gains over `fair`: the core's counterfactual, as JSON and in the
+//! table of metrics.
+
+use serde::Serialize;
+use sprat_net::counters::{SIZE_CLASS_NAMES, SIZE_CLASSES};
+use sprat_net::metrics::{Labels, Row, Topic};
+use sprat_scheduler::counterfactual::{LeftOut, Span, Tally, Times};
+use sprat_scheduler::{Counterfactual, Time};
+
+use super::link::PacedLink;
+use super::metrics::LinkView;
+
+/// How much longer responses would have taken under `fair`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gain {
+    /// The factor of all responses of the last ten minutes.
+    ratio: Option<f64>,
+    /// The policy that the uplink's is compared with.
+    against: &'static str,
+    last_minute: Compared,
+    last_ten_minutes: Compared,
+    since_start: Compared,
+    left_out: NotCompared,
+}
+
+/// Mean response times in a span.
+#[derive(Clone, Debug, Serialize)]
+struct Compared {
+    #[serde(flatten)]
+    total: Means,
+    /// The same by size of the response, the smallest first.
+    sizes: Vec<SizeMeans>,
+}
+
+/// Means of the responses of one size class.
+#[derive(Clone, Debug, Serialize)]
+struct SizeMeans {
+    size: &'static str,
+    #[serde(flatten)]
+    means: Means,
+}
+
+/// Means of the responses in a span; null where there are none.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Means {
+    /// The number of responses; in the last minutes, each counts for less the longer ago it
+    /// ended.
+    responses: f64,
+    mean_ms: Option<f64>,
+    /// The mean that `fair` would have had.
+    fair_mean_ms: Option<f64>,
+    gain: Option<f64>,
+}
+
+/// The number of responses that are in no mean, by what kept them out.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct NotCompared {
+    cut: u64,
+    streams: u64,
+    crowded: u64,
+}
+
+impl Means {
+    fn of(times: Times) -> Self {
+        let rounded = |value: f64| (value * 1e3).round() / 1e3;
+        let ms = |seconds: f64| rounded(seconds * 1e3);
+        Self {
+            responses: rounded(times.responses),
+            mean_ms: times.mean_s().map(ms),
+            fair_mean_ms: times.fair_mean_s().map(ms),
+            gain: times.gain().map(rounded),
+        }
+    }
+}
+
+impl From<LeftOut> for NotCompared {
+    fn from(left_out: LeftOut) -> Self {
+        let LeftOut {
+            cut,
+            streams,
+            crowded,
+        } = left_out;
+        Self {
+            cut,
+            streams,
+            crowded,
+        }
+    }
+}
+
+/// What is compared with `fair`, if anything is.
+impl PacedLink {
+    /// Has the order compared with `fair` from now on, if that is wanted and makes a
+    /// difference.
+    pub(super) fn compare(&self, is_wanted: bool) {
+        let now = self.now();
+        let mut state = self.lock();
+        let desk = &mut state.desk;
+        let policy = desk.egress().policy();
+        let is_wanted = is_wanted && Counterfactual::is_of_use(&policy.discipline);
+        if is_wanted == desk.counterfactual().is_some() {
+            return;
+        }
+        let bounds = SIZE_CLASSES.map(|(_, bound)| bound);
+        let egress = desk.egress();
+        let counterfactual =
+            is_wanted.then(|| Counterfactual::new(now, egress.pacer(), egress.policy(), &bounds));
+        desk.set_counterfactual(counterfactual);
+    }
+
+    /// Returns what the order gains over `fair`; none where nothing is compared, or held
+    /// back.
+    pub fn gain(&self) -> Option<Gain> {
+        self.effective_rate_bits_per_s()?;
+        let now = self.now();
+        let tally = self.tally()?;
+        let compared = |span| {
+            let times: Vec<Times> = tally.times(now, span).collect();
+            let each = SIZE_CLASS_NAMES.into_iter().zip(&times);
+            let sizes = each.map(|(size, &times)| SizeMeans {
+                size,
+                means: Means::of(times),
+            });
+            Compared {
+                sizes: sizes.collect(),
+                total: Means::of(times.iter().copied().sum()),
+            }
+        };
+        let last_ten_minutes = compared(Span::TenMinutes);
+        Some(Gain {
+            ratio: last_ten_minutes.total.gain,
+            against: "fair",
+            last_minute: compared(Span::Minute),
+            last_ten_minutes,
+            since_start: compared(Span::Start),
+            left_out: tally.left_out().into(),
+        })
+    }
+
+    /// Returns the sums up to now, outside the lock.
+    pub(super) fn tally(&self) -> Option<Tally> {
+        let now = self.now();
+        let mut state = self.lock();
+        let counterfactual = state.desk.counterfactual()?;
+        Some(counterfactual.tally(now).clone())
+    }
+}
+
+const SIZE: Labels = Labels::NONE.and("size", SIZE_CLASS_NAMES.len());
+
+/// The policy compared with `fair`; no sample where there is nothing to compare.
+#[rustfmt::skip]
+pub(super) static COMPARED: Topic<LinkView> = Topic { title: "What the uplink's policy gains", rows: &[
+    Row::counter("sprat_uplink_compared_responses_total", SIZE,
+        "Responses that the policy is compared with fair by, by size with the head",
+        |view, out| by_size(view, |size, times| out.put(&[size], times.responses as u64))),
+    Row::counter("sprat_uplink_compared_response_seconds_total", SIZE.and("policy", 2),
+        "Their response times, from when a response could be sent until the link had carried it: as they were, and as policy fair would have had them",
+        |view, out| by_size(view, |size, times| {
+            out.put(&[size, "actual"], times.actual_s);
+            out.put(&[size, "fair"], times.fair_s);
+        })),
+    Row::counter("sprat_uplink_uncompared_responses_total", Labels::NONE.and("reason", 3),
+        "Responses that are in no comparison: cut short, streams that paused, or crowded out",
+        |view, out| if let Some(left_out) = view.tally.as_ref().map(Tally::left_out) {
+            let reasons = [("cut", left_out.cut), ("stream", left_out.streams), ("crowded", left_out.crowded)];
+            reasons.into_iter().for_each(|(reason, responses)| out.put(&[reason], responses));
+        }),
+] };
+
+fn by_size(view: &LinkView, mut tell: impl FnMut(&'static str, Times)) {
+    let times = (view.tally.iter()).flat_map(|tally| tally.times(Time::ZERO, Span::Start));
+    SIZE_CLASS_NAMES
+        .into_iter()
+        .zip(times)
+        .for_each(|(size, times)| tell(size, times));
+}

@@ -144,6 +144,11 @@ figure_compared() {
     echo "failed=$(sum summary.csv failed)"
 }
 
+figure_counterfactual() {
+    awk -F , 'NR > 1 { printf "told_of_fair_at_%s=%.2f\n", $1, $5 / $4 }' "$out/summary.csv"
+    echo "failed=$(sum summary.csv failed)"
+}
+
 figure_networks() {
     # The worst of all networks.
     awk -F , '

@@ -50,6 +50,7 @@ compare-networks | 30 | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt4
 compare-simulated | 3 | RUNS="$RESULTS/../compare-networks/runs" make compare-simulated | | simulated_networks | networks>=6 | loadgen/src measure/src scheduler/src results/networks
 compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
+compare-counterfactual | 25 | make compare-counterfactual | REQUESTS=500 LOADS=0.7 | counterfactual | failed<=0 | proxy
 compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
 bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000 | proxy
 compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters

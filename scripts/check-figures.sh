@@ -145,8 +145,8 @@ figure_compared() {
 }
 
 figure_counterfactual() {
-    awk -F , 'NR > 1 { printf "told_of_fair_at_%s=%.2f\n", $1, $5 / $4 }' "$out/summary.csv"
-    echo "failed=$(sum summary.csv failed)"
+    awk -F , 'NR > 1 { printf "told_gain_of_measured_at_%s=%.2f\n", $1, $7 / $6 }' "$out/told.csv"
+    echo "failed=$(sum told.csv failed)"
 }
 
 figure_networks() {

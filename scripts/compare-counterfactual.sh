@@ -41,8 +41,8 @@ lab_up "$UPLINK"
 start_origin "$LAB_ORIGINS"
 results=()
 mkdir -p "$RESULTS"
-summary=$RESULTS/summary.csv
-echo "load,srpt_ms,told_srpt_ms,fair_ms,told_fair_ms,gain,told_gain,fair_off_percent,failed" >"$summary"
+told=$RESULTS/told.csv
+echo "load,srpt_ms,told_srpt_ms,fair_ms,told_fair_ms,gain,told_gain,fair_off_percent,failed" >"$told"
 for load in $LOADS; do
     directory=$RESULTS/load-$load
     lab_trace "$directory" "$load" new
@@ -60,8 +60,8 @@ for load in $LOADS; do
         -v srpt="$(mean "$directory/sprat-srpt.csv.gz")" -v fair="$(mean "$directory/sprat-fair.csv.gz")" \
         -v told_srpt="$(told "$directory" mean_ms)" -v told_fair="$(told "$directory" fair_mean_ms)" \
         'BEGIN { printf "%s,%.2f,%.2f,%.2f,%.2f,%.2f,%.2f,%.1f,%d\n", load, srpt, told_srpt, fair,
-            told_fair, fair / srpt, told_fair / told_srpt, (told_fair / fair - 1) * 100, failed }' >>"$summary"
+            told_fair, fair / srpt, told_fair / told_srpt, (told_fair / fair - 1) * 100, failed }' >>"$told"
 done
 lab_report "What Sprat tells of fair, and fair, on a $UPLINK link"
 say "Means in ms, by the client and as told by Sprat:"
-column -s , -t "$summary" >&2
+column -s , -t "$told" >&2

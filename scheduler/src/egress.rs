@@ -14,6 +14,7 @@ mod flows;
 mod ledger;
 mod link;
 mod order;
+mod survey;
 mod types;
 
 use std::time::Duration;
@@ -28,6 +29,7 @@ use ledger::Ledger;
 use link::Link;
 pub use order::{MAX_FLOOR_PERCENT, Urgency};
 use order::{Next, Order};
+pub use survey::{FlowState, Survey, SurveyedFlow};
 pub use types::{
     AtCapacity, EgressClassStats, EgressPolicy, EgressStats, FlowId, FlowSpec, Grant, Grants,
     GroupId, Lane, Precedence,
@@ -84,7 +86,7 @@ impl Egress {
             mark: Mark::In,
         };
         self.next_seq += 1;
-        let flow = Flow::new(now, spec.cost, spec.client, view);
+        let flow = Flow::new(now, &spec, view);
         let id = self.flows.insert(flow);
         self.order.open(now, &mut self.flows, id.slot, spec.lane);
         self.ledger.open(&mut self.flows[id.slot]);

@@ -38,8 +38,8 @@ pub use cutoffs::{Cutoffs, SizeClasses};
 pub use desk::{Desk, Turn};
 pub use discipline::Discipline;
 pub use egress::{
-    AtCapacity, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, FlowSpec, Grant,
-    Grants, GroupId, Lane, MAX_FLOOR_PERCENT, Precedence, Urgency,
+    AtCapacity, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, FlowSpec, FlowState,
+    Grant, Grants, GroupId, Lane, MAX_FLOOR_PERCENT, Precedence, Survey, SurveyedFlow, Urgency,
 };
 pub use guard::Guard;
 pub use marking::{Mark, Marking};

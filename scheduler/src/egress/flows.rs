@@ -4,7 +4,7 @@ mod pauses;
 
 use std::ops::{Index, IndexMut};
 
-use super::types::FlowId;
+use super::types::{FlowId, FlowSpec};
 use crate::discipline::FlowView;
 use crate::marking::FlowMarks;
 use crate::{Mark, Time, WireCost};
@@ -24,6 +24,8 @@ pub(super) struct Flow {
     pub(super) cost: WireCost,
     /// Number of the client that it belongs to, if the driver has said.
     pub(super) client: Option<u64>,
+    /// What its driver knows it by.
+    pub(super) origin: u32,
     /// What the discipline ranks it by.
     pub(super) view: FlowView,
     /// The flow's part in the sum of all that is unsent, in payload bytes.
@@ -57,15 +59,16 @@ impl Flow {
     }
 
     /// Returns a flow that has nothing to write yet.
-    pub(super) fn new(now: Time, cost: WireCost, client: Option<u64>, view: FlowView) -> Self {
+    pub(super) fn new(now: Time, spec: &FlowSpec, view: FlowView) -> Self {
         Self {
             generation: 0,
             open: true,
             begun: false,
             is_complete: false,
             is_express: false,
-            cost,
-            client,
+            cost: spec.cost,
+            client: spec.client,
+            origin: spec.origin,
             view,
             unsent_bytes: 0,
             offered_bytes: 0,
@@ -146,7 +149,7 @@ impl Flows {
     }
 
     /// Iterates over all slots, those of closed flows too.
-    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn slots(&self) -> std::ops::Range<u32> {
         0..self.slots.len() as u32
     }
 

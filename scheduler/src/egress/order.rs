@@ -288,6 +288,14 @@ impl Order {
         self.shares.clients()
     }
 
+    /// Returns a flow's present rank: in the fast path's lane by its arrival alone.
+    pub(super) fn rank(&self, flow: &Flow) -> Rank {
+        match flow.is_express {
+            true => Express::rank(flow.view.seq),
+            false => self.ranker.rank(&flow.view),
+        }
+    }
+
     pub(super) fn cutoffs(&self) -> &[u64] {
         self.ranker.cutoffs()
     }

@@ -67,6 +67,9 @@ pub struct FlowSpec {
     pub client: Option<u64>,
     /// The lane that the flow waits in.
     pub lane: Lane,
+    /// A number by which the driver knows it again in a [`Survey`](crate::Survey); it
+    /// decides nothing.
+    pub origin: u32,
 }
 
 impl FlowSpec {
@@ -78,6 +81,7 @@ impl FlowSpec {
             cost,
             client: None,
             lane: Lane::Ordered,
+            origin: 0,
         }
     }
 
@@ -85,6 +89,12 @@ impl FlowSpec {
     #[must_use]
     pub fn of_client(self, client: Option<u64>) -> Self {
         Self { client, ..self }
+    }
+
+    /// The same with a number for surveys.
+    #[must_use]
+    pub fn of_origin(self, origin: u32) -> Self {
+        Self { origin, ..self }
     }
 
     /// The same in another lane.

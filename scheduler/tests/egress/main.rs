@@ -26,6 +26,7 @@ mod random_operations;
 mod requests;
 mod shares;
 mod small_cases;
+mod survey;
 
 #[test]
 fn the_corpus_runs() {

@@ -21,13 +21,17 @@ impl Express {
 
     /// Puts a flow at the end of the lane; one that is in stays where it is.
     pub(super) fn join(&mut self, slot: u32, seq: u64) {
-        let rank = Rank {
+        self.lane.insert(slot, Self::rank(seq));
+    }
+
+    /// Returns a flow's place in the lane.
+    pub(super) fn rank(seq: u64) -> Rank {
+        Rank {
             level: 0,
             band: 0,
             key: 0,
             seq,
-        };
-        self.lane.insert(slot, rank);
+        }
     }
 
     /// Takes a flow out of the lane, if it is in.

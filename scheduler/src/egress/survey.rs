@@ -1,0 +1,155 @@
+//! A look at the open flows, for people who watch the queue.
+//!
+//! A driver looks piece by piece ([`Egress::survey`]), so that no grant waits for all of
+//! it: its lock is held for one piece at a time.
+
+use super::Egress;
+use super::flows::Flow;
+use crate::queue::Rank;
+use crate::{Size, Time};
+
+/// Slots that are looked at in one piece: some 0.1 ms.
+const PIECE_SLOTS: u32 = 4096;
+
+/// The first of the open flows, as they are collected.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// Flows that are kept at most.
+    most: usize,
+    next_slot: u32,
+    /// In no order, twice `most` at most.
+    found: Vec<(Standing, SurveyedFlow)>,
+}
+
+/// Where a flow stands: the order of the fields is that of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Standing {
+    state: FlowState,
+    /// What waits in the fast path's lane comes first.
+    is_ordered: bool,
+    rank: Rank,
+}
+
+/// What a flow is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FlowState {
+    /// -> granted bytes, which its driver has not yet written, as far as it has said.
+    Sending,
+    /// -> has offered bytes: its turn comes by its rank.
+    Waiting,
+    /// -> opened, or all that it had is written: nothing of it is there to be sent now.
+    Idle,
+}
+
+/// An open flow as it was when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SurveyedFlow {
+    /// A number that no other flow of this uplink has or had.
+    pub number: u64,
+    /// The index of its class.
+    pub class: usize,
+    /// What its driver knows it by, see [`FlowSpec::origin`](crate::FlowSpec::origin).
+    pub origin: u32,
+    /// What it is about.
+    pub state: FlowState,
+    /// Whether it waits in the fast path's lane, in which neither class nor size counts.
+    pub is_express: bool,
+    /// What is known of its size.
+    pub size: Size,
+    /// Payload bytes granted so far.
+    pub sent_bytes: u64,
+    /// Payload bytes left, as far as known: not where the size is unknown, or was estimated
+    /// and has turned out too small.
+    pub left_bytes: Option<u64>,
+    /// When it was opened, or has begun anew after a pause: with another number.
+    pub opened_at: Time,
+    /// Since when it has waited for a turn; none if it does not.
+    pub waits_since: Option<Time>,
+}
+
+impl Survey {
+    /// Returns a look that keeps so many flows at most, the first in the order of
+    /// [`Survey::finish`].
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            next_slot: 0,
+            found: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, standing: Standing, flow: SurveyedFlow) {
+        if self.most == 0 {
+            return;
+        }
+        self.found.push((standing, flow));
+        if self.found.len() >= 2 * self.most {
+            self.found
+                .select_nth_unstable_by_key(self.most - 1, |&(standing, _)| standing);
+            self.found.truncate(self.most);
+        }
+    }
+
+    /// Returns the flows that were found: those that are sending, those that wait, in the
+    /// discipline's order, and those that have nothing to send. What classes' shares, clients'
+    /// shares and the floor make of that order is not in it.
+    pub fn finish(mut self) -> Vec<SurveyedFlow> {
+        self.found.sort_unstable_by_key(|&(standing, _)| standing);
+        self.found.truncate(self.most);
+        self.found.into_iter().map(|(_, flow)| flow).collect()
+    }
+}
+
+impl Egress {
+    /// Looks at the next flows, 4,096 at most; returns whether there are more. Each is found
+    /// once, as it is then: one that is opened meanwhile may be missed.
+    pub fn survey(&self, survey: &mut Survey) -> bool {
+        let end = self.flows.slots().end;
+        let last = survey.next_slot.saturating_add(PIECE_SLOTS).min(end);
+        for slot in survey.next_slot..last {
+            let flow = &self.flows[slot];
+            if flow.open {
+                let seen = look(flow);
+                let standing = Standing {
+                    state: seen.state,
+                    is_ordered: !flow.is_express,
+                    rank: self.order.rank(flow),
+                };
+                survey.add(standing, seen);
+            }
+        }
+        survey.next_slot = last;
+        last < end
+    }
+}
+
+fn look(flow: &Flow) -> SurveyedFlow {
+    let state = match (flow.granted_bytes, flow.offered_bytes) {
+        (1.., _) => FlowState::Sending,
+        (0, 1..) => FlowState::Waiting,
+        (0, 0) => FlowState::Idle,
+    };
+    let sent_bytes = flow.view.attained.saturating_add(flow.granted_bytes);
+    let left_bytes = match flow.view.size {
+        Size::Exact(bytes) => Some(bytes.saturating_sub(sent_bytes)),
+        Size::Estimate { bytes, .. } => bytes.checked_sub(sent_bytes).filter(|&left| left > 0),
+        Size::Unknown => None,
+    };
+    let waits_since = match (state, flow.served_at) {
+        (FlowState::Waiting, Some(served_at)) => Some(served_at.max(flow.offered_since)),
+        (FlowState::Waiting, None) => Some(flow.offered_since),
+        _ => None,
+    };
+    SurveyedFlow {
+        number: flow.view.seq,
+        class: flow.class(),
+        origin: flow.origin,
+        state,
+        is_express: flow.is_express,
+        size: flow.view.size,
+        sent_bytes,
+        left_bytes,
+        opened_at: flow.view.arrival,
+        waits_since,
+    }
+}

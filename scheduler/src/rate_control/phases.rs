@@ -86,7 +86,8 @@ impl RateControl {
         let nothing_sent = self.written_at <= self.growth.began_at;
         let heard = nothing_sent || self.confirmed_sent_at > self.growth.stepped_at;
         // A link that drops most of what it is given has no long queue either.
-        let bits = (carried - self.growth.carried_from) as f64 * 8.0;
+        // Of another network's clients less may have been heard than of those before.
+        let bits = carried.saturating_sub(self.growth.carried_from) as f64 * 8.0;
         let took_it = bits > 0.4 * self.anchor * self.growth.unqueued;
         if self.growth.unqueued >= enough
             && heard
@@ -132,5 +133,34 @@ impl RateControl {
         self.drain.found_lower = false;
         self.drain.until = now + Duration::from_secs_f64(time.min(0.5));
         self.held.test = Some((self.least_delay(), self.drain.until));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate_control::RateControlConfig;
+    use crate::rate_control::span::Point;
+
+    /// A round trip of another network moves the frontier on in time and back in bytes.
+    #[test]
+    fn a_frontier_that_falls_back_shows_no_growth() {
+        let mut control = RateControl::new(RateControlConfig::default());
+        let anchor = control.anchor;
+        let now = Time::from_nanos(10_000_000_000);
+        control.frontier = Some(Point {
+            departed_at: now,
+            position: 1000,
+        });
+        control.growth = Growth {
+            unqueued: 10.0,
+            carried_from: 2000,
+            backlogged: 10.0,
+            ..Growth::default()
+        };
+        control.written_at = now;
+        control.confirmed_sent_at = now;
+        control.grow(now, 0.01, true);
+        assert_eq!(control.anchor, anchor);
     }
 }

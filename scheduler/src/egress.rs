@@ -45,6 +45,8 @@ pub struct Egress {
     policy: EgressPolicy,
     /// Number of the next flow, by which ties are decided.
     next_seq: u64,
+    /// The flow that was granted something last.
+    granted_last: Option<FlowId>,
 }
 
 /// A flow's way, from its opening to its end.
@@ -59,6 +61,7 @@ impl Egress {
             ledger: Ledger::new(policy.classes.len()),
             policy,
             next_seq: 0,
+            granted_last: None,
         }
     }
 
@@ -156,10 +159,9 @@ impl Egress {
         let granted = (slot, wire_bytes);
         (self.order).charge(now, &mut self.flows, &self.link, granted);
         (self.ledger).grant(&mut self.flows[slot], bytes, wire_bytes);
-        Grant::Send {
-            flow: self.flows.id(slot),
-            bytes,
-        }
+        let flow = self.flows.id(slot);
+        self.granted_last = Some(flow);
+        Grant::Send { flow, bytes }
     }
 
     /// Settles a grant, of which `bytes` have been written. What was not is given back; a

@@ -164,14 +164,19 @@ impl Total {
         own.eq(bounds.iter().copied().chain([f64::INFINITY]))
     }
 
+    /// Returns how many values are in each bucket: one for each bound, and one above.
+    pub fn counts(&self) -> impl Iterator<Item = u64> {
+        self.buckets.iter().map(|&(_, count)| count)
+    }
+
     /// Returns the sum of the values.
-    pub(crate) fn sum(&self) -> f64 {
+    pub fn sum(&self) -> f64 {
         self.sum_millionths as f64 / 1e6
     }
 
     /// Returns how many values there were.
     pub(crate) fn count(&self) -> u64 {
-        self.buckets.iter().map(|&(_, count)| count).sum()
+        self.counts().sum()
     }
 }
 

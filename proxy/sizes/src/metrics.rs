@@ -115,8 +115,8 @@ impl CatalogueView {
             .sum()
     }
 
-    /// Returns the figures as JSON.
-    pub fn json(&self) -> String {
+    /// Returns the figures, to be serialised.
+    pub fn summary(&self) -> impl Serialize {
         let stats = self.catalogue.learnt.stats();
         let (bytes, capacity) = self.catalogue.learnt.bytes_and_capacity();
         let layer = |layer: Layer| LayerSummary {
@@ -125,7 +125,7 @@ impl CatalogueView {
             misses: self.sum(layer, |outcomes| &outcomes.misses),
             errors: self.sum(layer, |outcomes| &outcomes.errors),
         };
-        let summary = Summary {
+        Summary {
             entries: stats.entries,
             capacity,
             bytes,
@@ -133,8 +133,12 @@ impl CatalogueView {
             evictions: stats.evictions,
             expired: stats.expired,
             layers: Layer::ALL.map(layer).into(),
-        };
-        serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
+        }
+    }
+
+    /// Returns the figures as JSON.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(&self.summary()).unwrap_or_default() + "\n"
     }
 
     /// Returns what goes on at the moment.

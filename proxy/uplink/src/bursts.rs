@@ -18,6 +18,8 @@ pub struct Bursts<'a> {
     class: usize,
     /// Whose it is, where clients share the uplink.
     client: Option<u64>,
+    /// The number by which a survey tells whence they come.
+    origin: u32,
     /// The flow of the burst that is going on, if the uplink is paced and has room.
     flow: Option<Flow>,
     /// Bytes of the burst that have had their turn.
@@ -34,11 +36,18 @@ impl<'a> Bursts<'a> {
             outlet,
             class,
             client,
+            origin: 0,
             flow: None,
             attained: 0,
             waited: Duration::ZERO,
             marks: None,
         }
+    }
+
+    /// Notes the number by which a survey tells whence they come.
+    #[must_use]
+    pub fn of_origin(self, origin: u32) -> Self {
+        Self { origin, ..self }
     }
 
     /// Has its packets bear code points.
@@ -57,7 +66,8 @@ impl<'a> Bursts<'a> {
             Outlet::Gauged(gauge) => {
                 if self.flow.is_none() {
                     let spec = FlowSpec::new(self.class, Size::Unknown, gauge.cost())
-                        .of_client(self.client);
+                        .of_client(self.client)
+                        .of_origin(self.origin);
                     self.flow = Flow::open(gauge.worker(), spec).ok();
                 }
                 match &mut self.flow {

@@ -19,6 +19,7 @@ mod metrics;
 mod paced;
 mod seldom;
 mod shared;
+mod survey;
 mod timer;
 mod watch;
 
@@ -50,6 +51,7 @@ pub use paced::FirstTurn;
 pub use paced::go_ahead;
 pub use paced::{Paced, head_bytes, pace, send_ahead};
 pub use shared::SharedUplink;
+pub use survey::{ClassFigures, Figures, Surveyed};
 
 /// The stream that a response goes out on, as far as the uplink asks and tells it.
 pub trait Course: Clone {

@@ -81,6 +81,8 @@ pub struct FirstTurn {
     pub class: usize,
     /// The client's number, where clients share the uplink.
     pub client: Option<u64>,
+    /// The number by which a survey tells whence it comes.
+    pub origin: u32,
     /// The response is refused after so long.
     pub timeout: Option<Duration>,
     /// The class takes what others leave, and its heads do, too.
@@ -131,7 +133,9 @@ where
         Some(precedence) => Lane::Grouped(gauge.group(), precedence),
         None => Lane::Ordered,
     };
-    let spec = FlowSpec::new(turn.class, whole, gauge.cost()).of_client(turn.client);
+    let spec = FlowSpec::new(turn.class, whole, gauge.cost())
+        .of_client(turn.client)
+        .of_origin(turn.origin);
     let flow = Flow::open(gauge.worker(), spec.in_lane(lane));
     let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
     gauge.retract();

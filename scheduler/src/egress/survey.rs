@@ -4,7 +4,6 @@
 //! it: its lock is held for one piece at a time.
 
 use super::Egress;
-use super::flows::Flow;
 use crate::queue::Rank;
 use crate::{Size, Time};
 
@@ -33,11 +32,12 @@ struct Standing {
 /// What a flow is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowState {
-    /// -> granted bytes, which its driver has not yet written, as far as it has said.
+    /// -> granted bytes, which the link is busy with: one flow at a time, whatever it waits
+    /// with beside.
     Sending,
     /// -> has offered bytes: its turn comes by its rank.
     Waiting,
-    /// -> opened, or all that it had is written: nothing of it is there to be sent now.
+    /// -> opened, or its last grant has left: its source or its client is waited for.
     Idle,
 }
 
@@ -103,13 +103,13 @@ impl Survey {
 impl Egress {
     /// Looks at the next flows, 4,096 at most; returns whether there are more. Each is found
     /// once, as it is then: one that is opened meanwhile may be missed.
-    pub fn survey(&self, survey: &mut Survey) -> bool {
+    pub fn survey(&self, now: Time, survey: &mut Survey) -> bool {
         let end = self.flows.slots().end;
         let last = survey.next_slot.saturating_add(PIECE_SLOTS).min(end);
         for slot in survey.next_slot..last {
             let flow = &self.flows[slot];
             if flow.open {
-                let seen = look(flow);
+                let seen = self.look(now, slot);
                 let standing = Standing {
                     state: seen.state,
                     is_ordered: !flow.is_express,
@@ -121,35 +121,38 @@ impl Egress {
         survey.next_slot = last;
         last < end
     }
-}
 
-fn look(flow: &Flow) -> SurveyedFlow {
-    let state = match (flow.granted_bytes, flow.offered_bytes) {
-        (1.., _) => FlowState::Sending,
-        (0, 1..) => FlowState::Waiting,
-        (0, 0) => FlowState::Idle,
-    };
-    let sent_bytes = flow.view.attained.saturating_add(flow.granted_bytes);
-    let left_bytes = match flow.view.size {
-        Size::Exact(bytes) => Some(bytes.saturating_sub(sent_bytes)),
-        Size::Estimate { bytes, .. } => bytes.checked_sub(sent_bytes).filter(|&left| left > 0),
-        Size::Unknown => None,
-    };
-    let waits_since = match (state, flow.served_at) {
-        (FlowState::Waiting, Some(served_at)) => Some(served_at.max(flow.offered_since)),
-        (FlowState::Waiting, None) => Some(flow.offered_since),
-        _ => None,
-    };
-    SurveyedFlow {
-        number: flow.view.seq,
-        class: flow.class(),
-        origin: flow.origin,
-        state,
-        is_express: flow.is_express,
-        size: flow.view.size,
-        sent_bytes,
-        left_bytes,
-        opened_at: flow.view.arrival,
-        waits_since,
+    fn look(&self, now: Time, slot: u32) -> SurveyedFlow {
+        let flow = &self.flows[slot];
+        let is_busy = self.pacer().next_grant_at() > now;
+        let is_last = self.granted_last == Some(self.flows.id(slot));
+        let state = match (is_busy && is_last, flow.offered_bytes) {
+            (true, _) => FlowState::Sending,
+            (false, 1..) => FlowState::Waiting,
+            (false, 0) => FlowState::Idle,
+        };
+        let sent_bytes = flow.view.attained.saturating_add(flow.granted_bytes);
+        let left_bytes = match flow.view.size {
+            Size::Exact(bytes) => Some(bytes.saturating_sub(sent_bytes)),
+            Size::Estimate { bytes, .. } => bytes.checked_sub(sent_bytes).filter(|&left| left > 0),
+            Size::Unknown => None,
+        };
+        let waits_since = match (state, flow.served_at) {
+            (FlowState::Waiting, Some(served_at)) => Some(served_at.max(flow.offered_since)),
+            (FlowState::Waiting, None) => Some(flow.offered_since),
+            _ => None,
+        };
+        SurveyedFlow {
+            number: flow.view.seq,
+            class: flow.class(),
+            origin: flow.origin,
+            state,
+            is_express: flow.is_express,
+            size: flow.view.size,
+            sent_bytes,
+            left_bytes,
+            opened_at: flow.view.arrival,
+            waits_since,
+        }
     }
 }

@@ -22,16 +22,16 @@ fn open(egress: &mut Egress, class: usize, size: Size) -> FlowId {
 }
 
 /// All of it, and in how many pieces.
-fn look(egress: &Egress, most: usize) -> (Vec<SurveyedFlow>, usize) {
+fn look(egress: &Egress, now_ms: u64, most: usize) -> (Vec<SurveyedFlow>, usize) {
     let (mut survey, mut pieces) = (Survey::new(most), 1);
-    while egress.survey(&mut survey) {
+    while egress.survey(ms(now_ms), &mut survey) {
         pieces += 1;
     }
     (survey.finish(), pieces)
 }
 
 fn numbers(egress: &Egress, most: usize) -> Vec<u64> {
-    let (flows, _) = look(egress, most);
+    let (flows, _) = look(egress, 0, most);
     flows.iter().map(|flow| flow.number).collect()
 }
 
@@ -49,8 +49,8 @@ fn each_flow_is_told_of_as_it_is() {
     let idle = open(&mut egress, 1, Size::Unknown);
     egress.offer(ms(0), sending, 3);
     assert!(matches!(egress.grant(ms(0)), Grant::Send { bytes: 1, .. }));
-    egress.offer(ms(1), waiting, 2);
-    let (flows, pieces) = look(&egress, 9);
+    egress.offer(ms(0), waiting, 2);
+    let (flows, pieces) = look(&egress, 0, 9);
     assert_eq!(pieces, 1);
     let known = |flow: &SurveyedFlow| {
         let (sent, left) = (flow.sent_bytes, flow.left_bytes);
@@ -64,20 +64,24 @@ fn each_flow_is_told_of_as_it_is() {
     ];
     assert_eq!(flows.iter().map(known).collect::<Vec<_>>(), expected);
     let since = flows.iter().map(|flow| flow.waits_since);
-    assert_eq!(since.collect::<Vec<_>>(), [None, Some(ms(1)), None]);
+    assert_eq!(since.collect::<Vec<_>>(), [None, Some(ms(0)), None]);
     let sizes = flows.iter().map(|flow| flow.size);
     let expected = [Size::Exact(3), ESTIMATE, Size::Unknown];
     assert_eq!(sizes.collect::<Vec<_>>(), expected);
-    // Its turn has passed, and it waits again since then.
-    egress.written(ms(1), sending, 1);
-    assert_eq!(look(&egress, 9).0[1].state, Idle, "it has nothing to send");
+    // It has more, and the link is busy with what it was granted.
+    egress.offer(ms(0), sending, 2);
+    assert_eq!(look(&egress, 0, 9).0[0].state, Sending);
+    egress.offer(ms(0), sending, 0);
+    // That has left, and it waits again later.
+    let (flows, _) = look(&egress, 1, 9);
+    assert_eq!((flows[1].number, flows[1].state), (0, Idle));
     egress.offer(ms(2), sending, 2);
-    let (flows, _) = look(&egress, 9);
+    let (flows, _) = look(&egress, 2, 9);
     assert_eq!((flows[0].number, flows[0].waits_since), (0, Some(ms(2))));
     for gone in [sending, waiting, idle] {
         egress.close(ms(3), gone);
     }
-    assert_eq!(look(&egress, 9).0, []);
+    assert_eq!(look(&egress, 3, 9).0, []);
 }
 
 #[test]
@@ -87,13 +91,13 @@ fn what_outgrows_its_estimate_has_an_unknown_rest() {
     for (at, left) in [(0, Some(1)), (1, None), (2, None)] {
         egress.offer(ms(at), flow, 1);
         assert!(matches!(egress.grant(ms(at)), Grant::Send { .. }));
-        let (flows, _) = look(&egress, 1);
+        let (flows, _) = look(&egress, at, 1);
         let seen = (flows[0].sent_bytes, flows[0].left_bytes);
         assert_eq!(seen, (at + 1, left));
     }
     // What is known exactly is told exactly.
     egress.resize(ms(3), flow, Size::Exact(3));
-    assert_eq!(look(&egress, 1).0[0].left_bytes, Some(0));
+    assert_eq!(look(&egress, 3, 1).0[0].left_bytes, Some(0));
 }
 
 /// Grants come in the order of the list, whatever the discipline, one flow at a time.
@@ -113,7 +117,7 @@ fn those_who_wait_stand_in_the_order_of_their_turns() {
             let Grant::Send { flow, .. } = egress.grant(ms(at)) else {
                 panic!("{discipline:?}: the link is free");
             };
-            let (flows, _) = look(&egress, 1);
+            let (flows, _) = look(&egress, at, 1);
             assert_eq!(flows[0].number, next, "{discipline:?} at {at} ms");
             assert_eq!(flows[0].state, FlowState::Sending);
             egress.close(ms(at), flow);
@@ -146,7 +150,7 @@ fn many_are_looked_at_in_pieces_each_once() {
     let flows: Vec<_> = (0..10_000)
         .map(|_| open(&mut egress, 0, Size::Unknown))
         .collect();
-    let (found, pieces) = look(&egress, 20_000);
+    let (found, pieces) = look(&egress, 0, 20_000);
     assert_eq!((found.len(), pieces), (10_000, 3));
     let mut numbers: Vec<_> = found.iter().map(|flow| flow.number).collect();
     numbers.dedup();
@@ -155,6 +159,6 @@ fn many_are_looked_at_in_pieces_each_once() {
     for &flow in &flows[..9_999] {
         egress.close(ms(0), flow);
     }
-    let (found, pieces) = look(&egress, 200);
+    let (found, pieces) = look(&egress, 0, 200);
     assert_eq!((found.len(), found[0].number, pieces), (1, 9_999, 3));
 }

@@ -1,0 +1,107 @@
+//! What people who watch the uplink are shown.
+
+use std::time::Duration;
+
+use sprat_scheduler::{Survey, SurveyedFlow, Time};
+
+use super::link::PacedLink;
+use super::shared::SharedUplink;
+
+/// The queue of a paced uplink at a time.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    /// When it was looked at, by the uplink's clock.
+    pub at: Time,
+    /// Responses that are in progress.
+    pub open_flows: usize,
+    /// Those of them that wait for their turn.
+    pub waiting_flows: usize,
+    /// The first of them, as [`Survey::finish`] orders them.
+    pub flows: Vec<SurveyedFlow>,
+}
+
+/// A paced uplink's figures at a time.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Responses that are in progress.
+    pub open_flows: usize,
+    /// Those of them that wait for their turn.
+    pub waiting_flows: usize,
+    /// At which rate responses are sent, in bits per second on the wire; none while nothing
+    /// is held back.
+    pub rate_bits_per_s: Option<u64>,
+    /// What waits on the link behind the pacer, as far as the search for the rate knows.
+    pub queue: Duration,
+    /// How long what the responses in progress have left would occupy the link.
+    pub backlog: Duration,
+    /// Bytes on the wire so far.
+    pub wire_bytes: u64,
+    /// By class, in the order of the configuration.
+    pub classes: Vec<ClassFigures>,
+}
+
+/// A class's figures on a paced uplink.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassFigures {
+    /// Responses that are in progress.
+    pub open_flows: usize,
+    /// Payload bytes that were given a turn so far.
+    pub granted_bytes: u64,
+}
+
+impl SharedUplink {
+    /// Looks at the responses in progress, of which it keeps `most`; none where responses
+    /// are not paced. The order of responses waits for a small part of it at a time.
+    pub fn survey(&self, most: usize) -> Option<Surveyed> {
+        self.paced().map(|link| link.survey(most))
+    }
+
+    /// Returns the figures at present; none where responses are not paced.
+    pub fn figures(&self) -> Option<Figures> {
+        self.paced().map(|link| link.figures())
+    }
+
+    fn paced(&self) -> Option<&PacedLink> {
+        match self {
+            Self::Paced(link) => Some(link),
+            Self::Unlimited | Self::Kernel(_) => None,
+        }
+    }
+}
+
+impl PacedLink {
+    fn survey(&self, most: usize) -> Surveyed {
+        let mut survey = Survey::new(most);
+        // The lock is free between the pieces, or a long queue would hold up grants.
+        let at = self.now();
+        while self.lock().desk.egress().survey(at, &mut survey) {}
+        let state = self.lock();
+        let egress = state.desk.egress();
+        let (open_flows, waiting_flows) = (egress.open_flows(), egress.waiting_flows());
+        drop(state);
+        Surveyed {
+            at,
+            open_flows,
+            waiting_flows,
+            flows: survey.finish(),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let status = self.status();
+        let backlog = self.lock().desk.egress().backlog(self.now());
+        let class = |own: sprat_scheduler::EgressClassStats| ClassFigures {
+            open_flows: own.open_flows,
+            granted_bytes: own.granted_bytes,
+        };
+        Figures {
+            open_flows: status.open_flows,
+            waiting_flows: status.waiting_flows,
+            rate_bits_per_s: status.rate_bits_per_s,
+            queue: status.queue,
+            backlog,
+            wire_bytes: status.stats.wire_bytes,
+            classes: self.class_status().into_iter().map(class).collect(),
+        }
+    }
+}

@@ -123,6 +123,11 @@ record! {
         /// IP address; `*.example.org` is every name below `example.org`. Any other
         /// is answered 421: a web page could have its own name lead here.
         default("[]") hosts: List<Host, 0>,
+        /// A file with a token, one line of 16 to 1024 characters, that `/flows`,
+        /// `/events`, `/config` and every change want: `Authorization: Bearer TOKEN`.
+        /// Where there is none, all who reach the address may read, and changes are
+        /// made on a loopback address alone.
+        optional token_file: FilePath,
     }
 
     /// A socket that clients connect to, and the bounds on what they may do.

@@ -98,6 +98,10 @@ fn admin<W>(raw: &Field<Or<W, raw::Admin>>) -> Option<Option<Admin>> {
         Some(admin) => Some(Some(Admin {
             address: admin.address.copied()?.0,
             hosts: each(&admin.hosts, |host| Some(host.0.clone()))?,
+            token_file: admin.token_file.optional()?.map(|path| FileAt {
+                path: path.0.clone(),
+                span: Span(admin.token_file.span.clone()),
+            }),
         })),
     }
 }

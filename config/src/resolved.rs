@@ -94,6 +94,8 @@ pub struct Admin {
     pub address: SocketAddr,
     /// What a request may call it, beside `localhost` and IP addresses.
     pub hosts: Vec<HostPattern>,
+    /// The token that it wants for what is not for everyone.
+    pub token_file: Option<FileAt>,
 }
 
 /// A socket that clients connect to, and the bounds on what they may do.

@@ -108,6 +108,7 @@ fn the_design_file_resolves_to_the_defaults() {
         admin: Some(Admin {
             address: "127.0.0.1:9900".parse().unwrap(),
             hosts: Vec::new(),
+            token_file: None,
         }),
         listeners: vec![Listener {
             name: "0.0.0.0:8080".to_owned(),

@@ -3,7 +3,9 @@
 pub(crate) mod access_log;
 pub(crate) mod admin;
 pub(crate) mod draining;
+pub(crate) mod log_level;
 pub(crate) mod metrics;
+pub(crate) mod origin;
 pub(crate) mod reloads;
 pub(crate) mod stage;
 pub(crate) mod standard_error;

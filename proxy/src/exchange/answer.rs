@@ -21,8 +21,8 @@ use sprat_net::read_ahead::ReadAhead;
 use sprat_net::screen::Interim;
 use sprat_scheduler::{Mark, Size};
 use sprat_uplink::{
-    Course as _, Marked, MarkedBytes, Outlet, Paced, WireMarks, go_ahead, head_bytes, pace,
-    send_ahead,
+    Course as _, FirstTurn, Marked, MarkedBytes, Outlet, Paced, WireMarks, go_ahead, head_bytes,
+    pace, send_ahead,
 };
 use tokio::time::Instant;
 
@@ -66,7 +66,11 @@ pub(crate) async fn respond(
             response.map(Inner::Upstream)
         }
         Outlet::Gauged(gauge) => {
-            let turn = record.generation().first_turn(record.class, record.client);
+            let generation = record.generation();
+            let turn = FirstTurn {
+                origin: generation.origin(record.cluster),
+                ..generation.first_turn(record.class, record.client)
+            };
             match pace(stream, gauge, known, turn, response).await {
                 Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
                 Err(reason) => return refuse(stream, reason, accepts_json, record).await,

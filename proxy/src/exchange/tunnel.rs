@@ -104,7 +104,9 @@ async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, tunnel: Tunn
         let wire = connection.mark_wire();
         WireMarks::new(wire, marking, connection.gauge().is_some(), 0)
     });
-    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client).marked(marks);
+    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client)
+        .of_origin(record.generation().origin(record.cluster))
+        .marked(marks);
     let (from_client, to_client) = split(client);
     let (from_upstream, to_upstream) = split(upstream);
     let both = async {

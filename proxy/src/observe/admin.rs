@@ -1,42 +1,53 @@
-//! The admin listener: metrics, liveness, readiness.
+//! The admin listener: metrics, liveness, readiness, and the dashboard.
 //!
-//! It has a thread of its own. Large pages are made on another ([`renderings`]), so
-//! that a probe's answer waits for nothing.
+//! It has a thread of its own. Large pages are made on another ([`renderings`]), and so is
+//! what watchers are sent ([`watchers`]): a probe's answer waits for nothing.
 
+mod answer;
+mod changes;
+mod dashboard;
 mod hosts;
+mod live;
 mod renderings;
+mod rights;
 mod seats;
+mod watchers;
 
 use std::convert::Infallible;
 use std::net::TcpListener as StdListener;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use sprat_config::resolved::HostPattern;
+use socket2::SockRef;
 use sprat_sizes::Dump;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval};
 
+use self::answer::{Answer, plain, typed};
+use self::live::{Live, MOST_FLOWS};
 use self::renderings::{Page, Renderings};
+pub(crate) use self::rights::{Rights, inspect};
 use self::seats::{Answering, Seat, Seats};
+use self::watchers::Watchers;
 use crate::observe::metrics::{Exposition, Metrics};
 use crate::observe::stage::Stage;
 
 const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the process runs\n\
                      /readyz   it takes requests (503 while it drains)\n\
                      /gain     how much longer responses would take under policy fair\n\
+                     /stats    the present figures as JSON\n\
+                     /flows    the responses that are sent or wait, as JSON\n\
+                     /events   both as they change (text/event-stream)\n\
+                     POST /drain      stops as SIGTERM does\n\
+                     POST /log-level  {\"level\": \"debug\"}\n\
                      /endpoints       which endpoints are used, and why not\n\
                      /catalogue       what the catalogue of sizes holds\n\
                      /catalogue/dump  its entries as JSON lines\n\
@@ -47,10 +58,13 @@ const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the proces
 pub(crate) struct Desk {
     metrics: Arc<Metrics>,
     stage: watch::Receiver<Stage>,
-    /// Names that it may be asked by.
-    hosts: Vec<HostPattern>,
+    rights: Rights,
+    /// Has the server stop as SIGTERM does.
+    drain: Box<dyn Fn() + Send + Sync>,
     seats: Arc<Seats>,
     renderings: Renderings,
+    live: Arc<Live>,
+    watchers: Watchers,
 }
 
 impl Desk {
@@ -58,12 +72,16 @@ impl Desk {
     pub(crate) fn new(
         metrics: &Arc<Metrics>,
         stage: watch::Receiver<Stage>,
-        hosts: Vec<HostPattern>,
+        rights: Rights,
+        drain: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
             metrics: Arc::clone(metrics),
+            live: Arc::new(Live::new(metrics, stage.clone())),
+            watchers: Watchers::default(),
             stage,
-            hosts,
+            rights,
+            drain,
             seats: Arc::default(),
             renderings: Renderings::default(),
         }
@@ -80,11 +98,18 @@ impl Desk {
             tokio::select! {
                 // An error means that the server is gone.
                 _ = end.wait_for(|stage| *stage >= Stage::Replaced) => {}
-                () = accept(socket, Arc::new(self)) => {}
+                () = self.serve(socket) => {}
             }
         });
     }
 }
+
+/// Bytes of an answer that the kernel holds unsent: what a slow watcher gets is as new as
+/// may be, and one that takes nothing is soon known.
+const UNSENT_BYTES: u32 = 16 << 10;
+
+/// Bytes of an answer that are held for the kernel.
+const BUFFER_BYTES: usize = 64 << 10;
 
 async fn accept(socket: StdListener, desk: Arc<Desk>) {
     let socket = match TcpListener::from_std(socket) {
@@ -96,6 +121,7 @@ async fn accept(socket: StdListener, desk: Arc<Desk>) {
         tokio::select! {
             accepted = socket.accept() => match accepted {
                 Ok((stream, _)) => {
+                    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES);
                     let seat = desk.seats.take(Instant::now());
                     let task = tokio::spawn(serve(stream, Arc::clone(&desk), Arc::clone(&seat)));
                     seat.served_by(task.abort_handle());
@@ -113,30 +139,48 @@ async fn serve(stream: TcpStream, desk: Arc<Desk>, seat: Arc<Seat>) {
         let (desk, seat) = (Arc::clone(&desk), Arc::clone(&seat));
         async move {
             let answering = seat.answer(Instant::now());
-            Ok::<_, Infallible>(desk.answer(&request, answering).await)
+            Ok::<_, Infallible>(desk.answer(request, answering).await)
         }
     });
     let mut http = http1::Builder::new();
     // The seats' bounds hold.
-    http.header_read_timeout(None);
+    http.header_read_timeout(None).max_buf_size(BUFFER_BYTES);
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
 impl Desk {
-    async fn answer(&self, request: &Request<Incoming>, answering: Answering) -> Response<Answer> {
-        if let Err((status, why)) = hosts::check(request, &self.hosts) {
+    async fn serve(self, socket: StdListener) {
+        let desk = Arc::new(self);
+        tokio::join!(
+            accept(socket, Arc::clone(&desk)),
+            desk.watchers.serve(&desk.live)
+        );
+    }
+
+    async fn answer(&self, request: Request<Incoming>, answering: Answering) -> Response<Answer> {
+        if let Err((status, why)) = self.rights.ask(&request) {
             return plain(status, why, answering);
         }
-        if request.method() != Method::GET && request.method() != Method::HEAD {
-            let status = StatusCode::METHOD_NOT_ALLOWED;
-            let mut response = plain(status, "only GET and HEAD\n", answering);
-            let allowed = HeaderValue::from_static("GET, HEAD");
-            response.headers_mut().insert(ALLOW, allowed);
-            return response;
+        let path = request.uri().path();
+        let (is_get, is_change) = (
+            matches!(*request.method(), Method::GET | Method::HEAD),
+            changes::is_change(path),
+        );
+        match (is_get, is_change, request.method() == Method::POST) {
+            (_, true, true) => self.change(request, answering).await,
+            (true, false, _) => self.show(&request, answering).await,
+            (_, true, false) => not_allowed("POST", "only POST\n", answering),
+            (false, false, _) => not_allowed("GET, HEAD", "only GET and HEAD\n", answering),
         }
+    }
+
+    async fn show(&self, request: &Request<Incoming>, answering: Answering) -> Response<Answer> {
         let stage = *self.stage.borrow();
         let page = match request.uri().path() {
-            "/" => return plain(StatusCode::OK, INDEX, answering),
+            "/" if !dashboard::is_wanted(request) => {
+                return plain(StatusCode::OK, INDEX, answering);
+            }
+            path if dashboard::is_part(path) => return dashboard::part(request, answering),
             "/livez" => return plain(StatusCode::OK, "ok\n", answering),
             "/readyz" if stage == Stage::Serving => {
                 return plain(StatusCode::OK, "ok\n", answering);
@@ -150,6 +194,9 @@ impl Desk {
                 let accept = request.headers().get_all(ACCEPT);
                 Page::Metrics(Exposition::preferred(accept.iter()))
             }
+            "/events" => return self.watch(answering),
+            "/stats" => Page::Stats,
+            "/flows" => Page::Flows,
             "/endpoints" => Page::Endpoints,
             "/catalogue" => Page::Catalogue,
             "/gain" => Page::Gain,
@@ -162,9 +209,27 @@ impl Desk {
         self.page(page, answering).await
     }
 
+    /// Has a client told of what happens; it is turned away where enough are.
+    fn watch(&self, answering: Answering) -> Response<Answer> {
+        match self.watchers.join(answering) {
+            Ok(watching) => {
+                let mut response = typed(Answer::Events(watching), "text/event-stream");
+                let no_store = HeaderValue::from_static("no-store");
+                response.headers_mut().insert(CACHE_CONTROL, no_store);
+                response
+            }
+            Err(answering) => {
+                let full = "as many watch as may; close another dashboard\n";
+                plain(StatusCode::SERVICE_UNAVAILABLE, full, answering)
+            }
+        }
+    }
+
     async fn page(&self, page: Page, answering: Answering) -> Response<Answer> {
-        let metrics = Arc::clone(&self.metrics);
+        let (metrics, live) = (Arc::clone(&self.metrics), Arc::clone(&self.live));
         let render = move || match page {
+            Page::Stats => live.stats() + "\n",
+            Page::Flows => live.flows(MOST_FLOWS) + "\n",
             Page::Metrics(format) => metrics.text(format),
             Page::Endpoints => metrics.endpoints(),
             Page::Catalogue => metrics.catalogue().json(),
@@ -187,70 +252,9 @@ impl Desk {
     }
 }
 
-fn typed(answer: Answer, content_type: &'static str) -> Response<Answer> {
-    let mut response = Response::new(answer);
-    let content_type = HeaderValue::from_static(content_type);
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+fn not_allowed(allowed: &'static str, why: &'static str, answering: Answering) -> Response<Answer> {
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, why, answering);
+    let allowed = HeaderValue::from_static(allowed);
+    response.headers_mut().insert(ALLOW, allowed);
     response
-}
-
-fn plain(status: StatusCode, text: &'static str, answering: Answering) -> Response<Answer> {
-    let answer = Answer::whole(Short(text, answering));
-    let mut response = typed(answer, "text/plain; charset=utf-8");
-    *response.status_mut() = status;
-    response
-}
-
-/// A page of one text.
-struct Short(
-    &'static str,
-    #[expect(dead_code, reason = "its end is told when it is dropped")] Answering,
-);
-
-impl AsRef<[u8]> for Short {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-/// The body of a response of the admin listener.
-enum Answer {
-    Text(Option<Bytes>),
-    Dump(
-        Dump,
-        #[expect(dead_code, reason = "its end is told when it is dropped")] Answering,
-    ),
-}
-
-impl Answer {
-    /// A text that is kept, with what else it holds, until the socket has it all.
-    fn whole(text: impl AsRef<[u8]> + Send + 'static) -> Self {
-        Self::Text(Some(Bytes::from_owner(text)))
-    }
-}
-
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Self::Dump(dump, _) => Pin::new(dump).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Text(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Text(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Dump(..) => SizeHint::default(),
-        }
-    }
 }

@@ -9,6 +9,7 @@ mod connections;
 mod endpoints;
 mod exposition;
 mod gain;
+mod figures;
 mod health;
 mod process;
 mod requests;
@@ -30,6 +31,7 @@ use sprat_upstream::{Breaker, Condition, SharedCluster, SharedStation};
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
+use self::figures::Facts;
 pub use self::table::metrics_table;
 use crate::observe::reloads::Reloads;
 use crate::observe::stats::{ListenerView, NamedStats, WorkerStats};
@@ -47,6 +49,8 @@ struct Present {
     view: Arc<View>,
     catalogue: Arc<CatalogueView>,
     uplink: SharedUplink,
+    /// What the configuration says that figures are read by.
+    facts: Facts,
     /// The configuration, as the admin listener shows it.
     shown: Shown,
 }
@@ -163,6 +167,7 @@ impl Present {
             view,
             catalogue,
             uplink: sources.uplink.clone(),
+            facts: Facts::of(config),
             shown: config.shown.clone(),
         }
     }

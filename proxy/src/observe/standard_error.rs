@@ -11,8 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
 
 use crate::observe::draining::{Receiver, Sender, Writing, queue};
+use crate::observe::log_level;
 
 /// Bytes of lines that may wait for the writer.
 const QUEUE_BYTES: usize = 1 << 20;
@@ -44,13 +47,17 @@ impl Style {
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
+        let (filter, level) = reload::Layer::new(self.level);
+        log_level::govern(move |wanted| level.reload(wanted).is_ok());
         tracing_subscriber::fmt()
             .with_writer(writer)
             .with_ansi(self.colour)
-            .with_max_level(self.level)
+            // What is logged is the filter's to say.
+            .with_max_level(LevelFilter::TRACE)
             // It would be told on standard error, and end the thread that logs.
             .log_internal_errors(false)
             .finish()
+            .with(filter)
     }
 }
 

@@ -11,6 +11,7 @@ use sprat_net::problem::{Gravity, Purpose};
 use sprat_net::tls;
 
 use crate::observe::access_log;
+use crate::observe::admin;
 use crate::serve::descriptors;
 
 /// Adds what is wrong with what `config` names to the `complaints` about it.
@@ -19,6 +20,7 @@ pub(crate) fn inspect(config: &Config, purpose: Purpose, complaints: &mut Errors
     problems.extend(sprat_upstream::inspect(config));
     problems.extend(crate::setup::routing::inspect(config));
     problems.extend(config.access_log.iter().filter_map(access_log::inspect));
+    problems.extend(config.admin.iter().filter_map(admin::inspect));
     problems.extend(sprat_sizes::inspect(config, purpose));
     for problem in problems {
         let severity = match (problem.gravity, purpose) {

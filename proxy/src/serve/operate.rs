@@ -131,8 +131,11 @@ impl Watch {
         let mut heartbeat = self.control.heartbeat();
         let after = |interval: Option<Duration>| Instant::now() + interval.unwrap_or(FAR_OFF);
         let (mut look_at, mut alive_at) = (after(self.reload_interval), after(watchdog));
+        let control = self.control.clone();
         loop {
             tokio::select! {
+                // By the admin listener.
+                () = control.drained(), if self.stage == Stage::Serving => self.stop(),
                 _ = signals.reopen.recv() => self.control.reopen_log(),
                 _ = signals.reload.recv() => self.reload(),
                 _ = signals.upgrade.recv() => self.begin_upgrade(),

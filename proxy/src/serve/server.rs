@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
 use crate::observe::access_log;
-use crate::observe::admin::Desk;
+use crate::observe::admin::{Desk, Rights};
 use crate::observe::metrics::{Exposition, Metrics};
 use crate::observe::reloads::Reloads;
 use crate::observe::stage::Stage;
@@ -56,6 +56,15 @@ impl Control {
             }
             begins
         });
+    }
+
+    /// Waits until it has begun to stop, if it does while the server is in operation.
+    pub(crate) async fn drained(&self) {
+        let mut stage = self.stage.subscribe();
+        let begun = stage.wait_for(|stage| *stage == Stage::Draining).await;
+        if begun.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// The listening sockets, for a process that is to replace this one.
@@ -181,9 +190,10 @@ impl Server {
         let admin = admin.transpose()?;
         let admin_thread = match socket {
             Some(socket) => {
-                let hosts = config.admin.as_ref().map(|admin| admin.hosts.clone());
-                let stage = control.stage.subscribe();
-                let desk = Desk::new(&metrics, stage, hosts.unwrap_or_default());
+                let rights = Rights::of(config.admin.as_ref(), socket.local_addr()?)?;
+                let (stage, drained) = (control.stage.subscribe(), control.clone());
+                let drain = Box::new(move || drained.drain());
+                let desk = Desk::new(&metrics, stage, rights, drain);
                 let thread = std::thread::Builder::new().name("admin".to_owned());
                 Some(thread.spawn(move || desk.run(socket))?)
             }

@@ -14,6 +14,7 @@ use sprat_upstream::Upstream;
 use tokio::sync::Notify;
 
 use crate::observe::access_log;
+use crate::observe::origin::{NO_CLUSTER, origin};
 use crate::observe::stats::ClassCounters;
 use crate::setup::assembly::Assembly;
 use crate::setup::routing::Routes;
@@ -46,6 +47,8 @@ pub(crate) struct Generation {
     pub(crate) compressing: Places,
     /// In the same order.
     first_turns: Vec<FirstTurn>,
+    /// The number of each cluster's responses on the uplink.
+    origins: Vec<u32>,
 }
 
 impl Generation {
@@ -90,6 +93,9 @@ impl Generation {
                 .map(|own| own.compressing.clone())
                 .unwrap_or_default(),
             first_turns: first_turns(&assembly.config),
+            origins: (assembly.config.clusters.iter())
+                .map(|cluster| origin(&cluster.name))
+                .collect(),
         }
     }
 
@@ -100,6 +106,11 @@ impl Generation {
             client,
             ..self.first_turns[class]
         }
+    }
+
+    /// Returns the number that responses of a cluster have on the uplink.
+    pub(crate) fn origin(&self, cluster: Option<usize>) -> u32 {
+        cluster.map_or(NO_CLUSTER, |cluster| self.origins[cluster])
     }
 
     /// Another has come: what that one has not taken over keeps no connection
@@ -118,6 +129,7 @@ fn first_turns(config: &Config) -> Vec<FirstTurn> {
     let turns = classes.map(|(class, own)| FirstTurn {
         class,
         client: None,
+        origin: NO_CLUSTER,
         // A cluster's own is for its endpoints.
         timeout: own.queue_timeout.or(None),
         idle_only: own.spec.idle_only,

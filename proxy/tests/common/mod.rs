@@ -380,6 +380,7 @@ pub(crate) fn admin() -> Admin {
     Admin {
         address: "127.0.0.1:0".parse().unwrap(),
         hosts: vec![HostPattern::Exact("test.example".to_owned())],
+        token_file: None,
     }
 }
 

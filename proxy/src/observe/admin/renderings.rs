@@ -21,6 +21,8 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     Metrics(Exposition),
+    Stats,
+    Flows,
     Endpoints,
     Catalogue,
     Config,

@@ -20,6 +20,9 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 /// How long a client may take an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
+/// How long a watcher may take nothing, though there is something each second.
+const TAKE_WITHIN: Duration = Duration::from_secs(10);
+
 /// What a connection is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -30,6 +33,8 @@ enum State {
         /// The number of the rendering that it is written from.
         rendering: Option<u64>,
     },
+    /// -> it is sent what happens, for as long as it takes that.
+    Watching,
 }
 
 struct Taken {
@@ -96,6 +101,7 @@ impl Seats {
             let bound = match own.state {
                 State::Silent => SILENT_FOR,
                 State::Answering { .. } => ANSWER_WITHIN,
+                State::Watching => TAKE_WITHIN,
             };
             now.duration_since(own.since) > bound
         });
@@ -155,6 +161,14 @@ impl Answering {
             };
         });
     }
+
+    /// Notes that the client watches, and takes what it is sent now.
+    pub(super) fn takes(&self, now: Instant) {
+        self.0.update(|own| {
+            own.state = State::Watching;
+            own.since = now;
+        });
+    }
 }
 
 impl Drop for Answering {
@@ -198,6 +212,23 @@ mod tests {
         assert!(ids(&seats).starts_with(&[1, 3, 4]));
         assert_eq!(ids(&seats).len(), 64);
         drop((answers, held));
+        assert!(ids(&seats).is_empty());
+    }
+
+    #[test]
+    fn a_watcher_stays_as_long_as_it_takes_what_it_is_sent() {
+        let seats = Arc::new(Seats::default());
+        let start = Instant::now();
+        let after = |s| start + Duration::from_secs(s);
+        let answers = [(); 2].map(|()| seats.take(start).answer(start));
+        answers.iter().for_each(|own| own.takes(start));
+        for second in 1..120 {
+            answers[0].takes(after(second));
+            seats.close_overdue(after(second));
+            let left: &[u64] = if second <= 10 { &[0, 1] } else { &[0] };
+            assert_eq!(ids(&seats), left, "after {second} s");
+        }
+        drop(answers);
         assert!(ids(&seats).is_empty());
     }
 

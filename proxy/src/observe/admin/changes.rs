@@ -1,0 +1,110 @@
+//! What can be changed by the admin listener.
+
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
+
+use super::Desk;
+use super::answer::{Answer, plain, typed};
+use super::seats::Answering;
+use crate::observe::log_level;
+
+/// Bytes of a request's body at most.
+const MOST_BYTES: usize = 4096;
+
+/// Has the process stop as SIGTERM does.
+const DRAIN: &str = "/drain";
+
+/// Changes how much the process says about itself.
+const LOG_LEVEL: &str = "/log-level";
+
+/// Whether a path is for changes.
+pub(super) fn is_change(path: &str) -> bool {
+    matches!(path, DRAIN | LOG_LEVEL)
+}
+
+/// How much the process is to say.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Level {
+    level: Name,
+}
+
+/// The levels of the log.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Name {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<Name> for LevelFilter {
+    fn from(name: Name) -> Self {
+        match name {
+            Name::Off => Self::OFF,
+            Name::Error => Self::ERROR,
+            Name::Warn => Self::WARN,
+            Name::Info => Self::INFO,
+            Name::Debug => Self::DEBUG,
+            Name::Trace => Self::TRACE,
+        }
+    }
+}
+
+impl Desk {
+    /// Makes a change that may be asked for.
+    pub(super) async fn change(
+        &self,
+        request: Request<Incoming>,
+        answering: Answering,
+    ) -> Response<Answer> {
+        let path = request.uri().path().to_owned();
+        let Ok(body) = Limited::new(request.into_body(), MOST_BYTES)
+            .collect()
+            .await
+        else {
+            let too_long = "a change is asked for in 4096 bytes at most\n";
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, too_long, answering);
+        };
+        match path.as_str() {
+            DRAIN => {
+                tracing::info!("the admin listener is asked to drain");
+                (self.drain)();
+                json(
+                    "{\"stage\": \"draining\"}\n",
+                    StatusCode::ACCEPTED,
+                    answering,
+                )
+            }
+            _ => set_level(&body.to_bytes(), answering),
+        }
+    }
+}
+
+fn set_level(body: &[u8], answering: Answering) -> Response<Answer> {
+    let Ok(Level { level }) = serde_json::from_slice(body) else {
+        let unknown = "wanted: {\"level\": L}, where L is off, error, warn, info, debug or trace\n";
+        return plain(StatusCode::UNPROCESSABLE_ENTITY, unknown, answering);
+    };
+    if !log_level::set(level.into()) {
+        let none = "this process has no log of its own\n";
+        return plain(StatusCode::CONFLICT, none, answering);
+    }
+    tracing::info!(level = %LevelFilter::from(level), "the log's level is changed");
+    json("{}\n", StatusCode::OK, answering)
+}
+
+fn json(text: &'static str, status: StatusCode, answering: Answering) -> Response<Answer> {
+    let mut response = typed(
+        plain(status, text, answering).into_body(),
+        "application/json",
+    );
+    *response.status_mut() = status;
+    response
+}

@@ -9,6 +9,7 @@
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
+. "$ROOT/scripts/browser/setup.sh"
 
 PRIORITIES=${PRIORITIES:-all urgency none}
 UPLINK=${UPLINK:-20mbit}
@@ -19,21 +20,7 @@ ORIGIN_PORT=9421
 PROXY=localhost:9428
 
 cd "$ROOT"
-if [ -z "${CHROMIUM:-}" ]; then
-    need chromium chromium
-    CHROMIUM=$(command -v chromium)
-fi
-need node nodejs
-need npm npm
-modules=$ROOT/.tools/browser
-if ! cmp -s scripts/browser/package.json "$modules/package.json" || [ ! -d "$modules/node_modules" ]; then
-    mkdir -p "$modules"
-    cp scripts/browser/package.json "$modules/"
-    retry npm --prefix "$modules" install --silent --no-audit --no-fund --no-package-lock ||
-        die "the packages of scripts/browser/package.json could not be installed"
-fi
-# Where its packages are is where it is run from.
-cp scripts/browser/check.mjs "$modules/"
+browser_begin
 measure_begin sprat
 self_signed localhost
 require_free "$ORIGIN_PORT"

@@ -75,6 +75,10 @@ figure_browser() {
     said '^\([a-z]*\): {"page_ms":\([0-9]*\),.*$/page_ms_\1=\2/'
 }
 
+figure_dashboard() {
+    said '^dashboard: {"moved":\([0-9]*\),"wrong":\([0-9]*\)}$/moved=\1 wrong=\2/'
+}
+
 figure_composed() {
     said '^docker-compose.yml: \([0-9]*\) checks passed$/checks=\1/'
     said '^the image has \([0-9.]*\) MB, the program in it \([0-9.]*\) MB$/image_mb=\1 program_mb=\2/'

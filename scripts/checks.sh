@@ -39,6 +39,7 @@ failover | 5 | make failover | FAULTS=killed | failover | | proxy
 soak-reload | 10 | make soak-reload | | reloads | failed<=0 | proxy
 demo-envoy | 10 | ONCE=1 CONFIG=all make demo-envoy | | demos | | filters config/envoy
 check-browser | 8 | make check-browser | PRIORITIES=all | browser | | proxy scripts/browser
+check-dashboard | 8 | make check-dashboard | WATCH_S=1 | dashboard | moved>=10 wrong<=0 | proxy scripts/browser
 test-compose | 30 | make test-compose | | composed | checks>=1 | proxy Dockerfile docker docker-compose.yml
 bench | 10 | make bench | | benches | look_up_ns<=200 | scheduler/src scheduler/benches
 mutants | 45 | make mutants | | mutated | missed<=0 | scheduler config

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
+use common::binary::{self, Running};
 use common::*;
 use serde_json::{Value, json};
 use sprat_config::resolved::*;
@@ -187,7 +188,8 @@ fn a_response_in_progress_is_told_of() {
     drop(held);
     let mut rest = vec![0; 100_000];
     client.reader.read_exact(&mut rest).unwrap();
-    proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
+    let counted = "sprat_requests_total{cluster=\"farm\",code=\"2xx\"}";
+    proxy.wait_metric(&[counted], 1.0);
     assert_eq!(read(admin, "/stats")["requests"]["by_code"]["2xx"], 1);
 }
 
@@ -382,4 +384,67 @@ fn the_dashboard_is_for_browsers_and_is_not_sent_twice() {
         index.field("content-type"),
         Some("text/plain; charset=utf-8")
     );
+}
+
+/// Where the admin listener of a process stands.
+fn admin_of_process(sprat: &Running) -> SocketAddr {
+    sprat.says("admin address=");
+    let lines = sprat.lines();
+    let line = lines
+        .iter()
+        .find_map(|line| line.split("admin address=").nth(1));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_process_ends_that_is_asked_to_drain() {
+    let (origin, held) = Held::origin();
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = binary::write(directory.path(), origin.address, "");
+    let mut sprat = Running::start(&configuration);
+    let admin = admin_of_process(&sprat);
+    let mut client = Peer::connect(sprat.address);
+    client.send(get("/held"));
+    assert_eq!(client.head().unwrap().status(), 200);
+    assert_eq!(post(admin, "/drain", JSON, "{}").status(), 202);
+    sprat.says("draining; a second signal cuts what is open");
+    assert_eq!(ask(admin, "/readyz", "").status(), 503);
+    assert_eq!(read(admin, "/stats")["stage"], "draining");
+    drop(held);
+    let mut body = vec![0; 100_000];
+    client.reader.read_exact(&mut body).unwrap();
+    assert!(sprat.child.wait().unwrap().success());
+}
+
+#[test]
+fn the_log_says_as_much_as_it_is_asked_to() {
+    let origin = Origin::http(|_| ok("hello"));
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = binary::write(directory.path(), origin.address, "");
+    let sprat = Running::start(&configuration);
+    let admin = admin_of_process(&sprat);
+    let set = |level: &str| {
+        post(
+            admin,
+            "/log-level",
+            JSON,
+            &format!("{{\"level\": \"{level}\"}}"),
+        )
+    };
+    for wrong in ["loud", ""] {
+        assert_eq!(set(wrong).status(), 422, "{wrong}");
+    }
+    assert_eq!(set("error").status(), 200);
+    // It is told of where that is to be told.
+    assert_eq!(set("debug").status(), 200);
+    sprat.says("level=debug");
+    assert!(
+        !sprat
+            .lines()
+            .iter()
+            .any(|line| line.contains("level=error"))
+    );
+    assert_eq!(set("off").status(), 200);
+    assert_eq!(set("info").status(), 200);
+    sprat.says("level=info");
 }

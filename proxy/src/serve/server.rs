@@ -58,10 +58,10 @@ impl Control {
         });
     }
 
-    /// Waits until it has begun to stop, if it does while the server is in operation.
+    /// Waits until it has begun to stop.
     pub(crate) async fn drained(&self) {
         let mut stage = self.stage.subscribe();
-        let begun = stage.wait_for(|stage| *stage == Stage::Draining).await;
+        let begun = stage.wait_for(|stage| *stage >= Stage::Draining).await;
         if begun.is_err() {
             std::future::pending::<()>().await;
         }

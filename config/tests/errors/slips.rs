@@ -61,7 +61,7 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "admin: false",
         &[
-            "3:8 expected `off` or a mapping with `address` and `hosts`, found `false` | did you mean `off`?",
+            "3:8 expected `off` or a mapping with `address`, `hosts` and `token_file`, found `false` | did you mean `off`?",
         ],
     ),
     (

@@ -109,6 +109,7 @@ impl Metrics {
             "endpoints_in_all": now.told_conditions().map(|own| own.endpoints.len()).sum::<usize>(),
             "endpoints": now.endpoint_figures(),
             "catalogue": catalogue.unwrap_or_default(),
+            "gain": present.uplink.gain(),
         })
     }
 

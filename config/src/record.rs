@@ -165,14 +165,12 @@ pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
     let required = |key: &&Key| matches!(key.presence, Presence::Required);
     let none_required = !R::KEYS.iter().any(|key| required(&key));
     let keys = R::KEYS.iter().filter(|key| none_required || required(key));
-    let names: Vec<_> = keys.map(|key| key.name).collect();
-    match names.get(..3) {
-        Some(first) if names.len() > MAX_LISTED => {
-            let first = first.join("`, `");
-            format!("a mapping with `{first}` and others").into()
-        }
-        _ => format!("a mapping with {}", listed(names)).into(),
-    }
+    let (shown, others) = match R::KEYS.len() > MAX_LISTED && none_required {
+        true => (3, ", and others"),
+        false => (R::KEYS.len(), ""),
+    };
+    let names = listed(keys.take(shown).map(|key| key.name));
+    format!("a mapping with {names}{others}").into()
 }
 
 /// A record's schema; `tag` adds a key with a fixed value.

@@ -290,6 +290,73 @@ impl Counterfactual {
     }
 }
 
+/// What happens on the real link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event<'a> {
+    Open(Time, FlowId, FlowSpec),
+    Offer(Time, FlowId, u64),
+    Grant(Time, FlowId, u64, Time),
+    Written(Time, FlowId, u64, u64),
+    Pause(Time, FlowId),
+    Complete(FlowId),
+    Close(Time, FlowId, u64),
+    CloseGroup(Time, GroupId),
+    Debit(Time, u64),
+    Refund(Time, u64),
+    Announce(Time),
+    Retract(Time),
+    Lose(Time, Time),
+    SetRate(Time, u64),
+    Reconfigure(Time, &'a EgressPolicy),
+}
+
+/// A counterfactual that a desk tells of what happens. Told by a pointer to the code: a
+/// program that compares nothing does not carry it.
+#[derive(Clone, Debug)]
+pub(crate) struct Compared {
+    link: Box<Counterfactual>,
+    tell: fn(&mut Counterfactual, Event<'_>),
+}
+
+impl Compared {
+    pub(crate) fn new(link: Counterfactual) -> Self {
+        Self {
+            link: Box::new(link),
+            tell: Counterfactual::hear,
+        }
+    }
+
+    pub(crate) fn link(&mut self) -> &mut Counterfactual {
+        &mut self.link
+    }
+
+    pub(crate) fn tell(&mut self, event: Event<'_>) {
+        (self.tell)(&mut self.link, event);
+    }
+}
+
+impl Counterfactual {
+    fn hear(&mut self, event: Event<'_>) {
+        match event {
+            Event::Open(now, id, spec) => self.open(now, id, spec),
+            Event::Offer(now, id, bytes) => self.offer(now, id, bytes),
+            Event::Grant(now, id, bytes, free_at) => self.grant(now, id, bytes, free_at),
+            Event::Written(now, id, granted, bytes) => self.written(now, id, granted, bytes),
+            Event::Pause(now, id) => self.pause(now, id),
+            Event::Complete(id) => self.complete(id),
+            Event::Close(now, id, unused) => self.close(now, id, unused),
+            Event::CloseGroup(now, group) => self.close_group(now, group),
+            Event::Debit(now, wire_bytes) => self.debit(now, wire_bytes),
+            Event::Refund(now, wire_bytes) => self.refund(now, wire_bytes),
+            Event::Announce(now) => self.announce(now),
+            Event::Retract(now) => self.retract(now),
+            Event::Lose(now, from) => self.lose(from, now),
+            Event::SetRate(now, rate_bits_per_s) => self.set_rate(now, rate_bits_per_s),
+            Event::Reconfigure(now, policy) => self.reconfigure(now, policy),
+        }
+    }
+}
+
 /// The virtual link, which is always behind the clock.
 impl Counterfactual {
     /// Makes all grants that are due by `now`.

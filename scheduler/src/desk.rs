@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::counterfactual::{Compared, Event};
 use crate::{
     AtCapacity, Counterfactual, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Time,
 };
@@ -35,7 +36,7 @@ pub struct Desk<W> {
     /// with the counterfactual if that is later. Unlike `due` it stays until the grant is made.
     awaited: Option<Time>,
     /// What `fair` would have given the same writers.
-    counterfactual: Option<Box<Counterfactual>>,
+    counterfactual: Option<Compared>,
 }
 
 /// The writer of a flow, and what it waits for.
@@ -126,7 +127,7 @@ impl<W> Desk<W> {
         self.settle(now);
         let flow = self.egress.open(now, spec)?;
         if let Some(own) = &mut self.counterfactual {
-            own.open(now, flow, spec);
+            own.tell(Event::Open(now, flow, spec));
         }
         let writer = Writer::new(now, flow);
         match self.writers.get_mut(flow.index()) {
@@ -165,7 +166,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().offer(now, flow, bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.offer(now, flow, bytes);
+            own.tell(Event::Offer(now, flow, bytes));
         }
     }
 
@@ -210,7 +211,7 @@ impl<W> Desk<W> {
             let taken = std::mem::take(&mut writer.taken);
             self.egress_mut().written(now, flow, bytes);
             if let Some(own) = &mut self.counterfactual {
-                own.written(now, flow, taken, bytes);
+                own.tell(Event::Written(now, flow, taken, bytes));
             }
         }
     }
@@ -220,7 +221,7 @@ impl<W> Desk<W> {
         if self.is_open(flow) {
             self.egress.complete(flow);
             if let Some(own) = &mut self.counterfactual {
-                own.complete(flow);
+                own.tell(Event::Complete(flow));
             }
         }
     }
@@ -241,7 +242,7 @@ impl<W> Desk<W> {
         }
         self.egress_mut().close(now, flow);
         if let Some(own) = &mut self.counterfactual {
-            own.close(now, flow, unused);
+            own.tell(Event::Close(now, flow, unused));
         }
     }
 
@@ -266,7 +267,8 @@ impl<W> Desk<W> {
             };
             self.awaited = None;
             if let Some(own) = &mut self.counterfactual {
-                own.grant(now, flow, bytes, self.egress.pacer().free_at());
+                let free_at = self.egress.pacer().free_at();
+                own.tell(Event::Grant(now, flow, bytes, free_at));
             }
             let index = flow.index();
             let writer = &mut self.writers[index];
@@ -300,7 +302,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress.pause(now, flow);
         if let Some(own) = &mut self.counterfactual {
-            own.pause(now, flow);
+            own.tell(Event::Pause(now, flow));
         }
     }
 
@@ -352,12 +354,12 @@ impl<W> Desk<W> {
     /// Has what `fair` would have given the writers told from now on, or no longer. It knows
     /// nothing of those who have a flow already.
     pub fn set_counterfactual(&mut self, counterfactual: Option<Counterfactual>) {
-        self.counterfactual = counterfactual.map(Box::new);
+        self.counterfactual = counterfactual.map(Compared::new);
     }
 
     /// Returns what `fair` would have given the writers, if that is told.
     pub fn counterfactual(&mut self) -> Option<&mut Counterfactual> {
-        self.counterfactual.as_deref_mut()
+        self.counterfactual.as_mut().map(Compared::link)
     }
 
     /// Takes the time off the virtual link that the real one has lost up to now, because its
@@ -368,7 +370,7 @@ impl<W> Desk<W> {
         };
         let from = self.egress.pacer().loses_from().max(*at);
         if now > from {
-            own.lose(from, now);
+            own.tell(Event::Lose(now, from));
             *at = now;
         }
     }
@@ -379,7 +381,7 @@ impl<W> Desk<W> {
         let ahead = self.egress_mut().fast_path(now, wire_bytes);
         // It goes ahead on both links.
         if let Some(own) = self.counterfactual.as_mut().filter(|_| ahead) {
-            own.debit(now, wire_bytes);
+            own.tell(Event::Debit(now, wire_bytes));
         }
         ahead
     }
@@ -389,7 +391,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().connect(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.debit(now, wire_bytes);
+            own.tell(Event::Debit(now, wire_bytes));
         }
     }
 
@@ -398,7 +400,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().debit(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.debit(now, wire_bytes);
+            own.tell(Event::Debit(now, wire_bytes));
         }
     }
 
@@ -407,7 +409,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().refund(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.refund(now, wire_bytes);
+            own.tell(Event::Refund(now, wire_bytes));
         }
     }
 
@@ -416,7 +418,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().announce(now);
         if let Some(own) = &mut self.counterfactual {
-            own.announce(now);
+            own.tell(Event::Announce(now));
         }
     }
 
@@ -425,7 +427,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().retract();
         if let Some(own) = &mut self.counterfactual {
-            own.retract(now);
+            own.tell(Event::Retract(now));
         }
     }
 
@@ -434,7 +436,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().close_group(now, group);
         if let Some(own) = &mut self.counterfactual {
-            own.close_group(now, group);
+            own.tell(Event::CloseGroup(now, group));
         }
     }
 
@@ -443,7 +445,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().set_rate(now, rate_bits_per_s);
         if let Some(own) = &mut self.counterfactual {
-            own.set_rate(now, rate_bits_per_s);
+            own.tell(Event::SetRate(now, rate_bits_per_s));
         }
     }
 
@@ -451,7 +453,7 @@ impl<W> Desk<W> {
     pub fn reconfigure(&mut self, now: Time, policy: EgressPolicy) {
         self.settle(now);
         if let Some(own) = &mut self.counterfactual {
-            own.reconfigure(now, &policy);
+            own.tell(Event::Reconfigure(now, &policy));
         }
         self.egress_mut().reconfigure(now, policy);
     }

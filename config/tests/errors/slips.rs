@@ -340,7 +340,7 @@ const FILES: &[(&str, &[&str])] = &[
         &[
             "1:1 the key `listeners` is missing | `listeners` takes a list, each item a mapping with `address`",
             "1:1 the key `clusters` is missing | `clusters` takes a mapping from names, each to a mapping with `endpoints`",
-            "1:1 the key `routes` is missing | `routes` takes a list, each item a mapping with `match`, `cluster`, `weighted_clusters` and others",
+            "1:1 the key `routes` is missing | `routes` takes a list, each item a mapping with `match`, `cluster` and `weighted_clusters`, and others",
         ],
     ),
     (
@@ -349,7 +349,7 @@ const FILES: &[(&str, &[&str])] = &[
             "1:10 expected the number 1, found `2`",
             "2:12 the list is empty | give at least 1: a mapping with `address`",
             "3:11 the mapping is empty | give at least one name and what it stands for",
-            "4:9 expected a list, each item a mapping with `match`, `cluster`, `weighted_clusters` and others, found a mapping",
+            "4:9 expected a list, each item a mapping with `match`, `cluster` and `weighted_clusters`, and others, found a mapping",
         ],
     ),
     (

@@ -162,15 +162,20 @@ const MAX_LISTED: usize = 12;
 /// What a record looks like, for an error's text: the keys that it must have,
 /// or else those that it may.
 pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
+    described(R::KEYS).into()
+}
+
+/// The same, once for all records: a filter's program has no room for one of each.
+fn described(keys: &[Key]) -> String {
     let required = |key: &&Key| matches!(key.presence, Presence::Required);
-    let none_required = !R::KEYS.iter().any(|key| required(&key));
-    let keys = R::KEYS.iter().filter(|key| none_required || required(key));
-    let (shown, others) = match R::KEYS.len() > MAX_LISTED && none_required {
+    let none_required = !keys.iter().any(|key| required(&key));
+    let (shown, others) = match none_required && keys.len() > MAX_LISTED {
         true => (3, ", and others"),
-        false => (R::KEYS.len(), ""),
+        false => (keys.len(), ""),
     };
-    let names = listed(keys.take(shown).map(|key| key.name));
-    format!("a mapping with {names}{others}").into()
+    let named = keys.iter().filter(|key| none_required || required(key));
+    let names = listed(named.take(shown).map(|key| key.name));
+    format!("a mapping with {names}{others}")
 }
 
 /// A record's schema; `tag` adds a key with a fixed value.

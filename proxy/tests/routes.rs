@@ -84,6 +84,27 @@ fn methods_fields_parameters_and_cookies_choose_the_route() {
     proxy.assert_no_leak();
 }
 
+/// A target that names a host counts above `Host` (RFC 9112 3.2.2): for conditions, and
+/// for what the backend gets.
+#[test]
+fn a_condition_on_host_sees_the_host_that_is_asked_for() {
+    let (a, b) = (echo("a"), echo("b"));
+    let routes = "- {match: {headers: [{name: Host, safe_regex: '(?i)inner\\.[a-z.]+'}]}, cluster: b}\n\
+                  - {cluster: a}";
+    let proxy = Proxy::start(&with_routes(&a, &b, routes));
+    for (line, host, expected) in [
+        ("GET /", "inner.example", "b"),
+        ("GET /", "other.example", "a"),
+        ("GET http://inner.example/", "other.example", "b"),
+        ("GET http://other.example/", "inner.example", "a"),
+    ] {
+        let request = format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let answer = proxy.connect().ask(request);
+        assert_eq!(answer.text()[..1], *expected, "{line} {host}");
+    }
+    proxy.assert_no_leak();
+}
+
 #[test]
 fn heads_are_changed_on_both_ways() {
     let (a, b) = (echo("a"), echo("b"));

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::Config;
@@ -111,7 +112,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let uri = &normal;
     let authority = uri.authority().context("a URL has a host")?;
     let host = routing::host_without_port(authority.as_str()).context("a URL has a host")?;
-    let headers: HeaderMap = request.headers.iter().cloned().collect();
+    let mut headers: HeaderMap = request.headers.iter().cloned().collect();
+    headers.insert(HOST, HeaderValue::from_str(authority.as_str())?);
     let classifier = Classifier::new(&config.classes);
     let fields = Head(&headers);
     let file = request.client_certificate.as_deref();

@@ -106,6 +106,10 @@ impl<'a> Chosen<'a> {
         let connection = &*stream.connection;
         let asked = requested_host(parts)?;
         let host = host_of(asked.as_ref())?;
+        // What a target names counts above `Host` (RFC 9112 3.2.2), for conditions, too.
+        if let (Some(own), Some(_)) = (&asked, parts.uri.authority()) {
+            parts.headers.insert(HOST, own.clone());
+        }
         let before = path::check_and_normalize(connection, parts, record)?;
         let is_secure = connection.is_secure(&parts.headers);
         let route = find_route(

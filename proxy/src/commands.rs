@@ -4,4 +4,5 @@ mod catalogue;
 pub mod cli;
 mod explain;
 mod healthcheck;
+mod import;
 mod link;

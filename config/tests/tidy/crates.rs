@@ -123,7 +123,7 @@ fn text(value: &Value) -> String {
 
 /// scheduler <- config <- {net <- {uplink, upstream, sizes} <- proxy, filters, loadgen},
 /// with what measurements and predictions share between: scheduler <- measure <-
-/// {whatif <- proxy, loadgen}; and nothing else.
+/// {whatif <- proxy, loadgen}; config <- import <- proxy; and nothing else.
 pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
     let members: BTreeSet<&str> = packages
         .iter()
@@ -144,8 +144,10 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
                 "sprat-uplink",
                 "sprat-upstream",
                 "sprat-sizes",
+                "sprat-import",
                 "sprat-whatif",
             ],
+            "sprat-import" => &["sprat-config"],
             // The filters' tests drive what a user has: the origin, the clients.
             "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],
             "sprat-measure" => &["sprat-scheduler"],

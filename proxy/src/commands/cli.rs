@@ -1,5 +1,5 @@
 //! The command line: `sprat run`, `healthcheck`, `check`, `explain`, `link`,
-//! `catalogue`, `whatif`, `schema`.
+//! `catalogue`, `whatif`, `import`, `schema`.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::commands::catalogue;
 use crate::commands::explain;
 use crate::commands::healthcheck;
+use crate::commands::import;
 use crate::commands::link;
 use crate::observe::standard_error::{StandardError, Style};
 use crate::observe::version;
@@ -99,6 +100,9 @@ enum Command {
     },
     /// Say what size-based scheduling would gain on the traffic of an access log.
     Whatif(sprat_whatif::Args),
+    /// Write a configuration that does what another proxy's does, as far as Sprat can;
+    /// tell on standard error what it does otherwise.
+    Import(import::Args),
     /// Print the JSON Schema of the configuration.
     Schema,
 }
@@ -137,6 +141,7 @@ pub fn main() -> ExitCode {
         Command::Link { action, config } => set_link(&config, action),
         Command::Catalogue { action } => work_on_catalogue(action),
         Command::Whatif(args) => ask_whatif(&args),
+        Command::Import(args) => convert(&args),
         Command::Schema => schema(),
     };
     match done {
@@ -199,6 +204,13 @@ fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()
 
 fn ask_whatif(args: &sprat_whatif::Args) -> anyhow::Result<()> {
     sprat_whatif::run(args, &mut io::stdin().lock(), &mut io::stdout().lock())
+}
+
+fn convert(args: &import::Args) -> anyhow::Result<()> {
+    let done = import::run(args)?;
+    complain(&done.told);
+    print(&done.yaml)?;
+    done.refused.map_or(Ok(()), Err)
 }
 
 fn schema() -> anyhow::Result<()> {

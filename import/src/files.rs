@@ -1,0 +1,207 @@
+//! Files that an import reads, and places in them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{MAX_BYTES, MAX_FILES};
+
+/// The files of an import, as the caller has them.
+pub trait Files {
+    /// Returns the text of a file, of which more than `max_bytes` need not be read.
+    ///
+    /// # Errors
+    ///
+    /// Why the file cannot be read, in a line.
+    fn read(&mut self, path: &str, max_bytes: usize) -> Result<String, String>;
+
+    /// Returns the names in a directory, in any order; none if it cannot be read.
+    fn names(&mut self, directory: &str) -> Vec<String>;
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The file, as it was named.
+    pub file: Arc<str>,
+    /// The line's number, from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Why nothing could be made of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {told}")]
+pub struct Fault {
+    /// Where it is wrong.
+    pub place: Place,
+    /// What is wrong, and what was expected.
+    pub told: String,
+}
+
+impl Fault {
+    pub(crate) fn at(place: &Place, told: impl Into<String>) -> Self {
+        Self {
+            place: place.clone(),
+            told: told.into(),
+        }
+    }
+}
+
+/// A reader of files that keeps count of what it has read.
+pub(crate) struct Reader<'a> {
+    files: &'a mut dyn Files,
+    bytes: usize,
+    count: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(files: &'a mut dyn Files) -> Self {
+        Self {
+            files,
+            bytes: 0,
+            count: 0,
+        }
+    }
+
+    /// Returns the text of a file that is named at `place`.
+    pub(crate) fn read(&mut self, path: &str, place: &Place) -> Result<String, Fault> {
+        self.count += 1;
+        if self.count > MAX_FILES {
+            let told = format!("more than {MAX_FILES} files are included");
+            return Err(Fault::at(place, told));
+        }
+        let left = MAX_BYTES - self.bytes;
+        let text = self.files.read(path, left + 1);
+        let text =
+            text.map_err(|told| Fault::at(place, format!("cannot read `{path}`: {told}")))?;
+        if text.len() > left {
+            let told = format!("the files have more than {MAX_BYTES} bytes together");
+            return Err(Fault::at(place, told));
+        }
+        self.bytes += text.len();
+        Ok(text)
+    }
+
+    /// Returns the files that a pattern of glob(7) names, in the order of their names; the
+    /// pattern itself if it is none.
+    pub(crate) fn matching(&mut self, pattern: &str) -> Vec<String> {
+        if !pattern.contains(['*', '?', '[']) {
+            return vec![pattern.to_owned()];
+        }
+        let rooted = pattern.starts_with('/');
+        let mut found = vec![if rooted { "/" } else { "" }.to_owned()];
+        let parts = pattern.split('/').filter(|part| !part.is_empty());
+        for part in parts {
+            let mut next = Vec::new();
+            for directory in found {
+                let base = match directory.as_str() {
+                    "" | "/" => directory.clone(),
+                    other => format!("{other}/"),
+                };
+                if !part.contains(['*', '?', '[']) {
+                    next.push(format!("{base}{part}"));
+                    continue;
+                }
+                let within = if directory.is_empty() {
+                    "."
+                } else {
+                    &directory
+                };
+                let names = self.files.names(within);
+                let fits = |name: &String| fits(part.as_bytes(), name.as_bytes());
+                let fitting = names.into_iter().filter(fits);
+                next.extend(fitting.map(|name| format!("{base}{name}")));
+                next.truncate(MAX_FILES);
+            }
+            next.sort();
+            found = next;
+        }
+        found
+    }
+}
+
+/// Returns whether a name fits a pattern of glob(7); a leading dot is none that `*` takes.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    if name.first() == Some(&b'.') && pattern.first() != Some(&b'.') {
+        return false;
+    }
+    fits_rest(pattern, name)
+}
+
+fn fits_rest(pattern: &[u8], name: &[u8]) -> bool {
+    // The last star, and where the name went on: what follows a star is tried again from
+    // there, and earlier stars need not be.
+    let (mut at, mut own) = (0, 0);
+    let mut star = None;
+    while own < name.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, own));
+            at += 1;
+            continue;
+        }
+        if let Some(step) = pattern.get(at..).and_then(|rest| one(rest, name[own])) {
+            at += step;
+            own += 1;
+            continue;
+        }
+        let Some((star_at, from)) = star else {
+            return false;
+        };
+        star = Some((star_at, from + 1));
+        (at, own) = (star_at + 1, from + 1);
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// Returns how much of a pattern takes a byte.
+fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+    match pattern.first()? {
+        b'?' => Some(1),
+        b'[' => {
+            let end = pattern.iter().skip(2).position(|own| *own == b']')? + 2;
+            let (inverted, set) = match &pattern[1..end] {
+                [b'!' | b'^', set @ ..] => (true, set),
+                set => (false, set),
+            };
+            let mut has = false;
+            let mut at = 0;
+            while at < set.len() {
+                let (from, to, step) = match set.get(at + 1..at + 3) {
+                    Some([b'-', to]) => (set[at], *to, 3),
+                    _ => (set[at], set[at], 1),
+                };
+                has |= (from..=to).contains(&byte);
+                at += step;
+            }
+            (has != inverted).then_some(end + 1)
+        }
+        own => (*own == byte).then_some(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_those_of_glob() {
+        for (pattern, name, expected) in [
+            ("*.conf", "a.conf", true),
+            ("*.conf", "a.conf.bak", false),
+            ("*.conf", ".a.conf", false),
+            ("a?[0-9].c*f", "ab1.conf", true),
+            ("a?[!0-9]", "ab1", false),
+            ("*a*b", "xaxxb", true),
+            ("*a*b", "xbxxa", false),
+            ("[", "x", false),
+        ] {
+            let found = fits(pattern.as_bytes(), name.as_bytes());
+            assert_eq!(found, expected, "{pattern} {name}");
+        }
+    }
+}

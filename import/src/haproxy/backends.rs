@@ -1,0 +1,374 @@
+//! Backends as clusters, and what they say of requests.
+
+use std::time::Duration;
+
+use super::parse::{Line, Section};
+use crate::document::Part;
+use crate::ledger::Ledger;
+use crate::units::{time, time_value, whole};
+use crate::yaml::{Map, Value, map, text, word};
+
+/// The servers of a backend.
+#[derive(Default)]
+struct Servers {
+    main: Vec<Value>,
+    backup: Vec<Value>,
+    max_conn: Option<u64>,
+    tls: Option<Map>,
+    http2: bool,
+    proxy_protocol: Option<&'static str>,
+    checks: Option<Checks>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Checks {
+    interval: Option<Duration>,
+    rise: Option<u64>,
+    fall: Option<u64>,
+}
+
+/// Returns the clusters of a backend: its servers, and those that are its backups. None if
+/// no server of it can be one.
+pub(super) fn parts(
+    section: &Section,
+    name: &str,
+    ledger: &mut Ledger,
+) -> Option<(Part, Option<Part>)> {
+    let mut servers = Servers::default();
+    let defaults: Vec<String> = section
+        .all(&["default-server"])
+        .iter()
+        .flat_map(|line| {
+            ledger.carried(line.id);
+            line.words[1..].iter().cloned()
+        })
+        .collect();
+    for line in section.all(&["server"]) {
+        servers.add(line, &defaults, ledger);
+    }
+    for line in section.all(&["server-template"]) {
+        ledger.not(
+            line.id,
+            "list the servers, or a name of which DNS tells the addresses",
+        );
+    }
+    let (main, backup) = match servers.main.is_empty() {
+        true => (std::mem::take(&mut servers.backup), Vec::new()),
+        false => (
+            std::mem::take(&mut servers.main),
+            std::mem::take(&mut servers.backup),
+        ),
+    };
+    if main.is_empty() {
+        ledger.not(section.id, "no server is left, so its routes answer 503");
+        return None;
+    }
+    let keys = cluster_keys(section, &servers, ledger);
+    let part = |name: String, endpoints: Vec<Value>, title: &str| {
+        let mut own = vec![("endpoints".to_owned(), Value::List(endpoints))];
+        own.extend(keys.clone());
+        Part {
+            from: section.id,
+            title: format!(
+                "{}: {} {}{title}",
+                section.place, section.kind, section.name
+            ),
+            name,
+            keys: own,
+        }
+    };
+    let mut first = part(name.to_owned(), main, "");
+    if backup.is_empty() {
+        return Some((first, None));
+    }
+    first
+        .keys
+        .push(("healthy_panic_threshold".to_owned(), word(0)));
+    Some((
+        first,
+        Some(part(format!("{name}-backup"), backup, ", its backups")),
+    ))
+}
+
+impl Servers {
+    fn add(&mut self, line: &Line, defaults: &[String], ledger: &mut Ledger) {
+        let address = line.word(2);
+        let rest = line.words.get(3..).unwrap_or_default();
+        let words: Vec<&str> = defaults.iter().chain(rest).map(String::as_str).collect();
+        let after = |name: &str| {
+            let at = words.iter().rposition(|word| *word == name)?;
+            words.get(at + 1).copied()
+        };
+        let has = |name: &str| words.contains(&name);
+        if address.starts_with(['/', '@', '*'])
+            || address.starts_with("unix")
+            || !address.contains(':')
+        {
+            let told = "an endpoint is a host and a port, reached over TCP";
+            return ledger.not(line.id, told);
+        }
+        if has("disabled") {
+            return ledger.nearly(line.id, "it is disabled, so it is left out");
+        }
+        let mut doubt = None;
+        let weight = after("weight").and_then(whole).unwrap_or(1);
+        if weight == 0 {
+            return ledger.nearly(line.id, "its weight is 0, so it is left out");
+        }
+        if let Some(count) = after("maxconn").and_then(whole).filter(|count| *count > 0) {
+            self.max_conn = Some(self.max_conn.map_or(count, |own| own.min(count)));
+        }
+        if has("ssl") {
+            let mut tls = Map::new();
+            if let Some(file) = after("ca-file").filter(|own| *own != "@system-ca") {
+                tls.push(("trusted_ca".to_owned(), text(file)));
+            }
+            let name = after("sni").and_then(|own| own.strip_prefix("str(")?.strip_suffix(')'));
+            if let Some(name) = name.or(after("verifyhost")) {
+                tls.push(("sni".to_owned(), text(name)));
+            }
+            if after("verify") != Some("required") {
+                doubt =
+                    Some("Sprat verifies certificates: see `trusted_ca` of the cluster's `tls`");
+            }
+            self.tls = Some(tls);
+        }
+        self.http2 |= after("proto") == Some("h2") || after("alpn") == Some("h2");
+        if has("send-proxy") {
+            self.proxy_protocol = Some("v1");
+        } else if words.iter().any(|word| word.starts_with("send-proxy-v2")) {
+            self.proxy_protocol = Some("v2");
+        }
+        if has("check") {
+            let span = after("inter").and_then(|own| time(own, 1));
+            self.checks = Some(Checks {
+                interval: span.filter(|own| !own.is_zero()),
+                rise: after("rise").and_then(whole),
+                fall: after("fall").and_then(whole),
+            });
+        }
+        if has("cookie") || has("track") || has("addr") || has("port") || has("slowstart") {
+            doubt = Some("`cookie`, `track`, `addr`, `port` and `slowstart` are left out");
+        }
+        if weight > 1000 {
+            doubt = Some("a weight is at most 1000");
+        }
+        match doubt {
+            Some(told) => ledger.nearly(line.id, told),
+            None => ledger.carried(line.id),
+        }
+        let address = text(address);
+        let endpoint = match weight {
+            1 => address,
+            weight => map([("address", address), ("weight", word(weight.min(1000)))]),
+        };
+        match has("backup") {
+            true => self.backup.push(endpoint),
+            false => self.main.push(endpoint),
+        }
+    }
+}
+
+fn cluster_keys(section: &Section, servers: &Servers, ledger: &mut Ledger) -> Map {
+    let mut out = vec![("dispatch".to_owned(), dispatch(section, ledger))];
+    let mut put = |key: &str, value: Value| out.push((key.to_owned(), value));
+    if let Some(count) = servers.max_conn {
+        put("max_requests", word(count.min(10_000_000)));
+    }
+    for (name, key) in [("connect", "connect_timeout"), ("queue", "")] {
+        let Some(line) = section.one(&["timeout", name]) else {
+            continue;
+        };
+        let Some(span) = time(line.word(2), 1).filter(|own| !own.is_zero()) else {
+            ledger.not(line.id, "times are above 0");
+            continue;
+        };
+        ledger.carried(line.id);
+        match key {
+            "" => put("wait_queue", map([("timeout", time_value(span))])),
+            key => put(key, time_value(span)),
+        }
+    }
+    if let Some(checks) = health_checks(section, servers, ledger) {
+        put("health_checks", checks);
+    }
+    if let Some(tls) = &servers.tls {
+        put("tls", Value::Map(tls.clone()));
+    }
+    if servers.http2 {
+        put("http2", Value::Map(Map::new()));
+    }
+    if let Some(version) = servers.proxy_protocol {
+        put("proxy_protocol", word(version));
+    }
+    out
+}
+
+fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {
+    let Some(line) = section.one(&["balance"]) else {
+        return word("round_robin");
+    };
+    let by = |key: &str| map([("name", word("maglev")), ("key", word(key))]);
+    let found = match line.word(1) {
+        "roundrobin" | "static-rr" => word("round_robin"),
+        "leastconn" => word("least_request"),
+        "source" => by("client"),
+        "uri" => by("url"),
+        "random" => word("p2c"),
+        _ => {
+            ledger.not(
+                line.id,
+                "hashes are of the client or the URL: dispatch is in turn",
+            );
+            return word("round_robin");
+        }
+    };
+    ledger.carried(line.id);
+    found
+}
+
+fn health_checks(section: &Section, servers: &Servers, ledger: &mut Ledger) -> Option<Value> {
+    let option = section.option("httpchk");
+    let sends = section.all(&["http-check", "send"]);
+    let expects = section.all(&["http-check", "expect"]);
+    let mut http = Map::new();
+    if let Some(line) = option {
+        ledger.carried(line.id);
+        let (method, path) = match line.words.len() {
+            0..=2 => ("OPTIONS", "/"),
+            3 => ("GET", line.word(2)),
+            _ => (line.word(2), line.word(3)),
+        };
+        http.push(("path".to_owned(), text(path)));
+        http.push(("method".to_owned(), text(method)));
+    }
+    for line in sends {
+        ledger.carried(line.id);
+        let mut set = |key: &str, value: Option<&str>| {
+            let Some(value) = value else { return };
+            http.retain(|(own, _)| own != key);
+            http.push((key.to_owned(), text(value)));
+        };
+        set("path", line.after("uri"));
+        set("method", line.after("meth"));
+        if line
+            .words
+            .windows(2)
+            .any(|pair| pair[0] == "hdr" && pair[1].eq_ignore_ascii_case("host"))
+        {
+            let host = line
+                .words
+                .iter()
+                .position(|own| own.eq_ignore_ascii_case("host"));
+            set(
+                "host",
+                host.and_then(|at| line.words.get(at + 1))
+                    .map(String::as_str),
+            );
+        }
+    }
+    for line in expects {
+        match (line.word(2), line.word(3)) {
+            ("status", codes) if !line.has("!") => {
+                ledger.carried(line.id);
+                let codes = codes.split(',').map(text).collect();
+                http.push(("expected_statuses".to_owned(), Value::List(codes)));
+            }
+            _ => ledger.not(
+                line.id,
+                "checks look at the status: see `expected_statuses`",
+            ),
+        }
+    }
+    let checks = servers.checks.as_ref()?;
+    let mut out = Map::new();
+    match option.is_some() {
+        true => out.push(("http_health_check".to_owned(), Value::Map(http))),
+        false => out.push(("tcp_health_check".to_owned(), Value::Map(Map::new()))),
+    }
+    let interval = checks.interval.unwrap_or(Duration::from_secs(2));
+    out.push(("interval".to_owned(), time_value(interval)));
+    if let Some(line) = section.one(&["timeout", "check"]) {
+        ledger.carried(line.id);
+        if let Some(span) = time(line.word(2), 1).filter(|own| !own.is_zero()) {
+            out.push(("timeout".to_owned(), time_value(span)));
+        }
+    }
+    let counts = [
+        ("healthy_threshold", checks.rise),
+        ("unhealthy_threshold", checks.fall),
+    ];
+    for (key, count) in counts {
+        if let Some(count) = count.filter(|own| (1..=1000).contains(own)) {
+            out.push((key.to_owned(), word(count)));
+        }
+    }
+    Some(Value::Map(out))
+}
+
+/// Returns the keys of a route to a backend.
+pub(super) fn route_keys(section: &Section, ledger: &mut Ledger) -> Map {
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| out.push((key.to_owned(), value));
+    let mut span = |name: &str| {
+        let line = section.one(&["timeout", name])?;
+        ledger.carried(line.id);
+        time(line.word(2), 1).filter(|own| !own.is_zero())
+    };
+    if let Some(span) = span("server") {
+        put("response_timeout", time_value(span));
+        put("idle_timeout", time_value(span));
+    }
+    if let Some(span) = span("tunnel") {
+        put("upgrade", map([("idle_timeout", time_value(span))]));
+    }
+    let retries = section.one(&["retries"]);
+    let reasons = section.one(&["retry-on"]);
+    let mut policy = Map::new();
+    if let Some(line) = reasons {
+        let mut own = Vec::new();
+        for reason in &line.words[1..] {
+            own.push(match reason.as_str() {
+                "none" => {
+                    own.clear();
+                    break;
+                }
+                "all-retryable-errors" => {
+                    own.extend([
+                        "connect-failure",
+                        "refused-stream",
+                        "reset",
+                        "gateway-error",
+                    ]);
+                    continue;
+                }
+                "conn-failure" => "connect-failure",
+                "empty-response" | "junk-response" | "response-timeout" => "reset",
+                "0rtt-rejected" => continue,
+                "500" | "502" | "503" | "504" => "5xx",
+                _ => continue,
+            });
+        }
+        own.dedup();
+        match own.is_empty() {
+            true => ledger.not(line.id, "see `retry_on` of the route's `retry_policy`"),
+            false => {
+                match own.contains(&"5xx") {
+                    true => ledger.nearly(line.id, "any response of 5xx is a reason, then"),
+                    false => ledger.carried(line.id),
+                }
+                policy.push(("retry_on".to_owned(), crate::yaml::texts(own)));
+            }
+        }
+    }
+    if let Some(line) = retries {
+        ledger.carried(line.id);
+        if let Some(count) = whole(line.word(1)) {
+            policy.push(("num_retries".to_owned(), word(count.min(100))));
+        }
+    }
+    if !policy.is_empty() {
+        put("retry_policy", Value::Map(policy));
+    }
+    out
+}

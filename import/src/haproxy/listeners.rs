@@ -1,0 +1,183 @@
+//! The addresses of frontends, as listeners.
+
+use super::parse::{Line, Section};
+use crate::document::Part;
+use crate::ledger::Ledger;
+use crate::units::{size_value, time, time_value, whole};
+use crate::yaml::{Map, Value, map, text, texts, word};
+
+/// Returns the ports of a section's addresses.
+pub(super) fn ports(section: &Section) -> Vec<u16> {
+    let binds = section.all(&["bind"]);
+    binds
+        .into_iter()
+        .flat_map(addresses)
+        .filter_map(|own| own.rsplit_once(':')?.1.parse().ok())
+        .collect()
+}
+
+/// Whether some of a section's addresses speak TLS, and whether some do not.
+pub(super) fn speaks(section: &Section) -> (bool, bool) {
+    let binds = section.all(&["bind"]);
+    let tls = |line: &&&Line| line.has("ssl");
+    (
+        !binds.iter().all(|line| tls(&line)),
+        binds.iter().any(|line| tls(&line)),
+    )
+}
+
+/// Returns the addresses of a `bind`, as Sprat writes them; those that it cannot listen on
+/// are left out.
+fn addresses(line: &Line) -> Vec<String> {
+    let each = line.word(1).split(',').filter_map(|own| {
+        let own = own
+            .strip_prefix("ipv4@")
+            .or(own.strip_prefix("ipv6@"))
+            .unwrap_or(own);
+        let (host, port) = own.rsplit_once(':')?;
+        let port: u16 = port.parse().ok().filter(|port| *port != 0)?;
+        let host = match host {
+            "" | "*" => "0.0.0.0".to_owned(),
+            "localhost" => "127.0.0.1".to_owned(),
+            "::" => "[::]".to_owned(),
+            own => own.to_owned(),
+        };
+        let address = format!("{host}:{port}");
+        address
+            .parse::<std::net::SocketAddr>()
+            .ok()
+            .map(|own| own.to_string())
+    });
+    each.collect()
+}
+
+/// Makes the listeners of a section.
+pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -> Vec<Part> {
+    let mut out: Vec<Part> = Vec::new();
+    for line in section.all(&["bind"]) {
+        let addresses = addresses(line);
+        if addresses.is_empty() {
+            ledger.not(
+                line.id,
+                "Sprat listens on IP addresses and single ports alone",
+            );
+            continue;
+        }
+        let mut keys = bounds(section, ledger);
+        if !x_forwarded {
+            keys.push((
+                "forwarding".to_owned(),
+                map([("x_forwarded", word("false"))]),
+            ));
+        }
+        if line.has("accept-proxy") {
+            let trusted = texts(["0.0.0.0/0", "::/0"]);
+            keys.push(("proxy_protocol".to_owned(), map([("trusted", trusted)])));
+        }
+        if line.has("ssl") {
+            match tls(line) {
+                Some(tls) => keys.push(("tls".to_owned(), Value::Map(tls))),
+                None => {
+                    ledger.not(
+                        line.id,
+                        "there is no certificate for this address, so it is left out",
+                    );
+                    continue;
+                }
+            }
+        }
+        let doubt = match () {
+            () if line.has("crl-file") => {
+                Some("revoked certificates are not told: see docs/tls.md")
+            }
+            () if line.after("crt").is_some_and(|own| !own.ends_with(".pem")) => Some(
+                "`certificate_chain` and `private_key` are files: a directory is listed by hand",
+            ),
+            () => None,
+        };
+        match doubt {
+            Some(told) => ledger.nearly(line.id, told),
+            None => ledger.carried(line.id),
+        }
+        for address in addresses {
+            let mut own = vec![("address".to_owned(), text(address))];
+            own.extend(keys.clone());
+            out.push(Part {
+                from: line.id,
+                title: format!("{}: {} {}", section.place, section.kind, section.name),
+                name: String::new(),
+                keys: own,
+            });
+        }
+    }
+    out
+}
+
+fn tls(line: &Line) -> Option<Map> {
+    let mut certificates = Vec::new();
+    for at in (0..line.words.len()).filter(|at| line.word(*at) == "crt") {
+        // A file of HAProxy's holds both.
+        let file = line.words.get(at + 1)?;
+        certificates.push(map([
+            ("certificate_chain", text(file)),
+            ("private_key", text(file)),
+        ]));
+    }
+    if certificates.is_empty() {
+        return None;
+    }
+    let mut out = vec![("certificates".to_owned(), Value::List(certificates))];
+    if line.after("ssl-min-ver") == Some("TLSv1.3") {
+        out.push(("minimum_version".to_owned(), word("TLSv1_3")));
+    }
+    if line.has("no-tls-tickets") {
+        out.push(("session_tickets".to_owned(), word(0)));
+    }
+    if let Some(authority) = line.after("ca-file") {
+        let mode = match line.after("verify") {
+            Some("required") => "required",
+            Some("optional") => "optional",
+            _ => return Some(out),
+        };
+        let clients = map([("trusted_ca", text(authority)), ("mode", word(mode))]);
+        out.push(("client_certificates".to_owned(), clients));
+    }
+    Some(out)
+}
+
+fn bounds(section: &Section, ledger: &mut Ledger) -> Map {
+    let mut out = Map::new();
+    let times = [
+        ("http-request", "request_headers_timeout"),
+        ("http-keep-alive", "idle_timeout"),
+        ("client", "stream_idle_timeout"),
+    ];
+    for (name, key) in times {
+        let Some(line) = section.one(&["timeout", name]) else {
+            continue;
+        };
+        match time(line.word(2), 1).filter(|own| !own.is_zero()) {
+            Some(span) => {
+                ledger.carried(line.id);
+                out.push((key.to_owned(), time_value(span)));
+            }
+            None => ledger.not(line.id, "times are above 0"),
+        }
+    }
+    if let Some(line) = section.one(&["maxconn"]) {
+        match whole(line.word(1)).filter(|own| (1..=10_000_000).contains(own)) {
+            Some(count) => {
+                ledger.carried(line.id);
+                out.push(("max_connections".to_owned(), word(count)));
+            }
+            None => ledger.not(line.id, "`max_connections` is a number from 1 to 10000000"),
+        }
+    }
+    if let Some(line) = section.one(&["tune.bufsize"]) {
+        if let Some(bytes) = whole(line.word(1)).filter(|own| (8 << 10..=16 << 20).contains(own)) {
+            out.push(("max_request_headers".to_owned(), size_value(bytes)));
+        }
+        ledger.carried(line.id);
+    }
+    out
+}

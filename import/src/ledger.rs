@@ -1,0 +1,180 @@
+//! What became of each directive.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::files::Place;
+
+/// What became of a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Sprat does the same, or needs no such thing.
+    Carried,
+    /// Sprat does nearly the same; the note says what differs.
+    Nearly,
+    /// Sprat does not do it; the note says what to do.
+    Not,
+}
+
+/// A directive, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Where the directive stands.
+    pub place: Place,
+    /// The directive as it is written, shortened.
+    pub directive: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What differs or what to do; empty where nothing does.
+    pub told: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outcome = match self.outcome {
+            Outcome::Carried => "carried over",
+            Outcome::Nearly => "nearly",
+            Outcome::Not => "not supported",
+        };
+        write!(f, "{}: {}: {outcome}", self.place, self.directive)?;
+        match self.told.is_empty() {
+            true => Ok(()),
+            false => write!(f, ": {}", self.told),
+        }
+    }
+}
+
+/// What became of all directives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Every directive, in the order of the files.
+    pub notes: Vec<Note>,
+}
+
+impl Summary {
+    /// Returns how many directives have this outcome.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        let has = |note: &&Note| note.outcome == outcome;
+        self.notes.iter().filter(has).count()
+    }
+
+    /// Returns the directives that were not carried over as they are.
+    pub fn exceptions(&self) -> impl Iterator<Item = &Note> {
+        let differs = |note: &&Note| note.outcome != Outcome::Carried;
+        self.notes.iter().filter(differs)
+    }
+}
+
+/// A directive's place in the ledger: the number of it, in the order of reading.
+pub(crate) type Id = usize;
+
+/// The account of every directive.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    place: Place,
+    directive: String,
+    /// The directive whose block it stands in.
+    parent: Option<Id>,
+    verdict: Option<(Outcome, String)>,
+}
+
+/// Characters of a directive that a note repeats.
+const SHOWN: usize = 72;
+
+impl Ledger {
+    /// Enters a directive, of which nothing is said yet.
+    pub(crate) fn enter(&mut self, place: &Place, words: &str, parent: Option<Id>) -> Id {
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let mut directive: String = words.chars().map(plain).take(SHOWN + 1).collect();
+        if directive.chars().count() > SHOWN {
+            directive = directive
+                .chars()
+                .take(SHOWN - 3)
+                .chain("...".chars())
+                .collect();
+        }
+        self.entries.push(Entry {
+            place: place.clone(),
+            directive,
+            parent,
+            verdict: None,
+        });
+        self.entries.len() - 1
+    }
+
+    /// Sets what became of a directive; of several outcomes the worst one stays.
+    pub(crate) fn set(&mut self, id: Id, outcome: Outcome, told: impl Into<String>) {
+        let told = told.into();
+        let verdict = &mut self.entries[id].verdict;
+        if verdict.as_ref().is_none_or(|(own, _)| *own < outcome) {
+            *verdict = Some((outcome, told));
+        }
+    }
+
+    pub(crate) fn carried(&mut self, id: Id) {
+        self.set(id, Outcome::Carried, "");
+    }
+
+    pub(crate) fn nearly(&mut self, id: Id, told: impl Into<String>) {
+        self.set(id, Outcome::Nearly, told);
+    }
+
+    pub(crate) fn not(&mut self, id: Id, told: impl Into<String>) {
+        self.set(id, Outcome::Not, told);
+    }
+
+    /// Whether something was said of a directive.
+    pub(crate) fn is_settled(&self, id: Id) -> bool {
+        self.entries[id].verdict.is_some()
+    }
+
+    /// Says of every directive that nothing was said of that it is not supported.
+    pub(crate) fn close(&mut self, told: &str) {
+        for entry in &mut self.entries {
+            let untold = || (Outcome::Not, told.to_owned());
+            entry.verdict.get_or_insert_with(untold);
+        }
+    }
+
+    fn note(&self, id: Id) -> Note {
+        let entry = &self.entries[id];
+        let verdict = entry.verdict.clone();
+        let (outcome, told) = verdict.unwrap_or((Outcome::Not, String::new()));
+        Note {
+            place: entry.place.clone(),
+            directive: entry.directive.clone(),
+            outcome,
+            told,
+        }
+    }
+
+    /// Returns the exceptions by the nearest of `shown` around each: the directives that
+    /// the document has a place for. Those around which there is none come under `None`.
+    pub(crate) fn exceptions(&self, shown: &dyn Fn(Id) -> bool) -> BTreeMap<Option<Id>, Vec<Note>> {
+        let mut found: BTreeMap<Option<Id>, Vec<Note>> = BTreeMap::new();
+        for id in 0..self.entries.len() {
+            let note = self.note(id);
+            if note.outcome == Outcome::Carried {
+                continue;
+            }
+            let mut around = Some(id);
+            while let Some(own) = around.filter(|own| !shown(*own)) {
+                around = self.entries[own].parent;
+            }
+            found.entry(around).or_default().push(note);
+        }
+        found
+    }
+
+    /// Returns the notes of all directives.
+    pub(crate) fn summary(&self) -> Summary {
+        Summary {
+            notes: (0..self.entries.len()).map(|id| self.note(id)).collect(),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! nginx: from its directives to a configuration of Sprat's.
+
+mod bounds;
+mod clusters;
+mod conditions;
+mod content;
+mod converter;
+mod heads;
+mod here;
+mod known;
+mod listeners;
+mod locations;
+mod parse;
+mod redirects;
+mod rewrites;
+mod scope;
+mod servers;
+mod variables;
+
+use self::clusters::Clusters;
+use self::converter::Converter;
+pub(crate) use self::converter::normal_network;
+use self::parse::{Directive, Parser};
+pub(crate) use self::redirects::read as read_redirect;
+use self::scope::Scope;
+use crate::document::Document;
+use crate::files::{Fault, Files, Place, Reader};
+use crate::ledger::{Ledger, Outcome};
+use crate::units::size;
+use crate::yaml::{Map, map, text, word};
+use crate::{Imported, MAX_ROUTES, Options};
+
+/// The bound on bodies that nginx has where none is given.
+const DEFAULT_BODY: &str = "1m";
+
+pub(crate) fn import(
+    path: &str,
+    files: &mut dyn Files,
+    options: &Options,
+) -> Result<Imported, Fault> {
+    let begin = Place {
+        file: path.into(),
+        line: 1,
+    };
+    let mut ledger = Ledger::default();
+    let all = Parser::new(Reader::new(files), &mut ledger, path).file(path, &begin, 0, None)?;
+    let blocks: Vec<&Directive> = all.iter().filter(|own| own.name == "http").collect();
+    // A file of `conf.d` has what stands in the block.
+    let http = match &blocks[..] {
+        [] => &all[..],
+        [one] => one.inner(),
+        [_, second, ..] => return Err(Fault::at(&second.place, "there is a second `http`")),
+    };
+    let mut document = Document::default();
+    if !convert(http, &mut document, &mut ledger, options) {
+        let told = format!("more than {MAX_ROUTES} routes would come of it");
+        return Err(Fault::at(&begin, told));
+    }
+    settle(&all, &mut ledger);
+    ledger.close("`sprat import` does not know it");
+    document.finish(&mut ledger, ("nginx", path))
+}
+
+/// Makes a document of what stands in `http`; returns whether it was little enough.
+fn convert(
+    http: &[Directive],
+    document: &mut Document,
+    ledger: &mut Ledger,
+    options: &Options,
+) -> bool {
+    let servers = listeners::servers(http, ledger);
+    let servers = listeners::choose(servers, &options.ports, ledger);
+    let scope = Scope::new(http);
+    // What most servers say, the listeners say.
+    let first = servers.first().map_or(&scope, |own| &own.scope);
+    let body = first.one("client_max_body_size");
+    let max_body = size(body.map_or(DEFAULT_BODY, |own| own.arg(0))).filter(|own| *own > 0);
+    let (trusted, takes_addresses) = real_addresses(http, ledger);
+    let has_forwarding = http.iter().any(tells_of_clients);
+    let zones = http.iter().filter(|own| own.name == "limit_req_zone");
+    let zones = zones.filter_map(|own| {
+        let named = own.args.iter().find_map(|arg| arg.strip_prefix("zone="))?;
+        Some((named.split(':').next().unwrap_or_default(), own))
+    });
+    let zones = zones.collect();
+    let mut converter = Converter {
+        ledger,
+        clusters: Clusters::new(http),
+        http,
+        max_body,
+        x_forwarded: has_forwarding,
+        takes_addresses,
+        zones,
+        classes: Map::new(),
+        class_rules: Vec::new(),
+        steps: 0,
+    };
+    document.routes = servers::routes(&servers, &mut converter);
+    if converter.steps > MAX_ROUTES || document.routes.len() > MAX_ROUTES {
+        return false;
+    }
+    document.classes = converter.classes;
+    document.class_rules = converter.class_rules;
+    document.clusters = converter.clusters.into_parts();
+    let common = listeners::Common {
+        max_body,
+        x_forwarded: has_forwarding,
+        trusted,
+    };
+    document.listeners = listeners::parts(&servers, &common, ledger);
+    document.top.extend(access_log(
+        servers.first().map_or(&scope, |own| &own.scope),
+        ledger,
+    ));
+    true
+}
+
+/// Whether a directive, or one within it, tells backends whom clients are.
+fn tells_of_clients(own: &Directive) -> bool {
+    let names = ["proxy_set_header", "grpc_set_header"];
+    let tells = names.contains(&&*own.name)
+        && own.arg(0).eq_ignore_ascii_case("x-forwarded-for")
+        && own.arg(1).contains('$');
+    tells || own.inner().iter().any(tells_of_clients)
+}
+
+/// Returns the proxies whose word on clients counts, and whether clients' addresses come
+/// from a field.
+fn real_addresses(http: &[Directive], ledger: &mut Ledger) -> (Vec<String>, bool) {
+    fn all<'a>(list: &'a [Directive], name: &str, out: &mut Vec<&'a Directive>) {
+        for own in list {
+            if own.name == name {
+                out.push(own);
+            }
+            all(own.inner(), name, out);
+        }
+    }
+    let (mut networks, mut fields) = (Vec::new(), Vec::new());
+    all(http, "set_real_ip_from", &mut networks);
+    all(http, "real_ip_header", &mut fields);
+    let by_connection =
+        fields.iter().all(|own| own.arg(0) == "proxy_protocol") && !fields.is_empty();
+    for own in &fields {
+        match own.arg(0) {
+            "proxy_protocol" => ledger.carried(own.id),
+            _ => {
+                let told = "backends are told what the field says; Sprat itself goes by the \
+                            address of the connection";
+                ledger.nearly(own.id, told);
+            }
+        }
+    }
+    let mut trusted = Vec::new();
+    for own in &networks {
+        match normal_network(own.arg(0)) {
+            Some(network) if !trusted.contains(&network) => {
+                ledger.carried(own.id);
+                trusted.push(network);
+            }
+            Some(_) => ledger.carried(own.id),
+            None => ledger.not(own.id, "`trusted` takes networks alone"),
+        }
+    }
+    let takes = !networks.is_empty() && !by_connection;
+    (trusted, takes)
+}
+
+/// Returns the access log, of which Sprat has one.
+fn access_log(scope: &Scope<'_>, ledger: &mut Ledger) -> Map {
+    let Some(own) = scope.one("access_log") else {
+        return Map::new();
+    };
+    if own.arg(0) == "off" {
+        ledger.carried(own.id);
+        return vec![("access_log".to_owned(), word("off"))];
+    }
+    if !own.arg(0).starts_with('/') || own.arg(0).contains('$') {
+        ledger.not(own.id, "`access_log.path` is a file's, and fixed");
+        return Map::new();
+    }
+    match own.args.len() {
+        1 => ledger.carried(own.id),
+        _ => ledger.nearly(own.id, "its format is `combined`, with more at the end"),
+    }
+    let log = map([("path", text(own.arg(0))), ("format", word("combined"))]);
+    vec![("access_log".to_owned(), log)]
+}
+
+/// Settles what nothing else has settled.
+fn settle(list: &[Directive], ledger: &mut Ledger) {
+    const DATA: [&str; 6] = ["map", "geo", "types", "split_clients", "events", "match"];
+    for own in list {
+        if own.name == "upstream" && !ledger.is_settled(own.id) {
+            ledger.nearly(own.id, "no route leads there, so it is left out");
+            for inner in own.inner() {
+                ledger.carried(inner.id);
+            }
+        }
+        if own.name == "map" && own.arg(0) == "$http_upgrade" {
+            ledger.carried(own.id);
+        }
+        if !ledger.is_settled(own.id) {
+            match (known::is_needless(&own.name), known::advice(&own.name)) {
+                (true, _) => ledger.carried(own.id),
+                // Sprat does no such thing.
+                (false, Some(_)) if own.arg(0) == "off" => ledger.carried(own.id),
+                (false, None) if known::is_used(&own.name) => {
+                    ledger.nearly(own.id, "no route that is carried over goes by it");
+                }
+                (false, Some(told)) => ledger.not(own.id, told),
+                (false, None) if own.name == "location" => {
+                    ledger.nearly(own.id, "nothing leads there but what is not carried over");
+                }
+                (false, None) => {}
+            }
+        }
+        if DATA.contains(&&*own.name) || matches!(&*own.name, "stream" | "mail") {
+            // What stands in these are data, or told of with them.
+            for inner in own.inner() {
+                ledger.set(inner.id, Outcome::Carried, "");
+                settle_all(inner.inner(), ledger);
+            }
+            continue;
+        }
+        settle(own.inner(), ledger);
+    }
+}
+
+fn settle_all(list: &[Directive], ledger: &mut Ledger) {
+    for own in list {
+        ledger.carried(own.id);
+        settle_all(own.inner(), ledger);
+    }
+}

@@ -1,0 +1,433 @@
+//! From servers and their locations to routes.
+
+use std::collections::BTreeMap;
+
+use super::clusters::Clusters;
+use super::here::Here;
+use super::known;
+use super::listeners::{Server, verifies_alone};
+use super::locations::{self, Asked, Kind, Location, Turn};
+use super::parse::Directive;
+use super::variables::Constants;
+use crate::MAX_ROUTES;
+use crate::document::{Match, PathIs, Route};
+use crate::ledger::{Id, Ledger};
+use crate::patterns::{self, Pattern, escaped};
+use crate::restrict::Delta;
+use crate::yaml::{Map, Value, map, text};
+
+/// What is known while routes are made.
+pub(super) struct Converter<'a, 'l> {
+    pub(super) ledger: &'l mut Ledger,
+    pub(super) clusters: Clusters<'a>,
+    /// The directives of the block `http`.
+    pub(super) http: &'a [Directive],
+    /// The listeners' bound on bodies.
+    pub(super) max_body: Option<u64>,
+    /// Whether listeners tell backends of clients.
+    pub(super) x_forwarded: bool,
+    /// Whether nginx takes clients' addresses from a field, which Sprat does not.
+    pub(super) takes_addresses: bool,
+    /// The zones of `limit_req_zone`, by name.
+    pub(super) zones: BTreeMap<&'a str, &'a Directive>,
+    pub(super) classes: Map,
+    pub(super) class_rules: Vec<Value>,
+    /// Places that have been gone through, of which there are [`MAX_ROUTES`] at most.
+    pub(super) steps: usize,
+}
+
+/// A server, or a location in it.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'p, 'a> {
+    pub(super) locations: &'p [Location<'a>],
+    pub(super) location: Option<&'p Location<'a>>,
+}
+
+impl Place<'_, '_> {
+    pub(super) fn is_server(&self) -> bool {
+        self.location.is_none()
+    }
+
+    /// Whether the location has another path in the place of its own for backends.
+    pub(super) fn replaces_path(&self) -> bool {
+        let block = self.location.map_or(&[][..], |own| own.directive.inner());
+        let mut passes = block.iter().filter(|own| own.name == "proxy_pass");
+        let has_path = |own: &Directive| {
+            let rest = own.arg(0).split_once("://").map_or("", |(_, rest)| rest);
+            rest.contains('/')
+        };
+        passes.any(has_path)
+    }
+}
+
+impl<'a> Converter<'a, '_> {
+    /// Returns the routes of a server for these hosts, of which none are all.
+    pub(super) fn server(
+        &mut self,
+        server: &Server<'a>,
+        all: &[Server<'a>],
+        (hosts, field): (Vec<String>, Option<&Pattern>),
+    ) -> Vec<Route> {
+        let directive = server.directive;
+        let title = match hosts.first() {
+            Some(host) => format!("{}: server {host}", directive.place),
+            None => format!("{}: server", directive.place),
+        };
+        let mut constants = Constants::new();
+        if let Some(name) = server.scope.here("server_name").next() {
+            constants.insert("server_name".to_owned(), name.arg(0).to_owned());
+        }
+        let headers = field.map(|own| crate::restrict::found_in("host", own, false));
+        let here = Here {
+            scope: server.scope.clone(),
+            from: directive.id,
+            title,
+            matches: Match {
+                hosts,
+                headers: headers.into_iter().collect(),
+                ..Match::default()
+            },
+            prefix: Some("/".to_owned()),
+            expression: None,
+            captures: field.cloned(),
+            constants,
+            rewrite: None,
+            on_plain: server.is_on(false),
+            on_tls: server.is_on(true),
+            depth: 0,
+        };
+        if let Some(own) = verifies_alone(server, all) {
+            let told = "a listener asks all of its clients for certificates, or none: those of \
+                        this server are answered 403; give it an address of its own";
+            self.ledger.not(own.id, told);
+            return vec![here.respond(403)];
+        }
+        let locations = locations::read(directive.inner(), &server.scope);
+        let place = Place {
+            locations: &locations,
+            location: None,
+        };
+        self.phase(&place, &here, directive.inner(), &mut |own, here| {
+            own.locations(&place, here)
+        })
+    }
+
+    /// Returns the routes of a server's locations.
+    fn locations(&mut self, place: &Place<'_, 'a>, here: &Here<'a>) -> Vec<Route> {
+        let (order, unreachable) = locations::order(place.locations);
+        if order.len() > MAX_ROUTES {
+            self.steps = MAX_ROUTES + 1;
+            return Vec::new();
+        }
+        for own in unreachable {
+            let told = "nginx never gets here: another location has its paths";
+            self.ledger.nearly(own.directive.id, told);
+            self.excuse(own.directive.inner());
+        }
+        let mut out = Vec::new();
+        let mut has_root = false;
+        for asked in &order {
+            has_root |= asked.path == PathIs::Any;
+            out.extend(self.asked(place, here, asked));
+        }
+        if !has_root {
+            out.extend(self.rest(here));
+        }
+        out
+    }
+
+    /// Returns the routes of what no location of a server is for.
+    fn rest(&mut self, here: &Here<'a>) -> Vec<Route> {
+        let names = ["root", "try_files", "index"];
+        let has_files = names.iter().any(|name| here.scope.one(name).is_some());
+        let status = if has_files { 501 } else { 404 };
+        self.guarded(here, &mut |_, here| vec![here.respond(status)])
+    }
+
+    fn asked(
+        &mut self,
+        place: &Place<'_, 'a>,
+        server: &Here<'a>,
+        asked: &Asked<'_, 'a>,
+    ) -> Vec<Route> {
+        let location = match asked.location {
+            Turn::Serve(location) => location,
+            Turn::AddSlash(location) => return self.slash(server, location, &asked.path),
+        };
+        let directive = location.directive;
+        let mut here = server.clone();
+        here.from = directive.id;
+        here.title = format!("{}: location {}", directive.place, directive.args.join(" "));
+        here.title = here.title.replace(char::is_control, " ");
+        here.scope.clone_from(&location.scope);
+        here.matches.path = asked.path.clone();
+        here.prefix = match &location.kind {
+            Kind::Prefix { path, .. } => {
+                Some(path.clone()).filter(|own| !locations::is_spelt_otherwise(own))
+            }
+            _ => None,
+        };
+        if let Kind::Regex(pattern) = &location.kind {
+            here.captures = Some(pattern.clone());
+            here.expression = Some(pattern.clone()).filter(|_| asked.path == location.own_path());
+        }
+        if !asked.is_exact {
+            let told = "it is not known which paths below a longer prefix it is for: all that it \
+                        is found in are answered 403";
+            self.ledger.not(directive.id, told);
+            self.excuse(directive.inner());
+            return vec![here.respond(403)];
+        }
+        if let PathIs::Regex(regex) = &asked.path
+            && let Err(told) = patterns::check(regex)
+        {
+            return self.wrong_regex(&here, location, &told);
+        }
+        self.ledger.carried(directive.id);
+        self.located(place, location, &here)
+    }
+
+    /// Returns the routes of a location for what comes there.
+    pub(super) fn located(
+        &mut self,
+        place: &Place<'_, 'a>,
+        location: &Location<'a>,
+        here: &Here<'a>,
+    ) -> Vec<Route> {
+        if !self.step() {
+            return Vec::new();
+        }
+        let within = Place {
+            locations: place.locations,
+            location: Some(location),
+        };
+        let is_regex = matches!(location.kind, Kind::Regex(_));
+        if let Some(inner) = location.children.first().filter(|_| is_regex) {
+            let told = "a location within an expression is not told apart: the one around it \
+                        answers 403";
+            self.ledger.not(inner.directive.id, told);
+            self.excuse(location.directive.inner());
+            return vec![here.respond(403)];
+        }
+        self.phase(
+            &within,
+            here,
+            location.directive.inner(),
+            &mut |own, here| own.content(&within, location, here),
+        )
+    }
+
+    /// Counts a place that is gone through; false if there are too many.
+    pub(super) fn step(&mut self) -> bool {
+        self.steps += 1;
+        self.steps <= MAX_ROUTES
+    }
+
+    fn unknown_paths(&mut self, here: &Here<'a>, id: Id) -> Vec<Route> {
+        self.ledger.not(
+            id,
+            "its paths are not told apart here: they are answered 403",
+        );
+        vec![here.respond(403)]
+    }
+
+    /// Returns what is done for an expression that Sprat has no words for.
+    fn wrong_regex(&mut self, here: &Here<'a>, location: &Location<'a>, told: &str) -> Vec<Route> {
+        let id = location.directive.id;
+        let Kind::Regex(pattern) = &location.kind else {
+            return self.unknown_paths(here, id);
+        };
+        let wider = pattern.without_look_around().whole();
+        let is_known = patterns::check(&wider).is_ok();
+        let guards = guards(location);
+        self.excuse(location.directive.inner());
+        let mut here = here.clone();
+        if !guards {
+            let told = format!("{told}: its paths go to the locations after it");
+            self.ledger.not(id, told);
+            return Vec::new();
+        }
+        if is_known {
+            let told = format!(
+                "{told}: without that it takes more paths, all of which are answered 403; let \
+                 those through that it is not for by a route before"
+            );
+            self.ledger.not(id, told);
+            here.matches.path = PathIs::Regex(wider);
+        } else {
+            let told = format!("{told}: what it guards is not known, so all is answered 403");
+            self.ledger.not(id, told);
+            here.matches.path = PathIs::Any;
+        }
+        vec![here.respond(403)]
+    }
+
+    /// Returns the route to a path that ends in a slash.
+    fn slash(&mut self, server: &Here<'a>, location: &Location<'a>, path: &PathIs) -> Vec<Route> {
+        let PathIs::Exact(short) = path else {
+            return Vec::new();
+        };
+        let mut here = server.clone();
+        here.from = location.directive.id;
+        here.title = format!("{}: nginx adds the slash", location.directive.place);
+        here.scope.clone_from(&location.scope);
+        let whole = Pattern::new(&format!("^{}$", escaped(short)), false);
+        let found = here.restricted(&Delta::Path(whole));
+        let mut out = Vec::new();
+        if location.scope.here("internal").next().is_some() {
+            let not_found = |here: Here<'a>| here.respond(404);
+            return found
+                .unwrap_or_default()
+                .into_iter()
+                .map(not_found)
+                .collect();
+        }
+        for mut here in found.unwrap_or_default() {
+            if here.matches.path != PathIs::Any {
+                here.matches.path.clone_from(path);
+            }
+            let target = map([("path_redirect", text(format!("{short}/")))]);
+            let mut keys = vec![("redirect".to_owned(), target)];
+            keys.extend(self.response_keys(&here.scope, Some(301)));
+            out.push(here.route(keys));
+        }
+        out
+    }
+
+    /// Returns routes for those who may come here alone; others are answered 403.
+    pub(super) fn guarded(
+        &mut self,
+        here: &Here<'a>,
+        serve: &mut dyn FnMut(&mut Self, &Here<'a>) -> Vec<Route>,
+    ) -> Vec<Route> {
+        let scope = &here.scope;
+        let guards = known::guards().filter_map(|name| scope.one(name));
+        let guards: Vec<&Directive> = guards.filter(|own| own.arg(0) != "off").collect();
+        for own in known::guards().filter_map(|name| scope.one(name)) {
+            match own.arg(0) {
+                "off" => self.ledger.carried(own.id),
+                _ => {
+                    let told = "Sprat cannot ask that, and lets nothing through that it \
+                                guards: answers 403; have the backend guard it, and remove \
+                                the `direct_response`";
+                    self.ledger.not(own.id, told);
+                }
+            }
+        }
+        let rules = scope.all(&["allow", "deny"]);
+        let any = scope.one("satisfy").filter(|own| own.arg(0) == "any");
+        if let Some(own) = scope.one("satisfy") {
+            self.ledger.carried(own.id);
+        }
+        if !guards.is_empty() && (any.is_none() || rules.is_empty()) {
+            return vec![here.respond(403)];
+        }
+        let only_all = rules.iter().all(|own| own.arg(0) == "all");
+        if self.takes_addresses && !only_all {
+            for own in &rules {
+                let told = "nginx takes the client's address from a field, Sprat from the \
+                            connection alone: answers 403";
+                self.ledger.not(own.id, told);
+            }
+            return vec![here.respond(403)];
+        }
+        self.ruled(here, &rules, guards.is_empty(), serve)
+    }
+
+    /// Returns routes by `allow` and `deny`, the first of which that takes an address
+    /// counts; `rest` is whether those of whom none says anything are let through.
+    fn ruled(
+        &mut self,
+        here: &Here<'a>,
+        rules: &[&Directive],
+        rest: bool,
+        serve: &mut dyn FnMut(&mut Self, &Here<'a>) -> Vec<Route>,
+    ) -> Vec<Route> {
+        let mut runs: Vec<(bool, Vec<String>)> = Vec::new();
+        let mut last = rest;
+        for own in rules {
+            let allows = own.name == "allow";
+            let network = own.arg(0);
+            if network == "all" {
+                self.ledger.carried(own.id);
+                last = allows;
+                break;
+            }
+            let Some(network) = normal_network(network) else {
+                let told = match allows {
+                    true => "clients are told apart by addresses: this one lets nobody in",
+                    false => "clients are told apart by addresses: all are kept out",
+                };
+                self.ledger.not(own.id, told);
+                if allows {
+                    continue;
+                }
+                last = false;
+                break;
+            };
+            self.ledger.carried(own.id);
+            match runs.last_mut() {
+                Some((same, list)) if *same == allows => list.push(network),
+                _ => runs.push((allows, vec![network])),
+            }
+        }
+        // What the last says anyway need not be said before.
+        while runs.last().is_some_and(|(allows, _)| *allows == last) {
+            runs.pop();
+        }
+        let mut out = Vec::new();
+        for (allows, clients) in runs {
+            let Ok(places) = here.restricted(&Delta::Clients(clients)) else {
+                self.unknown_paths(here, here.from);
+                return vec![here.respond(403)];
+            };
+            for place in places {
+                match allows {
+                    true => out.extend(serve(self, &place)),
+                    false => out.push(place.respond(403)),
+                }
+            }
+        }
+        match last {
+            true => out.extend(serve(self, here)),
+            false => out.push(here.respond(403)),
+        }
+        out
+    }
+}
+
+/// Returns a network as Sprat writes it: its first address, and how long its prefix is.
+pub(crate) fn normal_network(text: &str) -> Option<String> {
+    use std::net::IpAddr;
+    let (address, length) = match text.split_once('/') {
+        Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.trim_matches(['[', ']']).parse().ok()?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.unwrap_or(bits);
+    if length > bits {
+        return None;
+    }
+    let first: IpAddr = match address {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+            std::net::Ipv4Addr::from_bits(ip.to_bits() & mask).into()
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+            std::net::Ipv6Addr::from_bits(ip.to_bits() & mask).into()
+        }
+    };
+    Some(match length == bits {
+        true => first.to_string(),
+        false => format!("{first}/{length}"),
+    })
+}
+
+/// Whether a location keeps requests from something.
+fn guards(location: &Location<'_>) -> bool {
+    let names = ["deny", "allow", "internal", "return", "limit_except"];
+    let guards = |own: &Directive| names.contains(&&*own.name) || known::is_guard(&own.name);
+    location.directive.inner().iter().any(guards) || location.children.iter().any(self::guards)
+}

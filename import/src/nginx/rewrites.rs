@@ -1,0 +1,559 @@
+//! What nginx does before it looks for a backend, in the order of the file: `set`, `if`,
+//! `return`, `rewrite`.
+
+use super::conditions::{self, Condition};
+use super::converter::{Converter, Place};
+use super::here::{Here, Rewrite};
+use super::locations;
+use super::parse::Directive;
+use super::redirects;
+use super::variables::{Piece, expand, has_variables, pieces};
+use crate::document::Route;
+use crate::patterns::{self, Pattern};
+use crate::restrict::{Common, Delta, restrict, takes_all};
+use crate::yaml::{text, word};
+
+/// Locations that lead from one to another at most, as nginx has it.
+const MAX_STEPS: usize = 10;
+
+/// What makes the routes of requests that nothing has been done with.
+pub(super) type Content<'f, 'a> = dyn FnMut(&mut Converter<'a, '_>, &Here<'a>) -> Vec<Route> + 'f;
+
+impl<'a> Converter<'a, '_> {
+    /// Returns the routes of a place whose directives are these.
+    pub(super) fn phase(
+        &mut self,
+        place: &Place<'_, 'a>,
+        here: &Here<'a>,
+        directives: &'a [Directive],
+        content: &mut Content<'_, 'a>,
+    ) -> Vec<Route> {
+        let mut routes = self.steps(place, here, directives, content);
+        // Answers have the fields and the pages of where they are given.
+        for route in routes.iter_mut().filter(|own| own.from == here.from) {
+            if let Some(status) = route.answers() {
+                let fields = self.response_keys(&here.scope, Some(status));
+                route.keys.extend(fields);
+                if status >= 400 {
+                    route.keys.extend(self.page_keys(place, &here.scope));
+                }
+            }
+        }
+        routes
+    }
+
+    /// Goes through directives, and makes the routes of each.
+    fn steps(
+        &mut self,
+        place: &Place<'_, 'a>,
+        here: &Here<'a>,
+        directives: &'a [Directive],
+        content: &mut Content<'_, 'a>,
+    ) -> Vec<Route> {
+        let mut here = here.clone();
+        let mut out = Vec::new();
+        for (index, own) in directives.iter().enumerate() {
+            match &*own.name {
+                "set" => self.set(&mut here, own),
+                "break" => {
+                    self.ledger.carried(own.id);
+                    break;
+                }
+                "return" => {
+                    out.extend(self.returned(&here, own));
+                    return out;
+                }
+                "rewrite" => {
+                    match self.rewrite(place, &here, (own, &directives[index + 1..]), content) {
+                        Step::Routes(routes) => out.extend(routes),
+                        Step::Ends(routes) => {
+                            out.extend(routes);
+                            return out;
+                        }
+                        Step::Rewritten(rewrite) => {
+                            here.rewrite = Some(rewrite);
+                            break;
+                        }
+                    }
+                }
+                "if" => {
+                    let rest = &directives[index + 1..];
+                    if self.tested(place, &here, own, rest, content, &mut out) {
+                        return out;
+                    }
+                }
+                _ => {}
+            }
+        }
+        out.extend(content(self, &here));
+        out
+    }
+
+    fn set(&mut self, here: &mut Here<'a>, own: &Directive) {
+        let value = expand(own.arg(1), &here.constants);
+        let name = own.arg(0).trim_start_matches('$').to_owned();
+        match has_variables(&value) {
+            true => {
+                here.constants.remove(&name);
+            }
+            false => {
+                self.ledger.carried(own.id);
+                here.constants.insert(name, value);
+            }
+        }
+    }
+
+    /// Puts the routes of an `if`; returns whether those of the rest are there, too.
+    fn tested(
+        &mut self,
+        place: &Place<'_, 'a>,
+        here: &Here<'a>,
+        own: &'a Directive,
+        rest: &'a [Directive],
+        content: &mut Content<'_, 'a>,
+        out: &mut Vec<Route>,
+    ) -> bool {
+        let condition = conditions::read(own, here);
+        let inner = own.inner();
+        let mut within = here.clone();
+        within.scope = here.scope.within(inner);
+        let places = match &condition {
+            Condition::When(delta) => within.restricted(delta).ok(),
+            Condition::Unless(_) => Some(vec![within.clone()]),
+            Condition::OfFiles | Condition::Unknown => None,
+        };
+        let goes_on = !ends(inner);
+        let Some(places) = places.filter(|_| !(goes_on && place.is_server())) else {
+            return self.untold(here, own, &condition, out);
+        };
+        let is_plain = matches!(&condition, Condition::When(Delta::Plain));
+        let mut routes = Vec::new();
+        for within in &places {
+            routes.extend(self.phase(place, within, inner, content));
+        }
+        if is_plain && !routes.iter().all(|route| route.is_for_plain) {
+            return self.untold(here, own, &condition, out);
+        }
+        match condition {
+            Condition::Unless(delta) => {
+                let others = self.phase(place, here, rest, content);
+                let mut narrowed = Vec::new();
+                for route in others {
+                    let found = match &delta {
+                        Delta::Methods(_) | Delta::Hosts(_) | Delta::Clients(_) => {
+                            restrict(&route.matches, &delta, Common::Nothing)
+                        }
+                        _ => Err(()),
+                    };
+                    let Ok(found) = found else {
+                        return self.untold(here, own, &Condition::Unknown, out);
+                    };
+                    narrowed.extend(found.into_iter().map(|matches| Route {
+                        matches,
+                        ..route.clone()
+                    }));
+                }
+                self.ledger.carried(own.id);
+                out.extend(narrowed);
+                out.extend(routes);
+                true
+            }
+            Condition::When(Delta::Parameter(_) | Delta::Cookie(_)) => {
+                let told = "names of parameters and cookies are taken as they are written";
+                self.ledger.nearly(own.id, told);
+                out.extend(routes);
+                false
+            }
+            _ => {
+                self.ledger.carried(own.id);
+                out.extend(routes);
+                false
+            }
+        }
+    }
+
+    /// Says of an `if` that Sprat cannot ask that; if it could have kept requests out,
+    /// they are kept out. Returns whether no other routes are needed then.
+    fn untold(
+        &mut self,
+        here: &Here<'a>,
+        own: &Directive,
+        condition: &Condition,
+        out: &mut Vec<Route>,
+    ) -> bool {
+        if matches!(condition, Condition::OfFiles) {
+            let told = "Sprat looks for no files: it goes on as if this were not there; see \
+                        `maintenance` for a switch by hand";
+            self.ledger.not(own.id, told);
+            self.excuse(own.inner());
+            return false;
+        }
+        if !refuses(own.inner()) {
+            self.ledger.not(
+                own.id,
+                "routes cannot ask that: it is as if this were not there",
+            );
+            self.excuse(own.inner());
+            return false;
+        }
+        let told = "routes cannot ask that, and it may keep requests out: all of them are \
+                    answered 403 here";
+        self.ledger.not(own.id, told);
+        self.excuse(own.inner());
+        out.push(here.respond(403));
+        true
+    }
+
+    /// Says of directives in a block that is left out that they are.
+    pub(super) fn excuse(&mut self, block: &[Directive]) {
+        for own in block {
+            if !self.ledger.is_settled(own.id) {
+                self.ledger
+                    .not(own.id, "left out with the block that it stands in");
+            }
+            self.excuse(own.inner());
+        }
+    }
+
+    fn returned(&mut self, here: &Here<'a>, own: &Directive) -> Vec<Route> {
+        let first = expand(own.arg(0), &here.constants);
+        let status = first.parse::<u16>().ok();
+        let target = expand(own.arg(1), &here.constants);
+        match status {
+            None => self.redirected(here, own, 302, &first),
+            Some(status @ (301 | 302 | 303 | 307 | 308)) if own.args.len() > 1 => {
+                self.redirected(here, own, status, &target)
+            }
+            Some(444) => {
+                let told = "Sprat closes no connection without an answer: it answers 403";
+                self.ledger.nearly(own.id, told);
+                vec![here.respond(403)]
+            }
+            Some(status @ 200..=599) => {
+                self.ledger.carried(own.id);
+                vec![self.respond(here, own, status, &target)]
+            }
+            Some(_) => {
+                self.ledger
+                    .not(own.id, "a status is from 200 to 599: it answers 403");
+                vec![here.respond(403)]
+            }
+        }
+    }
+
+    fn respond(&mut self, here: &Here<'a>, own: &Directive, status: u16, body: &str) -> Route {
+        let mut pairs = vec![("status", word(status))];
+        let has_body = !body.is_empty() && !matches!(status, 204 | 205 | 304);
+        if has_body && has_variables(body) {
+            self.ledger
+                .nearly(own.id, "bodies have no variables: it has none");
+        } else if has_body {
+            pairs.push(("body", text(body)));
+            let kind = here.scope.one("default_type");
+            if let Some(kind) = kind.filter(|own| own.arg(0).contains('/')) {
+                self.ledger.carried(kind.id);
+                pairs.push(("content_type", text(kind.arg(0))));
+            } else {
+                pairs.push(("content_type", text("text/plain")));
+            }
+        }
+        let pairs = pairs
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value));
+        let response = crate::yaml::Value::Map(pairs.collect());
+        here.route(vec![("direct_response".to_owned(), response)])
+    }
+
+    /// Returns the routes that send clients elsewhere.
+    fn redirected(
+        &mut self,
+        here: &Here<'a>,
+        own: &Directive,
+        status: u16,
+        target: &str,
+    ) -> Vec<Route> {
+        match redirects::read(target, here.captures.as_ref()) {
+            Ok(redirect) => {
+                let keys = self.response_keys(&here.scope, Some(status));
+                let (routes, doubt) = redirect.routes(here, status, &keys);
+                match doubt {
+                    Some(told) => self.ledger.nearly(own.id, told),
+                    None => self.ledger.carried(own.id),
+                }
+                routes
+            }
+            Err(told) => {
+                let told = format!("{told}: it answers 403");
+                self.ledger.not(own.id, told);
+                vec![here.respond(403)]
+            }
+        }
+    }
+
+    fn rewrite(
+        &mut self,
+        place: &Place<'_, 'a>,
+        here: &Here<'a>,
+        (own, rest): (&'a Directive, &'a [Directive]),
+        content: &mut Content<'_, 'a>,
+    ) -> Step {
+        let (text, caseless) = match own.arg(0).strip_prefix("(?i)") {
+            Some(rest) => (rest, true),
+            None => (own.arg(0), false),
+        };
+        let pattern = Pattern::of_path(text, caseless);
+        let target = expand(own.arg(1), &here.constants);
+        if own.arg(2) == "break" && !place.is_server() {
+            if !place.replaces_path() {
+                // What the expression is not found in stays as it is, here and there.
+                return self.replaced(here, own, &pattern, &target);
+            }
+            let Ok(within) = here.restricted(&Delta::Path(pattern.clone())) else {
+                return self.unknown(here, own);
+            };
+            let Step::Rewritten(rewrite) = self.replaced(here, own, &pattern, &target) else {
+                return self.unknown(here, own);
+            };
+            let mut routes = Vec::new();
+            for mut within in within {
+                within.rewrite = Some(rewrite.clone());
+                routes.extend(content(self, &within));
+            }
+            return Step::Routes(routes);
+        }
+        // Paths that it is not for go on; all others are rewritten.
+        if let Some((excepted, other)) = pattern.exception() {
+            let Ok(within) = here.restricted(&Delta::Path(excepted)) else {
+                return self.unknown(here, own);
+            };
+            let mut routes = Vec::new();
+            for within in &within {
+                routes.extend(self.phase(place, within, rest, content));
+            }
+            return match self.rewrite_found(place, here, own, (&other, &target)) {
+                Step::Routes(more) | Step::Ends(more)
+                    if takes_all(&other) || other.text == "^/" =>
+                {
+                    routes.extend(more);
+                    Step::Ends(routes)
+                }
+                _ => self.unknown(here, own),
+            };
+        }
+        self.rewrite_found(place, here, own, (&pattern, &target))
+    }
+
+    fn unknown(&mut self, here: &Here<'a>, own: &Directive) -> Step {
+        let told = "the paths that this is for cannot be told: they are answered 403, with all \
+                    the others here";
+        self.ledger.not(own.id, told);
+        Step::Ends(vec![here.respond(403)])
+    }
+
+    fn replaced(
+        &mut self,
+        here: &Here<'a>,
+        own: &Directive,
+        pattern: &Pattern,
+        target: &str,
+    ) -> Step {
+        match replacement(pattern, target) {
+            Ok((rewrite, doubt)) => {
+                match doubt {
+                    Some(told) => self.ledger.not(own.id, told),
+                    None => self.ledger.carried(own.id),
+                }
+                Step::Rewritten(rewrite)
+            }
+            Err(told) => {
+                self.ledger
+                    .not(own.id, format!("{told}: all here is answered 403"));
+                Step::Ends(vec![here.respond(403)])
+            }
+        }
+    }
+
+    fn rewrite_found(
+        &mut self,
+        place: &Place<'_, 'a>,
+        here: &Here<'a>,
+        own: &'a Directive,
+        (pattern, target): (&Pattern, &str),
+    ) -> Step {
+        let target = target.to_owned();
+        let flag = own.arg(2);
+        let Ok(within) = here.restricted(&Delta::Path(pattern.clone())) else {
+            return self.unknown(here, own);
+        };
+        let absolute = ["http://", "https://", "${scheme}", "$scheme"];
+        let leads_away = absolute.iter().any(|start| target.starts_with(start));
+        if leads_away || matches!(flag, "redirect" | "permanent") {
+            let status = if flag == "permanent" { 301 } else { 302 };
+            // nginx adds the query of the request, unless the target ends in `?`.
+            let target = match (target.strip_suffix('?'), target.contains('?')) {
+                (Some(bare), _) => bare.to_owned(),
+                (None, true) => target,
+                (None, false) => format!("{target}${{is_args}}${{args}}"),
+            };
+            let mut routes = Vec::new();
+            for within in &within {
+                routes.extend(self.redirected(within, own, status, &target));
+            }
+            return match takes_all(pattern) {
+                true => Step::Ends(routes),
+                false => Step::Routes(routes),
+            };
+        }
+        match replacement(pattern, &target) {
+            Ok((rewrite, doubt)) => {
+                let routes = self.elsewhere(place, &within, own, &rewrite, doubt);
+                match takes_all(pattern) {
+                    true => Step::Ends(routes),
+                    false => Step::Routes(routes),
+                }
+            }
+            Err(told) => {
+                self.ledger
+                    .not(own.id, format!("{told}: its paths are answered 403"));
+                Step::Routes(within.iter().map(|own| own.respond(403)).collect())
+            }
+        }
+    }
+
+    /// Returns the routes of requests whose path is replaced, so that another location
+    /// has them.
+    fn elsewhere(
+        &mut self,
+        place: &Place<'_, 'a>,
+        within: &[Here<'a>],
+        own: &'a Directive,
+        rewrite: &Rewrite,
+        doubt: Option<&'static str>,
+    ) -> Vec<Route> {
+        // Any path that the replacement makes goes to one location, it is hoped.
+        let path = rewrite.substitution.replace('\\', "");
+        let found = locations::find(place.locations, &path);
+        let mut routes = Vec::new();
+        for here in within {
+            let next = Here {
+                rewrite: Some(rewrite.clone()),
+                depth: here.depth + 1,
+                ..here.clone()
+            };
+            let Some(found) = found.filter(|_| next.depth <= MAX_STEPS) else {
+                self.ledger
+                    .not(own.id, "no location has what it leads to: it answers 403");
+                routes.push(here.respond(403));
+                continue;
+            };
+            match doubt {
+                Some(told) => self.ledger.not(own.id, told),
+                None => self.ledger.nearly(
+                    own.id,
+                    "the location is found by the new path as far as it is fixed",
+                ),
+            }
+            let next = Here {
+                scope: found.scope.clone(),
+                prefix: None,
+                ..next
+            };
+            routes.extend(self.located(place, found, &next));
+        }
+        routes
+    }
+}
+
+/// What a `rewrite` comes to.
+enum Step {
+    /// Routes for some requests; the others go on.
+    Routes(Vec<Route>),
+    /// Routes for all requests.
+    Ends(Vec<Route>),
+    /// The path is another, and the location stays.
+    Rewritten(Rewrite),
+}
+
+/// Returns how a path is replaced, and what is lost.
+///
+/// # Errors
+///
+/// What Sprat has no word for.
+pub(super) fn replacement(
+    pattern: &Pattern,
+    target: &str,
+) -> Result<(Rewrite, Option<&'static str>), String> {
+    let whole = pattern.whole_for_rewrite();
+    patterns::check(&whole).map_err(|told| format!("the expression is none of Sprat's: {told}"))?;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let query = query.replace("${args}", "").replace("$args", "");
+    let mut doubt = (!query.trim_matches('&').is_empty())
+        .then_some("rewritten paths keep the query of the request: the one given here is lost");
+    if path.contains("request_uri") && doubt.is_none() {
+        doubt = Some("`$request_uri` is the path here, whose query is not repeated in it");
+    }
+    let mut substitution = String::new();
+    for piece in pieces(path) {
+        match piece {
+            Piece::Text(text) => substitution.push_str(&text.replace('\\', "\\\\")),
+            Piece::Variable(name) => match name.parse::<usize>() {
+                Ok(group) if (1..=patterns::groups(&whole)).contains(&group) => {
+                    substitution.push_str(&format!("\\{group}"));
+                }
+                _ if name == "is_args" || name == "args" => {}
+                _ if (name == "request_uri" || name == "uri") && !substitution.contains("\\0") => {
+                    substitution.push_str("\\0");
+                }
+                _ => return Err(format!("there is no `${name}` in rewritten paths")),
+            },
+        }
+    }
+    if !substitution.starts_with('/') && !substitution.starts_with('\\') {
+        substitution.insert(0, '/');
+    }
+    let rewrite = Rewrite {
+        pattern: whole,
+        substitution,
+    };
+    Ok((rewrite, doubt))
+}
+
+/// Whether a block ends what becomes of a request.
+fn ends(block: &[Directive]) -> bool {
+    let names = ["return", "rewrite", "proxy_pass", "grpc_pass"];
+    block.iter().any(|own| names.contains(&&*own.name))
+}
+
+/// Whether a block may keep requests from what they would get otherwise.
+fn refuses(block: &[Directive]) -> bool {
+    let names = [
+        "return",
+        "rewrite",
+        "deny",
+        "proxy_pass",
+        "root",
+        "internal",
+    ];
+    block
+        .iter()
+        .any(|own| names.contains(&&*own.name) || super::known::is_guard(&own.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacements_are_of_all_of_a_path() {
+        let of = |pattern: &str, target: &str| {
+            let (own, doubt) = replacement(&Pattern::new(pattern, false), target).unwrap();
+            (own.pattern, own.substitution, doubt.is_some())
+        };
+        let plain = ("^/a/(.*)$".to_owned(), "/b/\\1".to_owned(), false);
+        assert_eq!(of("^/a/(.*)$", "/b/$1"), plain);
+        assert_eq!(of("^/a/(.*)$", "/b/${1}?$args"), plain);
+        assert!(of("^/a/(.*)$", "/index.php?q=$1").2);
+        let wrong = replacement(&Pattern::new("^/a", false), "/b/$1");
+        assert_eq!(wrong.unwrap_err(), "there is no `$1` in rewritten paths");
+    }
+}

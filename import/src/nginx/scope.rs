@@ -1,0 +1,58 @@
+//! What holds at a place: the blocks around it, of which the innermost that says
+//! something counts.
+
+use super::parse::Directive;
+
+/// The blocks around a place, the outermost first.
+#[derive(Clone, Debug)]
+pub(super) struct Scope<'a> {
+    levels: Vec<&'a [Directive]>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(outermost: &'a [Directive]) -> Self {
+        Self {
+            levels: vec![outermost],
+        }
+    }
+
+    /// Returns the scope of a block within this one.
+    pub(super) fn within(&self, block: &'a [Directive]) -> Self {
+        let mut levels = self.levels.clone();
+        levels.push(block);
+        Self { levels }
+    }
+
+    /// Returns the innermost block.
+    pub(super) fn own(&self) -> &'a [Directive] {
+        self.levels.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the directives of these names in the innermost block that has one.
+    pub(super) fn all(&self, names: &[&str]) -> Vec<&'a Directive> {
+        let of = |level: &&'a [Directive]| -> Vec<&'a Directive> {
+            let level: &'a [Directive] = level;
+            level
+                .iter()
+                .filter(|own| names.contains(&&*own.name))
+                .collect()
+        };
+        let mut levels = self.levels.iter().rev().map(of);
+        levels.find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// Returns the directive of this name that counts.
+    pub(super) fn one(&self, name: &str) -> Option<&'a Directive> {
+        self.all(&[name]).last().copied()
+    }
+
+    /// Returns whether a switch is on.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.one(name).is_some_and(|own| own.arg(0) == "on")
+    }
+
+    /// Returns the directives of a name in the innermost block alone.
+    pub(super) fn here(&self, name: &str) -> impl Iterator<Item = &'a Directive> {
+        self.own().iter().filter(move |own| own.name == name)
+    }
+}

@@ -1,0 +1,525 @@
+//! Regular expressions: from those that look for a part, as nginx and HAProxy have them,
+//! to those that match all of a path, as Sprat has them.
+
+use sprat_config::resolved::SafeRegex;
+
+use crate::document::PathIs;
+
+/// An expression as another proxy has it: found anywhere in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    /// The expression as it is written.
+    pub(crate) text: String,
+    /// Whether letters match in either case.
+    pub(crate) caseless: bool,
+}
+
+/// An expression without its anchors.
+struct Core<'a> {
+    begins: bool,
+    text: &'a str,
+    ends: bool,
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &str, caseless: bool) -> Self {
+        Self {
+            text: text.to_owned(),
+            caseless,
+        }
+    }
+
+    /// Creates an expression for decoded paths, as nginx has them, that is found in the
+    /// same paths as Sprat has them: what has no place in a path is encoded there, and what
+    /// has one may be. It is none that Sprat takes if that cannot be said.
+    pub(crate) fn of_path(text: &str, caseless: bool) -> Self {
+        // An open group is no expression.
+        Self::new(&encoded(text).unwrap_or_else(|| "(".to_owned()), caseless)
+    }
+
+    /// Returns the expression without anchors; with them within if it has alternatives.
+    fn core(&self) -> Core<'_> {
+        if has_alternatives(&self.text) {
+            return Core {
+                begins: false,
+                text: &self.text,
+                ends: false,
+            };
+        }
+        let (begins, text) = match self.text.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, &*self.text),
+        };
+        let slashes = |text: &str| text.bytes().rev().take_while(|b| *b == b'\\').count();
+        let (text, ends) = match text.strip_suffix('$') {
+            Some(rest) if slashes(rest) % 2 == 0 => (rest, true),
+            _ => (text, false),
+        };
+        Core { begins, text, ends }
+    }
+
+    /// Returns an expression for all of a text of which this one matches a part; `lead` is
+    /// literal text that it begins with.
+    fn after(&self, lead: &str, any_start: &str, any_end: &str) -> String {
+        let core = self.core();
+        let start = if core.begins { "" } else { any_start };
+        let end = if core.ends { "" } else { any_end };
+        let text = match (self.caseless, has_alternatives(core.text)) {
+            (true, _) => format!("(?i:{})", core.text),
+            (false, true) => format!("(?:{})", core.text),
+            (false, false) => core.text.to_owned(),
+        };
+        format!("{}{start}{text}{end}", escaped(lead))
+    }
+
+    /// Returns an expression that matches all of the texts in which this one is found.
+    pub(crate) fn whole(&self) -> String {
+        self.after("", ".*", ".*")
+    }
+
+    /// Returns the same for a replacement: the leftmost match counts, and groups keep
+    /// their numbers.
+    pub(crate) fn whole_for_rewrite(&self) -> String {
+        format!("^{}$", self.after("", ".*?", ".*"))
+    }
+
+    /// Returns what is fixed at the beginning of the texts, if anything is.
+    fn literal_start(&self) -> Option<String> {
+        let core = self.core();
+        (core.begins && !self.caseless).then(|| leading(core.text))
+    }
+
+    /// Returns expressions for the texts that begin with `prefix` and in which this one is
+    /// found, and whether they are all of those texts and no others.
+    pub(crate) fn within(&self, prefix: &str) -> (Vec<String>, bool) {
+        if prefix == "/" {
+            return (vec![self.whole()], true);
+        }
+        // `^/.*x` is found wherever `x` is.
+        let open = ["^/.*", "^.*"];
+        let bare = open.iter().find_map(|own| self.text.strip_prefix(own));
+        if let Some(rest) = bare.filter(|own| !own.starts_with(['?', '+'])) {
+            return match has_alternatives(&self.text) {
+                true => (vec![self.whole()], false),
+                false => Self::new(rest, self.caseless).within_anywhere(prefix),
+            };
+        }
+        let Some(start) = self.literal_start() else {
+            return self.within_anywhere(prefix);
+        };
+        match (start.starts_with(prefix), prefix.starts_with(&start)) {
+            (true, _) => (vec![self.whole()], true),
+            (false, false) => (Vec::new(), true),
+            // What follows the literal start may or may not lead on to the prefix.
+            (false, true) => (vec![self.whole()], false),
+        }
+    }
+
+    /// Returns the same for an expression that may be found anywhere.
+    fn within_anywhere(&self, prefix: &str) -> (Vec<String>, bool) {
+        let core = self.core();
+        let unknown = (vec![self.whole()], false);
+        if core.begins || has_anchor(core.text) || has_alternatives(core.text) {
+            return unknown;
+        }
+        if !core.ends && matches(&self.whole(), prefix) {
+            return (vec![format!("{}.*", escaped(prefix))], true);
+        }
+        let fold = |text: &str| match self.caseless {
+            true => text.to_lowercase(),
+            false => text.to_owned(),
+        };
+        let (start, folded) = (fold(&leading(core.text)), fold(prefix));
+        if start.is_empty() || folded.len() != prefix.len() {
+            return unknown;
+        }
+        let mut found = vec![self.after(prefix, ".*", ".*")];
+        // A match may begin within the prefix, and end beyond it.
+        for (at, _) in prefix.char_indices() {
+            let rest = &folded[at..];
+            if start.starts_with(rest) {
+                found.push(self.after(&prefix[..at], "", ".*"));
+            } else if rest.starts_with(&start) {
+                return unknown;
+            }
+        }
+        (found, true)
+    }
+
+    /// Returns the texts that those begin with in which it is found, if it says no more:
+    /// `^/a`, `^/(?:a|b).*`.
+    pub(crate) fn prefixes(&self) -> Option<Vec<String>> {
+        let text = self.text.strip_prefix('^').filter(|_| !self.caseless)?;
+        let text = text.strip_suffix(".*").unwrap_or(text);
+        let Some((lead, group)) = text.split_once('(') else {
+            return Some(vec![literal(text)?]);
+        };
+        let group = group
+            .strip_prefix("?:")
+            .unwrap_or(group)
+            .strip_suffix(')')?;
+        let lead = if lead.is_empty() {
+            String::new()
+        } else {
+            literal(lead)?
+        };
+        let each = group
+            .split('|')
+            .map(|own| Some(format!("{lead}{}", literal(own)?)));
+        each.collect()
+    }
+
+    /// Returns the expression that must not follow the first slash, and the rest, of one
+    /// that begins with `^/(?!`.
+    pub(crate) fn exception(&self) -> Option<(Self, Self)> {
+        let rest = self.text.strip_prefix("^/(?!")?;
+        let end = group_end(&self.text, 2) - 5;
+        let excepted = rest.get(..end.checked_sub(1)?)?;
+        let of = |text: String| Self { text, ..*self };
+        Some((
+            of(format!("^/(?:{excepted})")),
+            of(format!("^/{}", &rest[end..])),
+        ))
+    }
+
+    /// Returns the path, or the prefix that ends in a slash, that it stands for, if it does.
+    pub(crate) fn as_path(&self) -> Option<PathIs> {
+        let text = self.text.strip_prefix('^').filter(|_| !self.caseless)?;
+        match text.strip_suffix('$') {
+            Some(bare) => Some(PathIs::Exact(literal(bare)?)),
+            None => {
+                let path = literal(text).filter(|own| own.ends_with('/') && own.len() > 1)?;
+                Some(PathIs::Prefix(path))
+            }
+        }
+    }
+
+    /// Returns a wider expression, without what Sprat's have no words for: look-around.
+    pub(crate) fn without_look_around(&self) -> Self {
+        let mut text = self.text.clone();
+        while let Some(at) = ["(?!", "(?=", "(?<!", "(?<="]
+            .iter()
+            .find_map(|own| text.find(own))
+        {
+            let end = group_end(&text, at);
+            text.replace_range(at..end, "");
+        }
+        Self { text, ..*self }
+    }
+
+    /// Returns the texts that it matches, if it is a list of them: `^(a|b)$`, or `a|b`
+    /// where `anchored` is false.
+    pub(crate) fn alternatives(&self, anchored: bool) -> Option<Vec<String>> {
+        let (begins, text) = match self.text.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, &*self.text),
+        };
+        let (text, ends) = match text.strip_suffix('$') {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        if anchored && !(begins && ends) {
+            return None;
+        }
+        let grouped = text.strip_prefix('(').and_then(|own| own.strip_suffix(')'));
+        let inner = match grouped {
+            Some(inner) => inner.strip_prefix("?:").unwrap_or(inner),
+            // `^a|b$` is another thing.
+            None if text.contains('|') && (begins || ends) => return None,
+            None => text,
+        };
+        inner.split('|').map(literal).collect()
+    }
+}
+
+/// Returns the text that an expression without operators stands for.
+pub(crate) fn literal(expression: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = expression.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => out.push(rest.next().filter(char::is_ascii_punctuation)?),
+            '.' | '*' | '+' | '?' | '(' | ')' | '[' | ']' | '{' | '}' | '|' | '^' | '$' => {
+                return None;
+            }
+            own => out.push(own),
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// Returns an expression for paths that are percent-encoded; none if it has a class of
+/// characters that are.
+fn encoded(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut in_class = false;
+    while let Some(c) = rest.next() {
+        match (c, in_class) {
+            ('\\', _) => {
+                let next = rest.next()?;
+                match next.is_ascii_alphanumeric() || in_class {
+                    true => out.extend(['\\', next]),
+                    false => out.push_str(&spellings(next)),
+                }
+            }
+            ('[', false) => {
+                in_class = true;
+                out.push(c);
+            }
+            (']', true) => {
+                in_class = false;
+                out.push(c);
+            }
+            (own, true) if !own.is_ascii_graphic() || "\"<>`%".contains(own) => return None,
+            ('(', false) if rest.peek() == Some(&'?') => {
+                out.push(c);
+                // The kind of the group, or its name.
+                while let Some(own) = rest.next_if(|own| !":=!>)".contains(*own)) {
+                    out.push(own);
+                }
+                out.extend(rest.next());
+            }
+            ('{', false) => {
+                out.push(c);
+                while let Some(own) = rest.next_if(|own| *own != '}') {
+                    out.push(own);
+                }
+            }
+            (own, false) if ".*+?()|^$}".contains(own) => out.push(own),
+            (own, false) => out.push_str(&spellings(own)),
+            (own, true) => out.push(own),
+        }
+    }
+    Some(out)
+}
+
+/// Returns an expression for all spellings of a character of a path, in normal form.
+pub(crate) fn spellings(c: char) -> String {
+    let mut bytes = [0; 4];
+    let encode = |byte: &u8| format!("%{byte:02X}");
+    let encoded: String = c
+        .encode_utf8(&mut bytes)
+        .bytes()
+        .map(|byte| encode(&byte))
+        .collect();
+    let plain = escaped(&c.to_string());
+    match c {
+        c if c.is_ascii_alphanumeric() || "-._~/".contains(c) => plain,
+        '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=' | ':' | '@' => {
+            format!("(?:{plain}|{encoded})")
+        }
+        c if c.is_ascii() => encoded,
+        _ => format!("(?:{encoded})"),
+    }
+}
+
+/// Returns an expression that matches this text alone.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\.+*?()|[]{}^$".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Returns whether Sprat takes an expression.
+pub(crate) fn check(expression: &str) -> Result<(), String> {
+    SafeRegex::new(expression).map(drop)
+}
+
+/// Returns whether an expression matches all of a text.
+pub(crate) fn matches(expression: &str, text: &str) -> bool {
+    SafeRegex::new(expression).is_ok_and(|own| own.matches_all_of(text))
+}
+
+/// Returns how many groups an expression has that a replacement can name.
+pub(crate) fn groups(expression: &str) -> usize {
+    SafeRegex::new(expression).map_or(0, |own| own.groups())
+}
+
+/// Goes through an expression outside of classes; `see` gets each character with its
+/// place and the depth of groups.
+fn walk(text: &str, see: &mut dyn FnMut(usize, char, usize)) {
+    let (mut depth, mut in_class, mut is_escaped) = (0_usize, false, false);
+    for (at, c) in text.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+            continue;
+        }
+        match (c, in_class) {
+            ('\\', _) => is_escaped = true,
+            ('[', false) => in_class = true,
+            (']', true) => in_class = false,
+            (_, true) => {}
+            ('(', false) => {
+                see(at, c, depth);
+                depth += 1;
+            }
+            (')', false) => {
+                depth = depth.saturating_sub(1);
+                see(at, c, depth);
+            }
+            _ => see(at, c, depth),
+        }
+    }
+}
+
+/// Returns the literal text that an expression begins with.
+fn leading(expression: &str) -> String {
+    let mut out = String::new();
+    let mut rest = expression.chars().peekable();
+    while let Some(c) = rest.next() {
+        let literal = match c {
+            '\\' => match rest.next() {
+                Some(own) if own.is_ascii_punctuation() => own,
+                _ => break,
+            },
+            c if ".*+?()[]{}|^$".contains(c) => break,
+            own => own,
+        };
+        if matches!(rest.peek(), Some('*' | '?' | '{')) {
+            break;
+        }
+        out.push(literal);
+    }
+    out
+}
+
+/// Whether there are alternatives outside of all groups.
+fn has_alternatives(text: &str) -> bool {
+    let mut found = false;
+    walk(text, &mut |_, c, depth| found |= c == '|' && depth == 0);
+    found
+}
+
+fn has_anchor(text: &str) -> bool {
+    let mut found = false;
+    walk(text, &mut |_, c, _| found |= c == '^');
+    found
+}
+
+/// Returns where the group ends that begins at `from`.
+fn group_end(text: &str, from: usize) -> usize {
+    let mut end = text.len();
+    let rest = &text[from..];
+    walk(rest, &mut |at, c, depth| {
+        if c == ')' && depth == 0 && from + at + 1 < end {
+            end = from + at + 1;
+        }
+    });
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Pattern {
+        Pattern::new(text, false)
+    }
+
+    #[test]
+    fn parts_become_wholes() {
+        for (text, whole) in [
+            (r"\.php$", r".*\.php"),
+            ("^/a", "/a.*"),
+            ("^/a$", "/a"),
+            ("^/a|/b$", ".*(?:^/a|/b$).*"),
+            (r"\.(png|jpg)$", r".*\.(png|jpg)"),
+            (r"x\$", r".*x\$.*"),
+        ] {
+            assert_eq!(of(text).whole(), whole, "{text}");
+        }
+        assert_eq!(Pattern::new(r"\.JPG$", true).whole(), r".*(?i:\.JPG)");
+        assert_eq!(of("^/a/(.*)$").whole_for_rewrite(), "^/a/(.*)$");
+        assert_eq!(of("/b/(.*)").whole_for_rewrite(), "^.*?/b/(.*).*$");
+    }
+
+    #[test]
+    fn wholes_match_what_parts_are_found_in() {
+        for (pattern, prefix, path, expected) in [
+            (r"\.php$", "/wp/", "/wp/a.php", true),
+            (r"\.php$", "/wp/", "/x/a.php", false),
+            ("/x", "/wp/", "/wp/x", true),
+            ("/x", "/wp/", "/wp/a/x/b", true),
+            ("/x", "/wp/", "/x/wp/", false),
+            ("^/wp/x", "/wp/", "/wp/xy", true),
+            ("^/other", "/wp/", "/other", false),
+            (r"^/.*\.php$", "/wp/", "/wp/a.php", true),
+            (r"^/.*\.php$", "/wp/", "/x/a.php", false),
+            ("/b/x", "/a/b/", "/a/b/x", true),
+            ("/b/x", "/a/b/", "/a/b/c/b/x", true),
+            ("/b/x", "/a/b/", "/a/b/y", false),
+            ("/a", "/a/b/", "/a/b/c", true),
+            (r"\.php$", "/v1.0/", "/v1.0/x.php", true),
+        ] {
+            let (found, exact) = of(pattern).within(prefix);
+            assert!(exact);
+            let matches = |own: &String| SafeRegex::new(own).unwrap().matches_all_of(path);
+            assert_eq!(
+                found.iter().any(matches),
+                expected,
+                "{pattern} {prefix} {path}"
+            );
+        }
+        for (pattern, prefix) in [("^/[a-z]+x", "/wp/"), ("[ab]c", "/wp/"), ("/w.x", "/wp/")] {
+            assert!(!of(pattern).within(prefix).1, "{pattern} {prefix}");
+        }
+    }
+
+    #[test]
+    fn lists_are_read() {
+        let listed = |text: &str, anchored| of(text).alternatives(anchored);
+        let two = Some(vec!["GET".to_owned(), "HEAD".to_owned()]);
+        assert_eq!(listed("^(GET|HEAD)$", true), two);
+        assert_eq!(listed("GET|HEAD", false), two);
+        assert_eq!(listed("GET|HEAD", true), None);
+        assert_eq!(listed("^GET|HEAD$", true), None);
+        assert_eq!(
+            listed(r"^a\.example$", true),
+            Some(vec!["a.example".to_owned()])
+        );
+        assert_eq!(listed("^a.*$", true), None);
+    }
+
+    #[test]
+    fn beginnings_and_exceptions_are_read() {
+        let two = Some(vec!["/ab".to_owned(), "/ac".to_owned()]);
+        assert_eq!(of("^/a(?:b|c)").prefixes(), two);
+        assert_eq!(of("^/a(b|c).*").prefixes(), two);
+        assert_eq!(of("^/a(b|c)$").prefixes(), None);
+        assert_eq!(of("/a").prefixes(), None);
+        let (excepted, rest) = of("^/(?!index|cron)(.*)$").exception().unwrap();
+        assert_eq!(
+            (&*excepted.text, &*rest.text),
+            ("^/(?:index|cron)", "^/(.*)$")
+        );
+    }
+
+    #[test]
+    fn paths_are_matched_as_they_are_encoded() {
+        for (pattern, path, expected) in [
+            ("^/a b/", "/a%20b/x", true),
+            ("^/@admin", "/%40admin", true),
+            ("^/@admin", "/@admin", true),
+            (r"^/a\+b$", "/a%2Bb", true),
+            ("/é+", "/%C3%A9%C3%A9", true),
+            ("^/(?<n>a,b){2,3}$", "/a,ba%2Cb", true),
+            ("^/[a-c]+(?:x|y)$", "/abx", true),
+        ] {
+            let whole = Pattern::of_path(pattern, false).whole();
+            assert_eq!(matches(&whole, path), expected, "{pattern} {whole}");
+        }
+        assert!(check(&Pattern::of_path("^/[ab ]", false).whole()).is_err());
+    }
+
+    #[test]
+    fn look_around_is_left_out() {
+        let wider = of(r"/\.(?!well-known(/|$))x").without_look_around();
+        assert_eq!(wider.text, r"/\.x");
+    }
+}

@@ -1,0 +1,181 @@
+//! Matches of routes that are narrowed: which requests take a route and meet a condition.
+
+use crate::document::{Match, PathIs};
+use crate::patterns::{self, Pattern};
+use crate::yaml::{Value, text, word};
+
+/// What a condition asks of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Delta {
+    Methods(Vec<String>),
+    Hosts(Vec<String>),
+    Header(Value),
+    Parameter(Value),
+    Cookie(Value),
+    Clients(Vec<String>),
+    Path(Pattern),
+    /// The request came in plain text.
+    Plain,
+    /// Every request, or none.
+    Always(bool),
+}
+
+/// What the paths of a match have in common, and no other paths.
+#[derive(Clone, Copy)]
+pub(crate) enum Common<'c> {
+    /// The text that they begin with.
+    Prefix(&'c str),
+    /// An expression that is found in them.
+    Expression(&'c Pattern),
+    /// Nothing that is known.
+    Nothing,
+}
+
+/// Returns what takes the requests that a match takes and that meet a condition.
+pub(crate) fn restrict(own: &Match, delta: &Delta, common: Common<'_>) -> Result<Vec<Match>, ()> {
+    let mut next = own.clone();
+    let both = |own: &[String], other: &[String]| -> Vec<String> {
+        own.iter()
+            .filter(|one| other.contains(one))
+            .cloned()
+            .collect()
+    };
+    match delta {
+        Delta::Always(holds) => return Ok(if *holds { vec![next] } else { Vec::new() }),
+        Delta::Plain => {}
+        Delta::Methods(list) if own.methods.is_empty() => next.methods.clone_from(list),
+        Delta::Methods(list) => {
+            next.methods = both(&own.methods, list);
+            if next.methods.is_empty() {
+                return Ok(Vec::new());
+            }
+        }
+        Delta::Hosts(list) if own.hosts.is_empty() => next.hosts.clone_from(list),
+        Delta::Hosts(list) => {
+            let fits = |host: &&String| own.hosts.iter().any(|one| covers(one, host));
+            next.hosts = list.iter().filter(fits).cloned().collect();
+            if next.hosts.is_empty() {
+                return Ok(Vec::new());
+            }
+        }
+        Delta::Header(value) => next.headers.push(value.clone()),
+        Delta::Parameter(value) => next.parameters.push(value.clone()),
+        Delta::Cookie(value) => next.cookies.push(value.clone()),
+        Delta::Clients(list) if own.clients.is_empty() => next.clients.clone_from(list),
+        Delta::Clients(_) => return Err(()),
+        Delta::Path(pattern) => return restrict_path(own, pattern, common),
+    }
+    Ok(vec![next])
+}
+
+fn restrict_path(own: &Match, pattern: &Pattern, common: Common<'_>) -> Result<Vec<Match>, ()> {
+    let whole = pattern.whole();
+    patterns::check(&whole).map_err(drop)?;
+    if takes_all(pattern) {
+        return Ok(vec![own.clone()]);
+    }
+    let with = |path: PathIs| Match {
+        path,
+        ..own.clone()
+    };
+    match (&own.path, common) {
+        (PathIs::Any, _) => Ok(vec![with(
+            pattern.as_path().unwrap_or(PathIs::Regex(whole)),
+        )]),
+        (PathIs::Exact(path), _) => Ok(match patterns::matches(&whole, path) {
+            true => vec![own.clone()],
+            false => Vec::new(),
+        }),
+        (PathIs::Prefix(prefix), _) => within(pattern, prefix, &with),
+        (PathIs::Regex(regex), _) if *regex == whole => Ok(vec![own.clone()]),
+        (PathIs::Regex(_), Common::Prefix(prefix)) => within(pattern, prefix, &with),
+        (PathIs::Regex(_), Common::Expression(around)) => {
+            // One of them says how paths begin, and the other is asked below that.
+            let (prefixes, asked) = match (pattern.prefixes(), around.prefixes()) {
+                (Some(prefixes), _) => (prefixes, around),
+                (None, Some(prefixes)) => (prefixes, pattern),
+                (None, None) => return Err(()),
+            };
+            let mut found = Vec::new();
+            for prefix in prefixes {
+                found.extend(within(asked, &prefix, &with)?);
+            }
+            Ok(found)
+        }
+        (PathIs::Regex(_), Common::Nothing) => Err(()),
+    }
+}
+
+fn within(
+    pattern: &Pattern,
+    prefix: &str,
+    with: &dyn Fn(PathIs) -> Match,
+) -> Result<Vec<Match>, ()> {
+    let (found, is_exact) = pattern.within(prefix);
+    match is_exact {
+        true => Ok(found
+            .into_iter()
+            .map(|own| with(PathIs::Regex(own)))
+            .collect()),
+        false => Err(()),
+    }
+}
+
+/// Whether an expression is found in every path.
+pub(crate) fn takes_all(pattern: &Pattern) -> bool {
+    let all = [
+        "^", "", ".*", "^.*", "^.*$", "(.*)", "^(.*)", "^(.*)$", "^/", "/", "^/(.*)$", "^/(.*)",
+        "^/.*$", "^/.*", "^(/.*)$", ".", "^.+$", "^(.+)$", "^/?(.*)$", "^(.*)/?$",
+    ];
+    all.contains(&&*pattern.text)
+}
+
+/// Whether a pattern of hosts takes all that another one does.
+pub(crate) fn covers(own: &str, other: &str) -> bool {
+    match own.strip_prefix('*') {
+        Some(suffix) => {
+            let other = other.strip_prefix('*').unwrap_or(other);
+            other.ends_with(suffix)
+        }
+        None => own == other,
+    }
+}
+
+/// Returns a condition on a field or the like by a value's text.
+pub(crate) fn named(name: &str, value: &str, inverted: bool) -> Value {
+    let mut pairs = vec![("name".to_owned(), text(name))];
+    match value.contains('*') || value.len() > 256 {
+        true => pairs.push(("safe_regex".to_owned(), text(patterns::escaped(value)))),
+        false => pairs.push(("value".to_owned(), text(value))),
+    }
+    if inverted {
+        pairs.push(("invert_match".to_owned(), word("true")));
+    }
+    Value::Map(pairs)
+}
+
+/// Returns a condition on a field or the like by an expression that is found in it.
+pub(crate) fn found_in(name: &str, pattern: &Pattern, inverted: bool) -> Value {
+    let mut pairs = vec![
+        ("name".to_owned(), text(name)),
+        ("safe_regex".to_owned(), text(pattern.whole())),
+    ];
+    if inverted {
+        pairs.push(("invert_match".to_owned(), word("true")));
+    }
+    Value::Map(pairs)
+}
+
+/// Returns a condition that a field or the like has a value that is not empty, or is not
+/// `0` either; `inverted` is that it has none such.
+pub(crate) fn present(name: &str, counts_zero: bool, inverted: bool) -> Value {
+    let some = if counts_zero { ".+" } else { ".{2,}|[^0]" };
+    let mut pairs = vec![
+        ("name".to_owned(), text(name)),
+        ("safe_regex".to_owned(), text(some)),
+    ];
+    if inverted {
+        pairs.push(("invert_match".to_owned(), word("true")));
+    }
+    Value::Map(pairs)
+}

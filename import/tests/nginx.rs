@@ -1,0 +1,446 @@
+//! What is made of configurations of nginx.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use common::Memory;
+use sprat_config::resolved::{Action, Config, PathPattern, Route};
+use sprat_import::{Imported, Options, Outcome, nginx};
+
+fn import(text: &str) -> Imported {
+    let mut files = Memory::of(&[("nginx.conf", text)]);
+    let imported = nginx("nginx.conf", &mut files, &Options::default());
+    imported.unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn parsed(imported: &Imported) -> Config {
+    let loaded = sprat_config::parse(&imported.yaml, "imported", &|_| None);
+    loaded
+        .unwrap_or_else(|errors| panic!("{errors}\n{}", imported.yaml))
+        .config
+}
+
+/// A server with these directives.
+fn server(inner: &str) -> String {
+    format!("http {{ server {{ listen 80; server_name a.example;\n{inner}\n}} }}")
+}
+
+/// The routes, in YAML, without comments and titles.
+fn routes(inner: &str) -> String {
+    let yaml = import(&server(inner)).yaml;
+    let (_, routes) = yaml.split_once("\nroutes:\n").unwrap();
+    let lines = routes
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    let lines: Vec<&str> = lines.collect();
+    lines.join("\n")
+}
+
+#[test]
+fn farms_are_accepted_and_every_exception_is_told() {
+    let farms = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/farms");
+    let mut count = 0;
+    for entry in std::fs::read_dir(farms).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|own| own != "conf") {
+            continue;
+        }
+        let imported = import(&std::fs::read_to_string(&path).unwrap());
+        assert!(!parsed(&imported).routes.is_empty());
+        for note in imported.summary.exceptions() {
+            let line = format!("# {note}\n");
+            assert!(imported.yaml.contains(&line), "{line}");
+            assert!(!note.told.is_empty(), "{note}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 10);
+}
+
+#[test]
+fn locations_are_asked_in_the_order_of_nginx() {
+    let text = "
+        location / { return 201; }
+        location /a/ { return 202; }
+        location ~ \\.php$ { return 203; }
+        location ^~ /a/b/ { return 204; }
+        location = /a/b { return 206; }
+        location /a/b/c/ { return 208; }
+        location ~ ^/x { return 226; }";
+    let config = parsed(&import(&server(text)));
+    let order: Vec<u16> = config
+        .routes
+        .iter()
+        .filter_map(|route| match &route.action {
+            Action::Respond(response) => Some(response.status),
+            _ => None,
+        })
+        .collect();
+    // `/a/b/c/` stands within what expressions may not overrule, and may be overruled itself.
+    assert_eq!(order, [206, 203, 208, 204, 203, 226, 202, 201]);
+}
+
+#[test]
+fn what_guards_and_cannot_be_said_refuses() {
+    for guard in [
+        "auth_basic secret; auth_basic_user_file /etc/x;",
+        "auth_request /auth;",
+        "valid_referers none *.a.example;",
+        "access_by_lua_block { local a = {} ngx.exit(403) }",
+        "secure_link $arg_md5;",
+        "if ($geoip_country = XX) { return 403; }",
+        "allow 10.0.0.0/8; allow office.example; deny all; auth_jwt x;",
+        "satisfy any; auth_basic x;",
+        "rewrite ^/a(?<!b)c$ /d last;",
+        "ssl_crl /etc/crl;",
+    ] {
+        let text = server(&format!(
+            "location / {{ {guard} proxy_pass http://10.0.0.1; }}"
+        ));
+        let imported = import(&text);
+        for route in &parsed(&imported).routes {
+            let refuses = matches!(&route.action, Action::Respond(own) if own.status == 403);
+            assert!(refuses, "{guard}\n{}", imported.yaml);
+        }
+        assert!(imported.summary.count(Outcome::Not) > 0, "{guard}");
+    }
+}
+
+#[test]
+fn a_guard_of_the_whole_holds_in_its_locations() {
+    let text = server(
+        "auth_basic x;
+         location / { proxy_pass http://10.0.0.1; }
+         location /open/ { auth_basic off; proxy_pass http://10.0.0.1; }",
+    );
+    let config = parsed(&import(&text));
+    let open: Vec<bool> = config
+        .routes
+        .iter()
+        .map(|route| matches!(route.action, Action::Forward(_)))
+        .collect();
+    // The redirect to the slash, what is open, and what is not.
+    assert_eq!(open, [false, true, false]);
+}
+
+#[test]
+fn networks_are_taken_in_turn() {
+    let routes = routes(
+        "location / { deny 10.1.0.0/16; allow 10.0.0.0/8; allow 192.0.2.7; deny all;
+         proxy_pass http://b.example; }",
+    );
+    let expected = "  \
+  - match: {hosts: [a.example], clients: ['10.1.0.0/16']}
+    direct_response: {status: 403}
+  - match: {hosts: [a.example], clients: ['10.0.0.0/8', 192.0.2.7]}
+    cluster: b.example
+    host_rewrite: b.example
+  - match: {hosts: [a.example]}
+    direct_response: {status: 403}";
+    assert_eq!(routes, without_hosts(expected));
+}
+
+/// The only server is the default: its routes are for all hosts.
+fn without_hosts(text: &str) -> String {
+    let text = text.replace("hosts: [a.example], ", "");
+    text.replace("- match: {hosts: [a.example]}\n    ", "- ")
+}
+
+#[test]
+fn addresses_from_a_field_are_no_grounds_to_let_anyone_in() {
+    let text = "http { set_real_ip_from 10.0.0.1; real_ip_header X-Forwarded-For;
+        server { listen 80; location / { allow 10.0.0.0/8; deny all;
+        proxy_pass http://10.0.0.2; } } }";
+    let imported = import(text);
+    let config = parsed(&imported);
+    let forwards = |route: &Route| matches!(route.action, Action::Forward(_));
+    assert!(!config.routes.iter().any(forwards), "{}", imported.yaml);
+    assert_eq!(config.listeners[0].forwarding.trusted.len(), 1);
+}
+
+#[test]
+fn what_is_served_over_tls_alone_is_not_served_in_plain_text() {
+    let text = "http {
+        server { listen 80; server_name plain.example; location / { return 204; } }
+        server { listen 443 ssl; server_name secure.example; ssl_certificate /c; ssl_certificate_key /k;
+                 ssl_client_certificate /ca; ssl_verify_client on;
+                 location / { proxy_pass http://10.0.0.1; } } }";
+    let imported = import(text);
+    let config = parsed(&imported);
+    let tls = config
+        .listeners
+        .iter()
+        .find_map(|own| own.tls.as_ref())
+        .unwrap();
+    assert!(tls.client_certificates.is_some());
+    let forwards = |route: &Route| matches!(route.action, Action::Forward(_));
+    let first = config.routes.iter().position(forwards).unwrap();
+    let before = &config.routes[first - 1];
+    let is_sent = matches!(&before.action, Action::Redirect(own) if own.https);
+    assert!(is_sent, "{}", imported.yaml);
+}
+
+#[test]
+fn certificates_that_one_of_several_servers_wants_refuse_its_clients() {
+    let text = "http {
+        ssl_certificate /c; ssl_certificate_key /k;
+        server { listen 443 ssl; server_name open.example; location / { return 204; } }
+        server { listen 443 ssl; server_name closed.example; ssl_client_certificate /ca;
+                 ssl_verify_client on; location / { proxy_pass http://10.0.0.1; } } }";
+    let config = parsed(&import(text));
+    let forwards = |route: &Route| matches!(route.action, Action::Forward(_));
+    assert!(!config.routes.iter().any(forwards));
+}
+
+#[test]
+fn servers_of_other_addresses_are_not_reached_by_these() {
+    let text = "http {
+        server { listen 80; location / { proxy_pass http://10.0.0.1; } }
+        server { listen 127.0.0.1:8081; location / { proxy_pass http://10.0.0.2; } } }";
+    let config = parsed(&import(text));
+    assert_eq!((config.listeners.len(), config.clusters.len()), (1, 1));
+    let mut files = Memory::of(&[("nginx.conf", text)]);
+    let options = Options { ports: vec![8081] };
+    let other = nginx("nginx.conf", &mut files, &options).unwrap();
+    let names: Vec<String> = parsed(&other)
+        .clusters
+        .iter()
+        .map(|own| own.name.clone())
+        .collect();
+    assert_eq!(names, ["to-10.0.0.2"]);
+}
+
+#[test]
+fn expressions_without_words_here_are_refused_where_they_guard() {
+    let guarded = routes("location ~ /\\.(?!well-known) { deny all; } location / { return 204; }");
+    assert!(
+        guarded
+            .starts_with("  - match: {safe_regex: '.*/\\..*'}\n    direct_response: {status: 403}"),
+        "{guarded}"
+    );
+    let served =
+        routes("location ~ ^/(?=a) { proxy_pass http://b.example; } location / { return 204; }");
+    assert_eq!(served, "  - direct_response: {status: 204}");
+}
+
+#[test]
+fn paths_are_replaced_as_nginx_does() {
+    for (location, pass, expected) in [
+        (
+            "/a/",
+            "http://b/",
+            "  - match: {prefix: /a/}\n    cluster: b\n    prefix_rewrite: /\n",
+        ),
+        (
+            "/a",
+            "http://b/c",
+            "  - match: {safe_regex: '/a.*'}\n    cluster: b\n    regex_rewrite: {pattern: '^/a', substitution: /c}\n",
+        ),
+        (
+            "/a/",
+            "http://b/c",
+            "  - match: {prefix: /a/}\n    cluster: b\n    regex_rewrite: {pattern: '^/a/', substitution: /c}\n",
+        ),
+        (
+            "= /a",
+            "http://b/c",
+            "  - match: {path: /a}\n    cluster: b\n    prefix_rewrite: /c\n",
+        ),
+        ("/", "http://b/", "  - cluster: b\n"),
+        ("/", "http://b$request_uri", "  - cluster: b\n"),
+        (
+            "~ ^/u/(.*)$",
+            "http://b/v/$1$is_args$args",
+            "  - match: {safe_regex: '/u/(.*)'}\n    cluster: b\n    regex_rewrite: {pattern: '^/u/(.*)$', substitution: '/v/\\1'}\n",
+        ),
+    ] {
+        let own = format!("location {location} {{ proxy_pass {pass}; }}");
+        assert!(routes(&own).contains(expected), "{own}\n{}", routes(&own));
+    }
+    // What would have other requests reach the backend.
+    let lost = routes("location / { proxy_pass http://b/x?a=b; }");
+    assert_eq!(lost, "  - direct_response: {status: 403}");
+}
+
+#[test]
+fn what_clients_may_encode_is_matched_in_both_spellings() {
+    let config = parsed(&import(&server(
+        "location /@admin/ { deny all; location ~ x$ { deny all; } }
+         location = /a+b { proxy_pass http://b/c; } location / { return 204; }",
+    )));
+    let takes = |path: &str| {
+        let mut routes = config.routes.iter();
+        let fits = |route: &&Route| match (&route.matches.path, &route.conditions.path) {
+            (PathPattern::Any, None) => true,
+            (PathPattern::Any, Some(regex)) => regex.matches_all_of(path),
+            (own, _) => own.matches(path),
+        };
+        let route = routes.find(fits).unwrap();
+        match &route.action {
+            Action::Respond(own) => own.status.to_string(),
+            _ => route.regex_rewrite.as_ref().unwrap().rewrite(path).unwrap(),
+        }
+    };
+    for path in ["/@admin/y", "/%40admin/y", "/@admin/x", "/%40admin/x"] {
+        assert_eq!(takes(path), "403", "{path}");
+    }
+    assert_eq!(
+        (takes("/a+b"), takes("/a%2Bb"), takes("/a")),
+        ("/c".to_owned(), "/c".to_owned(), "204".to_owned())
+    );
+}
+
+#[test]
+fn upstreams_become_clusters() {
+    let text = "http { upstream u { least_conn; server 10.0.0.1:8000 weight=2 max_conns=9;
+        server 10.0.0.2 backup; server unix:/x; keepalive 8; }
+        server { listen 80; location / { proxy_pass https://u; proxy_connect_timeout 2s;
+        proxy_ssl_verify on; proxy_next_upstream error http_502; } } }";
+    let imported = import(text);
+    let config = parsed(&imported);
+    assert_eq!(config.clusters.len(), 2);
+    let cluster = &config.clusters[0];
+    assert_eq!(
+        (cluster.endpoints.len(), cluster.endpoints[0].weight),
+        (1, 2)
+    );
+    assert_eq!((cluster.max_requests, cluster.max_idle_connections), (9, 8));
+    assert_eq!(cluster.connect_timeout.as_secs(), 2);
+    assert!(cluster.tls.is_some());
+    let Action::Forward(forward) = &config.routes[0].action else {
+        panic!("{}", imported.yaml);
+    };
+    assert_eq!(forward.fallback.as_ref().unwrap().name, "u-backup");
+    assert!(
+        config.routes[0]
+            .retry
+            .retry_on
+            .contains(&sprat_config::resolved::RetryOn::Reset)
+    );
+}
+
+#[test]
+fn files_are_included() {
+    let mut files = Memory::of(&[
+        (
+            "/etc/nginx/nginx.conf",
+            "http { include mime.types; include sites/*.conf; }",
+        ),
+        (
+            "/etc/nginx/sites/b.conf",
+            "server { listen 80; server_name b.example; return 204; }",
+        ),
+        (
+            "/etc/nginx/sites/a.conf",
+            "server { listen 80; include snippet; }",
+        ),
+        ("/etc/nginx/sites/.c.conf", "wrong"),
+        ("/etc/nginx/snippet", "location / { return 418; }"),
+    ]);
+    let imported = nginx("/etc/nginx/nginx.conf", &mut files, &Options::default()).unwrap();
+    assert!(
+        imported
+            .yaml
+            .contains("# /etc/nginx/snippet:1: location /\n  - direct_response: {status: 418}")
+    );
+    // The first server is the default: of `a.conf`.
+    assert!(
+        imported.yaml.contains("{hosts: [b.example]}"),
+        "{}",
+        imported.yaml
+    );
+}
+
+#[test]
+fn bad_input_is_told_with_its_place() {
+    let deep = "a { ".repeat(100);
+    let many = format!("http {{ {} }}", "x;".repeat(60_000));
+    // Each of these leads to all of them, up to ten times in turn.
+    let rewrites = "rewrite ^/a/x$ /a/x last;".repeat(9);
+    let loops = server(&format!(
+        "location /a/ {{ {rewrites} proxy_pass http://b; }}"
+    ));
+    let prefixes: String = (0..300)
+        .map(|n| format!("location /{n}/ {{ return 204; }}\n"))
+        .collect();
+    let regexes: String = (0..300)
+        .map(|n| format!("location ~ {n}$ {{ return 204; }}\n"))
+        .collect();
+    let product = server(&format!(
+        "location / {{ location ~ x {{ return 204; }} }} {prefixes} {regexes}"
+    ));
+    for (text, expected) in [
+        ("http {", "nginx.conf:1: expected a `}` for `http`"),
+        (
+            "http { server { listen 80 } }",
+            "nginx.conf:1: expected `;` after `listen 80`, found `}`",
+        ),
+        (
+            "http {\n\n}\n}",
+            "nginx.conf:4: expected a directive, found `}`",
+        ),
+        ("a \"b", "nginx.conf:1: expected a closing \""),
+        (
+            "a 'b'c;",
+            "nginx.conf:1: expected a space, `;` or `{` after ', found 'c'",
+        ),
+        (";", "nginx.conf:1: expected a directive"),
+        ("a b", "nginx.conf:1: expected `;` or `{` after `a b`"),
+        (
+            "include nginx.conf;",
+            "nginx.conf:1: blocks and includes are more than 24 deep here",
+        ),
+        (
+            "include gone.conf;",
+            "nginx.conf:1: cannot read `gone.conf`: there is no such file",
+        ),
+        (
+            &deep,
+            "nginx.conf:1: blocks and includes are more than 24 deep here",
+        ),
+        (&many, "nginx.conf:1: there are more than 50000 directives"),
+        (
+            &loops,
+            "nginx.conf:1: more than 10000 routes would come of it",
+        ),
+        (
+            &product,
+            "nginx.conf:1: more than 10000 routes would come of it",
+        ),
+        (
+            "http { }",
+            "nginx.conf:1: nothing here listens for HTTP: expected an address and a port",
+        ),
+        (
+            "http { } http { }",
+            "nginx.conf:1: there is a second `http`",
+        ),
+        (
+            &" ".repeat(5 << 20),
+            "nginx.conf:1: the files have more than 4194304 bytes together",
+        ),
+    ] {
+        let mut files = Memory::of(&[("nginx.conf", text)]);
+        let fault = nginx("nginx.conf", &mut files, &Options::default()).unwrap_err();
+        assert_eq!(fault.to_string(), expected);
+    }
+}
+
+#[test]
+fn variables_of_the_environment_are_none() {
+    let text = server(
+        "location / { proxy_set_header X-A '${host}$${b}'; add_header X-B '100%'; proxy_pass http://b; }",
+    );
+    let imported = import(&text);
+    let lines = imported
+        .yaml
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    assert!(
+        lines.into_iter().all(|line| !line.contains("${")),
+        "{}",
+        imported.yaml
+    );
+    parsed(&imported);
+}

@@ -1,0 +1,110 @@
+//! `sprat import`: the configuration of another proxy as one of Sprat's.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::anyhow;
+use clap::{Parser, ValueEnum};
+use sprat_import::{Files, Imported, Options, Outcome, Summary};
+
+/// What is imported, and how strictly.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// Whose configuration it is.
+    #[arg(value_enum)]
+    from: From,
+    /// The configuration; files that it includes are read, too.
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Import the servers on this port, where those on other ports need a Sprat of their
+    /// own; may be given several times.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Vec<u16>,
+    /// Fail if anything is not carried over at all.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// A proxy whose configurations are read.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum From {
+    /// nginx's, such as /etc/nginx/nginx.conf.
+    Nginx,
+    /// HAProxy's, such as /etc/haproxy/haproxy.cfg.
+    Haproxy,
+}
+
+/// What an import came to.
+pub(super) struct Done {
+    /// The configuration in YAML.
+    pub(super) yaml: String,
+    /// What became of the directives.
+    pub(super) told: String,
+    /// Why it is not enough.
+    pub(super) refused: Option<anyhow::Error>,
+}
+
+/// Imports a configuration.
+///
+/// # Errors
+///
+/// It cannot be read, or nothing can be made of it.
+pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
+    let options = Options {
+        ports: args.port.clone(),
+    };
+    let Imported { yaml, summary } = match args.from {
+        From::Nginx => sprat_import::nginx(&args.file, &mut Disk, &options)?,
+        From::Haproxy => sprat_import::haproxy(&args.file, &mut Disk, &options)?,
+    };
+    let lost = summary.count(Outcome::Not);
+    let refused = (args.strict && lost > 0)
+        .then(|| anyhow!("{lost} directives are not carried over, and --strict allows none"));
+    Ok(Done {
+        told: told(&summary),
+        yaml,
+        refused,
+    })
+}
+
+/// Says what became of the directives: how many, and which were not carried over as they
+/// are.
+fn told(summary: &Summary) -> String {
+    let count = |outcome| summary.count(outcome);
+    let mut out = format!(
+        "{} directives: {} carried over, {} nearly, {} not supported\n",
+        summary.notes.len(),
+        count(Outcome::Carried),
+        count(Outcome::Nearly),
+        count(Outcome::Not),
+    );
+    for note in summary.exceptions() {
+        out.push_str(&note.to_string());
+        out.push('\n');
+    }
+    out.trim_end().to_owned()
+}
+
+/// The files of this machine.
+struct Disk;
+
+impl Files for Disk {
+    fn read(&mut self, path: &str, max_bytes: usize) -> Result<String, String> {
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        // What is longer is refused by whoever asked.
+        let read = file.take(max_bytes as u64).read_to_end(&mut bytes);
+        read.map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+    }
+
+    fn names(&mut self, directory: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(Path::new(directory));
+        let names = entries.into_iter().flatten().filter_map(|entry| {
+            let name = entry.ok()?.file_name();
+            Some(name.to_str()?.to_owned())
+        });
+        names.collect()
+    }
+}

@@ -11,7 +11,7 @@
 //! it is shown.
 //!
 //! A response is never further on the virtual link than there was something to send: see
-//! [`Response::available_bytes`].
+//! `Response::available_bytes`.
 
 mod response;
 mod tally;

@@ -422,9 +422,7 @@ fn advice(line: &Line) -> Option<&'static str> {
             "Sprat's ciphers are those with forward secrecy and AEAD, of TLS 1.2 and 1.3"
         }
         ("lua-load" | "lua-load-per-thread", _) => "Sprat runs no scripts",
-        ("compression", _) => {
-            "Sprat does not compress: have the backends do it, whose encodings pass"
-        }
+        ("compression", _) => "see `compressor`, for all or for a route",
         ("errorfile" | "errorloc" | "errorloc302" | "errorloc303" | "errorfiles", _) => {
             "`error_pages` of a route takes a page without its head"
         }

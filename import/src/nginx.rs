@@ -26,8 +26,8 @@ use self::scope::Scope;
 use crate::document::Document;
 use crate::files::{Fault, Files, Place, Reader};
 use crate::ledger::{Ledger, Outcome};
-use crate::units::size;
-use crate::yaml::{Map, map, text, word};
+use crate::units::{size, size_value};
+use crate::yaml::{Map, Value, map, text, texts, word};
 use crate::{Imported, MAX_ROUTES, Options};
 
 /// The bound on bodies that nginx has where none is given.
@@ -112,7 +112,54 @@ fn convert(
         servers.first().map_or(&scope, |own| &own.scope),
         ledger,
     ));
+    let scope = servers.first().map_or(&scope, |own| &own.scope);
+    document.top.extend(compressor(scope, ledger));
     true
+}
+
+/// Returns how responses are compressed, which Sprat does for all alike.
+fn compressor(scope: &Scope<'_>, ledger: &mut Ledger) -> Map {
+    let mut algorithms = Vec::new();
+    for (name, coding) in [("brotli", "br"), ("gzip", "gzip")] {
+        let Some(own) = scope.one(name) else { continue };
+        ledger.carried(own.id);
+        if own.arg(0) == "on" {
+            algorithms.push(word(coding));
+        }
+    }
+    if algorithms.is_empty() {
+        return Map::new();
+    }
+    let mut out = vec![("algorithms".to_owned(), Value::List(algorithms))];
+    if let Some(own) = scope.one("gzip_min_length") {
+        match size(own.arg(0)).filter(|bytes| *bytes <= 1 << 30) {
+            Some(bytes) => {
+                ledger.carried(own.id);
+                out.push(("min_content_length".to_owned(), size_value(bytes)));
+            }
+            None => ledger.not(own.id, "`min_content_length` is at its default"),
+        }
+    }
+    let is_type = |own: &&String| {
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b"_.+-".contains(&b);
+        let parts = own.split_once('/');
+        parts.is_some_and(|(kind, rest)| {
+            !kind.is_empty() && !rest.is_empty() && kind.bytes().chain(rest.bytes()).all(valid)
+        })
+    };
+    let mut listed: Vec<String> = vec!["text/html".to_owned()];
+    for own in scope.all(&["gzip_types", "brotli_types"]) {
+        match own.args.iter().all(|own| is_type(&own)) {
+            true => ledger.carried(own.id),
+            false => ledger.nearly(own.id, "types are given one by one: others are left out"),
+        }
+        let new = |own: &&String| own.len() < 100 && *own != "text/html";
+        listed.extend(own.args.iter().filter(is_type).filter(new).cloned());
+    }
+    listed.sort();
+    listed.dedup();
+    out.push(("content_types".to_owned(), texts(listed)));
+    vec![("compressor".to_owned(), Value::Map(out))]
 }
 
 /// Whether a directive, or one within it, tells backends whom clients are.
@@ -186,6 +233,11 @@ fn access_log(scope: &Scope<'_>, ledger: &mut Ledger) -> Map {
     vec![("access_log".to_owned(), log)]
 }
 
+/// Whether a directive says that responses are compressed, or are not, somewhere.
+fn compresses(name: &str) -> bool {
+    matches!(name, "gzip" | "brotli" | "zstd")
+}
+
 /// Settles what nothing else has settled.
 fn settle(list: &[Directive], ledger: &mut Ledger) {
     const DATA: [&str; 6] = ["map", "geo", "types", "split_clients", "events", "match"];
@@ -203,7 +255,9 @@ fn settle(list: &[Directive], ledger: &mut Ledger) {
             match (known::is_needless(&own.name), known::advice(&own.name)) {
                 (true, _) => ledger.carried(own.id),
                 // Sprat does no such thing.
-                (false, Some(_)) if own.arg(0) == "off" => ledger.carried(own.id),
+                (false, Some(_)) if own.arg(0) == "off" && !compresses(&own.name) => {
+                    ledger.carried(own.id);
+                }
                 (false, None) if known::is_used(&own.name) => {
                     ledger.nearly(own.id, "no route that is carried over goes by it");
                 }

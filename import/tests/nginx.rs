@@ -84,7 +84,7 @@ fn locations_are_asked_in_the_order_of_nginx() {
 #[test]
 fn what_guards_and_cannot_be_said_refuses() {
     for guard in [
-        "auth_basic secret; auth_basic_user_file /etc/x;",
+        "auth_basic secret; auth_basic_user_file users/$host;",
         "auth_request /auth;",
         "valid_referers none *.a.example;",
         "access_by_lua_block { local a = {} ngx.exit(403) }",
@@ -110,9 +110,9 @@ fn what_guards_and_cannot_be_said_refuses() {
 #[test]
 fn a_guard_of_the_whole_holds_in_its_locations() {
     let text = server(
-        "auth_basic x;
+        "auth_jwt x;
          location / { proxy_pass http://10.0.0.1; }
-         location /open/ { auth_basic off; proxy_pass http://10.0.0.1; }",
+         location /open/ { auth_jwt off; proxy_pass http://10.0.0.1; }",
     );
     let config = parsed(&import(&text));
     let open: Vec<bool> = config
@@ -122,6 +122,42 @@ fn a_guard_of_the_whole_holds_in_its_locations() {
         .collect();
     // The redirect to the slash, what is open, and what is not.
     assert_eq!(open, [false, true, false]);
+}
+
+#[test]
+fn users_with_passwords_are_asked_for() {
+    let auth = "auth_basic 'the office'; auth_basic_user_file /etc/users;";
+    let own = format!("location / {{ {auth} proxy_pass http://10.0.0.1; }}");
+    assert!(routes(&own).contains("basic_auth: {users_file: /etc/users, realm: 'the office'}"));
+    let any = "satisfy any; deny 10.1.0.0/16; allow 10.0.0.0/8; deny all;";
+    let text = server(&format!(
+        "location / {{ {any} {auth} proxy_pass http://10.0.0.1; }}"
+    ));
+    let config = parsed(&import(&text));
+    let asks: Vec<bool> = config
+        .routes
+        .iter()
+        .map(|own| own.access.basic_auth.is_some())
+        .collect();
+    // Those of `10.1.0.0/16`, the rest of `10.0.0.0/8`, and all others.
+    assert_eq!(asks, [true, false, true]);
+    assert!(config.routes.iter().all(forwards));
+}
+
+#[test]
+fn responses_are_compressed() {
+    let text = server("gzip on; gzip_types text/css *; location / { proxy_pass http://b; }");
+    let imported = import(&text);
+    assert!(
+        imported
+            .yaml
+            .contains("compressor: {algorithms: [gzip], content_types: [text/css, text/html]}")
+    );
+    parsed(&imported);
+}
+
+fn forwards(route: &Route) -> bool {
+    matches!(route.action, Action::Forward(_))
 }
 
 #[test]
@@ -154,7 +190,6 @@ fn addresses_from_a_field_are_no_grounds_to_let_anyone_in() {
         proxy_pass http://10.0.0.2; } } }";
     let imported = import(text);
     let config = parsed(&imported);
-    let forwards = |route: &Route| matches!(route.action, Action::Forward(_));
     assert!(!config.routes.iter().any(forwards), "{}", imported.yaml);
     assert_eq!(config.listeners[0].forwarding.trusted.len(), 1);
 }
@@ -174,7 +209,6 @@ fn what_is_served_over_tls_alone_is_not_served_in_plain_text() {
         .find_map(|own| own.tls.as_ref())
         .unwrap();
     assert!(tls.client_certificates.is_some());
-    let forwards = |route: &Route| matches!(route.action, Action::Forward(_));
     let first = config.routes.iter().position(forwards).unwrap();
     let before = &config.routes[first - 1];
     let is_sent = matches!(&before.action, Action::Redirect(own) if own.https);
@@ -189,7 +223,6 @@ fn certificates_that_one_of_several_servers_wants_refuse_its_clients() {
         server { listen 443 ssl; server_name closed.example; ssl_client_certificate /ca;
                  ssl_verify_client on; location / { proxy_pass http://10.0.0.1; } } }";
     let config = parsed(&import(text));
-    let forwards = |route: &Route| matches!(route.action, Action::Forward(_));
     assert!(!config.routes.iter().any(forwards));
 }
 

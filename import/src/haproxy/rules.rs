@@ -297,8 +297,8 @@ impl Rules<'_> {
                 self.deny(spot, line, action)
             }
             ("http-request", "auth") => {
-                let told = "Sprat does not ask who clients are, and lets none through: answers \
-                            403; have the backend ask";
+                let told = "users are in a file of hashes: see `basic_auth` of a route, in place of the \
+                            answer 403";
                 self.ledger.not(line.id, told);
                 Done::Ends(vec![spot.respond(403)])
             }

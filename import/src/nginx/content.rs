@@ -370,6 +370,7 @@ impl<'a> Converter<'a, '_> {
         if let Some((key, value)) = rewrite {
             put(key, value);
         }
+        route.keys.extend(here.access.clone());
         let bounds = self.bound_keys(&here.scope, pass);
         let heads = self.request_keys(here, pass, &parts.target);
         route.keys.extend(bounds);

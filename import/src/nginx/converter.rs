@@ -8,6 +8,7 @@ use super::known;
 use super::listeners::{Server, verifies_alone};
 use super::locations::{self, Asked, Kind, Location, Turn};
 use super::parse::Directive;
+use super::scope::Scope;
 use super::variables::Constants;
 use crate::MAX_ROUTES;
 use crate::document::{Match, PathIs, Route};
@@ -92,6 +93,7 @@ impl<'a> Converter<'a, '_> {
             captures: field.cloned(),
             constants,
             rewrite: None,
+            access: Map::new(),
             on_plain: server.is_on(false),
             on_tls: server.is_on(true),
             depth: 0,
@@ -294,6 +296,39 @@ impl<'a> Converter<'a, '_> {
         out
     }
 
+    /// Returns the keys that ask who a client is, as far as the guards of a place have
+    /// them; none if one of them has none.
+    fn asked_who(&mut self, scope: &Scope<'a>) -> Option<Map> {
+        let mut out = Map::new();
+        let mut is_known = true;
+        for own in known::guards().filter_map(|name| scope.one(name)) {
+            if own.arg(0) == "off" {
+                self.ledger.carried(own.id);
+                continue;
+            }
+            let file = scope.one("auth_basic_user_file");
+            let file = file.filter(|file| own.name == "auth_basic" && file.arg(0).starts_with('/'));
+            let file = file.filter(|file| !file.arg(0).contains('$') && !own.arg(0).contains('$'));
+            let Some(file) = file else {
+                let told = "Sprat cannot ask that, and lets nothing through that it guards: \
+                            answers 403; see `rbac`, `basic_auth` and `ext_authz`, and remove \
+                            the `direct_response`";
+                self.ledger.not(own.id, told);
+                is_known = false;
+                continue;
+            };
+            self.ledger.carried(own.id);
+            let told = "hashes are of bcrypt or argon2 alone: others are refused by `sprat check`";
+            self.ledger.nearly(file.id, told);
+            let basic = [
+                ("users_file", text(file.arg(0))),
+                ("realm", text(own.arg(0))),
+            ];
+            out.push(("basic_auth".to_owned(), map(basic)));
+        }
+        is_known.then_some(out)
+    }
+
     /// Returns routes for those who may come here alone; others are answered 403.
     pub(super) fn guarded(
         &mut self,
@@ -301,25 +336,18 @@ impl<'a> Converter<'a, '_> {
         serve: &mut dyn FnMut(&mut Self, &Here<'a>) -> Vec<Route>,
     ) -> Vec<Route> {
         let scope = &here.scope;
-        let guards = known::guards().filter_map(|name| scope.one(name));
-        let guards: Vec<&Directive> = guards.filter(|own| own.arg(0) != "off").collect();
-        for own in known::guards().filter_map(|name| scope.one(name)) {
-            match own.arg(0) {
-                "off" => self.ledger.carried(own.id),
-                _ => {
-                    let told = "Sprat cannot ask that, and lets nothing through that it \
-                                guards: answers 403; have the backend guard it, and remove \
-                                the `direct_response`";
-                    self.ledger.not(own.id, told);
-                }
-            }
-        }
+        let access = self.asked_who(scope);
         let rules = scope.all(&["allow", "deny"]);
         let any = scope.one("satisfy").filter(|own| own.arg(0) == "any");
         if let Some(own) = scope.one("satisfy") {
             self.ledger.carried(own.id);
         }
-        if !guards.is_empty() && (any.is_none() || rules.is_empty()) {
+        let is_open = access.as_ref().is_some_and(Map::is_empty);
+        // Any of addresses and users will do, if there are addresses.
+        let is_either = any.is_some() && !rules.is_empty() && !is_open;
+        let mut asked = here.clone();
+        asked.access = access.clone().unwrap_or_default();
+        if !is_either && access.is_none() {
             return vec![here.respond(403)];
         }
         let only_all = rules.iter().all(|own| own.arg(0) == "all");
@@ -331,16 +359,20 @@ impl<'a> Converter<'a, '_> {
             }
             return vec![here.respond(403)];
         }
-        self.ruled(here, &rules, guards.is_empty(), serve)
+        match is_either {
+            true => self.ruled(here, &rules, (false, access.as_ref()), serve),
+            false => self.ruled(&asked, &rules, (true, None), serve),
+        }
     }
 
     /// Returns routes by `allow` and `deny`, the first of which that takes an address
-    /// counts; `rest` is whether those of whom none says anything are let through.
+    /// counts. `rest` is whether those of whom none says anything are let through; those
+    /// that are not let through are answered 403, or asked for what `else_asked` has.
     fn ruled(
         &mut self,
         here: &Here<'a>,
         rules: &[&Directive],
-        rest: bool,
+        (rest, else_asked): (bool, Option<&Map>),
         serve: &mut dyn FnMut(&mut Self, &Here<'a>) -> Vec<Route>,
     ) -> Vec<Route> {
         let mut runs: Vec<(bool, Vec<String>)> = Vec::new();
@@ -384,15 +416,29 @@ impl<'a> Converter<'a, '_> {
             for place in places {
                 match allows {
                     true => out.extend(serve(self, &place)),
-                    false => out.push(place.respond(403)),
+                    false => out.extend(self.denied(&place, else_asked, serve)),
                 }
             }
         }
         match last {
             true => out.extend(serve(self, here)),
-            false => out.push(here.respond(403)),
+            false => out.extend(self.denied(here, else_asked, serve)),
         }
         out
+    }
+
+    fn denied(
+        &mut self,
+        here: &Here<'a>,
+        else_asked: Option<&Map>,
+        serve: &mut dyn FnMut(&mut Self, &Here<'a>) -> Vec<Route>,
+    ) -> Vec<Route> {
+        let Some(access) = else_asked else {
+            return vec![here.respond(403)];
+        };
+        let mut asked = here.clone();
+        asked.access.clone_from(access);
+        serve(self, &asked)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::document::{Match, PathIs, Route};
 use crate::ledger::Id;
 use crate::patterns::Pattern;
 use crate::restrict::{Common, Delta, restrict};
-use crate::yaml::{Value, map, word};
+use crate::yaml::{Map, Value, map, word};
 
 /// A replacement of all of a path.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub(super) struct Here<'a> {
     pub(super) captures: Option<Pattern>,
     pub(super) constants: Constants,
     pub(super) rewrite: Option<Rewrite>,
+    /// Whom a backend's requests must come from, beyond their addresses: keys of the route.
+    pub(super) access: Map,
     /// Whether the server is reached in plain text, and over TLS.
     pub(super) on_plain: bool,
     pub(super) on_tls: bool,

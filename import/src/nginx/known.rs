@@ -11,7 +11,7 @@ const NEEDLESS: &str = "\
     fastcgi_busy_buffers_size fastcgi_hide_header fastcgi_index fastcgi_intercept_errors \
     fastcgi_param fastcgi_read_timeout fastcgi_send_timeout fastcgi_split_path_info \
     fastcgi_temp_path grpc_buffer_size gzip_buffers gzip_comp_level gzip_disable \
-    gzip_http_version gzip_min_length gzip_proxied gzip_static gzip_types gzip_vary http \
+    gzip_http_version gzip_proxied gzip_static gzip_vary http \
     http2 http2_max_concurrent_streams http2_recv_buffer_size http3 if_modified_since \
     ignore_invalid_headers include keepalive_disable keepalive_requests keepalive_time \
     lingering_close lingering_time lingering_timeout listen load_module log_not_found \
@@ -49,7 +49,7 @@ const USED: &str = "\
 const ADVICE: &[(&str, &str)] = &[
     (
         "gzip",
-        "Sprat does not compress: have the backends do it, whose encodings pass",
+        "there is one `compressor` for all, and one of a route in its place",
     ),
     (
         "gunzip",
@@ -57,19 +57,15 @@ const ADVICE: &[(&str, &str)] = &[
     ),
     (
         "brotli",
-        "Sprat does not compress: have the backends do it, whose encodings pass",
+        "there is one `compressor` for all, and one of a route in its place",
     ),
     (
         "zstd",
-        "Sprat does not compress: have the backends do it, whose encodings pass",
+        "there is one `compressor` for all, and one of a route in its place",
     ),
     (
         "auth_",
-        "Sprat does not ask who clients are: have the backend do it",
-    ),
-    (
-        "satisfy",
-        "Sprat does not ask who clients are: have the backend do it",
+        "see `basic_auth`, `ext_authz` and `rbac` of the route",
     ),
     (
         "root",

@@ -443,7 +443,7 @@ fn explain_tells_what_a_route_does() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["route"]["number"], 4, "{json}");
     assert_eq!(json["route"]["cluster"], "app");
-    assert_eq!(json["route"]["max_request_body"], 1_000_000);
+    assert_eq!(json["route"]["max_request_body"], 1 << 20);
     let other = explain(api, &[]);
     assert!(other.contains("route     7 "), "{other}");
 }

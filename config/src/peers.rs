@@ -110,11 +110,11 @@ const WORDS: &[(&str, &str)] = &[
     ("balance", "`dispatch` of a cluster"),
     ("lb_policy", "`dispatch` of a cluster"),
     ("lb_algo", "`dispatch` of a cluster"),
-    ("least_conn", "`dispatch: least-request` of a cluster"),
-    ("leastconn", "`dispatch: least-request`"),
-    ("least_request", "`dispatch: least-request`"),
-    ("roundrobin", "`dispatch: round-robin`"),
-    ("round_robin", "`dispatch: round-robin`"),
+    ("least_conn", "`dispatch: least_request` of a cluster"),
+    ("leastconn", "`dispatch: least_request`"),
+    ("least_request", "`dispatch: least_request`"),
+    ("roundrobin", "`dispatch: round_robin`"),
+    ("round_robin", "`dispatch: round_robin`"),
     (
         "ip_hash",
         "`dispatch: {name: maglev, key: client}` of a cluster",
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn words_are_told_in_whatever_case() {
-        assert_eq!(ours("leastconn"), Some("`dispatch: least-request`"));
-        assert_eq!(ours("round-robin"), Some("`dispatch: round-robin`"));
+        assert_eq!(ours("leastconn"), Some("`dispatch: least_request`"));
+        assert_eq!(ours("round-robin"), Some("`dispatch: round_robin`"));
         assert_eq!(ours("Proxy_Pass"), Some("`cluster` of a route"));
         assert_eq!(ours("lactose"), None);
     }
@@ -155,6 +155,25 @@ mod tests {
     fn each_word_stands_once() {
         for (at, (word, _)) in WORDS.iter().enumerate() {
             assert!(WORDS[..at].iter().all(|(other, _)| other != word), "{word}");
+        }
+    }
+
+    /// What is told to be written is accepted.
+    #[test]
+    fn dispatches_that_are_told_are_dispatches() {
+        let told = WORDS.iter().filter_map(|(_, told)| {
+            let (_, code) = told.split_once("`dispatch: ")?;
+            code.split('`').next()
+        });
+        let told: Vec<_> = told.collect();
+        assert!(told.len() > 5, "{told:?}");
+        for dispatch in told {
+            let file = format!(
+                "version: 1\nlisteners: [{{address: 0.0.0.0:80}}]\nroutes: [{{cluster: a}}]\n\
+                 clusters: {{a: {{endpoints: [d:1], dispatch: {dispatch}}}}}\n"
+            );
+            let read = crate::parse(&file, "test", &|_| None);
+            assert!(read.is_ok(), "{dispatch}");
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::diagnostic::Reporter;
 use crate::names::Name;
 use crate::raw;
 use crate::resolved::{
-    Access, BodyBound, Cluster, Conditions, HostPattern, Maintenance, PathPattern, Route,
+    Access, Action, BodyBound, Cluster, Conditions, HostPattern, Maintenance, PathPattern, Route,
     RouteMatch, Upgrade,
 };
 use crate::wording::listed;
@@ -109,7 +109,9 @@ pub(super) fn resolve(
             let matches = route_match(raw, reporter)?;
             Some((matches, conditions?))
         });
+        let action = raw.and_then(|raw| action(raw, &field.span, &mut known, reporter));
         if let Some((matches, conditions)) = &looks {
+            let before = reachable.len();
             check_reachable(
                 "route",
                 (matches, conditions),
@@ -117,8 +119,11 @@ pub(super) fn resolve(
                 &mut reachable,
                 reporter,
             );
+            // It takes what came in plain text, and leaves the rest to those after it.
+            if matches!(&action, Some(Action::Redirect(redirect)) if redirect.https) {
+                reachable.truncate(before);
+            }
         }
-        let action = raw.and_then(|raw| action(raw, &field.span, &mut known, reporter));
         let access = raw.and_then(|raw| access(raw, &mut known, reporter));
         known.all_named &= raw.is_some();
         if let (Some(raw), Some(action)) = (raw, &action) {
@@ -165,7 +170,7 @@ pub(super) fn dangling(
 fn route(
     raw: &raw::Route,
     matches: RouteMatch,
-    action: Option<crate::resolved::Action>,
+    action: Option<Action>,
     closed: &Option<Maintenance>,
     reporter: &mut Reporter<'_>,
 ) -> Option<Route> {

@@ -202,6 +202,13 @@ fn a_route_that_never_matches_is_told() {
         "{BEFORE}- {{cluster: a, match: {{methods: [GET]}}}}\n- {{cluster: b, match: {{methods: [GET]}}}}\n"
     );
     assert_eq!(of_file(&same).len(), 1);
+    // What comes over TLS goes past a redirect to TLS; another redirect takes all.
+    for (redirect, told) in [("https_redirect: true", 0), ("host_redirect: a.example", 1)] {
+        let file = format!(
+            "{BEFORE}- {{redirect: {{{redirect}}}}}\n- {{cluster: a, match: {{path: /c}}}}\n"
+        );
+        assert_eq!(of_file(&file).len(), told, "{redirect}");
+    }
 }
 
 #[test]
@@ -223,7 +230,7 @@ fn other_proxies_words_are_told_ours() {
     let file = BEFORE.replace("[d:2]", "[d:2], dispatch: leastconn");
     let told = of_file(&file);
     assert!(
-        told[0].ends_with("| in Sprat this is `dispatch: least-request`"),
+        told[0].ends_with("| in Sprat this is `dispatch: least_request`"),
         "{told:?}"
     );
 }

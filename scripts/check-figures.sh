@@ -30,6 +30,8 @@ rounded() { awk -v number="$1" 'BEGIN { if (number != "") printf "%.3f", number 
 
 figure_manifests() { echo "manifests=$(grep -c '^config/kubernetes.*: .* (.*)$' "$log")"; }
 
+figure_booked() { said '^\([0-9]*\) pages, \([0-9]*\) links within the book$/pages=\1 links=\2/'; }
+
 figure_bytes_of_module() { said '^.*: \([0-9]*\) bytes; loads in .*$/bytes=\1/'; }
 
 figure_hash_of_filter() { said '^The same bytes twice: sha256 \(............\).*$/sha256=\1/'; }

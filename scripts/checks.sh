@@ -28,6 +28,7 @@ set -euo pipefail
 table() {
     cat <<'TABLE'
 check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1 | config/kubernetes
+book | 8 | make book | | booked | pages>=50 | docs book.toml scripts/book-links.py scripts/check-book.py
 module | 5 | make module | | bytes_of_module | | filters
 filter-reproducible | 12 | make filter-reproducible | | hash_of_filter | | filters
 simulate | 10 | make simulate | | simulated | | scheduler/src measure/src loadgen/src

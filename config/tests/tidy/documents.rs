@@ -1,5 +1,5 @@
-//! Rules about documents and scripts: links resolve, make targets exist, scripts
-//! are executable and parse.
+//! Rules about documents and scripts: links resolve, pages are in the book, make targets
+//! exist, scripts are executable and parse.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -8,23 +8,95 @@ use std::process::Command;
 
 use crate::tree::Tree;
 
-/// Links to files that are not there. Links to other sites are not followed.
+/// Links to files, and to parts of pages, that are not there. Links to other sites are
+/// not followed.
 pub(crate) fn broken_links(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, text) in tree.with_extension("md") {
         let directory = Path::new(path).parent().unwrap_or(Path::new(""));
         for (number, line) in prose(text) {
             for target in link_targets(line) {
-                let file = target.split('#').next().unwrap_or_default();
-                let elsewhere =
-                    file.is_empty() || file.contains("://") || file.starts_with("mailto:");
-                if !elsewhere && !tree.root.join(directory).join(file).exists() {
+                let (file, part) = target.split_once('#').unwrap_or((target, ""));
+                if file.contains("://") || file.starts_with("mailto:") {
+                    continue;
+                }
+                let found = resolved(directory, file);
+                let page = match file {
+                    "" => Some(text),
+                    _ => tree.files.get(&found).map(String::as_str),
+                };
+                // What git keeps and this does not read (pictures, results) is there.
+                let exists = page.is_some() || tree.root.join(&found).exists();
+                let is_page = file.is_empty() || file.ends_with(".md");
+                let has_part = match page {
+                    Some(page) if is_page && !part.is_empty() => anchors(page).contains(part),
+                    _ => true,
+                };
+                if !exists || !has_part {
                     complaints.push(format!("{path}:{number}: there is no {target}"));
                 }
             }
         }
     }
     complaints
+}
+
+/// `docs` and `../config/a.yaml` -> `config/a.yaml`
+fn resolved(directory: &Path, file: &str) -> String {
+    let mut parts: Vec<&str> = directory.iter().filter_map(|part| part.to_str()).collect();
+    for part in file.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The names that links may give to a page's headings: what GitHub and mdBook both make
+/// of them. Of headings alike the second has `-1` at its end.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let headings = prose(page).filter_map(|(_, line)| {
+        let text = line.trim_start_matches('#');
+        (text.len() < line.len() && text.starts_with(' ')).then_some(text.trim())
+    });
+    for heading in headings {
+        let plain = heading.to_lowercase();
+        let kept = plain.chars().filter_map(|letter| match letter {
+            ' ' => Some('-'),
+            letter if letter.is_alphanumeric() || "-_".contains(letter) => Some(letter),
+            _ => None,
+        });
+        let name: String = kept.collect();
+        let again = (1..).map(|number| format!("{name}-{number}"));
+        let free = [name.clone()].into_iter().chain(again);
+        anchors.extend(free.into_iter().find(|name| !anchors.contains(name)));
+    }
+    anchors
+}
+
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Pages of `docs/` that the book's table of contents has not, or has twice.
+pub(crate) fn missing_in_book(tree: &Tree) -> Vec<String> {
+    let summary = tree.files.get(SUMMARY).map(String::as_str);
+    let targets = summary.unwrap_or_default().lines().flat_map(link_targets);
+    let targets: Vec<String> = targets.map(|file| format!("docs/{file}")).collect();
+    let pages = tree.with_extension("md").map(|(path, _)| path);
+    let pages = pages.filter(|path| path.starts_with("docs/") && *path != SUMMARY);
+    pages
+        .filter_map(|page| {
+            let times = targets.iter().filter(|target| *target == page).count();
+            let wrong = match times {
+                1 => return None,
+                0 => "is not in the book: give it a line",
+                _ => "is in the book twice",
+            };
+            Some(format!("{SUMMARY}: {page} {wrong}"))
+        })
+        .collect()
 }
 
 /// `[text](target)` and `![text](target "title")` -> `target`
@@ -129,13 +201,35 @@ pub(crate) fn broken_scripts(tree: &Tree) -> Vec<String> {
 
 #[test]
 fn broken_links_are_found() {
-    let text = "[a](missing.md) [b](https://x.invalid/y) [c](#here)\n```\n[d](code.md)\n```\n![e](p.svg \"t\")\n";
-    let tree = Tree::of(&[("docs/a.md", text)]);
+    let text = "[a](missing.md) [b](https://x.invalid/y) [c](#here)\n```\n[d](code.md)\n```\n\
+                ![e](p.svg \"t\")\n[f](../b.md#what-it-is-1) [g](../b.md#what-it-was)\n## Here\n";
+    let other = "# What *it* is?\n```\n# What it was\n```\n## What `it` is\n";
+    let tree = Tree::of(&[("docs/a.md", text), ("b.md", other)]);
     assert_eq!(
         broken_links(&tree),
         [
             "docs/a.md:1: there is no missing.md",
-            "docs/a.md:5: there is no p.svg"
+            "docs/a.md:5: there is no p.svg",
+            "docs/a.md:6: there is no ../b.md#what-it-was",
+        ]
+    );
+}
+
+#[test]
+fn pages_that_are_not_in_the_book_are_found() {
+    let summary = "[A](a.md)\n- [B](b/c.md)\n- [A](a.md)\n";
+    let pages = [
+        (SUMMARY, summary),
+        ("docs/a.md", ""),
+        ("docs/b/c.md", ""),
+        ("docs/d.md", ""),
+        ("e.md", ""),
+    ];
+    assert_eq!(
+        missing_in_book(&Tree::of(&pages)),
+        [
+            "docs/SUMMARY.md: docs/a.md is in the book twice",
+            "docs/SUMMARY.md: docs/d.md is not in the book: give it a line",
         ]
     );
 }

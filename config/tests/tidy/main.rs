@@ -87,6 +87,11 @@ fn links_in_documents_resolve() {
 }
 
 #[test]
+fn every_page_is_in_the_book() {
+    assert_none(&documents::missing_in_book(&Tree::checkout()));
+}
+
+#[test]
 fn make_targets_in_documents_exist() {
     assert_none(&documents::unknown_targets(&Tree::checkout()));
 }

@@ -203,3 +203,105 @@ fn documents_name_counters_as_they_are_printed() {
         assert_eq!(short, None, "{path:?}");
     }
 }
+
+/// The page of `docs/` with this name.
+fn page(name: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    std::fs::read_to_string(docs.join(name)).unwrap()
+}
+
+/// The page's whole configurations.
+fn configurations(text: &str) -> impl Iterator<Item = &str> {
+    let blocks = text.split("```yaml\n").skip(1);
+    let blocks = blocks.filter_map(|rest| rest.split("```").next());
+    blocks.filter(|block| block.lines().any(|line| line.starts_with("version: 1")))
+}
+
+/// What documents name as certificates is there, and so each of their configurations could
+/// be served by; what `explain` is shown with answers for each recipe.
+#[test]
+fn check_accepts_the_configurations_of_documents() {
+    let files = files();
+    let directory = files.directory();
+    let file = directory.join("sprat.yaml");
+    let explained = page("cookbook.md");
+    let explained = explained.lines().filter_map(|line| {
+        let (_, request) = line
+            .strip_prefix("sprat explain ")?
+            .split_once("--request '")?;
+        request.split('\'').next()
+    });
+    let explained: Vec<_> = explained.collect();
+    assert_eq!(explained.len(), 2);
+    let pages = pages(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs"));
+    let mut seen = 0;
+    // One page has topologies of `sprat-loadgen network`.
+    for path in pages.iter().filter(|path| !path.ends_with("networks.md")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        for block in configurations(&text) {
+            let own = format!("{}/", directory.display());
+            std::fs::write(&file, block.replace("/etc/tls/", &own)).unwrap();
+            let run = |arguments: &[&str]| {
+                let output = sprat(arguments).current_dir(directory).output().unwrap();
+                assert!(output.status.success(), "{path:?}: {block}\n{output:?}");
+            };
+            run(&["check", "sprat.yaml"]);
+            if path.ends_with("cookbook.md") {
+                for request in &explained {
+                    run(&["explain", "-c", "sprat.yaml", "--request", request]);
+                }
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 15, "{seen}");
+}
+
+/// `--strict` fails if anything is not carried over.
+#[test]
+fn examples_of_other_proxies_are_imported_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("theirs.conf");
+    for (name, before, after) in [("nginx", "events {}\nhttp {\n", "}\n"), ("haproxy", "", "")] {
+        let text = page(&format!("from-{name}.md"));
+        let (_, rest) = text.split_once(&format!("```{name}\n")).unwrap();
+        let (block, _) = rest.split_once("```").unwrap();
+        std::fs::write(&file, format!("{before}{block}{after}")).unwrap();
+        let mut import = sprat(&["import", "--strict", name, file.to_str().unwrap()]);
+        let output = import.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn the_page_of_log_fields_has_each() {
+    let origin = Origin::http(|_| ok("fine"));
+    let proxy = Proxy::logging(config(&[origin.address]));
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(get("/a")).status(), 200);
+    let line = proxy.log_lines(1).remove(0);
+    let text = page("log-fields.md");
+    let rows = text.lines().filter_map(|line| {
+        let (names, _) = line.strip_prefix("| `")?.split_once(" | ")?;
+        Some(names.split('`').step_by(2))
+    });
+    let told: Vec<&str> = rows.flatten().collect();
+    let fields = line.as_object().unwrap().keys();
+    let missing: Vec<_> = fields
+        .filter(|field| !told.contains(&field.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?} of {told:?}");
+}
+
+/// Who looks for a reason of Sprat's own among symptoms finds it.
+#[test]
+fn troubleshooting_has_every_reason_of_5xx() {
+    let text = page("troubleshooting.md");
+    let reasons = sprat_net::error::Reason::ALL.iter();
+    let own = reasons.filter(|reason| reason.facts().status.is_server_error());
+    let missing: Vec<_> = own
+        .map(|reason| reason.name())
+        .filter(|name| !text.contains(&format!("`{name}`")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -29,11 +29,14 @@ fn slow(origin: &Origin, policy: Discipline) -> Config {
 
 /// The field `gain` of the page.
 fn gain(proxy: &Proxy) -> Value {
+    page(proxy).as_object_mut().unwrap().remove("gain").unwrap()
+}
+
+fn page(proxy: &Proxy) -> Value {
     let address = proxy.server.as_ref().unwrap().admin_address().unwrap();
     let answer = Peer::connect(address).ask("GET /gain HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(answer.field("content-type"), Some("application/json"));
-    let mut page: Value = serde_json::from_str(&answer.text()).unwrap();
-    page.as_object_mut().unwrap().remove("gain").unwrap()
+    serde_json::from_str(&answer.text()).unwrap()
 }
 
 fn number(value: &Value, path: &str) -> f64 {
@@ -83,6 +86,7 @@ fn small_responses_beside_a_large_one_gain_by_their_size() {
         let all = number(&gain, &format!("/{span}/gain"));
         assert!(small > 1.0 && small > all, "{span} of {gain}");
     }
+    assert_eq!(page(&proxy).get("nothing_to_compare"), None);
     assert_eq!(gain["ratio"], gain["last_ten_minutes"]["gain"]);
     assert_eq!(gain["since_start"]["responses"], 4.0);
     assert_eq!(gain["since_start"]["sizes"][0]["mean_ms"], Value::Null);
@@ -116,10 +120,14 @@ fn where_there_is_nothing_to_compare_nothing_is_told() {
     unlimited.uplink.rate = Rate::Unlimited;
     let fair = slow(&origin, Discipline::Fair);
     let fcfs = slow(&origin, Discipline::Fcfs);
-    for config in [off, unlimited, fair, fcfs] {
+    let reasons = ["is off", "is unlimited", "is fair", "is fair"];
+    for (config, reason) in [off, unlimited, fair, fcfs].into_iter().zip(reasons) {
         let proxy = Proxy::start(&config);
         assert_eq!(proxy.connect().ask(get("/100")).body.len(), 100);
-        assert_eq!(gain(&proxy), Value::Null);
+        let page = page(&proxy);
+        assert_eq!(page["gain"], Value::Null);
+        let told = page["nothing_to_compare"].as_str().unwrap();
+        assert!(told.contains(reason), "{told}");
         let metrics = proxy.server.as_ref().unwrap().metrics();
         assert!(!metrics.contains("compared"), "{metrics}");
     }
@@ -133,6 +141,9 @@ fn while_no_link_is_found_nothing_is_gained() {
     let proxy = Proxy::start(&config);
     assert_eq!(proxy.connect().ask(get("/100")).body.len(), 100);
     assert_eq!(gain(&proxy), Value::Null);
+    let told = page(&proxy);
+    let told = told["nothing_to_compare"].as_str().unwrap();
+    assert!(told.starts_with("no link"), "{told}");
 }
 
 #[test]

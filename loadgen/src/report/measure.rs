@@ -12,6 +12,10 @@ pub(crate) const BUCKETS: usize = 200;
 /// (left). From 41 B to 2 MB that makes the paper's 60 bins.
 const BIN_RATIO: f64 = 1.2;
 
+/// Points of a distribution: from all requests down to one of a thousand, eight for each
+/// factor of ten.
+const SHARES_SLOWER: i32 = 25;
+
 /// One system at one load. Times are over answered requests only; size ranks
 /// are over all requests of the trace, so that they mean the same for all.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +41,9 @@ pub(crate) struct Measures {
     /// Mean response time of each half-percentile of size; `None` where a
     /// bucket holds no answered request.
     pub(crate) buckets_ms: Vec<Option<f64>>,
+    /// (response time in ms, percentage of the answered requests that took longer), the
+    /// shortest first: [`SHARES_SLOWER`] of them.
+    pub(crate) slower: Vec<(f64, f64)>,
     /// (geometric middle of the bin in bytes, mean response time in ms) of
     /// each bin that holds an answered request.
     pub(crate) bins_ms: Vec<(f64, f64)>,
@@ -68,6 +75,7 @@ impl Measures {
             p50_ms: percentile(&sorted_ms, 0.50),
             p99_ms: percentile(&sorted_ms, 0.99),
             buckets_ms: buckets_ms.collect(),
+            slower: slower(&sorted_ms),
             bins_ms: bins(&by_size),
         }
     }
@@ -107,6 +115,15 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     let value = sorted.get(rank.saturating_sub(1));
     value.copied().unwrap_or(f64::NAN)
+}
+
+/// Returns times and the percentage of times that are longer. Shares that the number of
+/// times does not tell apart are left out.
+fn slower(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let shares = (0..SHARES_SLOWER).map(|step| 10f64.powf(-f64::from(step) / 8.0));
+    let told = shares.filter(|share| share * sorted.len() as f64 >= 1.0);
+    told.map(|share| (percentile(sorted, 1.0 - share), share * 100.0))
+        .collect()
 }
 
 /// Bins `[x, 1.2 x]` from the smallest size; empty bodies count as one byte.

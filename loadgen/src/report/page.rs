@@ -46,12 +46,13 @@ fn write_page(
     write_notes(page, comparison, loads)?;
     for figure in figures {
         // Inside HTML the name space goes without saying.
-        let svg = figure
-            .svg
-            .replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
+        let inline = |svg: &str| svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
         writeln!(
             page,
-            "<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>",
+            "<figure>\n<div class=\"broad\">{}</div>\n<div class=\"narrow\">{}</div>\n\
+             <figcaption>{}</figcaption>\n</figure>",
+            inline(&figure.svg),
+            inline(&figure.narrow),
             escape(&figure.caption)
         )?;
     }

@@ -191,10 +191,50 @@ fn a_thousand_requests_fill_two_hundred_buckets_of_five() {
     assert_eq!(measures.smallest80_ms, 399.5);
     assert_eq!(measures.largest1_ms, 994.5);
     assert_eq!((measures.p50_ms, measures.p99_ms), (499.0, 989.0));
+    // All but the least took longer than it, and one of a hundred than the 99th percentile.
+    assert_eq!(measures.slower.len(), 25);
+    assert_eq!(measures.slower[0], (0.0, 100.0));
+    assert_eq!(measures.slower[16].0, 989.0);
+    close(measures.slower[16].1, 1.0);
+    let points = figures::thinned(&measures.buckets_ms);
+    assert_eq!(points.len(), 48 + 8);
+    assert_eq!(points[0], (1.0, 9.5));
+    assert_eq!(points[55], (99.75, 997.0));
     // [41, 49.2) holds the first nine sizes.
     close(measures.bins_ms[0].0, 41.0 * 1.2f64.sqrt());
     assert_eq!(measures.bins_ms[0].1, 4.0);
     assert_eq!(measures.bins_ms.len(), 18);
+}
+
+#[test]
+fn a_system_looks_the_same_in_every_report() {
+    let comparison = |names: &[&str]| {
+        let runs = names.iter().map(|name| run(name, 0.9, &rows_of([1.0; 5])));
+        Comparison::new(runs.collect(), None).unwrap()
+    };
+    let few = comparison(&["nginx", "sprat-srpt", "sprat-auto"]);
+    let many = [
+        "nginx",
+        "haproxy",
+        "caddy",
+        "sprat-auto",
+        "sprat-bands",
+        "sprat-two-class",
+        "sprat-fair",
+        "sprat-kernel",
+        "sprat-srpt",
+        "traefik",
+    ];
+    let all = comparison(&many);
+    for name in ["nginx", "sprat-srpt", "sprat-auto"] {
+        assert_eq!(figures::style(&few, name), figures::style(&all, name));
+    }
+    for (index, name) in many.iter().enumerate() {
+        for other in &many[..index] {
+            let styles = (figures::style(&all, name), figures::style(&all, other));
+            assert_ne!(styles.0, styles.1, "{name} and {other}");
+        }
+    }
 }
 
 #[test]
@@ -317,6 +357,7 @@ fn a_report_is_whole() {
         "slowdown-by-load",
         "time-by-size-load-0.90",
         "time-by-percentile-load-0.90",
+        "distribution-load-0.90",
     ];
     for name in lines
         .into_iter()
@@ -336,7 +377,9 @@ fn a_report_is_whole() {
             );
         }
         assert!(
-            texts.iter().any(|text| text.contains("mean ")),
+            texts
+                .iter()
+                .any(|text| text.contains("mean ") || text.contains("took longer")),
             "{name}: {texts:?}"
         );
         assert!(!svg.contains("NaN") && !svg.contains("href"), "{name}");
@@ -356,7 +399,11 @@ fn a_report_is_whole() {
     }
     assert!(page.contains("<h1>Ours &amp; &lt;theirs&gt;</h1>"));
     assert!(page.contains("sprat &lt;&amp;&quot;bands"));
-    assert_eq!(page.matches("<svg ").count(), 8);
+    // Two against load, and four at each of two loads; each for a telephone, too.
+    assert_eq!(page.matches("<svg ").count(), 20);
+    for narrow in page.split("<div class=\"narrow\"><svg ").skip(1) {
+        assert!(narrow[..60].contains("width=\"420\""), "{}", &narrow[..60]);
+    }
     assert_eq!(
         std::fs::read_to_string(out.join("summary.csv"))
             .unwrap()

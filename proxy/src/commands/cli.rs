@@ -232,3 +232,6 @@ fn print(text: &str) -> anyhow::Result<()> {
 fn complain(text: &str) {
     StandardError::Direct.complain(text);
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,8 @@ use self::watchers::Watchers;
 use crate::observe::metrics::{Exposition, Metrics};
 use crate::observe::stage::Stage;
 
-const INDEX: &str = "sprat\n\n/metrics  Prometheus metrics\n/livez    the process runs\n\
+const INDEX: &str = "sprat\n\n/         the dashboard, for a browser\n\
+                     /metrics  Prometheus metrics\n/livez    the process runs\n\
                      /readyz   it takes requests (503 while it drains)\n\
                      /gain     how much longer responses would take under policy fair\n\
                      /stats    the present figures as JSON\n\

@@ -137,6 +137,15 @@ impl PacedLink {
         })
     }
 
+    /// Returns why there is no gain to tell; none where there is one.
+    pub fn nothing_to_compare(&self) -> Option<&'static str> {
+        if self.effective_rate_bits_per_s().is_none() {
+            return Some("no link is known to be full: nothing is held back, or ordered");
+        }
+        let is_compared = self.lock().desk.counterfactual().is_some();
+        (!is_compared).then_some("the policy is fair or fcfs, or counterfactual is off")
+    }
+
     /// Returns the sums up to now, outside the lock.
     pub(super) fn tally(&self) -> Option<Tally> {
         let now = self.now();

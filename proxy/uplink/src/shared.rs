@@ -83,6 +83,15 @@ impl SharedUplink {
         }
     }
 
+    /// Returns why there is no gain to tell, for people; none where there is one.
+    pub fn nothing_to_compare(&self) -> Option<&'static str> {
+        match self {
+            Self::Paced(link) => link.nothing_to_compare(),
+            Self::Unlimited => Some("the rate is unlimited: nothing is held back, or ordered"),
+            Self::Kernel(_) => Some("the kernel orders, with engine kernel"),
+        }
+    }
+
     /// From now on it is as the configuration wants it.
     pub fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
         let Self::Paced(link) = self else { return };

@@ -5,17 +5,24 @@ use sprat_uplink::Gain;
 
 use super::Metrics;
 
-/// A page of one field.
+/// The page's fields.
 #[derive(Serialize)]
 struct GainPage {
     /// Null where there is nothing to compare.
     gain: Option<Gain>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nothing_to_compare: Option<&'static str>,
 }
 
 impl Metrics {
     /// Returns what the uplink's order gains over `fair`, as JSON.
     pub(crate) fn gain(&self) -> String {
-        let gain = self.present.load().uplink.gain();
-        serde_json::to_string_pretty(&GainPage { gain }).unwrap_or_default() + "\n"
+        let present = self.present.load();
+        let page = GainPage {
+            gain: present.uplink.gain(),
+            nothing_to_compare: present.uplink.nothing_to_compare(),
+        };
+        serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     /// The picture, as SVG text.
     pub(crate) svg: String,
-    /// The same for a telephone.
+    /// The same picture, drawn for a telephone.
     pub(crate) narrow: String,
     /// What the reader should know, as plain text.
     pub(crate) caption: String,
@@ -43,7 +43,7 @@ impl Figure {
         })
     }
 
-    /// The same for bars.
+    /// Draws bars, with the short title on a telephone.
     fn of_bars(
         name: String,
         (chart, short): (BarChart, String),

@@ -5,12 +5,12 @@ use sprat_uplink::Gain;
 
 use super::Metrics;
 
-/// The page's fields.
+/// The fields that the page has.
 #[derive(Serialize)]
 struct GainPage {
     /// Null where there is nothing to compare.
     gain: Option<Gain>,
-    /// Why, for people.
+    /// Why there is nothing to compare, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     nothing_to_compare: Option<&'static str>,
 }

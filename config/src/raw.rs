@@ -15,6 +15,7 @@ mod limits;
 mod marking;
 mod proxy_protocol;
 mod routes;
+mod shared_uplink;
 mod srq;
 mod tls;
 
@@ -48,6 +49,7 @@ pub(crate) use limits::*;
 pub(crate) use marking::*;
 pub(crate) use proxy_protocol::*;
 pub(crate) use routes::*;
+pub(crate) use shared_uplink::*;
 pub(crate) use srq::*;
 pub(crate) use tls::*;
 
@@ -264,6 +266,11 @@ record! {
         /// also under `rate: unlimited`. Under `policy: sfd` the policy says what is
         /// which. `off` marks nothing.
         default("off") marking: Or<Off, Marking>,
+        /// Other instances of Sprat send on the same link: its `rate` is divided among
+        /// those that live, by what each has to send. Wants a `rate` in bits per second
+        /// and `engine: pace`. `adapt` is without effect then: none of them sees all of
+        /// the link.
+        default("off") shared: Or<Off, SharedUplink>,
     }
 
     /// What each client has of the link.

@@ -14,6 +14,7 @@ mod limits;
 mod marking;
 mod paths;
 mod routes;
+mod shared_uplink;
 mod srq;
 mod tls;
 
@@ -220,6 +221,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
         reporter,
     );
     let marking = marking::marking(raw, policy.as_ref(), reporter);
+    let shared = shared_uplink::shared(raw, rate, engine.as_ref(), reporter);
     let (rate, policy, engine) = (rate?, policy?, engine?);
     (fits && share_fits).then_some(())?;
     let policy = match (&engine, policy) {
@@ -237,6 +239,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
         counterfactual: raw.counterfactual.copied()?.0,
         share: share?,
         marking: marking?,
+        shared: shared?,
     })
 }
 

@@ -197,6 +197,21 @@ pub struct Uplink {
     pub share: Option<ClientBy>,
     /// Which code points responses bear; `None` if they bear none.
     pub marking: Option<Marking>,
+    /// With whom the rate is divided; `None` if the link is this instance's alone.
+    pub shared: Option<SharedUplink>,
+}
+
+/// A link that several instances send on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedUplink {
+    /// The store's place: `redis://` or `unix://`.
+    pub url: String,
+    /// The key that stands for the link.
+    pub key: String,
+    /// How long an instance is believed to live that the store does not hear of.
+    pub lease: Duration,
+    /// Instances to divide among until the store has told of them.
+    pub instances: usize,
 }
 
 /// How fast to send, counted on the wire with all headers.

@@ -161,6 +161,7 @@ fn the_design_file_resolves_to_the_defaults() {
             counterfactual: true,
             share: None,
             marking: None,
+            shared: None,
         },
         clusters: vec![Arc::clone(&cluster)],
         routes: vec![route(cluster)],

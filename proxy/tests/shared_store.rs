@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use common::binary::{self, Running};
 use common::*;
 use sprat_config::resolved::*;
 
@@ -341,4 +342,116 @@ fn a_reply_without_end_is_not_read_to_the_end() {
         assert_eq!(proxy.connect().ask(get("/5/b")).status(), 200);
         proxy.stop();
     }
+}
+
+/// The rate of the link that instances share, in bits per second.
+const TOTAL: u64 = 24_000_000;
+
+/// A proxy that shares its uplink.
+fn sharer(origin: &Origin, port: u16) -> Proxy {
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(TOTAL);
+    config.uplink.shared = Some(SharedUplink {
+        url: format!("redis://127.0.0.1:{port}/0"),
+        key: "test:uplink".to_owned(),
+        lease: Duration::from_secs(1),
+        instances: 3,
+    });
+    Proxy::start(&config)
+}
+
+/// A process that shares the same.
+fn sharing_process(origin: &Origin, port: u16, directory: &std::path::Path) -> Running {
+    let file = binary::write(directory, origin.address, "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let uplink = format!(
+        "uplink: {{rate: 24mbit, shared: {{url: 'redis://127.0.0.1:{port}/0', \
+         key: 'test:uplink', lease: 1s, instances: 3}}}}"
+    );
+    std::fs::write(&file, text.replace("uplink: {rate: unlimited}", &uplink)).unwrap();
+    Running::start(&file)
+}
+
+fn rate_bits_per_s(proxy: &Proxy) -> u64 {
+    (proxy.metric(&["sprat_uplink_rate_bytes_per_second"]) * 8.0) as u64
+}
+
+/// Waits until each of these knows of so many, and has an even part of the link.
+fn wait_even(all: &[&Proxy], count: u64) {
+    for proxy in all {
+        proxy.wait_metric(&["sprat_uplink_instances"], count as f64);
+        wait_for("an even share", || rate_bits_per_s(proxy) == TOTAL / count);
+    }
+}
+
+#[test]
+fn a_link_is_divided_among_the_instances_that_live() {
+    let redis = Redis::start(free_address().port(), &[]);
+    let origin = Origin::http(|_| ok("fine"));
+    let (first, second) = (sharer(&origin, redis.port), sharer(&origin, redis.port));
+    // Before anything is heard a third of it is taken: that is what the file says.
+    wait_even(&[&first, &second], 2);
+    let directory = tempfile::tempdir().unwrap();
+    let mut third = sharing_process(&origin, redis.port, directory.path());
+    wait_even(&[&first, &second], 3);
+    // One that is killed says no farewell. What others are asked goes on.
+    third.child.kill().unwrap();
+    third.child.wait().unwrap();
+    for proxy in [&first, &second] {
+        assert_eq!(proxy.connect().ask(get("/")).text(), "fine");
+    }
+    wait_even(&[&first, &second], 2);
+    let _again = sharing_process(&origin, redis.port, directory.path());
+    wait_even(&[&first, &second], 3);
+    // One that is stopped says farewell; who is left has its part.
+    second.stop();
+    wait_even(&[&first], 2);
+    first.stop();
+}
+
+#[test]
+fn who_has_more_to_send_has_more_of_the_link() {
+    let redis = Redis::start(free_address().port(), &[]);
+    let body = "x".repeat(64 << 20);
+    let origin = Origin::http(move |request| match request.start.contains("/large") {
+        true => ok(&body),
+        false => ok("fine"),
+    });
+    let (busy, idle) = (sharer(&origin, redis.port), sharer(&origin, redis.port));
+    wait_even(&[&busy, &idle], 2);
+    let mut client = busy.connect();
+    client.send(get("/large"));
+    let reads = std::thread::spawn(move || {
+        let mut piece = [0; 65536];
+        while matches!(client.reader.read(&mut piece), Ok(1..)) {}
+    });
+    // An idle one keeps a quarter of its half.
+    wait_for("the idle one to give", || {
+        rate_bits_per_s(&idle) == TOTAL / 8 && rate_bits_per_s(&busy) == TOTAL / 8 * 7
+    });
+    assert_eq!(idle.connect().ask(get("/")).text(), "fine");
+    drop(busy);
+    reads.join().unwrap();
+    idle.stop();
+}
+
+#[test]
+fn a_link_stays_divided_while_the_store_is_away() {
+    let port = free_address().port();
+    let redis = Redis::start(port, &[]);
+    let origin = Origin::http(|_| ok("fine"));
+    let (first, second) = (sharer(&origin, port), sharer(&origin, port));
+    wait_even(&[&first, &second], 2);
+    drop(redis);
+    let failures = |proxy: &Proxy| proxy.metric(&["sprat_uplink_store_failures_total"]);
+    wait_for("reports to fail", || {
+        failures(&first) >= 4.0 && failures(&second) >= 4.0
+    });
+    // As many as were there last, be they alive or not.
+    second.stop();
+    assert_eq!(rate_bits_per_s(&first), TOTAL / 2);
+    assert_eq!(first.connect().ask(get("/")).text(), "fine");
+    let _redis = Redis::start(port, &[]);
+    wait_even(&[&first], 1);
+    first.stop();
 }

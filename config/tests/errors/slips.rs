@@ -236,6 +236,22 @@ const PARTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "uplink: {shared: {url: redis://store}}",
+        &[
+            "3:18 a link that is shared needs its rate | give `rate` what the link carries for all instances together, such as 100mbit",
+        ],
+    ),
+    (
+        "uplink: {rate: 1mbit, engine: kernel, shared: {url: redis://store}}",
+        &[
+            "3:47 a link is shared under `engine: pace` alone: the kernel's rate stays as it is set up | use `engine: pace`, or remove `shared`",
+        ],
+    ),
+    (
+        "uplink: {rate: 1mbit, shared: {url: redis://store, lease: 2m}}",
+        &["3:59 a lease is 1 minute at most | give it some seconds"],
+    ),
+    (
         "uplink: {engine: kernel}",
         &[
             "3:18 the `htb` queueing discipline needs the uplink's rate | give `rate` the link's rate, such as 10mbit, or use `{name: kernel, qdisc: prio}`",

@@ -30,6 +30,7 @@ pub mod proxy_protocol;
 pub mod read_ahead;
 pub mod screen;
 pub mod stamp;
+pub mod store_connection;
 pub mod sys;
 pub mod tls;
 pub mod upload;

@@ -11,8 +11,6 @@
 //! A resource's key holds `bytes fields`; if variants are told apart, so does
 //! that of the variant.
 
-mod connection;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder as ThreadBuilder;
@@ -28,8 +26,8 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use connection::StoreConnection;
 use sprat_net::background::Background;
+use sprat_net::store_connection::StoreConnection;
 
 /// Failures in a row after which the store is left alone.
 const FAILURES_MAX: u32 = 5;

@@ -355,6 +355,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             counterfactual: true,
             share: None,
             marking: None,
+            shared: None,
         },
         routes: vec![route(&cluster)],
         clusters: vec![cluster],

@@ -45,6 +45,12 @@ impl Full {
         config.runtime.workers = 2;
         config.admin = Some(admin());
         config.uplink.rate = Rate::Fixed(10_000_000);
+        config.uplink.shared = Some(SharedUplink {
+            url: format!("redis://{}/0", free_address()),
+            key: "test".to_owned(),
+            lease: PATIENCE,
+            instances: 1,
+        });
         change(&mut config.uplink);
         add_listener(&mut config, &authority);
         add_clusters(&mut config, &names);

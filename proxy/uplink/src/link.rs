@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::acknowledged::AckWatch;
 use super::auto::{AutoRate, Writer};
 use super::counters::Counters;
+use super::division::{Divided, Division};
 use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
 use crate::seldom::Seldom;
@@ -36,6 +37,8 @@ pub struct PacedLink {
     state: Mutex<State>,
     /// Finds the rate, if it is not given.
     auto: AutoRate,
+    /// Divides the rate, if other instances send on the link.
+    division: Mutex<Option<Division>>,
 }
 
 pub(super) struct State {
@@ -93,6 +96,8 @@ pub(crate) struct LinkStatus {
     pub(crate) queue: Duration,
     /// Bytes of responses that were given a turn marked IN, and OUT.
     pub(crate) marked_bytes: [u64; 2],
+    /// What is known of those who share the link; none if it is not shared.
+    pub(crate) divided: Option<Divided>,
     /// Counters, none of which ever falls.
     pub(crate) stats: EgressStats,
 }
@@ -112,6 +117,7 @@ impl PacedLink {
         Arc::new(Self {
             awaited: AtomicU32::new(awaited(&policy.classes)),
             auto: AutoRate::new(),
+            division: Mutex::new(None),
             epoch: Instant::now(),
             client_hasher: RandomState::new(),
             next_socket: AtomicU64::new(0),
@@ -128,6 +134,8 @@ impl PacedLink {
     /// What goes on now.
     pub(crate) fn status(&self) -> LinkStatus {
         let effective_rate_bits_per_s = self.effective_rate_bits_per_s();
+        // Never under the other lock: who divides takes that under this one.
+        let divided = self.division().as_ref().map(Division::status);
         let mut state = self.lock();
         let egress = state.desk.egress();
         let (stats, marked_bytes) = (egress.stats(), egress.marked_bytes());
@@ -138,6 +146,7 @@ impl PacedLink {
             rate_bits_per_s: effective_rate_bits_per_s.map(|_| egress.pacer().rate_bits_per_s()),
             effective_rate_bits_per_s,
             queue: self.auto.queue(),
+            divided,
             marked_bytes: state.counters.publish_marks(marked_bytes),
             stats: state.counters.publish(stats),
         }
@@ -171,6 +180,11 @@ impl PacedLink {
     /// The search for the rate, if it is not given.
     pub(crate) fn auto(&self) -> &AutoRate {
         &self.auto
+    }
+
+    /// The division of the rate, if it is divided.
+    pub(super) fn division(&self) -> MutexGuard<'_, Option<Division>> {
+        self.division.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Orders by another policy from now on.

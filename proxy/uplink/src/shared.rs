@@ -8,6 +8,7 @@ use sprat_scheduler::rate_control::gate::GateConfig;
 use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
 
 use super::auto::AutoRate;
+use super::division::Division;
 use super::gain::Gain;
 use super::kernel::KernelLink;
 use super::link::PacedLink;
@@ -50,6 +51,7 @@ impl SharedUplink {
         if let Some(config) = searched(uplink) {
             AutoRate::start(&link, config)?;
         }
+        Division::renew(&link, divided(uplink))?;
         Ok(Self::Paced(link))
     }
 
@@ -96,6 +98,9 @@ impl SharedUplink {
     pub fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
         let Self::Paced(link) = self else { return };
         link.change(policy(uplink, classes));
+        if let Err(error) = Division::renew(link, divided(uplink)) {
+            tracing::error!(%error, "the uplink's rate is not divided: no thread for it");
+        }
         link.compare(uplink.counterfactual);
         if let Some(config) = searched(uplink) {
             if let Err(error) = AutoRate::start(link, config) {
@@ -103,14 +108,26 @@ impl SharedUplink {
             }
         } else if let Rate::Fixed(bits_per_s) = uplink.rate {
             link.auto().stop();
-            link.set_rate(bits_per_s);
+            if uplink.shared.is_none() {
+                link.set_rate(bits_per_s);
+            }
         }
     }
 }
 
-/// What is told to the search for the rate, if there is to be one.
+/// What is divided, and with whom, if other instances send on the link.
+fn divided(uplink: &config::Uplink) -> Option<(u64, &config::SharedUplink)> {
+    match (uplink.rate, &uplink.shared) {
+        (Rate::Fixed(bits_per_s), Some(shared)) => Some((bits_per_s, shared)),
+        _ => None,
+    }
+}
+
+/// What is told to the search for the rate, if there is to be one. Who has a share of the
+/// link cannot tell what all of it carries.
 fn searched(uplink: &config::Uplink) -> Option<GateConfig> {
     match uplink.rate {
+        _ if uplink.shared.is_some() => None,
         Rate::Auto => Some(GateConfig::default()),
         Rate::Fixed(bits_per_s) => uplink.adapt.then_some(GateConfig {
             named_bits_per_s: Some(bits_per_s),

@@ -25,7 +25,7 @@ const SILENCE_BOUND: Duration = Duration::from_secs(5);
 const REPLY_MAX: usize = 256 << 10;
 
 /// A connection that is open; closed when dropped.
-pub(super) struct StoreConnection {
+pub struct StoreConnection {
     sender: MultiplexedConnection,
     /// Since when the store has answered nothing that it was asked.
     silent_since: Option<Instant>,
@@ -38,7 +38,7 @@ impl StoreConnection {
     /// # Errors
     ///
     /// The store is not there, or does not take who we say we are.
-    pub(super) async fn open(client: &Client) -> Result<Self, RedisError> {
+    pub async fn open(client: &Client) -> Result<Self, RedisError> {
         match timeout(CONNECT_BOUND, Self::try_open(client)).await {
             Ok(opened) => opened,
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
@@ -64,18 +64,18 @@ impl StoreConnection {
     }
 
     /// What questions are asked with.
-    pub(super) fn sender(&self) -> MultiplexedConnection {
+    pub fn sender(&self) -> MultiplexedConnection {
         self.sender.clone()
     }
 
     /// The store has answered something.
-    pub(super) fn answered(&mut self) {
+    pub fn answered(&mut self) {
         self.silent_since = None;
     }
 
     /// What was asked at `since` has had no answer in its time; whether the
     /// connection is to be given up.
-    pub(super) fn is_silent(&mut self, since: Instant) -> bool {
+    pub fn is_silent(&mut self, since: Instant) -> bool {
         let since = *self.silent_since.get_or_insert(since);
         since.elapsed() >= SILENCE_BOUND
     }

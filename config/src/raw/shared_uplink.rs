@@ -1,0 +1,25 @@
+//! An uplink that several instances send on, as it is written.
+
+use crate::addresses::RedisUrl;
+use crate::names::KeyPrefix;
+use crate::record::record;
+use crate::scalars::{Count, Time};
+
+record! {
+    /// A link that several instances send on.
+    closed struct SharedUplink {
+        /// A store that all of them reach, over the Redis protocol.
+        required url: RedisUrl,
+        /// The key in it that stands for the link.
+        default("'sprat:uplink'") key: KeyPrefix,
+        /// An instance that the store has not heard of for so long is gone, and its share
+        /// goes to the others. Each reports three times as often. At most 1 minute.
+        default("3s") lease: LeaseTime,
+        /// Instances that the rate is divided among until the store has told of them; give
+        /// the most that there will be.
+        default("1") instances: Count<1, 1000>,
+    }
+}
+
+/// A span that an instance is believed to live for.
+pub(crate) type LeaseTime = Time<300>;

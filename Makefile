@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test checks mutants build book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,15 @@ build: ## Build both binaries, optimised, into target/release
 book: ## Build the documents as a book, into target/book, and follow its links (OPEN=1)
 	@scripts/setup-run.sh
 	@scripts/book.sh
+
+install: ## Install what `make build` made, with pages and completions (PREFIX=, DESTDIR=)
+	@scripts/install.sh
+
+deb: ## Make a Debian package, and install, run and purge it in a root of its own (root)
+	@scripts/deb.sh
+
+static: ## Build a program that needs no library, and run it in an empty root
+	@scripts/static.sh
 
 module: ## Build the dynamic module for Envoy, and check that it loads
 	@scripts/setup-run.sh
@@ -162,7 +171,7 @@ soak-envoy: ## Half a million requests of every kind through each filter
 	@scripts/setup-run.sh
 	@scripts/soak-envoy.sh
 
-check-kubernetes: ## Hold config/kubernetes against the published schemas (Go, pip)
+check-kubernetes: ## Hold config/kubernetes and config/kustomize against the published schemas (Go, pip)
 	@scripts/check-kubernetes.sh
 
 schema: ## Write the configuration's JSON Schema, and the references in docs/

@@ -28,7 +28,14 @@ said() { sed -n "s/$1p" "$log"; }
 # rounded NUMBER: to three digits after the point.
 rounded() { awk -v number="$1" 'BEGIN { if (number != "") printf "%.3f", number }'; }
 
-figure_manifests() { echo "manifests=$(grep -c '^config/kubernetes.*: .* (.*)$' "$log")"; }
+figure_manifests() { echo "manifests=$(grep -c '^config/ku.*: .* (.*)$' "$log")"; }
+
+figure_packaged() {
+    said '^sprat_.*\.deb: \([0-9]*\) checks passed$/checks=\1/'
+    said '^ok: the program has \([0-9]*\) bytes, the package \([0-9]*\)$/bytes=\1 package_bytes=\2/'
+}
+
+figure_static() { said '^.*\/static\/sprat: \([0-9]*\) bytes$/bytes=\1/'; }
 
 figure_booked() { said '^\([0-9]*\) pages, \([0-9]*\) links within the book$/pages=\1 links=\2/'; }
 

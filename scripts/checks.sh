@@ -27,8 +27,10 @@ set -euo pipefail
 # What is expected is the time on two cores; three times as long is too long.
 table() {
     cat <<'TABLE'
-check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1 | config/kubernetes
 book | 8 | make book | | booked | pages>=50 | docs book.toml scripts/book-links.py scripts/check-book.py
+check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1 | config/kubernetes config/kustomize scripts/check-kubernetes.py
+deb | 15 | make deb | | packaged | checks>=7 bytes<=15000000 | proxy packaging config/systemd scripts/install.sh
+static | 12 | make static | | static | bytes<=17000000 | proxy
 module | 5 | make module | | bytes_of_module | | filters
 filter-reproducible | 12 | make filter-reproducible | | hash_of_filter | | filters
 simulate | 10 | make simulate | | simulated | | scheduler/src measure/src loadgen/src

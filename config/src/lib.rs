@@ -172,7 +172,11 @@ fn read_as<R: decode::Decode, T>(
     Ok(Loaded { config, warnings })
 }
 
-/// The JSON Schema (draft 2020-12) of the file, for editors and other tools.
+/// The text of the file's JSON Schema (draft 2020-12), for editors and other tools: what
+/// [`schema`] makes, which a program that only prints it need not carry.
+pub const SCHEMA: &str = include_str!("../schema.json");
+
+/// The JSON Schema of the file, made from the types that read it.
 pub fn schema() -> serde_json::Value {
     schema_of::<raw::File>("Sprat configuration")
 }

@@ -8,8 +8,8 @@ use crate::tree::Tree;
 const TABLE: &str = "scripts/checks.sh";
 
 /// Targets of the Makefile that check and measure nothing, or that `make test` runs.
-const NO_CHECKS: [&str; 10] = [
-    "build", "checks", "clean", "filter", "fmt", "help", "lint", "run", "schema", "test",
+const NO_CHECKS: [&str; 11] = [
+    "build", "checks", "clean", "filter", "fmt", "help", "install", "lint", "run", "schema", "test",
 ];
 
 /// Checks that the table of `make checks` has not, and targets in it that are not there.

@@ -1,12 +1,12 @@
 //! The command line: `sprat run`, `healthcheck`, `check`, `explain`, `link`,
-//! `catalogue`, `whatif`, `import`, `schema`.
+//! `catalogue`, `whatif`, `import`, `schema`, `completions`, `man`.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use sprat_config::Config;
 use sprat_net::problem::Purpose;
 use tracing::level_filters::LevelFilter;
@@ -105,6 +105,17 @@ enum Command {
     Import(import::Args),
     /// Print the JSON Schema of the configuration.
     Schema,
+    /// Print what has a shell complete this program's arguments.
+    Completions {
+        /// The shell that is to complete them.
+        shell: clap_complete::Shell,
+    },
+    /// Write a page for `man` about each command.
+    Man {
+        /// The directory, which has to be there.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
 }
 
 /// Runs the command line; the exit code is 2 for a wrong one, 1 for anything
@@ -142,7 +153,9 @@ pub fn main() -> ExitCode {
         Command::Catalogue { action } => work_on_catalogue(action),
         Command::Whatif(args) => ask_whatif(&args),
         Command::Import(args) => convert(&args),
-        Command::Schema => schema(),
+        Command::Schema => print(sprat_config::SCHEMA),
+        Command::Completions { shell } => print(&completions(shell)),
+        Command::Man { directory } => write_pages(&directory),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -213,8 +226,19 @@ fn convert(args: &import::Args) -> anyhow::Result<()> {
     done.refused.map_or(Ok(()), Err)
 }
 
-fn schema() -> anyhow::Result<()> {
-    print(&serde_json::to_string_pretty(&sprat_config::schema())?)
+/// Returns a script that tells a shell of the commands and their arguments.
+fn completions(shell: clap_complete::Shell) -> String {
+    let (mut command, mut script) = (Arguments::command(), Vec::new());
+    clap_complete::generate(shell, &mut command, "sprat", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Writes `sprat.1`, and a page for each command below it.
+fn write_pages(directory: &Path) -> anyhow::Result<()> {
+    // Without the commit: the same sources give the same pages.
+    let command = Arguments::command().version(version::VERSION);
+    let written = clap_mangen::generate_to(command, directory);
+    written.with_context(|| format!("cannot write pages into {}", directory.display()))
 }
 
 /// What was asked for.

@@ -21,5 +21,7 @@ pub(crate) const LONG: &str = concat!(
     env!("SPRAT_BUILD_PROFILE"),
     ", ",
     env!("SPRAT_BUILD_TARGET"),
+    ", ",
+    env!("SPRAT_BUILD_LINKED"),
     ", TLS by ring)"
 );

@@ -16,30 +16,36 @@ RUN find . -type f ! -name Cargo.toml ! -name Cargo.lock \
 
 FROM rust:1-bookworm AS builder
 WORKDIR /src
-# An image has no use for the lines of a debugger. Names stay, for backtraces.
-ENV CARGO_PROFILE_RELEASE_DEBUG=none CARGO_PROFILE_RELEASE_STRIP=debuginfo
+# An image has no use for the lines of a debugger. Names stay, for backtraces. The C
+# library is in the programs: Sprat's image has nothing else.
+ENV CARGO_PROFILE_RELEASE_DEBUG=none CARGO_PROFILE_RELEASE_STRIP=debuginfo \
+    RUSTFLAGS="-C target-feature=+crt-static"
+# With a target named, build scripts and macros are built as ever.
+RUN rustc -vV | sed -n 's/^host: //p' >/target
 COPY --from=manifests /src ./
-RUN cargo build --release --locked -p sprat -p sprat-loadgen
+RUN cargo build --release --locked --target "$(cat /target)" -p sprat -p sprat-loadgen
 # The history is not in the context: --build-arg SPRAT_COMMIT=$(git rev-parse --short=10 HEAD)
 ARG SPRAT_COMMIT
 COPY . .
 # COPY keeps the files' times, which may be older than the empty programs' build.
 RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \
-    && cargo build --release --locked -p sprat -p sprat-loadgen
+    && cargo build --release --locked --target "$(cat /target)" -p sprat -p sprat-loadgen \
+    && mkdir /programs && cp "target/$(cat /target)"/release/sprat "target/$(cat /target)"/release/sprat-loadgen /programs/
 
 
 FROM debian:bookworm-slim AS loadgen
-COPY --from=builder /src/target/release/sprat-loadgen /usr/local/bin/
+COPY --from=builder /programs/sprat-loadgen /usr/local/bin/
 ENTRYPOINT ["sprat-loadgen"]
 CMD ["--help"]
 
 
-FROM debian:bookworm-slim AS sprat
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin sprat
-# For endpoints with `tls`. The builder's base has them, and the slim one has not.
+# The program, and the certificate authorities for endpoints with `tls`: no shell, no
+# library, nothing that is to be kept up to date beside it.
+FROM scratch AS sprat
 COPY --from=builder /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=builder /src/target/release/sprat /usr/local/bin/
-USER sprat
+COPY --from=builder /programs/sprat /usr/local/bin/
+USER 10001:10001
+ENV PATH=/usr/local/bin
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 # Mount a configuration there (docs/configuration.md), or name another place.

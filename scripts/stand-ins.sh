@@ -43,6 +43,16 @@ printf '#!/bin/sh\nexit 101\n' >"$base/usr/sbin/policy-rc.d"
 chmod +x "$base/usr/sbin/policy-rc.d"
 import "$base" "debian:$SUITE-slim" 'CMD ["bash"]'
 
+cp -a "$base" "$work/prometheus"
+install -D "$("$ROOT/scripts/setup-prometheus.sh" | tail -n 1)/prometheus" "$work/prometheus/bin/prometheus"
+mkdir -p "$work/prometheus/prometheus"
+import "$work/prometheus" prom/prometheus:v3.5.0 'ENTRYPOINT ["/bin/prometheus"]' \
+    'CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]' 'EXPOSE 9090'
+rm -rf "$work/prometheus"
+
+# Grafana is in no package of Debian's: this one does nothing, and says so by its label.
+import "$base" grafana/grafana:11.6.0 'CMD ["sleep", "infinity"]' 'LABEL sprat.stand-in=grafana'
+
 cp -a "$base" "$work/nginx"
 inside "$work/nginx" apt-get -q -y --no-install-recommends install nginx-light
 import "$work/nginx" nginx:stable 'CMD ["nginx", "-g", "daemon off;"]' 'EXPOSE 80'

@@ -11,7 +11,8 @@ READY_WITHIN_S=300
 REPLAY_WITHIN_S=600
 # Three health checks, 5 s apart and with 5 s each.
 HEALTH_KNOWN_WITHIN_S=60
-IMAGES=(rust:1-bookworm debian:bookworm-slim nginx:stable)
+IMAGES=(rust:1-bookworm debian:bookworm-slim nginx:stable prom/prometheus:v3.5.0 grafana/grafana:11.6.0)
+MAX_IMAGE_BYTES=30000000
 
 cd "$ROOT"
 work=$(mktemp -d)
@@ -137,12 +138,17 @@ megabytes() { awk -v bytes="$1" 'BEGIN { printf "%.1f MB", bytes / 1e6 }'; }
 # The image by itself: what is in it, and its health check where there is no admin
 # listener to ask.
 check_image() {
-    expect "user of the image" sprat "$(docker image inspect -f '{{.Config.User}}' sprat)"
-    local bytes inside
-    inside='[ -s /etc/ssl/certs/ca-certificates.crt ] && echo there'
-    expect "certificate authorities" there "$(docker run --rm --entrypoint sh sprat -c "$inside")"
-    bytes=$(docker run --rm --entrypoint stat sprat -c %s /usr/local/bin/sprat)
-    say "the image has $(megabytes "$(docker image inspect -f '{{.Size}}' sprat)"), the program in it $(megabytes "$bytes")"
+    expect "user of the image" 10001:10001 "$(docker image inspect -f '{{.Config.User}}' sprat)"
+    # There is no shell in it to look with.
+    local bytes size kept=$work/kept.tar container
+    container=$(docker create sprat)
+    docker export "$container" >"$kept"
+    docker rm "$container" >/dev/null
+    expect "certificate authorities" 1 "$(tar -tf "$kept" | grep -cx etc/ssl/certs/ca-certificates.crt || true)"
+    bytes=$(tar -xOf "$kept" usr/local/bin/sprat | wc -c)
+    size=$(docker image inspect -f '{{.Size}}' sprat)
+    [ "$size" -le "$MAX_IMAGE_BYTES" ] || die "the image has $size bytes, $MAX_IMAGE_BYTES are allowed"
+    say "the image has $(megabytes "$size"), the program in it $(megabytes "$bytes")"
 
     cat >"$work/alone.yaml" <<YAML
 version: 1
@@ -168,7 +174,7 @@ docker compose version >/dev/null 2>&1 || need docker-compose docker-compose
 need curl curl
 docker info >/dev/null 2>&1 || start_daemon
 provide_images
-for port in 8080 9900; do
+for port in 8080 9900 9090 3000; do
     if listening "$port"; then die "port $port of 127.0.0.1 is taken"; fi
 done
 
@@ -181,9 +187,27 @@ compose build >"$work/build.log" 2>&1 || {
 up=true
 compose up -d
 wait_until "$READY_WITHIN_S" "a healthy sprat" serves
-expect "user of the proxy" 10001 "$(compose exec -T sprat id -u | tr -d '\r')"
+sprat_is() { docker inspect -f "$1" "$(compose ps -q sprat)"; }
+expect "user of the proxy" 10001 "$(awk '/^Uid:/ { print $2 }' "/proc/$(sprat_is '{{.State.Pid}}')/status")"
+expect "its root is read-only" true "$(sprat_is '{{.HostConfig.ReadonlyRootfs}}')"
 expect "GET /readyz" 200 "$(curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9900/readyz)"
 expect "sprat's metrics" 200 "$(curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9900/metrics)"
+
+# asked QUERY: the number that Prometheus answers.
+asked() {
+    curl -sS --get --data-urlencode "query=$1" http://127.0.0.1:9090/api/v1/query |
+        sed -n 's/.*"value":\[[0-9.]*,"\([^"]*\)"\].*/\1/p'
+}
+scraped() { [ "$(asked 'up{job="sprat"}')" = 1 ]; }
+wait_until "$READY_WITHIN_S" "a scrape of sprat" scraped
+expect "sprat, as Prometheus sees it" 1 "$(asked 'up{job="sprat"}')"
+if [ "$(docker image inspect -f '{{index .Config.Labels "sprat.stand-in"}}' grafana/grafana:11.6.0)" = grafana ]; then
+    say "Grafana's image cannot be pulled: what it is given is held against Prometheus by the tests of the metrics alone"
+else
+    shown() { curl -sf http://127.0.0.1:3000/api/dashboards/uid/sprat >/dev/null; }
+    wait_until "$READY_WITHIN_S" "Grafana's dashboard" shown
+    expect "Grafana's dashboard" 200 "$(curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:3000/api/dashboards/uid/sprat)"
+fi
 
 wait_until "$REPLAY_WITHIN_S" "the end of the replay" has_ended
 expect "exit status of the replay" 0 "$(docker inspect -f '{{.State.ExitCode}}' "$(container_of_load)")"

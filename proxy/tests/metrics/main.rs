@@ -7,6 +7,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod dashboard;
 mod document;
 mod full;
 mod prometheus;

@@ -10,7 +10,7 @@ use sprat_net::metrics::Kind;
 
 use crate::common::*;
 use crate::full::Full;
-use crate::{queries, rows, series_names};
+use crate::{dashboard, queries, rows, series_names};
 
 /// `scripts/setup-test.sh` puts it there.
 fn tool(name: &str) -> PathBuf {
@@ -142,8 +142,9 @@ fn unknown(text: &str) -> Option<&str> {
 #[test]
 fn a_prometheus_answers_the_queries_of_the_documents() {
     let quoted = queries::quoted();
-    for query in &quoted {
-        assert_eq!(unknown(&query.text), None, "{query:?}");
+    let shown = dashboard::queries();
+    for query in quoted.iter().map(|own| &own.text).chain(&shown) {
+        assert_eq!(unknown(query), None, "{query:?}");
     }
     assert_eq!(unknown("rate(sprat_requests[5m])"), Some("sprat_requests"));
     assert_eq!(
@@ -176,5 +177,9 @@ fn a_prometheus_answers_the_queries_of_the_documents() {
     }
     for query in &quoted {
         assert!(prometheus.numbers(&query.text).is_some(), "{query:?}");
+    }
+    for query in &shown {
+        let number = prometheus.wait_number(query, serve);
+        assert!(number.is_finite(), "{query:?}: {number}");
     }
 }

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Checks config/kubernetes/ against the schemas that Istio, Envoy Gateway and
-# Kubernetes publish: in their Go modules, and in a package of PyPI.
+# Checks config/kubernetes/, and what kustomize makes of config/kustomize/, against the
+# schemas that Istio, Envoy Gateway, Prometheus' operator and Kubernetes publish: in their
+# Go modules, and in a package of PyPI. The configurations in them are checked by Sprat,
+# if there is one (SPRAT=, or the one that was built).
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
 ISTIO=istio.io/api@v1.31.1
 GATEWAY=github.com/envoyproxy/gateway@v1.9.1
+OPERATOR=github.com/prometheus-operator/prometheus-operator@v0.85.0
+KUSTOMIZE=v5.7.1
 PACKAGES=(kubernetes-validate==1.37.0 jsonschema PyYAML)
 
 # module_dir MODULE: where Go has it, once it is there.
@@ -26,11 +30,34 @@ if [ "$(cat "$venv/packages" 2>/dev/null)" != "${PACKAGES[*]}" ]; then
         die "pip could not install ${PACKAGES[*]}"
     printf '%s' "${PACKAGES[*]}" >"$venv/packages"
 fi
-for module in "$ISTIO" "$GATEWAY"; do
+for module in "$ISTIO" "$GATEWAY" "$OPERATOR"; do
     retry module_dir "$module" || die "Go could not download $module"
 done
+kustomize=$ROOT/.tools/bin/kustomize
+if [ "$("$kustomize" version 2>/dev/null)" != "$KUSTOMIZE" ]; then
+    say "Installing kustomize $KUSTOMIZE into .tools"
+    retry env GOBIN="$ROOT/.tools/bin" go install "sigs.k8s.io/kustomize/kustomize/v5@$KUSTOMIZE" ||
+        die "kustomize could not be installed"
+fi
+
 cd "$ROOT"
-"$venv/bin/python" scripts/check-kubernetes.py config/kubernetes \
-    "$(module_dir "$ISTIO")/kubernetes/customresourcedefinitions.gen.yaml" \
-    "$(module_dir "$GATEWAY")/charts/gateway-crds-helm/templates/generated"
-say "As Istio ($ISTIO), Envoy Gateway ($GATEWAY) and Kubernetes have them"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+check() {
+    "$venv/bin/python" scripts/check-kubernetes.py "$1" \
+        "$(module_dir "$ISTIO")/kubernetes/customresourcedefinitions.gen.yaml" \
+        "$(module_dir "$GATEWAY")/charts/gateway-crds-helm/templates/generated" \
+        "$(module_dir "$OPERATOR")/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"
+}
+check config/kubernetes
+for overlay in edge shared sidecar-example; do
+    mkdir -p "$work/$overlay"
+    "$kustomize" build "config/kustomize/$overlay" >"$work/$overlay/all.yaml" || die "kustomize: $overlay"
+    # What is said names what was written.
+    (set -o pipefail; check "$work/$overlay" | sed "s|^$work|config/kustomize|") || die "$overlay"
+done
+sprat=${SPRAT:-target/release/sprat}
+if [ -x "$sprat" ]; then
+    for file in config/kustomize/*/sprat.yaml; do "$sprat" check "$file" || die "$file"; done
+fi
+say "As Istio ($ISTIO), Envoy Gateway ($GATEWAY), Prometheus' operator ($OPERATOR) and Kubernetes have them"

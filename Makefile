@@ -37,9 +37,11 @@ install: ## Install what `make build` made, with pages and completions (PREFIX=,
 	@scripts/install.sh
 
 deb: ## Make a Debian package, and install, run and purge it in a root of its own (root)
+	@scripts/setup-run.sh
 	@scripts/deb.sh
 
 static: ## Build a program that needs no library, and run it in an empty root
+	@scripts/setup-run.sh
 	@scripts/static.sh
 
 module: ## Build the dynamic module for Envoy, and check that it loads

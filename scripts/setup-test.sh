@@ -36,6 +36,14 @@ if [ ! -x "$ROOT/.tools/bin/h2spec" ]; then
         die "h2spec could not be installed"
 fi
 
+# Certificates are issued by a real authority.
+if [ ! -x "$ROOT/.tools/bin/pebble" ]; then
+    need go golang-go
+    say "Installing pebble into .tools"
+    retry env GOBIN="$ROOT/.tools/bin" go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1 ||
+        die "pebble could not be installed"
+fi
+
 # A rustup that was installed with the minimal profile lacks these two.
 for tool in fmt clippy; do
     if ! cargo "$tool" --version >/dev/null 2>&1; then

@@ -198,6 +198,71 @@ impl Leaf for ServerName {
     }
 }
 
+/// A name that a certificate can be for: a host's with a domain, or `*.` and a domain.
+#[derive(Clone, Debug)]
+pub(crate) struct CertificateName(pub(crate) String);
+
+impl Leaf for CertificateName {
+    fn expected() -> Cow<'static, str> {
+        "a host's name, such as www.example.org or *.example.org".into()
+    }
+
+    fn accepts() -> Value {
+        json!({
+            "type": "string",
+            "maxLength": 253,
+            "pattern": r"^(\*\.)?([A-Za-z0-9-]{1,63}\.)+(?![0-9]+$)[A-Za-z0-9-]{1,63}$",
+        })
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let name = text.strip_prefix("*.").unwrap_or(text);
+        if name.parse::<IpAddr>().is_ok() {
+            return Err(Fault::help(
+                "give the host's name: addresses get no certificate here",
+            ));
+        }
+        if name.ends_with('.') && is_host_name(name) {
+            let help = format!("leave the last dot out: {}", text.trim_end_matches('.'));
+            return Err(Fault::help(help));
+        }
+        match is_host_name(name) && name.contains('.') && !name.contains('_') {
+            true => Ok(Self(text.to_ascii_lowercase())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
+/// A resource that is asked for over TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpsUrl(pub(crate) String);
+
+impl Leaf for HttpsUrl {
+    fn expected() -> Cow<'static, str> {
+        "a URL, such as https://acme-v02.api.letsencrypt.org/directory".into()
+    }
+
+    fn accepts() -> Value {
+        let host = r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])";
+        json!({"type": "string", "pattern": format!(r"^https://{host}(:[0-9]{{1,5}})?(/[!-~]*)?$")})
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        let Some(rest) = text.strip_prefix("https://") else {
+            return Err(match text.strip_prefix("http://") {
+                Some(rest) => Fault::help(format!("write https://{}", shortened(rest))),
+                None => Fault::PLAIN,
+            });
+        };
+        let authority = rest.split('/').next().unwrap_or_default();
+        HostHeader::parse(authority, class)?;
+        match text.bytes().all(|b| b.is_ascii_graphic()) && !authority.contains('@') {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// A block of addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cidr(pub(crate) Network);

@@ -80,6 +80,39 @@ impl Leaf for Protocol {
     }
 }
 
+/// An address that mail is sent to.
+#[derive(Clone, Debug)]
+pub(crate) struct Email(pub(crate) String);
+
+impl Leaf for Email {
+    fn expected() -> Cow<'static, str> {
+        "an address for mail, such as ops@example.org".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^[!-?A-~]{1,64}@[!-?A-~]{1,253}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        if let Some(address) = text.strip_prefix("mailto:") {
+            return Err(Fault::help(format!(
+                "leave `mailto:` out: {}",
+                shortened(address)
+            )));
+        }
+        let part = |part: &str, most| {
+            let valid = |b: u8| b.is_ascii_graphic() && b != b'@';
+            (1..=most).contains(&part.len()) && part.bytes().all(valid)
+        };
+        match text.split_once('@') {
+            Some((local, domain)) if part(local, 64) && part(domain, 253) => {
+                Ok(Self(text.to_owned()))
+            }
+            _ => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// A header field's name, in lower case: a token (RFC 9110 5.1).
 #[derive(Clone, Debug)]
 pub(crate) struct FieldName(pub(crate) String);

@@ -3,6 +3,7 @@
 //! `docs/configuration.md` are all made from it.
 
 mod access;
+mod acme;
 mod catalogue;
 mod classes;
 mod clusters;
@@ -37,6 +38,7 @@ use crate::scalars::{
 use crate::tree::{Kind, Node};
 
 pub(crate) use access::*;
+pub(crate) use acme::*;
 pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
@@ -101,6 +103,9 @@ record! {
         default("off") access_log: Or<Off, AccessLog>,
         /// What is known of sizes before a response begins.
         default("{}") catalogue: Catalogue,
+        /// The authority that issues those certificates of listeners that are not in
+        /// files.
+        default("off") acme: Or<Off, Acme>,
         /// What to stop doing as memory runs short.
         default("off") overload_manager: Or<Off, OverloadManager>,
     }

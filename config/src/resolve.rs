@@ -1,6 +1,7 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
 mod access;
+mod acme;
 mod actions;
 mod addresses;
 mod catalogue;
@@ -44,7 +45,8 @@ const MAX_CLASSES: usize = 16;
 pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Config> {
     let runtime = file.runtime.get().and_then(runtime);
     let admin = admin(&file.admin);
-    let listeners = listeners(file, reporter);
+    let acme = acme::resolve(&file.acme);
+    let listeners = listeners(file, acme.as_ref().map(Option::as_ref), reporter);
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
     let clusters = clusters::resolve(file, reporter);
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
@@ -76,6 +78,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         admission: admission?,
         access_log: access_log?,
         catalogue: catalogue?,
+        acme: acme?,
         overload_manager: overload_manager?,
         shown: Shown::default(),
     })
@@ -107,12 +110,16 @@ fn admin<W>(raw: &Field<Or<W, raw::Admin>>) -> Option<Option<Admin>> {
     }
 }
 
-fn listeners(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Vec<Listener>> {
+fn listeners(
+    file: &raw::File,
+    acme: Option<Option<&Acme>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<Listener>> {
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut addresses = Addresses::of(file.admin.get().and_then(Or::value));
     let mut out = Some(Vec::new());
     for field in &file.listeners.get()?.0 {
-        let resolved = field.get().and_then(listener);
+        let resolved = field.get().and_then(|raw| listener(raw, acme, reporter));
         if let Some(raw) = field.get() {
             let name = raw.name.get().map(|name| name.0.clone());
             if let Some(first) = name.and_then(|name| names.insert(name, raw.name.span.start)) {
@@ -131,7 +138,11 @@ fn listeners(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Vec<Listen
     out
 }
 
-fn listener(raw: &raw::Listener) -> Option<Listener> {
+fn listener(
+    raw: &raw::Listener,
+    acme: Option<Option<&Acme>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Listener> {
     let address = raw.address.copied()?.0;
     let forwarding = raw.forwarding.get()?;
     let name = raw.name.optional()?;
@@ -169,7 +180,7 @@ fn listener(raw: &raw::Listener) -> Option<Listener> {
             merge_slashes: raw.merge_slashes.copied()?.0,
             escaped_slashes: raw.path_with_escaped_slashes_action.copied()?,
         },
-        tls: tls::listener(&raw.tls, http2.as_ref())?,
+        tls: tls::listener(&raw.tls, http2.as_ref(), acme, reporter)?,
         http2,
         proxy_protocol: proxy_protocol(&raw.proxy_protocol)?,
     })

@@ -3,6 +3,7 @@
 
 mod access;
 mod access_log;
+mod acme;
 mod actions;
 mod catalogue;
 mod classes;
@@ -29,6 +30,7 @@ use crate::shown::Shown;
 pub use crate::paths::{EscapedSlashes, PathRules};
 pub use access::*;
 pub use access_log::*;
+pub use acme::*;
 pub use actions::*;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
@@ -70,6 +72,8 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
+    /// The authority that issues certificates; none if switched off.
+    pub acme: Option<Acme>,
     /// What to stop doing as memory runs short; none if switched off.
     pub overload_manager: Option<OverloadManager>,
     /// What the file says, for who wants to see it.

@@ -181,6 +181,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 observations_min: 8,
             }),
         },
+        acme: None,
         overload_manager: None,
         shown: example("design.yaml").shown,
     };

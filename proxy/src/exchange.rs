@@ -68,7 +68,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         return answer::answer_options(&stream, record).await;
     }
     let plan = match admitted {
-        Ok(()) => Plan::of(&stream, &generation, &mut parts, &mut record).await,
+        Ok(()) => match local::challenge(&generation, &parts) {
+            Some(answer) => Err(Instead::Answered(Box::new(answer))),
+            None => Plan::of(&stream, &generation, &mut parts, &mut record).await,
+        },
         Err(reason) => Err(Instead::Refused(reason)),
     };
     let plan = match plan {

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +36,10 @@ fn files() -> Authority {
     std::fs::write(authority.directory().join("busy.html"), "<h1>Busy</h1>").unwrap();
     let sizes = authority.directory().join("sizes.csv");
     std::fs::write(sizes, "host,path,bytes\nwww.example.org,/a,10\n").unwrap();
+    let hook = authority.directory().join("dns-hook");
+    std::fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+    authority.revoke("clients", &[]);
     authority
 }
 
@@ -77,6 +82,9 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
     }
     if let Some(shared) = &mut config.catalogue.shared {
         shared.url = "redis://127.0.0.1:1/0".to_owned();
+    }
+    if let Some(acme) = &mut config.acme {
+        acme.directory_url = "https://127.0.0.1:1/directory".to_owned();
     }
     config.runtime.workers = 1;
     config

@@ -6,7 +6,7 @@ mod common;
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::tls::*;
 use common::*;
@@ -297,6 +297,54 @@ fn clients_show_certificates_and_rules_go_by_them() {
 }
 
 #[test]
+fn a_client_whose_certificate_is_revoked_is_refused() {
+    let (origin, authority, believed) = (echo(), Authority::new(), Authority::new());
+    let client = |serial: u64| {
+        let label = format!("client-{serial}");
+        let shown = believed.issue_with(&label, &["client.example"], |parameters| {
+            parameters.serial_number = Some(serial.into());
+        });
+        // Of TLS 1.2 the handshake tells whether the client is believed.
+        TlsClient::with(&authority, &[&TLS12], Some(&shown))
+    };
+    let (one, two) = (client(1), client(2));
+    let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
+    tls.client_certificates = Some(ClientCertificates {
+        trusted_ca: file(&believed.file()),
+        mode: ClientCertificateMode::Required,
+        crl_files: vec![file(&believed.revoke("clients", &[1]))],
+        expired_crl: ExpiredCrl::Deny,
+    });
+    let mut config = secure(&origin, tls);
+    config.listeners[0].address = free_address();
+    let proxy = Proxy::start(&config);
+    let serves = |client: &TlsClient| client.try_connect(proxy.address, NAME).is_ok();
+    assert!(!serves(&one));
+    assert!(serves(&two));
+    wait_handshakes(&proxy, "", "certificate_invalid", 1.0);
+    // Another list, and sessions from before it are not resumed.
+    believed.revoke("clients", &[2]);
+    reload(&proxy, &config);
+    assert!(serves(&one));
+    assert!(!serves(&two));
+    // A list whose time is over.
+    let over = SystemTime::now() - Duration::from_secs(60);
+    believed.revoke_until("clients", &[2], over);
+    reload(&proxy, &config);
+    assert!(!serves(&one));
+    let tls = config.listeners[0].tls.as_mut().unwrap();
+    tls.client_certificates.as_mut().unwrap().expired_crl = ExpiredCrl::Use;
+    reload(&proxy, &config);
+    assert!(serves(&one));
+    assert!(!serves(&two));
+    // What is no list changes nothing.
+    std::fs::write(believed.directory().join("clients.crl"), "nothing").unwrap();
+    reload(&proxy, &config);
+    assert!(serves(&one));
+    assert!(!serves(&two));
+}
+
+#[test]
 fn a_client_that_is_refused_hears_why_whatever_it_sends() {
     let (origin, authority) = (echo(), Authority::new());
     let believed = Authority::new();
@@ -304,6 +352,8 @@ fn a_client_that_is_refused_hears_why_whatever_it_sends() {
     tls.client_certificates = Some(ClientCertificates {
         trusted_ca: file(&believed.file()),
         mode: ClientCertificateMode::Required,
+        crl_files: Vec::new(),
+        expired_crl: ExpiredCrl::Deny,
     });
     let proxy = Proxy::start(&secure(&origin, tls));
     let forged = authority.client("forged", "ann", "spiffe://farm/gold/1");
@@ -391,6 +441,8 @@ fn a_reload_takes_new_files_at_once_and_those_that_stay_not_again() {
     tls.client_certificates = Some(ClientCertificates {
         trusted_ca: file(&believed.file()),
         mode: ClientCertificateMode::Optional,
+        crl_files: Vec::new(),
+        expired_crl: ExpiredCrl::Deny,
     });
     let config = secure(&origin, tls);
     let proxy = Proxy::start(&config);
@@ -438,6 +490,8 @@ fn sessions_and_the_count_of_handshakes_outlive_a_change_of_settings() {
     tls.client_certificates = Some(ClientCertificates {
         trusted_ca: file(&authority.file()),
         mode: ClientCertificateMode::Optional,
+        crl_files: Vec::new(),
+        expired_crl: ExpiredCrl::Deny,
     });
     reload(&proxy, &config);
     for client in &clients {

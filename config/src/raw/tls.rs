@@ -1,11 +1,11 @@
 //! TLS as it is written.
 
-use super::{Limit, Timeout};
+use super::{Limit, ListenerCertificate, Timeout};
 use crate::addresses::ServerName;
 use crate::containers::{List, Or, Word};
 use crate::names::FilePath;
 use crate::record::{choices, record};
-use crate::resolved::{ClientCertificateMode, TlsVersion};
+use crate::resolved::{ClientCertificateMode, ExpiredCrl, TlsVersion};
 use crate::scalars::{Count, Flag, Off};
 
 record! {
@@ -15,7 +15,7 @@ record! {
         /// the first that is for the name and of a kind that the client takes.
         /// A client that asks for no name, or for one that none is for, gets
         /// the first of all.
-        required certificates: List<TlsCertificate, 1>,
+        required certificates: List<ListenerCertificate, 1>,
         /// The oldest version that is spoken.
         default("TLSv1_2") minimum_version: TlsVersion,
         /// Ask clients for certificates.
@@ -62,6 +62,12 @@ record! {
         required trusted_ca: FilePath,
         /// Whether a client without a certificate is served.
         default("required") mode: ClientCertificateMode,
+        /// Files with lists of what the authorities have revoked (CRL), in PEM or one in
+        /// DER. Where there are any, each authority from a client's certificate up to the
+        /// one in `trusted_ca` needs one.
+        default("[]") crl_files: List<FilePath, 0>,
+        /// What becomes of clients when a list's time (`nextUpdate`) is over.
+        default("deny") expired_crl: ExpiredCrl,
     }
 }
 
@@ -79,6 +85,13 @@ choices! {
         "TLSv1_2" => Self::V1_2,
         /// TLS 1.3 (RFC 8446).
         "TLSv1_3" => Self::V1_3,
+    }
+
+    ExpiredCrl as "ExpiredCrl": "what an expired list means" {
+        /// No certificate of that authority is taken, until there is a newer list.
+        "deny" => Self::Deny,
+        /// The list is believed all the same.
+        "use" => Self::Use,
     }
 
     ClientCertificateMode as "ClientCertificateMode": "a mode" {

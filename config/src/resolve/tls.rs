@@ -1,7 +1,7 @@
 //! TLS: everything but what is in the files.
 
-use super::{count, each, time};
-use crate::containers::Or;
+use super::{count, time};
+use crate::containers::{List, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::names::FilePath;
@@ -12,18 +12,22 @@ use crate::resolved::*;
 pub(super) fn listener<W>(
     raw: &Field<Or<W, raw::ListenerTls>>,
     http2: Option<&Http2>,
+    acme: Option<Option<&Acme>>,
+    reporter: &mut Reporter<'_>,
 ) -> Option<Option<ListenerTls>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
     };
     Some(Some(ListenerTls {
-        certificates: each(&raw.certificates, certificate)?,
+        certificates: certificates(&raw.certificates, acme, reporter)?,
         minimum_version: raw.minimum_version.copied()?,
         client_certificates: match raw.client_certificates.get()?.value() {
             None => None,
             Some(asked) => Some(ClientCertificates {
                 trusted_ca: file(&asked.trusted_ca)?,
                 mode: asked.mode.copied()?,
+                crl_files: crl_files(&asked.crl_files)?,
+                expired_crl: asked.expired_crl.copied()?,
             }),
         },
         handshake_timeout: time(&raw.handshake_timeout)?,
@@ -68,6 +72,26 @@ pub(super) fn cluster<W>(
         verify,
         http2,
     }))
+}
+
+/// All that a listener shows: each is looked at, whatever is wrong with the others.
+fn certificates(
+    raw: &Field<List<raw::ListenerCertificate, 1>>,
+    acme: Option<Option<&Acme>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<ListenerCertificate>> {
+    let mut one = |raw: &Field<raw::ListenerCertificate>| match raw.get()? {
+        raw::ListenerCertificate::Files(own) => certificate(own).map(ListenerCertificate::Files),
+        raw::ListenerCertificate::Issued(own) => {
+            super::acme::certificate(&own.acme, acme, reporter).map(ListenerCertificate::Issued)
+        }
+    };
+    let all: Vec<_> = raw.get()?.0.iter().map(&mut one).collect();
+    all.into_iter().collect()
+}
+
+fn crl_files(raw: &Field<List<FilePath, 0>>) -> Option<Vec<FileAt>> {
+    raw.get()?.0.iter().map(file).collect()
 }
 
 fn certificate(raw: &raw::TlsCertificate) -> Option<TlsCertificate> {

@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::IssuedCertificate;
+
 /// A place in the configuration, in bytes: for
 /// [`Errors::add`](crate::Errors::add).
 #[derive(Clone, Debug, Default)]
@@ -29,7 +31,7 @@ pub struct FileAt {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerTls {
     /// At least one; the first is for names that none is for.
-    pub certificates: Vec<TlsCertificate>,
+    pub certificates: Vec<ListenerCertificate>,
     /// The oldest version that is spoken.
     pub minimum_version: TlsVersion,
     /// None if clients are not asked for certificates.
@@ -44,6 +46,33 @@ pub struct ListenerTls {
     pub http2: bool,
     /// Whether HTTP/1.1 is offered (ALPN `http/1.1`).
     pub http1: bool,
+}
+
+/// A certificate that a listener shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ListenerCertificate {
+    /// One in files that are there.
+    Files(TlsCertificate),
+    /// One that an authority issues.
+    Issued(IssuedCertificate),
+}
+
+impl ListenerCertificate {
+    /// Returns the file that has the certificate.
+    pub fn chain(&self) -> &FileAt {
+        match self {
+            Self::Files(own) => &own.chain,
+            Self::Issued(own) => &own.file,
+        }
+    }
+
+    /// Returns the file that has its key.
+    pub fn key(&self) -> &FileAt {
+        match self {
+            Self::Files(own) => &own.key,
+            Self::Issued(own) => &own.file,
+        }
+    }
 }
 
 /// A certificate and its key, in PEM.
@@ -62,6 +91,19 @@ pub struct ClientCertificates {
     pub trusted_ca: FileAt,
     /// Whether there must be one.
     pub mode: ClientCertificateMode,
+    /// What the authorities have revoked; none if that is not looked at.
+    pub crl_files: Vec<FileAt>,
+    /// What a list means whose time is over.
+    pub expired_crl: ExpiredCrl,
+}
+
+/// What a list of revoked certificates means when its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiredCrl {
+    /// No certificate of its authority is taken.
+    Deny,
+    /// The list is believed all the same.
+    Use,
 }
 
 /// Whether a client must show a certificate.

@@ -126,6 +126,20 @@ fn classes_and_their_rules_are_checked() {
              `stop_accepting_requests` has it",
         ),
         (
+            "acme: {directory_url: http://a.example/dir, storage: /x}\n",
+            "5:23 expected a URL, such as https://acme-v02.api.letsencrypt.org/directory, found \
+             `http://a.example/dir` | write https://a.example/dir",
+        ),
+        (
+            "acme: {directory_url: https://a.example/dir, storage: /x, email: mailto:me@a.example}\n",
+            "5:66 expected an address for mail, such as ops@example.org, found \
+             `mailto:me@a.example` | leave `mailto:` out: me@a.example",
+        ),
+        (
+            "acme: {directory_url: https://a.example/dir, storage: /x, challenge: dns-01}\n",
+            "5:70 expected `http-01`, `tls-alpn-01` or a mapping with `command`, found `dns-01`",
+        ),
+        (
             "overload_manager: {max_heap_size: 1MB}\n",
             "5:35 `1MB` is too small | give at least 16MB",
         ),

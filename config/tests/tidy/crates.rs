@@ -121,7 +121,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// scheduler <- config <- {net <- {uplink, upstream, sizes} <- proxy, filters, loadgen},
+/// scheduler <- config <- {net <- {acme, uplink, upstream, sizes} <- proxy, filters, loadgen},
 /// with what measurements and predictions share between: scheduler <- measure <-
 /// {whatif <- proxy, loadgen}; config <- import <- proxy; and nothing else.
 pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
@@ -134,13 +134,14 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
         let allowed: &[&str] = match package.name.as_str() {
             "sprat-scheduler" => &[],
             "sprat-config" => &["sprat-scheduler"],
-            "sprat-uplink" | "sprat-upstream" | "sprat-sizes" => {
+            "sprat-acme" | "sprat-uplink" | "sprat-upstream" | "sprat-sizes" => {
                 &["sprat-scheduler", "sprat-config", "sprat-net"]
             }
             "sprat" => &[
                 "sprat-scheduler",
                 "sprat-config",
                 "sprat-net",
+                "sprat-acme",
                 "sprat-uplink",
                 "sprat-upstream",
                 "sprat-sizes",

@@ -5,6 +5,7 @@
 //! suites are those of Mozilla's "intermediate" with forward secrecy and AEAD.
 
 mod certificates;
+mod challenges;
 mod cluster;
 mod files;
 mod listener;
@@ -24,7 +25,8 @@ use sprat_config::resolved::{Config, TlsVersion};
 use crate::background::Background;
 use crate::problem::Problem;
 pub use certificates::PeerNames;
-pub use cluster::ClusterTls;
+pub use challenges::{ACME_TLS, Answers, ChallengeCertificate, Challenges, challenge_certificate};
+pub use cluster::{ClusterTls, client_config};
 use files::{Occasion, Reloadable};
 pub use listener::ListenerTls;
 pub use metrics::{TLS, TlsView};

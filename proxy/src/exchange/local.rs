@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_net::error::Reason;
 use sprat_upstream::Lease;
@@ -10,6 +11,7 @@ use tokio::time::timeout;
 
 use super::side::read;
 use crate::exchange::record::Record;
+use crate::setup::generation::Generation;
 use crate::setup::routing::Page;
 
 /// Bytes of an answer that was replaced, which are read so that its connection serves
@@ -41,6 +43,20 @@ impl Local {
             reason: None,
         }
     }
+}
+
+/// Returns the answer to an authority that asks whether a name is ours, for a request that
+/// it is waited for: any other goes the way of all.
+pub(super) fn challenge(generation: &Generation, parts: &Parts) -> Option<Local> {
+    let asks = [Method::GET, Method::HEAD].contains(&parts.method);
+    let body = generation.challenges.body(parts.uri.path())?;
+    asks.then(|| Local {
+        page: Some(Page {
+            body,
+            content_type: HeaderValue::from_static("application/octet-stream"),
+        }),
+        ..Local::bare(StatusCode::OK)
+    })
 }
 
 /// Returns what a client gets in place of an endpoint's answer, if its route says so.

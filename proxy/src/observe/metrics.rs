@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use arc_swap::ArcSwap;
+use sprat_acme::{ACME, AcmeView};
 use sprat_config::Shown;
 use sprat_config::resolved::{Cluster, Config};
 use sprat_net::counters::Counter;
@@ -68,6 +69,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) listeners: Vec<ListenerView>,
     /// The TLS of the listeners that have it.
     pub(crate) tls: Vec<Arc<ListenerTls>>,
+    /// None where no authority is configured.
+    pub(crate) acme: Option<AcmeView>,
 }
 
 impl Metrics {
@@ -154,6 +157,8 @@ impl Present {
         let (all, classes) = (Arc::clone(&view), view.classes.clone());
         scraped.add(table::OWN, move || Some(Snapshot::new(&all)));
         scraped.add([&TLS], move || tls.clone());
+        let acme = sources.acme;
+        scraped.add([&ACME], move || acme.clone());
         scraped.add(sprat_uplink::TOPICS, move || {
             link.as_ref().map(|link| LinkView::new(link, &classes))
         });

@@ -59,6 +59,8 @@ pub(crate) struct Present {
     pub(crate) tls: Option<Background>,
     /// Looks after the endpoints.
     pub(crate) health: HealthKeeper,
+    /// Keeps the certificates issued that listeners want.
+    pub(crate) acme: sprat_acme::Keeper,
     /// A second hold on the admin listener's socket.
     pub(crate) admin: Option<TcpListener>,
     /// The log's writers, the present one last: the others end with the last
@@ -221,6 +223,7 @@ impl Reloader {
         present.keeper.join();
         present.tls.into_iter().for_each(Background::join);
         present.health.join();
+        present.acme.join();
     }
 }
 
@@ -276,6 +279,9 @@ impl Present {
         self.health
             .prepare(&assembly.clusters)
             .context("cannot start a thread")?;
+        self.acme
+            .prepare(&assembly.config)
+            .context("cannot start a thread")?;
         self.keeper
             .follow(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.
@@ -297,6 +303,7 @@ impl Present {
         }
         self.metrics.follow(assembly.sources());
         self.health.follow(&assembly.clusters);
+        self.acme.follow(&assembly.config);
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {
             before.join();
         }

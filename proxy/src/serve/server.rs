@@ -331,6 +331,7 @@ impl Parts {
             keeper: Keeper::start(&assembly.catalogue, &config.catalogue)?,
             tls: tls::watch(&assembly.tls(), &assembly.cluster_tls())?,
             health: HealthKeeper::start(&assembly.clusters)?,
+            acme: sprat_acme::Keeper::start(config, &assembly.acme)?,
             assembly,
             workers: orders,
             metrics: Arc::clone(&metrics),

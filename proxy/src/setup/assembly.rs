@@ -43,6 +43,8 @@ pub(crate) struct Assembly {
     pub(crate) uplink: SharedUplink,
     /// None if the configuration has no memory watched.
     pub(crate) overload: Option<Arc<Overload>>,
+    /// What has to do with certificates that are issued.
+    pub(crate) acme: Arc<sprat_acme::Shared>,
     /// The counters of each worker.
     pub(crate) stats: Vec<NamedStats>,
 }
@@ -73,6 +75,7 @@ impl Assembly {
             log,
             uplink,
             overload: Overload::of(config),
+            acme: Arc::default(),
             stats: workers.map(|_| NamedStats::new(config, None)).collect(),
             config: config.clone(),
         })
@@ -116,6 +119,7 @@ impl Assembly {
             log,
             uplink,
             overload: self.overload.clone(),
+            acme: Arc::clone(&self.acme),
             stats: stats.collect(),
             config,
         })
@@ -139,6 +143,7 @@ impl Assembly {
             stats: &self.stats,
             listeners: self.listeners.iter().map(|own| own.view()).collect(),
             tls: self.tls(),
+            acme: self.acme.view(&self.config),
         }
     }
 

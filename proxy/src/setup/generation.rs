@@ -20,6 +20,7 @@ use crate::setup::assembly::Assembly;
 use crate::setup::routing::Routes;
 use sprat_net::client::ClientNumbers;
 use sprat_net::places::Places;
+use sprat_net::tls::Challenges;
 
 /// What a worker serves requests by.
 pub(crate) struct Generation {
@@ -37,6 +38,8 @@ pub(crate) struct Generation {
     pub(crate) sharing: Option<ClientNumbers>,
     /// What is known of sizes.
     pub(crate) catalogue: Arc<Catalogue>,
+    /// The answers to an authority that asks whether names are ours.
+    pub(crate) challenges: Arc<Challenges>,
     /// None if there is no access log.
     pub(crate) log: Option<access_log::Sender>,
     /// This worker's counters, in the order of the configuration's classes.
@@ -86,6 +89,7 @@ impl Generation {
             uplink,
             marking: assembly.config.uplink.marking,
             catalogue: Arc::clone(&assembly.catalogue),
+            challenges: Arc::clone(&assembly.acme.challenges),
             log: assembly.log.clone(),
             classes: stats.classes.clone(),
             mirrors: before.map(|own| own.mirrors.clone()).unwrap_or_default(),

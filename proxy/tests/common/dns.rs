@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+use hickory_resolver::proto::rr::rdata::TXT;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use sprat_config::resolved::{Dns, DnsType, LookupFamily};
 
@@ -25,6 +27,8 @@ struct Zone {
     /// Questions for this it answers `SERVFAIL`.
     fails_for: Option<RecordType>,
     questions: usize,
+    /// Has a file for each name with texts, a line for each.
+    texts: Option<PathBuf>,
 }
 
 impl NameServer {
@@ -44,11 +48,28 @@ impl NameServer {
         Self { address, zone }
     }
 
+    /// Answers on TCP, too, where its port is free there.
+    pub(crate) fn serve_tcp(&self) {
+        let listener = TcpListener::bind(self.address).unwrap();
+        let zone = Arc::clone(&self.zone);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let zone = Arc::clone(&zone);
+                std::thread::spawn(move || answer_all(stream, &zone));
+            }
+        });
+    }
+
     /// A name has these addresses from now on.
     pub(crate) fn set(&self, name: &str, ttl_s: u32, addresses: &[IpAddr]) {
         let name = Name::from_ascii(format!("{name}.")).unwrap();
         let mut zone = self.zone.lock().unwrap();
         zone.names.insert(name, (ttl_s, addresses.to_vec()));
+    }
+
+    /// Names with a file in this directory have its lines as texts (TXT) from now on.
+    pub(crate) fn set_texts(&self, directory: &Path) {
+        self.zone.lock().unwrap().texts = Some(directory.to_owned());
     }
 
     /// Whether it answers `SERVFAIL` to everything.
@@ -79,12 +100,38 @@ impl NameServer {
     }
 }
 
+/// Answers questions on a connection, each after its length (RFC 1035 4.2.2).
+fn answer_all(mut stream: TcpStream, zone: &Mutex<Zone>) -> std::io::Result<()> {
+    loop {
+        let mut length = [0; 2];
+        stream.read_exact(&mut length)?;
+        let mut buffer = vec![0; usize::from(u16::from_be_bytes(length))];
+        stream.read_exact(&mut buffer)?;
+        let question = Message::from_vec(&buffer).unwrap();
+        let answer = zone.lock().unwrap().answer(&question).to_vec().unwrap();
+        let length = u16::try_from(answer.len()).unwrap().to_be_bytes();
+        stream.write_all(&[&length[..], &answer].concat())?;
+    }
+}
+
 impl Zone {
     fn answer(&mut self, question: &Message) -> Message {
         self.questions += 1;
         let mut answer = Message::response(question.metadata.id, OpCode::Query);
         let query = question.queries[0].clone();
         answer.add_query(query.clone());
+        if query.query_type() == RecordType::TXT {
+            let lines = self.texts.as_ref().map(|directory| {
+                let name = query.name().to_ascii().to_lowercase();
+                std::fs::read_to_string(directory.join(name.trim_end_matches('.')))
+            });
+            let lines = lines.and_then(Result::ok).unwrap_or_default();
+            answer.add_answers(lines.lines().map(|line| {
+                let text = TXT::new(vec![line.to_owned()]);
+                Record::from_rdata(query.name().clone(), 1, RData::TXT(text))
+            }));
+            return answer;
+        }
         match self.names.get(query.name()) {
             _ if self.fails || self.fails_for == Some(query.query_type()) => {
                 answer.metadata.response_code = ResponseCode::ServFail;

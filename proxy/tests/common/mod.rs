@@ -3,6 +3,7 @@
 
 pub(crate) mod binary;
 pub(crate) mod dns;
+pub(crate) mod pebble;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -371,6 +372,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             shared: None,
             estimator: None,
         },
+        acme: None,
         overload_manager: None,
         shown: sprat_config::Shown::default(),
     }

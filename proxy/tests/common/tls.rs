@@ -4,9 +4,12 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -33,6 +36,7 @@ impl Authority {
         let name = &mut parameters.distinguished_name;
         name.push(DnType::CommonName, "an authority for tests");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap());
         let own = Self {
             issuer: issuer.unwrap(),
@@ -115,6 +119,36 @@ impl Authority {
         })
     }
 
+    /// A list of what is revoked, by serial numbers, in a file called `label`.
+    pub(crate) fn revoke(&self, label: &str, serials: &[u64]) -> PathBuf {
+        let now = SystemTime::now();
+        self.revoke_until(label, serials, now + Duration::from_secs(3600))
+    }
+
+    /// The same, believed until then.
+    pub(crate) fn revoke_until(&self, label: &str, serials: &[u64], until: SystemTime) -> PathBuf {
+        let revoked = serials.iter().map(|serial| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: rcgen::date_time_ymd(2025, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2025, 1, 1),
+            next_update: until.into(),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let path = self.directory.path().join(format!("{label}.crl"));
+        let text = list.signed_by(&self.issuer).unwrap().pem().unwrap();
+        let new = path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+        path
+    }
+
     pub(crate) fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
@@ -127,9 +161,11 @@ pub(crate) fn listener_tls(certificates: &[&Issued]) -> ListenerTls {
     ListenerTls {
         certificates: certificates
             .iter()
-            .map(|issued| TlsCertificate {
-                chain: file(&issued.chain),
-                key: file(&issued.key),
+            .map(|issued| {
+                ListenerCertificate::Files(TlsCertificate {
+                    chain: file(&issued.chain),
+                    key: file(&issued.key),
+                })
             })
             .collect(),
         minimum_version: TlsVersion::V1_2,

@@ -1,5 +1,6 @@
 //! Configurations that have every metric between them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use sprat_net::metrics::Per;
 use sprat_scheduler::{Discipline, srq};
 
 use crate::common::dns::{NameServer, loopback};
-use crate::common::tls::{Authority, listener_tls};
+use crate::common::tls::{Authority, file, listener_tls};
 use crate::common::*;
 
 /// A proxy with all that there are metrics of, and what it needs.
@@ -52,7 +53,7 @@ impl Full {
             instances: 1,
         });
         change(&mut config.uplink);
-        add_listener(&mut config, &authority);
+        add_listener(&mut config, &authority, directory.path());
         add_clusters(&mut config, &names);
         add_stores(&mut config, directory.path());
         let proxy = Proxy::start(&config);
@@ -67,6 +68,9 @@ impl Full {
             Per::Certificate => 3,
         };
         proxy.wait_metric(&["sprat_dns_addresses"], 3.0);
+        wait_for("the thread that keeps certificates", || {
+            proxy.metric(&["sprat_acme_certificate_not_after"]) > 0.0
+        });
         Self {
             proxy,
             counts: Per::ALL.map(count),
@@ -93,11 +97,10 @@ impl Full {
     }
 }
 
-fn add_listener(config: &mut Config, authority: &Authority) {
+fn add_listener(config: &mut Config, authority: &Authority, directory: &Path) {
     let mut listener = config.listeners[0].clone();
     listener.name = "announced".to_owned();
-    let certificates = ["one", "two", "three"].map(|name| authority.issue(name, &["localhost"]));
-    listener.tls = Some(listener_tls(&certificates.each_ref()));
+    listener.tls = Some(issued(config, authority, directory));
     listener.proxy_protocol = Some(ProxyProtocol {
         trusted: Vec::new(),
         others_direct: true,
@@ -105,6 +108,30 @@ fn add_listener(config: &mut Config, authority: &Authority) {
         max_bytes: 1024,
     });
     config.listeners.push(listener);
+}
+
+/// Certificates that an authority has issued, which need not be asked for now.
+fn issued(config: &mut Config, authority: &Authority, directory: &Path) -> ListenerTls {
+    let acme = Acme {
+        directory_url: format!("https://{}/directory", free_address()),
+        email: None,
+        storage: file(&directory.join("acme")),
+        challenge: Challenge::Http01,
+        ca_file: None,
+    };
+    std::fs::create_dir_all(acme.certificates()).unwrap();
+    let certificates = ["one.test", "two.test", "three.test"].map(|name| {
+        let issued = IssuedCertificate::new(&acme, vec![name.to_owned()], Span::default());
+        let files = authority.issue(name, &[name]);
+        let [key, chain] = [&files.key, &files.chain].map(|path| std::fs::read(path).unwrap());
+        std::fs::write(&issued.file.path, [key, chain].concat()).unwrap();
+        ListenerCertificate::Issued(issued)
+    });
+    config.acme = Some(acme);
+    ListenerTls {
+        certificates: certificates.into(),
+        ..listener_tls(&[])
+    }
 }
 
 /// A cluster whose endpoint is not there, for `/dead/`, and one by name.
@@ -133,7 +160,7 @@ fn add_clusters(config: &mut Config, names: &NameServer) {
 }
 
 /// Manifests, and a shared store that is not there.
-fn add_stores(config: &mut Config, directory: &std::path::Path) {
+fn add_stores(config: &mut Config, directory: &Path) {
     let manifest = |name| {
         let path = directory.join(name);
         std::fs::write(&path, "/a,5\n").unwrap();

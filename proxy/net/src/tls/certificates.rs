@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use sprat_config::classify::Certificate;
-use sprat_config::resolved::{FileAt, Span, TlsCertificate};
+use sprat_config::resolved::{FileAt, IssuedCertificate, Span, TlsCertificate};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
 use super::pem;
 use super::provider;
-use crate::problem::Problem;
+use crate::problem::{Gravity, Problem};
 
 /// A certificate as it is shown.
 pub(super) struct Served {
@@ -43,10 +43,49 @@ impl Served {
             pem::certificates(&config.chain),
             pem::private_key(&config.key),
         );
-        let (chain, key) = match (chain, key) {
-            (Ok(chain), Ok(key)) => (chain, key),
-            (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
+        match (chain, key) {
+            (Ok(chain), Ok(key)) => Self::new(config, chain, key, warnings),
+            (chain, key) => Err(chain.err().into_iter().chain(key.err()).collect()),
+        }
+    }
+
+    /// Reads what an authority has issued; nothing if it has not yet, or the file cannot be
+    /// used, which is then a warning: it is issued anew.
+    pub(super) fn issued(config: &IssuedCertificate, warnings: &mut Vec<Problem>) -> Option<Self> {
+        let file = &config.file;
+        let doubt = |mut problem: Problem| {
+            problem.gravity = Gravity::Doubtful;
+            problem
         };
+        // Key and chain are in one file, and read at once, so that they fit.
+        let text = match pem::read(file) {
+            Ok(text) => text,
+            Err(_) if !file.path.exists() => return None,
+            Err(problem) => {
+                warnings.push(doubt(problem));
+                return None;
+            }
+        };
+        let made = match pem::bundle(&text) {
+            Err(what) => Err(vec![Problem::error(file, what)]),
+            Ok((chain, key)) => {
+                let both = TlsCertificate {
+                    chain: file.clone(),
+                    key: file.clone(),
+                };
+                Self::new(&both, chain, key, warnings)
+            }
+        };
+        made.map_err(|problems| warnings.extend(problems.into_iter().map(doubt)))
+            .ok()
+    }
+
+    fn new(
+        config: &TlsCertificate,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        warnings: &mut Vec<Problem>,
+    ) -> Result<Self, Vec<Problem>> {
         let key = provider().key_provider.load_private_key(key).map_err(|_| {
             let what = "it is damaged, or of a kind that cannot be used";
             let help = "RSA of 2048 to 4096 bits, ECDSA with P-256 or P-384, and Ed25519 can";
@@ -88,9 +127,9 @@ pub(super) struct Certificates {
 
 impl Certificates {
     /// In the order of the configuration.
-    pub(super) fn new(served: &[Served]) -> Self {
+    pub(super) fn new<'a>(served: impl Iterator<Item = &'a Served>) -> Self {
         let mut own = Self::default();
-        for (index, one) in served.iter().enumerate() {
+        for (index, one) in served.enumerate() {
             own.all.push(Arc::clone(&one.key));
             for name in &one.names {
                 own.by_name.entry(name.clone()).or_default().push(index);

@@ -10,7 +10,9 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error, RootCertStore};
-use sprat_config::resolved::{self as config, Cluster, EndpointAddress, FileAt, Span, TrustedCa};
+use sprat_config::resolved::{
+    self as config, Cluster, EndpointAddress, FileAt, Span, TlsVersion, TrustedCa,
+};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -172,6 +174,26 @@ impl Reloadable for ClusterTls {
         self.current.store(Arc::new(current));
         Ok(warnings)
     }
+}
+
+/// Returns how to speak TLS, and HTTP/1.1 in it, with servers that these authorities vouch
+/// for.
+///
+/// # Errors
+///
+/// The authorities cannot be read.
+pub fn client_config(trusted_ca: TrustedCa) -> Result<Arc<ClientConfig>, Problem> {
+    let config = config::ClusterTls {
+        trusted_ca,
+        sni: None,
+        client_certificate: None,
+        minimum_version: TlsVersion::V1_2,
+        verify: true,
+        http2: false,
+    };
+    let made = read(&config);
+    made.map(|(client, _)| Arc::new(client))
+        .map_err(|mut problems| problems.swap_remove(0))
 }
 
 /// All files of a cluster. The system's authorities are not among them.

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use rustls::crypto::ring::Ticketer;
+use rustls::pki_types::CertificateRevocationListDer;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
-    WebPkiClientVerifier,
+    WantsServerCert, WebPkiClientVerifier,
 };
 use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
-use sprat_config::resolved::{self as config, ClientCertificateMode, FileAt, TlsCertificate};
+use sprat_config::resolved::{
+    self as config, ClientCertificateMode, ExpiredCrl, FileAt, ListenerCertificate, TlsCertificate,
+};
 
 use super::certificates::{Certificates, Served};
 use super::files::{Files, Reloadable};
@@ -37,8 +40,9 @@ pub struct ListenerTls {
 /// What the files hold.
 struct Current {
     server: Arc<ServerConfig>,
-    /// For each certificate, until when it is valid; seconds since 1970.
-    not_after_s: Vec<i64>,
+    /// For each certificate, until when it is valid, in seconds since 1970; none for one
+    /// that is still to be issued.
+    not_after_s: Vec<Option<i64>>,
 }
 
 /// How sessions are resumed; outlives the certificates.
@@ -59,7 +63,7 @@ impl Resumption {
         }
         // No random numbers: nothing works.
         let ticketer = Ticketer::new()
-            .map_err(|error| vec![Problem::error(&config.certificates[0].key, error)])?;
+            .map_err(|error| vec![Problem::error(config.certificates[0].key(), error)])?;
         Ok(Self {
             ticketer: Some(ticketer),
             storage: ServerSessionMemoryCache::new(SESSIONS_MAX),
@@ -181,10 +185,16 @@ impl ListenerTls {
         &self.name
     }
 
-    /// Each certificate, and until when it is valid: seconds since 1970.
-    pub(super) fn expiries(&self) -> Vec<(&TlsCertificate, i64)> {
+    /// Each certificate that there is, and until when it is valid: seconds since 1970.
+    pub(super) fn expiries(&self) -> Vec<(&ListenerCertificate, i64)> {
         let expiries = self.current().not_after_s.clone();
-        self.config.certificates.iter().zip(expiries).collect()
+        let all = self.config.certificates.iter().zip(expiries);
+        all.filter_map(|(own, s)| Some((own, s?))).collect()
+    }
+
+    /// Whether there is a certificate to show; the first may still be to be issued.
+    pub fn has_certificate(&self) -> bool {
+        self.current().not_after_s.iter().any(Option::is_some)
     }
 
     /// A place for a handshake; none if all are taken.
@@ -235,42 +245,39 @@ impl Current {
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let (mut served, mut warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
         for certificate in &config.certificates {
+            let certificate = match certificate {
+                ListenerCertificate::Files(own) => own,
+                ListenerCertificate::Issued(own) => {
+                    served.push(Served::issued(own, &mut warnings));
+                    continue;
+                }
+            };
             match Served::read(certificate, &mut warnings) {
                 Ok(one) => {
                     warnings.extend(nameless(certificate, &one));
-                    served.push(one);
+                    served.push(Some(one));
                 }
                 Err(problems) => errors.extend(problems),
             }
         }
         let asked = config.client_certificates.as_ref();
-        let roots = asked.map(|asked| {
-            let file = &asked.trusted_ca;
-            let listed = pem::certificates(file);
-            (
-                listed.and_then(|listed| pem::authorities(file, &listed)),
-                asked,
-            )
+        let asked = asked.map(|asked| Believed::read(asked, &mut warnings));
+        let asked = asked.transpose().unwrap_or_else(|problems| {
+            errors.extend(problems);
+            None
         });
-        let roots = match roots {
-            None => None,
-            Some((Ok(roots), asked)) => Some((roots, asked)),
-            Some((Err(problem), _)) => {
-                errors.push(problem);
-                None
-            }
-        };
         if !errors.is_empty() {
             return Err(errors);
         }
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(versions(config.minimum_version))
-            .map_err(|error| vec![Problem::error(&config.certificates[0].chain, error)])?;
-        let builder = match roots {
+            .map_err(|error| vec![Problem::error(config.certificates[0].chain(), error)])?;
+        let builder = match asked {
             None => builder.with_no_client_auth(),
-            Some((roots, asked)) => verifying(builder, roots, asked)?,
+            Some(asked) => asked.verifying(builder)?,
         };
-        let mut server = builder.with_cert_resolver(Arc::new(Certificates::new(&served)));
+        let shown = Certificates::new(served.iter().flatten());
+        let mut server = builder.with_cert_resolver(Arc::new(shown));
         // In the order of preference.
         let protocols = [(config.http2, HTTP_2), (config.http1, HTTP_1)];
         let offered = protocols.into_iter().filter(|(offered, _)| *offered);
@@ -282,7 +289,9 @@ impl Current {
         }
         let current = Self {
             server: Arc::new(server),
-            not_after_s: served.iter().map(|own| own.not_after_s).collect(),
+            not_after_s: (served.iter())
+                .map(|own| own.as_ref().map(|own| own.not_after_s))
+                .collect(),
         };
         Ok((current, warnings))
     }
@@ -301,23 +310,61 @@ fn nameless(certificate: &TlsCertificate, served: &Served) -> Option<Problem> {
 /// All files of a listener.
 fn files(config: &config::ListenerTls) -> impl Iterator<Item = &FileAt> {
     let shown = config.certificates.iter();
-    let shown = shown.flat_map(|one| [&one.chain, &one.key]);
-    let asked = config.client_certificates.as_ref();
-    shown.chain(asked.map(|asked| &asked.trusted_ca))
+    let shown = shown.flat_map(|one| [one.chain(), one.key()]);
+    let asked = config.client_certificates.iter();
+    shown.chain(asked.flat_map(|asked| asked.crl_files.iter().chain([&asked.trusted_ca])))
 }
 
-/// Asks clients for certificates.
-fn verifying(
-    builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+/// Whose certificates clients may show, and which of them are revoked.
+struct Believed<'a> {
+    config: &'a config::ClientCertificates,
     roots: RootCertStore,
-    asked: &config::ClientCertificates,
-) -> Result<ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>, Vec<Problem>> {
-    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-    if asked.mode == ClientCertificateMode::Optional {
-        verifier = verifier.allow_unauthenticated();
+    revoked: Vec<CertificateRevocationListDer<'static>>,
+}
+
+impl<'a> Believed<'a> {
+    /// Reads the files; all that is wrong with them is told.
+    fn read(
+        config: &'a config::ClientCertificates,
+        warnings: &mut Vec<Problem>,
+    ) -> Result<Self, Vec<Problem>> {
+        let file = &config.trusted_ca;
+        let listed = pem::certificates(file);
+        let roots = listed.and_then(|listed| pem::authorities(file, &listed));
+        let (mut revoked, mut errors) = (Vec::new(), Vec::new());
+        for file in &config.crl_files {
+            match pem::revocations(file, warnings) {
+                Ok(lists) => revoked.extend(lists),
+                Err(problem) => errors.push(problem),
+            }
+        }
+        match roots {
+            Ok(roots) if errors.is_empty() => Ok(Self {
+                config,
+                roots,
+                revoked,
+            }),
+            roots => Err(roots.err().into_iter().chain(errors).collect()),
+        }
     }
-    let verifier = verifier
-        .build()
-        .map_err(|error| vec![Problem::error(&asked.trusted_ca, error)])?;
-    Ok(builder.with_client_cert_verifier(verifier))
+
+    /// Asks clients for certificates.
+    fn verifying(
+        self,
+        builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+    ) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Vec<Problem>> {
+        let roots = Arc::new(self.roots);
+        let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        verifier = verifier.with_crls(self.revoked);
+        if self.config.expired_crl == ExpiredCrl::Deny {
+            verifier = verifier.enforce_revocation_expiration();
+        }
+        if self.config.mode == ClientCertificateMode::Optional {
+            verifier = verifier.allow_unauthenticated();
+        }
+        let verifier = verifier
+            .build()
+            .map_err(|error| vec![Problem::error(&self.config.trusted_ca, error)])?;
+        Ok(builder.with_client_cert_verifier(verifier))
+    }
 }

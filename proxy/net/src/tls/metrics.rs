@@ -42,7 +42,7 @@ pub static TLS: Topic<TlsView> = Topic { title: "TLS with clients", rows: &[
         "Until when a certificate is valid, since 1970-01-01 UTC",
         |view, out| for listener in &view.listeners {
             for (certificate, not_after_s) in listener.expiries() {
-                let file = certificate.chain.path.display().to_string();
+                let file = certificate.chain().path.display().to_string();
                 out.put(&[listener.name(), &file], not_after_s as f64);
             }
         }),

@@ -38,6 +38,8 @@ pub enum Outcome {
     Resumed13,
     /// No version, cipher suite or protocol that both have.
     Incompatible,
+    /// We have no certificate yet: the first is still to be issued.
+    NoCertificate,
     /// No certificate where one is needed.
     CertificateRequired,
     /// A certificate that is not believed.
@@ -60,12 +62,13 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of their numbers.
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Full12,
         Self::Full13,
         Self::Resumed12,
         Self::Resumed13,
         Self::Incompatible,
+        Self::NoCertificate,
         Self::CertificateRequired,
         Self::CertificateInvalid,
         Self::RefusedByClient,
@@ -85,6 +88,7 @@ impl Outcome {
             Self::Resumed12 => ("1.2", "resumed"),
             Self::Resumed13 => ("1.3", "resumed"),
             Self::Incompatible => ("", "incompatible"),
+            Self::NoCertificate => ("", "no_certificate"),
             Self::CertificateRequired => ("", "certificate_required"),
             Self::CertificateInvalid => ("", "certificate_invalid"),
             Self::RefusedByClient => ("", "refused_by_client"),
@@ -112,7 +116,8 @@ impl Outcome {
     /// Whether it is we who have refused, with an alert.
     pub fn is_told(self) -> bool {
         let certificate = matches!(self, Self::CertificateRequired | Self::CertificateInvalid);
-        certificate || matches!(self, Self::Incompatible | Self::Malformed)
+        let own = matches!(self, Self::Incompatible | Self::NoCertificate);
+        certificate || own || self == Self::Malformed
     }
 
     /// Returns why a handshake failed, as far as its error tells.

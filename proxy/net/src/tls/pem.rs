@@ -6,10 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use sprat_config::resolved::FileAt;
 use x509_parser::certificate::X509Certificate;
-use x509_parser::parse_x509_certificate;
+use x509_parser::time::ASN1Time;
+use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
 use crate::problem::Problem;
 
@@ -22,7 +23,8 @@ pub(super) fn failure(kind: &str, name: &str, problems: &[Problem]) -> anyhow::E
     anyhow::anyhow!("TLS of the {kind} `{name}`: {}", problems.join("; "))
 }
 
-fn read(file: &FileAt) -> Result<Vec<u8>, Problem> {
+/// Returns what a file holds.
+pub(super) fn read(file: &FileAt) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let opened = File::open(&file.path);
     let read = opened.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
@@ -98,6 +100,59 @@ pub(super) fn private_key(file: &FileAt) -> Result<PrivateKeyDer<'static>, Probl
         }
         Err(error) => Err(not_pem(file, &error)),
     }
+}
+
+/// Returns the certificates and the private key in a text that has both.
+///
+/// # Errors
+///
+/// One of them is not there, or is damaged.
+pub(super) fn bundle(
+    text: &[u8],
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let chain = chain.map_err(|error| format!("its certificates are not PEM: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(text);
+    let key = key.map_err(|error| format!("its private key is not PEM: {error}"))?;
+    match chain.is_empty() {
+        false => Ok((chain, key)),
+        true => Err("there is no certificate in it".to_owned()),
+    }
+}
+
+/// Returns the lists of revoked certificates in a file: PEM, or one in DER. A warning tells
+/// if the time of one is over.
+pub(super) fn revocations(
+    file: &FileAt,
+    warnings: &mut Vec<Problem>,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, Problem> {
+    let text = read(file)?;
+    let found = match holds(&text, "-----BEGIN ") {
+        false => vec![CertificateRevocationListDer::from(text)],
+        true => {
+            let found: Result<Vec<_>, PemError> =
+                CertificateRevocationListDer::pem_slice_iter(&text).collect();
+            found.map_err(|error| not_pem(file, &error))?
+        }
+    };
+    if found.is_empty() {
+        let what = "there is no list of revoked certificates in it";
+        let help = "PEM has a line `-----BEGIN X509 CRL-----`";
+        return Err(Problem::error(file, what).help(help));
+    }
+    let now = ASN1Time::now();
+    for list in &found {
+        let (_, parsed) = parse_x509_crl(list.as_ref()).map_err(|error| {
+            let what = format!("it is no list of revoked certificates: {error}");
+            Problem::error(file, what)
+        })?;
+        if let Some(over) = parsed.next_update().filter(|over| *over < now) {
+            let what = format!("the list of revoked certificates is out of date: {over}");
+            let help = "fetch the authority's present one";
+            warnings.push(Problem::warning(file, what).help(help));
+        }
+    }
+    Ok(found)
 }
 
 /// The authorities in a file, whose [`certificates`] these are.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::server::Acceptor;
 use rustls::{ProtocolVersion, ServerConnection};
-use sprat_net::tls::{ListenerTls, Outcome, PeerNames, PlainHttp, Secured};
+use sprat_net::tls::{ACME_TLS, ListenerTls, Outcome, PeerNames, PlainHttp, Secured};
 use sprat_uplink::go_ahead;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -49,11 +49,20 @@ pub(crate) async fn accept<S: Service>(
         Ok(Err(_)) => (Outcome::Timeout, None),
         Ok(Ok(Some(Err((error, socket))))) => {
             tracing::debug!(peer = %connection.peer, %error, "no TLS handshake");
-            (Outcome::of_failure(&error), socket)
+            let outcome = match Outcome::of_failure(&error) {
+                Outcome::Malformed if !tls.has_certificate() => Outcome::NoCertificate,
+                other => other,
+            };
+            (outcome, socket)
         }
         Ok(Ok(Some(Ok(stream)))) => {
             let session = stream.get_ref().1;
             stats.count(Outcome::of_success(session));
+            if session.alpn_protocol() == Some(ACME_TLS) {
+                let told = timeout(LINGERS_FOR, Box::pin(close(stream)));
+                let _ = connection.unless_cut(told).await;
+                return None;
+            }
             connection.secure(Secured {
                 peer: PeerNames::of_peer(session.peer_certificates()),
                 protocol: session.alpn_protocol().map(<[u8]>::to_vec),
@@ -76,6 +85,13 @@ pub(crate) async fn accept<S: Service>(
         let _ = connection.unless_cut(told).await;
     }
     None
+}
+
+/// Closes a connection whose client has seen all that it came for.
+async fn close(mut stream: TlsStream<Socket>) -> io::Result<()> {
+    stream.shutdown().await?;
+    // Its own close, or all that it asks in vain.
+    stream.read(&mut [0; 64]).await.map(drop)
 }
 
 /// Closes a connection on which an alert was sent. A client that believes itself
@@ -148,6 +164,10 @@ async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: Socke
         let class = connection.serving.generation().classifier.default_class();
         go_ahead(gauge, class, FLIGHT_BYTES).await;
     }
-    let accepted = hello.into_stream(tls.server()).into_fallible().await;
+    // An authority that asks whether a name is ours gets nothing but the answer.
+    let challenges = &connection.serving.generation().challenges;
+    let server = challenges.server(&hello.client_hello());
+    let server = server.unwrap_or_else(|| tls.server());
+    let accepted = hello.into_stream(server).into_fallible().await;
     accepted.map_err(|(error, socket)| (error, Some(socket)))
 }

@@ -1,5 +1,6 @@
 //! The table of metrics: every topic, in the order in which it is told.
 
+use sprat_acme::ACME;
 use sprat_net::metrics::{Chapter, Labels, Per, Topic};
 use sprat_net::tls::TLS;
 use sprat_sizes::CATALOGUE;
@@ -35,7 +36,7 @@ pub(super) static OWN: [&Topic<Snapshot>; 7] = [
 pub fn metrics_table() -> Vec<Chapter> {
     let own = OWN.iter().map(|topic| topic.chapter());
     let uplink = sprat_uplink::TOPICS.iter().map(|topic| topic.chapter());
-    let own = own.chain([TLS.chapter()]).chain(uplink);
+    let own = own.chain([TLS.chapter(), ACME.chapter()]).chain(uplink);
     let rest = [
         CATALOGUE.chapter(),
         CONFIGURATION.chapter(),

@@ -53,6 +53,7 @@ fn between(before: &Config, after: &Config) -> Vec<String> {
         ("uplink", before.uplink != after.uplink),
         ("classes", before.classes != after.classes),
         ("admission", before.admission != after.admission),
+        ("acme", before.acme != after.acme),
         ("access_log", before.access_log != after.access_log),
         ("catalogue", before.catalogue != after.catalogue),
         ("runtime", before.runtime != after.runtime),

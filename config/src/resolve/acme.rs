@@ -1,0 +1,91 @@
+//! Certificates that an authority issues: everything but what is in the storage.
+
+use std::ops::Range;
+
+use super::time;
+use crate::addresses::CertificateName;
+use crate::containers::{List, Or};
+use crate::decode::Field;
+use crate::diagnostic::Reporter;
+use crate::names::FilePath;
+use crate::raw;
+use crate::resolved::*;
+
+/// Names of a certificate, as Let's Encrypt has it.
+const MAX_NAMES: usize = 100;
+
+/// The authority; `Some(None)` if it is off.
+pub(super) fn resolve<W>(raw: &Field<Or<W, raw::Acme>>) -> Option<Option<Acme>> {
+    let Some(raw) = raw.get()?.value() else {
+        return Some(None);
+    };
+    Some(Some(Acme {
+        directory_url: raw.directory_url.get()?.0.clone(),
+        email: raw.email.optional()?.map(|email| email.0.clone()),
+        storage: file(&raw.storage)?,
+        challenge: match raw.challenge.get()? {
+            Or::Word(_) => Challenge::Http01,
+            Or::Value(Or::Word(_)) => Challenge::TlsAlpn01,
+            Or::Value(Or::Value(own)) => Challenge::Dns01(ChallengeCommand {
+                program: file(&own.command)?,
+                timeout: time(&own.timeout)?,
+            }),
+        },
+        ca_file: match raw.ca_file.optional()? {
+            None => None,
+            Some(_) => Some(file(&raw.ca_file)?),
+        },
+    }))
+}
+
+/// A certificate that `acme` is to issue for these names; `Some(None)` stands for an
+/// authority with errors of its own.
+pub(super) fn certificate(
+    names: &Field<List<CertificateName, 1>>,
+    acme: Option<Option<&Acme>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<IssuedCertificate> {
+    let list = &names.get()?.0;
+    let acme = acme?;
+    let Some(acme) = acme else {
+        let message = "there is no authority that could issue this certificate".to_owned();
+        let help = "give one in `acme`, at the top of the file".to_owned();
+        reporter.error(&names.span, message, Some(help));
+        return None;
+    };
+    if let Some(extra) = list.get(MAX_NAMES) {
+        let message = format!("there are more than {MAX_NAMES} names");
+        let help = "put this one and those after it into another certificate".to_owned();
+        reporter.error(&extra.span, message, Some(help));
+        return None;
+    }
+    let mut good = true;
+    let mut all: Vec<String> = Vec::new();
+    for name in list {
+        let text = name.get()?.0.clone();
+        if text.starts_with("*.") && !matches!(acme.challenge, Challenge::Dns01(_)) {
+            wildcard(&name.span, reporter);
+            good = false;
+        }
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    let span = Span(names.span.clone());
+    good.then(|| IssuedCertificate::new(acme, all, span))
+}
+
+/// No authority takes another proof for a wildcard.
+fn wildcard(span: &Range<usize>, reporter: &mut Reporter<'_>) {
+    let message = "a wildcard is issued for a record in its zone alone".to_owned();
+    let help = "have a command put it there: `challenge: {command: PROGRAM}` in `acme`, or list \
+                the names one by one";
+    reporter.error(span, message, Some(help.to_owned()));
+}
+
+fn file(raw: &Field<FilePath>) -> Option<FileAt> {
+    Some(FileAt {
+        path: raw.get()?.0.clone(),
+        span: Span(raw.span.clone()),
+    })
+}

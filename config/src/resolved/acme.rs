@@ -1,0 +1,97 @@
+//! Certificates that an authority issues by ACME.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::FileAt;
+
+/// An authority that issues certificates (RFC 8555).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Acme {
+    /// The directory of the authority: `https://`.
+    pub directory_url: String,
+    /// Where the authority writes to.
+    pub email: Option<String>,
+    /// The directory for account, certificates and keys.
+    pub storage: FileAt,
+    /// How the authority is shown that a name is ours.
+    pub challenge: Challenge,
+    /// The authorities that are believed about the directory; none for the system's.
+    pub ca_file: Option<FileAt>,
+}
+
+/// How an authority is shown that a name is ours.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Challenge {
+    /// By an answer to a request (RFC 8555 8.3).
+    Http01,
+    /// By a handshake (RFC 8737).
+    TlsAlpn01,
+    /// By a record in the name's zone, which a command puts there (RFC 8555 8.4).
+    Dns01(ChallengeCommand),
+}
+
+/// A command that changes a zone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChallengeCommand {
+    /// The program that is run.
+    pub program: FileAt,
+    /// The bound on each run.
+    pub timeout: Duration,
+}
+
+/// A certificate that is issued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IssuedCertificate {
+    /// In lower case, each once, in the order of the file; at least one.
+    pub names: Vec<String>,
+    /// Holds the key and the chain, in PEM, once the certificate is issued; where the
+    /// names are given.
+    pub file: FileAt,
+}
+
+impl IssuedCertificate {
+    /// Returns a certificate for these names, by its place in the storage: another one
+    /// for other names, or of another authority.
+    pub fn new(acme: &Acme, names: Vec<String>, span: super::Span) -> Self {
+        let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        let parts = std::iter::once(acme.directory_url.as_str()).chain(sorted);
+        let hash = hash(parts);
+        let first = names[0].replace('*', "_");
+        // 255 bytes are the most that a file's name may have.
+        let first = &first[..first.len().min(200)];
+        let name = format!("{first}-{hash:016x}.pem");
+        Self {
+            names,
+            file: FileAt {
+                path: acme.certificates().join(name),
+                span,
+            },
+        }
+    }
+}
+
+/// FNV-1a's constants for 64 bits: the same in every build, as file names have to be.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+
+fn hash<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
+    let bytes = parts.flat_map(|part| part.bytes().chain([0]));
+    bytes.fold(FNV_OFFSET, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
+    })
+}
+
+impl Acme {
+    /// Returns the file in the storage where the account with this authority is.
+    pub fn account(&self) -> PathBuf {
+        let hash = hash([self.directory_url.as_str()].into_iter());
+        self.storage.path.join(format!("accounts/{hash:016x}.json"))
+    }
+
+    /// Returns the directory in the storage where certificates are.
+    pub fn certificates(&self) -> PathBuf {
+        self.storage.path.join("certificates")
+    }
+}

@@ -1,0 +1,70 @@
+//! The answers in the storage as the workers give them, whichever process put them there.
+
+use bytes::Bytes;
+use instant_acme::KeyAuthorization;
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use sprat_net::tls::{Answers, challenge_certificate};
+
+use crate::storage::{Answer, Storage};
+
+/// How the file of an answer to a request ends.
+const TOKEN: &str = ".token";
+
+/// How the file of a certificate for a handshake ends.
+const CERTIFICATE: &str = ".pem";
+
+/// Puts the answer to a request for `token` into the storage.
+///
+/// # Errors
+///
+/// The token is none that a URL could have, or the storage cannot be written.
+pub(crate) fn put_token(
+    storage: &Storage,
+    token: &str,
+    answer: &KeyAuthorization,
+) -> anyhow::Result<Answer> {
+    // It becomes the name of a file (RFC 8555 8.3 says what is in it).
+    let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    anyhow::ensure!(
+        (1..=200).contains(&token.len()) && token.bytes().all(valid),
+        "the authority has sent a token that is none"
+    );
+    let text = answer.as_str().as_bytes();
+    Ok(storage.put_answer(&format!("{token}{TOKEN}"), text)?)
+}
+
+/// Puts the certificate for handshakes about `domain` into the storage (RFC 8737 3).
+///
+/// # Errors
+///
+/// It cannot be made, or the storage cannot be written.
+pub(crate) fn put_certificate(
+    storage: &Storage,
+    domain: &str,
+    answer: &KeyAuthorization,
+) -> anyhow::Result<Answer> {
+    let mut parameters = CertificateParams::new([domain.to_owned()])?;
+    let digest = answer.digest();
+    let proof = CustomExtension::new_acme_identifier(digest.as_ref());
+    parameters.custom_extensions.push(proof);
+    let key = KeyPair::generate()?;
+    let certificate = parameters.self_signed(&key)?;
+    let text = key.serialize_pem() + &certificate.pem();
+    Ok(storage.put_answer(&format!("{domain}{CERTIFICATE}"), text.as_bytes())?)
+}
+
+/// Returns the answers that are in the storage now.
+pub(crate) fn read(storage: &Storage) -> Answers {
+    let mut answers = Answers::default();
+    for (name, text) in storage.all_answers() {
+        if let Some(token) = name.strip_suffix(TOKEN) {
+            answers.tokens.insert(token.to_owned(), Bytes::from(text));
+        } else if let Some(domain) = name.strip_suffix(CERTIFICATE) {
+            match challenge_certificate(&text) {
+                Ok(own) => drop(answers.certificates.insert(domain.to_owned(), own)),
+                Err(error) => tracing::warn!(name, error, "an answer for ACME cannot be used"),
+            }
+        }
+    }
+    answers
+}

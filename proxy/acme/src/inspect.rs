@@ -1,0 +1,66 @@
+//! Whether the storage and the command can be used, asked without creating or changing
+//! anything.
+
+use std::path::Path;
+
+use sprat_config::resolved::TrustedCa;
+use sprat_config::resolved::{Acme, Challenge, Config, Listener, ListenerCertificate};
+use sprat_net::problem::Problem;
+use sprat_net::tls::client_config;
+use sprat_net::writable::replaceable;
+
+/// Tells what is wrong with what the configuration says of ACME.
+pub fn inspect(config: &Config) -> Vec<Problem> {
+    let Some(acme) = &config.acme else {
+        return Vec::new();
+    };
+    let mut problems: Vec<Problem> = storage(acme).into_iter().collect();
+    if let Some(file) = &acme.ca_file {
+        problems.extend(client_config(TrustedCa::File(file.clone())).err());
+    }
+    if let Challenge::Dns01(command) = &acme.challenge {
+        let path = &command.program.path;
+        problems.extend(runnable(path).err().map(|what| {
+            let message = format!("cannot run {}: {what}", path.display());
+            Problem::missing(&command.program.span, message)
+        }));
+    }
+    let issued = config.listeners.iter().filter(|own| has_issued(own));
+    let all: Vec<&Listener> = issued.collect();
+    if all.is_empty() {
+        let message = "no listener has a certificate that is to be issued".to_owned();
+        let help = "list names in `certificates` of a listener's `tls`: {acme: [www.example.org]}";
+        problems.push(Problem::doubtful(&acme.storage.span, message).help(help));
+    }
+    problems
+}
+
+fn has_issued(listener: &Listener) -> bool {
+    let tls = listener.tls.iter();
+    let mut all = tls.flat_map(|tls| &tls.certificates);
+    all.any(|own| matches!(own, ListenerCertificate::Issued(_)))
+}
+
+fn storage(acme: &Acme) -> Option<Problem> {
+    let path = &acme.storage.path;
+    // A directory that is there is written in; one that is not is made.
+    let wrong = match std::fs::metadata(path) {
+        Ok(data) if !data.is_dir() => Some("it is not a directory".to_owned()),
+        Ok(_) => replaceable(&path.join("lock")).err(),
+        Err(_) => replaceable(path).err(),
+    };
+    wrong.map(|wrong| {
+        let message = format!("cannot write the storage {}: {wrong}", path.display());
+        let help = "make the directory, and let the user that Sprat runs as write there";
+        Problem::missing(&acme.storage.span, message).help(help)
+    })
+}
+
+fn runnable(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let data = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    match data.is_file() && data.permissions().mode() & 0o111 != 0 {
+        true => Ok(()),
+        false => Err("it is not a program".to_owned()),
+    }
+}

@@ -1,0 +1,379 @@
+//! The thread that keeps certificates issued. One for all configurations.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::Builder as Thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sprat_config::resolved::{Acme, Config, IssuedCertificate, ListenerCertificate};
+use sprat_net::background::Background;
+use sprat_net::network;
+use sprat_net::stamp::Stamp;
+use sprat_net::tls::{Answers, Challenges, challenge_certificate};
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+use x509_parser::pem::Pem;
+
+use crate::answers;
+use crate::issue::{Failure, issue};
+use crate::metrics::{AcmeView, Stats};
+use crate::schedule::{Cause, Validity, wait_s};
+use crate::storage::{self, Failures, Storage};
+
+/// How often the storage is looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What workers and metrics share with the thread, through all configurations.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// The answers to the authority's questions.
+    pub challenges: Arc<Challenges>,
+    stats: Arc<Stats>,
+}
+
+impl Shared {
+    /// Returns what the metrics tell; nothing where no authority is configured.
+    pub fn view(&self, config: &Config) -> Option<AcmeView> {
+        let view = || AcmeView(Arc::clone(&self.stats));
+        config.acme.is_some().then(view)
+    }
+}
+
+/// The certificates that are wanted of an authority.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    acme: Acme,
+    /// The certificates, each once.
+    certificates: Vec<IssuedCertificate>,
+}
+
+impl Wanted {
+    fn of(config: &Config) -> Option<Self> {
+        let acme = config.acme.clone()?;
+        let tls = config.listeners.iter().filter_map(|own| own.tls.as_ref());
+        let mut certificates: Vec<IssuedCertificate> = Vec::new();
+        for certificate in tls.flat_map(|tls| &tls.certificates) {
+            if let ListenerCertificate::Issued(own) = certificate
+                && certificates.iter().all(|known| known.file != own.file)
+            {
+                certificates.push(own.clone());
+            }
+        }
+        Some(Self { acme, certificates })
+    }
+}
+
+/// Keeps certificates issued, in a thread of its own.
+pub struct Keeper {
+    wanted: watch::Sender<Option<Wanted>>,
+    shared: Arc<Shared>,
+    thread: Option<Background>,
+}
+
+impl Keeper {
+    /// Begins with what a configuration wants.
+    ///
+    /// # Errors
+    ///
+    /// There can be no thread for it.
+    pub fn start(config: &Config, shared: &Arc<Shared>) -> io::Result<Self> {
+        let mut own = Self {
+            wanted: watch::Sender::new(None),
+            shared: Arc::clone(shared),
+            thread: None,
+        };
+        own.prepare(config)?;
+        own.follow(config);
+        Ok(own)
+    }
+
+    /// Makes sure that there is a thread if a configuration needs one.
+    ///
+    /// # Errors
+    ///
+    /// The system has no thread for it.
+    pub fn prepare(&mut self, config: &Config) -> io::Result<()> {
+        if self.thread.is_some() || config.acme.is_none() || network::is_simulated() {
+            return Ok(());
+        }
+        let (end, ended) = oneshot::channel();
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (wanted, shared) = (self.wanted.subscribe(), Arc::clone(&self.shared));
+        let work = async move {
+            tokio::select! {
+                () = keep(wanted, &shared) => {}
+                // An error is the end, too.
+                _ = ended => {}
+            }
+        };
+        let run = move || {
+            runtime.block_on(work);
+            // A name may still be looked up.
+            runtime.shutdown_background();
+        };
+        let thread = Thread::new().name("acme".to_owned()).spawn(run)?;
+        self.thread = Some(Background::of(thread, end));
+        Ok(())
+    }
+
+    /// Goes on with what a configuration wants. What failed is tried again at once: the
+    /// operator may have put right what was wrong.
+    pub fn follow(&self, config: &Config) {
+        self.wanted.send_replace(Wanted::of(config));
+    }
+
+    /// Ends the thread, and waits for its end. What it has asked for is asked for again by
+    /// the next process.
+    pub fn join(self) {
+        self.thread.into_iter().for_each(Background::join);
+    }
+}
+
+/// Keeps certificates issued as each configuration wants them, until the server ends.
+async fn keep(mut wanted: watch::Receiver<Option<Wanted>>, shared: &Shared) {
+    // A process that is started again and again is not to ask each time; a reload asks.
+    let mut asks_at_once = false;
+    loop {
+        let present = wanted.borrow_and_update().clone();
+        if let Some(present) = &present {
+            let storage = Storage::of(&present.acme);
+            let mut kept = Kept::new(present, &storage, shared, asks_at_once);
+            tokio::select! {
+                () = kept.run(&wanted) => {}
+                () = give_answers(&storage, &shared.challenges) => {}
+            }
+            shared.challenges.replace(Answers::default());
+            asks_at_once = true;
+        } else if wanted.changed().await.is_err() {
+            return;
+        }
+        if wanted.has_changed().is_err() {
+            return;
+        }
+    }
+}
+
+/// Has the workers give the answers that are in the storage.
+async fn give_answers(storage: &Storage, challenges: &Challenges) {
+    let mut gave_any = false;
+    loop {
+        let answers = answers::read(storage);
+        let has_any = !answers.tokens.is_empty() || !answers.certificates.is_empty();
+        if has_any || gave_any {
+            challenges.replace(answers);
+        }
+        gave_any = has_any;
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// What is known of a certificate's file.
+struct Known {
+    /// None if there is no file.
+    stamp: Option<Stamp>,
+    /// None if nothing in it can be used.
+    validity: Option<Validity>,
+    renew_at_s: i64,
+}
+
+impl Known {
+    fn of(path: &Path) -> Self {
+        // Before it is read: a change meanwhile is seen the next time.
+        let stamp = Stamp::of(path).ok();
+        let text = storage::read(path).unwrap_or_default();
+        let validity = match challenge_certificate(&text) {
+            Ok(_) => validity(&text),
+            Err(_) => None,
+        };
+        Self {
+            stamp,
+            validity,
+            renew_at_s: validity.map_or(0, |own| own.renew_at_s(fastrand::u64(..))),
+        }
+    }
+}
+
+/// Returns from when to when the first certificate in a text is valid.
+fn validity(text: &[u8]) -> Option<Validity> {
+    let mut found = Pem::iter_from_buffer(text).filter_map(Result::ok);
+    let first = found.find(|part| part.label == "CERTIFICATE")?;
+    let parsed = first.parse_x509().ok()?;
+    Some(Validity {
+        not_before_s: parsed.validity().not_before.timestamp(),
+        not_after_s: parsed.validity().not_after.timestamp(),
+    })
+}
+
+fn now_s() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock before 1970: nothing is valid, and the authority says so.
+    now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// The certificates of one configuration.
+struct Kept<'a> {
+    wanted: &'a Wanted,
+    storage: &'a Storage,
+    shared: &'a Shared,
+    known: HashMap<PathBuf, Known>,
+    /// Those that are asked for at once, whatever failed before.
+    at_once: HashSet<PathBuf>,
+    /// The log has been told that the storage cannot be used.
+    complained: bool,
+}
+
+impl<'a> Kept<'a> {
+    fn new(wanted: &'a Wanted, storage: &'a Storage, shared: &'a Shared, at_once: bool) -> Self {
+        let all = wanted.certificates.iter().filter(|_| at_once);
+        Self {
+            wanted,
+            storage,
+            shared,
+            known: HashMap::new(),
+            at_once: all.map(|own| own.file.path.clone()).collect(),
+            complained: false,
+        }
+    }
+
+    /// Has certificates issued as they are due, until something else is wanted.
+    async fn run(&mut self, wanted: &watch::Receiver<Option<Wanted>>) {
+        loop {
+            self.tell();
+            for certificate in &self.wanted.certificates {
+                if wanted.has_changed().unwrap_or(true) {
+                    return;
+                }
+                match self.ask(certificate).await {
+                    Ok(()) => self.complained = false,
+                    Err(error) if !self.complained => {
+                        let path = self.wanted.acme.storage.path.display();
+                        tracing::error!(%error, "the storage of ACME cannot be used: {path}");
+                        self.complained = true;
+                    }
+                    Err(_) => {}
+                }
+            }
+            if wanted.has_changed().unwrap_or(true) {
+                return;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Tells the metrics until when the certificates are valid.
+    fn tell(&mut self) {
+        let mut all = BTreeMap::new();
+        for certificate in &self.wanted.certificates {
+            let validity = self.look(certificate).validity;
+            let not_after_s = validity.map_or(0, |own| own.not_after_s);
+            // Of two with the same first name the one that is over first.
+            let told = all.entry(certificate.names[0].clone());
+            let told = told.or_insert(not_after_s);
+            *told = not_after_s.min(*told);
+        }
+        self.shared.stats.tell(all);
+    }
+
+    /// Returns what is in the certificate's file now.
+    fn look(&mut self, certificate: &IssuedCertificate) -> &Known {
+        let path = &certificate.file.path;
+        let stamp = Stamp::of(path).ok();
+        let known = self.known.get(path);
+        if known.is_none_or(|known| known.stamp != stamp) {
+            self.known.insert(path.clone(), Known::of(path));
+        }
+        &self.known[path]
+    }
+
+    /// Whether a certificate is to be asked for now.
+    fn is_due(&mut self, certificate: &IssuedCertificate) -> bool {
+        let now_s = now_s();
+        if self.look(certificate).renew_at_s > now_s {
+            return false;
+        }
+        let at_once = self.at_once.contains(&certificate.file.path);
+        at_once || self.storage.failures(certificate).retry_at_s <= now_s
+    }
+
+    /// Has a certificate issued if it is due, and no other process is at it.
+    ///
+    /// # Errors
+    ///
+    /// The storage cannot be used.
+    async fn ask(&mut self, certificate: &IssuedCertificate) -> io::Result<()> {
+        if !self.is_due(certificate) {
+            return Ok(());
+        }
+        self.storage.create()?;
+        let Some(lock) = self.storage.lock()? else {
+            return Ok(());
+        };
+        // Another process may have had it meanwhile.
+        if !self.is_due(certificate) {
+            return Ok(());
+        }
+        self.storage.clear_answers(&lock);
+        self.at_once.remove(&certificate.file.path);
+        let names = certificate.names.join(" ");
+        let directory = &self.wanted.acme.directory_url;
+        tracing::info!(names, directory, "asking for a certificate");
+        let issued = issue(&self.wanted.acme, certificate, self.storage).await;
+        let saved = issued.and_then(|text| self.save(certificate, &text));
+        match saved {
+            Ok(()) => {
+                self.shared.stats.count(None);
+                self.storage.forget_failures(certificate);
+                tracing::info!(names, "a certificate was issued");
+            }
+            Err(failure) => self.note(certificate, &failure)?,
+        }
+        Ok(())
+    }
+
+    /// Keeps a certificate that was issued.
+    fn save(&mut self, certificate: &IssuedCertificate, text: &str) -> Result<(), Failure> {
+        let failure = |cause, error: String| Failure { cause, error };
+        challenge_certificate(text.as_bytes())
+            .map_err(|error| failure(Cause::Refused, format!("what was issued: {error}")))?;
+        let saved = self.storage.save(certificate, text.as_bytes());
+        saved.map_err(|error| failure(Cause::Local, format!("cannot save it: {error}")))?;
+        // It would be asked for again and again.
+        match self.look(certificate).renew_at_s > now_s() {
+            true => Ok(()),
+            false => {
+                let error = "what was issued is over already: is this machine's clock right?";
+                Err(failure(Cause::Local, error.to_owned()))
+            }
+        }
+    }
+
+    /// Notes that a certificate was not issued, and when to try again.
+    fn note(&mut self, certificate: &IssuedCertificate, failure: &Failure) -> io::Result<()> {
+        let count = self.storage.failures(certificate).count.saturating_add(1);
+        let wait_s = wait_s(count, failure.cause, fastrand::u64(..));
+        self.shared.stats.count(Some(failure.cause));
+        let (names, error) = (
+            certificate.names.join(" "),
+            failure.error.replace('\n', " "),
+        );
+        let validity = self.look(certificate).validity;
+        let left_s = validity.map_or(0, |own| (own.not_after_s - now_s()).max(0));
+        tracing::warn!(
+            names,
+            error,
+            failures = count,
+            retry_in_s = wait_s,
+            present_valid_for_s = left_s,
+            "no certificate was issued"
+        );
+        let failures = Failures {
+            count,
+            retry_at_s: now_s() + wait_s,
+            error,
+        };
+        self.storage.save_failures(certificate, &failures)
+    }
+}

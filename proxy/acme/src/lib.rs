@@ -1,0 +1,23 @@
+//! Certificates that an authority issues by ACME (RFC 8555).
+//!
+//! What is issued is put into a storage of files, where the listeners that show it find it
+//! as they find any other certificate: by looking at its file. So processes that share a
+//! storage share its certificates, and a new one takes the place of another as a renewed
+//! file does. A thread beside the workers asks the authority, one certificate at a time,
+//! under a lock of the storage.
+
+#![forbid(unsafe_code)]
+
+mod answers;
+mod command;
+mod https;
+mod inspect;
+mod issue;
+mod keeper;
+mod metrics;
+mod schedule;
+mod storage;
+
+pub use inspect::inspect;
+pub use keeper::{Keeper, Shared};
+pub use metrics::{ACME, AcmeView};

@@ -1,0 +1,63 @@
+//! What is counted of certificates that are issued.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sprat_net::counters::Counter;
+use sprat_net::metrics::{Labels, Per, Row, Topic};
+
+use crate::schedule::Cause;
+
+/// How attempts end, in the order of [`Stats::count`].
+const RESULTS: [&str; 4] = ["issued", "unreachable", "refused", "failed"];
+
+/// What the thread that asks the authority has counted.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    orders: [Counter; RESULTS.len()],
+    /// Until when the certificates are valid, by their first names; 0 is not yet issued.
+    not_after_s: Mutex<BTreeMap<String, i64>>,
+}
+
+impl Stats {
+    /// Counts an attempt; by that thread only.
+    pub(crate) fn count(&self, failed: Option<Cause>) {
+        let index = match failed {
+            None => 0,
+            Some(Cause::Unreachable) => 1,
+            Some(Cause::Refused) => 2,
+            Some(Cause::Local) => 3,
+        };
+        self.orders[index].increment();
+    }
+
+    /// Tells until when the certificates are valid.
+    pub(crate) fn tell(&self, not_after_s: BTreeMap<String, i64>) {
+        *self.expiries() = not_after_s;
+    }
+
+    fn expiries(&self) -> MutexGuard<'_, BTreeMap<String, i64>> {
+        self.not_after_s
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the metrics tell of certificates that are issued.
+#[derive(Clone, Debug)]
+pub struct AcmeView(pub(crate) Arc<Stats>);
+
+/// What is told of ACME; no sample where no authority is configured.
+#[rustfmt::skip]
+pub static ACME: Topic<AcmeView> = Topic { title: "Certificates by ACME", rows: &[
+    Row::counter("sprat_acme_orders_total", Labels::NONE.and("result", RESULTS.len()),
+        "Attempts to have a certificate issued, by result",
+        |view, out| for (result, count) in RESULTS.iter().zip(&view.0.orders) {
+            out.put(&[result], count.get());
+        }),
+    Row::gauge("sprat_acme_certificate_not_after_timestamp_seconds", Labels::NONE.per("certificate", Per::Certificate),
+        "Until when a certificate is valid, by its first name, since 1970-01-01 UTC; 0 until it is issued",
+        |view, out| for (name, not_after_s) in view.0.expiries().iter() {
+            out.put(&[name], *not_after_s as f64);
+        }),
+] };

@@ -1,0 +1,91 @@
+//! When a certificate is asked for: pure, in seconds since 1970.
+
+/// The part of its lifetime that a certificate has left when it is renewed.
+const LEFT_WHEN_RENEWED: i64 = 3;
+
+/// The part of its lifetime by which a certificate is renewed earlier at most, at random, so
+/// that those which were issued together are not renewed together.
+const EARLIER: u64 = 60;
+
+/// The longest wait after a failure.
+pub(crate) const LONGEST_WAIT_S: i64 = 6 * 3600;
+
+/// From when to when a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    pub(crate) not_before_s: i64,
+    pub(crate) not_after_s: i64,
+}
+
+impl Validity {
+    /// Returns when the certificate is to be renewed.
+    pub(crate) fn renew_at_s(self, random: u64) -> i64 {
+        let lifetime_s = (self.not_after_s - self.not_before_s).max(0);
+        let earlier = (lifetime_s as u64 / EARLIER).max(1);
+        let jitter_s = i64::try_from(random % earlier).unwrap_or(0);
+        self.not_after_s - lifetime_s / LEFT_WHEN_RENEWED - jitter_s
+    }
+}
+
+/// What an attempt failed at, as far as the wait depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The authority could not be asked: that is no burden on it.
+    Unreachable,
+    /// The authority has refused, or could not see the proof; it counts such failures.
+    Refused,
+    /// Something here: the storage, the command.
+    Local,
+}
+
+/// Returns how long to wait after so many failures in a row, the last of which had this
+/// cause: twice as long each time, and up to a quarter more at random.
+pub(crate) fn wait_s(failures: u32, cause: Cause, random: u64) -> i64 {
+    let first_s: i64 = match cause {
+        Cause::Unreachable => 10,
+        // Let's Encrypt bears five failures an hour for each name.
+        Cause::Refused | Cause::Local => 120,
+    };
+    let doublings = failures.saturating_sub(1).min(16);
+    let wait_s = (first_s << doublings).min(LONGEST_WAIT_S);
+    wait_s + i64::try_from(random % (wait_s as u64 / 4 + 1)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_S: i64 = 86_400;
+
+    #[test]
+    fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
+        let ninety_days = Validity {
+            not_before_s: 0,
+            not_after_s: 90 * DAY_S,
+        };
+        assert_eq!(ninety_days.renew_at_s(0), 60 * DAY_S);
+        let earliest = ninety_days.renew_at_s(90 * DAY_S as u64 / 60 - 1);
+        assert_eq!(earliest, 60 * DAY_S - 90 * DAY_S / 60 + 1);
+        let seconds = Validity {
+            not_before_s: 100,
+            not_after_s: 130,
+        };
+        assert_eq!(seconds.renew_at_s(7), 120);
+        let reversed = Validity {
+            not_before_s: 10,
+            not_after_s: 0,
+        };
+        assert_eq!(reversed.renew_at_s(5), 0);
+    }
+
+    #[test]
+    fn waits_double_up_to_a_bound() {
+        let refused = (1..=9).map(|count| wait_s(count, Cause::Refused, 0));
+        let expected = [120, 240, 480, 960, 1920, 3840, 7680, 15_360, LONGEST_WAIT_S];
+        assert_eq!(refused.collect::<Vec<_>>(), expected);
+        assert_eq!(wait_s(1, Cause::Unreachable, 0), 10);
+        assert_eq!(wait_s(u32::MAX, Cause::Unreachable, 0), LONGEST_WAIT_S);
+        assert_eq!(wait_s(1, Cause::Local, 30), 150);
+        assert_eq!(wait_s(1, Cause::Local, 31), 120);
+    }
+}

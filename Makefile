@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -129,6 +129,10 @@ check-browser: ## Chromium in front of Sprat: TLS, HTTP/2, priorities, WebSocket
 slow-clients: ## What 2,000 slow clients cost a normal one, and whether they are cut
 	@scripts/setup-run.sh
 	@scripts/slow-clients.sh
+
+buffering: ## What 50 slow readers cost those who share a backend with one worker
+	@scripts/setup-run.sh
+	@scripts/buffering.sh
 
 simulate: ## The core in virtual time: theory, dispatch, the figures of SDIS02
 	@scripts/setup-run.sh

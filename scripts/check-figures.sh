@@ -118,6 +118,10 @@ figure_slow_clients() {
     awk '/^[a-z]* at [a-z0-9]*: [0-9.]*$/ { if ($4 > worst) worst = $4 } END { print "worst=" worst }' "$log"
 }
 
+figure_buffering() {
+    awk '/^buffer in [a-z]*: [0-9.]*$/ { if ($4 > worst) worst = $4 } END { print "worst=" worst }' "$log"
+}
+
 figure_starved() {
     said '^first: \(.*\)$/\1/'
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod acme;
+mod buffer;
 mod catalogue;
 mod classes;
 mod clusters;
@@ -39,6 +40,7 @@ use crate::tree::{Kind, Node};
 
 pub(crate) use access::*;
 pub(crate) use acme::*;
+pub(crate) use buffer::*;
 pub(crate) use catalogue::*;
 pub(crate) use classes::*;
 pub(crate) use clusters::*;
@@ -89,6 +91,9 @@ record! {
         default("off") maintenance: Or<Off, Maintenance>,
         /// Compress responses to clients that take it; a route may say otherwise.
         default("off") compressor: Or<Off, Compressor>,
+        /// Keep of bodies what their clients have not sent or taken yet, so that no
+        /// backend waits for them.
+        default("{}") buffer: Buffer,
         /// Priority classes, by name. `default` and `background` are there
         /// without being given: the class of what no rule matches, and that
         /// of prefetches, at the lowest level.

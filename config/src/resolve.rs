@@ -4,6 +4,7 @@ mod access;
 mod acme;
 mod actions;
 mod addresses;
+mod buffer;
 mod catalogue;
 mod classes;
 mod clusters;
@@ -66,6 +67,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let catalogue = file.catalogue.get();
     let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
     let overload_manager = limits::overload_manager(&file.overload_manager, reporter);
+    let buffer = file.buffer.get().and_then(buffer::totals);
     file.version.get()?;
     Some(Config {
         runtime: runtime?,
@@ -80,6 +82,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         catalogue: catalogue?,
         acme: acme?,
         overload_manager: overload_manager?,
+        buffer: buffer?,
         shown: Shown::default(),
     })
 }

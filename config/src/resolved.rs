@@ -5,6 +5,7 @@ mod access;
 mod access_log;
 mod acme;
 mod actions;
+mod buffer;
 mod catalogue;
 mod classes;
 mod compressor;
@@ -32,6 +33,7 @@ pub use access::*;
 pub use access_log::*;
 pub use acme::*;
 pub use actions::*;
+pub use buffer::*;
 pub use catalogue::*;
 pub use sprat_scheduler::dispatch::Dispatch;
 pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
@@ -76,6 +78,8 @@ pub struct Config {
     pub acme: Option<Acme>,
     /// What to stop doing as memory runs short; none if switched off.
     pub overload_manager: Option<OverloadManager>,
+    /// What buffered bodies may take together.
+    pub buffer: BufferTotals,
     /// What the file says, for who wants to see it.
     pub shown: Shown,
 }

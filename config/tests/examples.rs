@@ -183,6 +183,7 @@ fn the_design_file_resolves_to_the_defaults() {
         },
         acme: None,
         overload_manager: None,
+        buffer: BufferTotals::default(),
         shown: example("design.yaml").shown,
     };
     assert_eq!(example("design.yaml"), expected);
@@ -434,6 +435,7 @@ fn route(cluster: Arc<Cluster>) -> Route {
         maintenance: None,
         access: Access::default(),
         compressor: None,
+        buffer: RouteBuffer::default(),
         document_root: None,
         head_probe: None,
         upgrade: Some(Upgrade {

@@ -6,6 +6,7 @@ pub(crate) mod answer;
 mod attempt;
 mod blame;
 mod bounds;
+mod buffering;
 mod check;
 mod compress;
 pub(crate) mod decide;
@@ -114,7 +115,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             let bounds = exchange.plan.bounds(&record);
             stream.begin_response(Some(bounds));
             record.edit_head(&mut response);
-            let response = response.map(|body| record.read_ahead(body));
+            let (response, known) = buffering::keep(&mut record, response, known);
             answer::respond(&stream, response, known, json, record).await
         }
         Err(reason) => {

@@ -2,7 +2,7 @@
 
 use super::{
     BasicAuth, Compressor, Cors, DocumentRoot, ExtAuthz, HeadProbe, HedgePolicy, RateLimit,
-    RbacRule, RetryPolicy, Timeout,
+    RbacRule, RetryPolicy, RouteBuffer, Timeout,
 };
 use crate::actions::{
     BodyText, EditedName, HeaderTemplate, MediaTypeText, ParameterName, Pattern, RedirectCode,
@@ -86,6 +86,9 @@ record! {
         /// Compress responses to clients that take it; as the file's own `compressor` says
         /// if absent.
         optional compressor: Or<Off, Compressor>,
+        /// Keep of bodies what their clients have not sent or taken yet, so that no
+        /// backend waits for them.
+        default("{}") buffer: RouteBuffer,
         /// A directory that holds what the backends serve, so that sizes are
         /// known before the first response.
         default("off") document_root: Or<Off, DocumentRoot>,

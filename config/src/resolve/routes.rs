@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::access::access;
 use super::actions::{self, action, conditions, error_pages, header_edits, maintenance};
+use super::buffer;
 use super::catalogue::{document_root, head_probe};
 use super::compressor::compressor;
 use super::health::retry_policy;
@@ -19,7 +20,7 @@ use crate::names::Name;
 use crate::raw;
 use crate::resolved::{
     Access, Action, BodyBound, Cluster, Conditions, HostPattern, Maintenance, PathPattern, Route,
-    RouteMatch, Upgrade,
+    RouteBuffer, RouteMatch, Upgrade,
 };
 use crate::wording::listed;
 
@@ -98,6 +99,7 @@ pub(super) fn resolve(
     let raw_routes = &file.routes.get()?.0;
     let closed = file.maintenance.get().and_then(maintenance);
     let compressed = file.compressor.get().and_then(compressor);
+    let buffered = file.buffer.get().and_then(buffer::of_file);
     let mut known = Known::new(file, clusters);
     let mut out = Some(Vec::new());
     let mut reachable = Vec::new();
@@ -139,6 +141,7 @@ pub(super) fn resolve(
                     Some(own) => compressor(own)?,
                     None => compressed.clone()?,
                 },
+                buffer: buffer::of_route(raw.buffer.get()?, buffered.as_ref()?)?,
                 ..route
             })
         });
@@ -202,6 +205,7 @@ fn route(
         conditions: Conditions::default(),
         access: Access::default(),
         compressor: None,
+        buffer: RouteBuffer::default(),
         action: action?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),
         response_timeout: time(&raw.response_timeout)?,

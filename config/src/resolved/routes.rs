@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     Access, Action, Cluster, Compressor, DocumentRoot, ErrorPage, HeadProbe, HeaderEdits,
-    Maintenance, RateLimit, RegexRewrite, RetryPolicy, Weighted,
+    Maintenance, RateLimit, RegexRewrite, RetryPolicy, RouteBuffer, Weighted,
 };
 pub use crate::conditions::{Conditions, ValueIs, ValueMatch};
 
@@ -50,6 +50,8 @@ pub struct Route {
     pub access: Access,
     /// How responses are compressed; none if they are not.
     pub compressor: Option<Compressor>,
+    /// What is kept of bodies for slow clients.
+    pub buffer: RouteBuffer,
     /// A directory that holds what the endpoints serve.
     pub document_root: Option<DocumentRoot>,
     /// HEAD requests that ask an endpoint for sizes.
@@ -81,6 +83,7 @@ impl Route {
             maintenance: None,
             access: Access::default(),
             compressor: None,
+            buffer: RouteBuffer::default(),
             document_root: None,
             head_probe: None,
             upgrade: Some(Upgrade {

@@ -9,6 +9,7 @@
 
 pub mod background;
 pub mod begun;
+pub mod buffer;
 pub mod client;
 pub mod coding;
 #[cfg(test)]

@@ -2,9 +2,13 @@
 //! endpoint's place is held as long as the endpoint needs it, not as long as the
 //! client does.
 
+mod reading;
+#[cfg(test)]
+mod spilled;
+
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,11 +17,14 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use sprat_config::resolved::BufferedBody;
 use tokio::task::AbortHandle;
 
-use crate::begun::with_held;
+pub use self::reading::Reading;
+use crate::buffer::Buffers;
 
-/// A share in the room that all bodies of a cluster have.
+/// A share in the room that many bodies have.
+#[derive(Debug)]
 pub struct Pool {
     used: Arc<AtomicUsize>,
     bound: usize,
@@ -39,14 +46,35 @@ impl Pool {
         self.used.load(Relaxed) < self.bound
     }
 
-    fn take(&mut self, bytes: usize) {
-        self.used.fetch_add(bytes, Relaxed);
-        self.own += bytes;
+    /// Takes as many bytes; false if there are not as many.
+    pub fn take(&mut self, bytes: usize) -> bool {
+        let taken = self.used.fetch_update(Relaxed, Relaxed, |used| {
+            used.checked_add(bytes).filter(|sum| *sum <= self.bound)
+        });
+        if taken.is_ok() {
+            self.own += bytes;
+        }
+        taken.is_ok()
     }
 
     fn give_back(&mut self, bytes: usize) {
         self.used.fetch_sub(bytes, Relaxed);
         self.own -= bytes;
+    }
+
+    /// Parts with so many of its bytes, which stay taken.
+    pub fn split(&mut self, bytes: usize) -> Self {
+        self.own -= bytes;
+        Self {
+            used: Arc::clone(&self.used),
+            bound: self.bound,
+            own: bytes,
+        }
+    }
+
+    /// Takes over what is another's share of the same room.
+    fn join(&mut self, mut other: Self) {
+        self.own += std::mem::take(&mut other.own);
     }
 }
 
@@ -56,41 +84,23 @@ impl Drop for Pool {
     }
 }
 
+/// Why the rest of a body does not come.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken<E> {
+    /// Its sender has not sent it.
+    #[error(transparent)]
+    Body(E),
+    /// It was in a file, which cannot be read.
+    #[error("a buffered body cannot be read: {0}")]
+    File(io::Error),
+}
+
 /// A body that comes as it is asked for, or is read ahead.
 pub enum ReadAhead<B: Body> {
     /// As it is asked for.
     Direct(B),
     /// Ahead; by a task, where it was not there at once.
     Ahead(Rc<RefCell<Reading<B>>>, Option<AbortHandle>),
-}
-
-/// What has been read of a body, and not been asked for.
-pub struct Reading<B: Body> {
-    /// None once the client has gone.
-    body: Option<B>,
-    frames: VecDeque<Frame<Bytes>>,
-    /// One frame may be held whatever the bounds, so that the body goes on.
-    bound: usize,
-    pool: Pool,
-    /// Bytes that the body has had so far.
-    read: u64,
-    /// Trailers came with it: over HTTP/1.1 there is no place for them behind a body
-    /// whose head says its length.
-    has_trailers: bool,
-    end: Option<End<B::Error>>,
-    at_end: Option<Box<dyn FnOnce(u64)>>,
-    /// Who reads ahead, while there is no room.
-    reader: Option<Waker>,
-    /// Who asks, while there is nothing.
-    client: Option<Waker>,
-}
-
-/// How a body ended.
-enum End<E> {
-    /// With an error; none once the client has been told.
-    Failed(Option<E>),
-    /// As it should.
-    Over,
 }
 
 impl<B: Body<Data = Bytes> + Unpin + 'static> ReadAhead<B> {
@@ -102,117 +112,48 @@ impl<B: Body<Data = Bytes> + Unpin + 'static> ReadAhead<B> {
     /// Returns a body of which at most `bound` bytes are read ahead, and no more than
     /// the pool has room for. When all of it has been read, `at_end` is told its length.
     pub fn new(body: B, bound: usize, pool: Pool, at_end: impl FnOnce(u64) + 'static) -> Self {
-        let reading = Rc::new(RefCell::new(Reading {
-            body: Some(body),
-            frames: VecDeque::new(),
-            bound,
-            pool,
-            read: 0,
-            has_trailers: false,
-            end: None,
-            at_end: Some(Box::new(at_end)),
-            reader: None,
-            client: None,
-        }));
+        Self::start(Reading::new(body, bound, pool, Box::new(at_end)))
+    }
+
+    /// Returns a body that is read ahead into memory, and then into a file, as its route
+    /// says. When all of it has been read, `at_end` is told its length.
+    pub fn buffered(
+        body: B,
+        rules: &BufferedBody,
+        buffers: &Arc<Buffers>,
+        at_end: impl FnOnce(u64) + 'static,
+    ) -> Self {
+        let (bound, pool) = (rules.memory_bytes, buffers.memory());
+        let reading = Reading::new(body, bound, pool, Box::new(at_end));
+        Self::start(reading.counted_by(buffers, rules.file.as_ref()))
+    }
+
+    fn start(reading: Reading<B>) -> Self {
+        let reading = Rc::new(RefCell::new(reading));
         // What is small is there already, and needs no task.
-        let at_once = poll_reading(&reading, &mut Context::from_waker(Waker::noop()));
+        let at_once = reading::poll(&reading, &mut Context::from_waker(Waker::noop()));
         let task = at_once.is_pending().then(|| {
             let reading = Rc::clone(&reading);
-            let task = poll_fn(move |cx| poll_reading(&reading, cx));
+            let task = poll_fn(move |cx| reading::poll(&reading, cx));
             tokio::task::spawn_local(task).abort_handle()
         });
         Self::Ahead(reading, task)
     }
 }
 
-/// Reads as much as there is room for; ready when nothing more will come.
-fn poll_reading<B: Body<Data = Bytes> + Unpin>(
-    reading: &RefCell<Reading<B>>,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    let mut own = reading.borrow_mut();
-    if own.poll_read(cx).is_pending() {
-        return Poll::Pending;
-    }
-    let is_whole = matches!(own.end, Some(End::Over));
-    let at_end = own.at_end.take().filter(|_| is_whole);
-    let read = own.read;
-    drop(own);
-    if let Some(at_end) = at_end {
-        at_end(read);
-    }
-    Poll::Ready(())
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
-    fn has_room(&self) -> bool {
-        self.frames.is_empty() || (self.pool.own < self.bound && self.pool.has_room())
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.end.is_none() {
-            if !self.has_room() {
-                self.reader = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            let Some(body) = &mut self.body else {
-                return Poll::Ready(());
-            };
-            let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
-                return Poll::Pending;
-            };
-            let ends_with_it = body.is_end_stream();
-            match frame {
-                Some(Ok(frame)) => {
-                    let bytes = frame.data_ref().map_or(0, Bytes::len);
-                    self.pool.take(bytes);
-                    self.read += bytes as u64;
-                    self.has_trailers |= frame.is_trailers();
-                    self.frames.push_back(frame);
-                    self.end = ends_with_it.then_some(End::Over);
-                }
-                Some(Err(error)) => self.end = Some(End::Failed(Some(error))),
-                None => self.end = Some(End::Over),
-            }
-            if let Some(client) = self.client.take() {
-                client.wake();
-            }
-        }
-        Poll::Ready(())
-    }
-
-    /// The next frame for the client.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        if let Some(frame) = self.frames.pop_front() {
-            self.pool.give_back(frame.data_ref().map_or(0, Bytes::len));
-            if self.has_room()
-                && let Some(reader) = self.reader.take()
-            {
-                reader.wake();
-            }
-            return Poll::Ready(Some(Ok(frame)));
-        }
-        match &mut self.end {
-            Some(End::Failed(error)) => Poll::Ready(error.take().map(Err)),
-            Some(End::Over) => Poll::Ready(None),
-            None => {
-                self.client = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
 impl<B: Body<Data = Bytes> + Unpin> Body for ReadAhead<B> {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = Broken<B::Error>;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.get_mut() {
-            Self::Direct(body) => Pin::new(body).poll_frame(cx),
+            Self::Direct(body) => {
+                let frame = Pin::new(body).poll_frame(cx);
+                frame.map(|frame| frame.map(|frame| frame.map_err(Broken::Body)))
+            }
             Self::Ahead(reading, _) => reading.borrow_mut().poll_next(cx),
         }
     }
@@ -220,28 +161,14 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReadAhead<B> {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Direct(body) => body.is_end_stream(),
-            Self::Ahead(reading, _) => {
-                let own = reading.borrow();
-                let ended = matches!(own.end, Some(End::Over | End::Failed(None)));
-                own.frames.is_empty() && ended
-            }
+            Self::Ahead(reading, _) => reading.borrow().is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Direct(body) => body.size_hint(),
-            Self::Ahead(reading, _) => {
-                let own = reading.borrow();
-                let rest = match (&own.end, &own.body) {
-                    (None, Some(body)) => body.size_hint(),
-                    (Some(End::Over), _) if !own.has_trailers => SizeHint::with_exact(0),
-                    // It may have been longer: what came of it is not its size, and a
-                    // response that is cut must not seem whole.
-                    _ => SizeHint::default(),
-                };
-                with_held(rest, own.pool.own as u64)
-            }
+            Self::Ahead(reading, _) => reading.borrow().size_hint(),
         }
     }
 }
@@ -250,7 +177,7 @@ impl<B: Body> Drop for ReadAhead<B> {
     fn drop(&mut self) {
         if let Self::Ahead(reading, task) = self {
             // At once, for the task ends when its turn comes.
-            drop(reading.borrow_mut().body.take());
+            reading.borrow_mut().give_up();
             task.iter().for_each(AbortHandle::abort);
         }
     }
@@ -259,6 +186,7 @@ impl<B: Body> Drop for ReadAhead<B> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::collections::VecDeque;
 
     use http_body_util::{BodyExt as _, Full};
     use tokio::task::{LocalSet, yield_now};
@@ -355,12 +283,12 @@ mod tests {
             turns().await;
             // 30, 60 and 90: there is room below 64.
             assert_eq!((used.load(Relaxed), left.get()), (90, 7));
-            // The pool has 10 left, and takes one frame more; then none has room
-            // but for the one that keeps it going.
+            // The pool has 10 left, too few for a frame; there is room for the one
+            // that keeps it going, which counts for nothing.
             let (body, other_left) = Script::new(&[30; 10], true);
             let (second, _) = ahead(body, 64, &used);
             turns().await;
-            assert_eq!((used.load(Relaxed), other_left.get()), (120, 9));
+            assert_eq!((used.load(Relaxed), other_left.get()), (90, 9));
             drop(second);
             assert_eq!(told.get(), None);
             let mut bytes = 0;
@@ -408,7 +336,8 @@ mod tests {
             let says_no_size = |body: &ReadAhead<Script>| body.size_hint().exact().is_none();
             assert!(!body.is_end_stream() && says_no_size(&body));
             assert!(body.frame().await.unwrap().is_ok());
-            assert_eq!(body.frame().await.unwrap().unwrap_err(), "broken");
+            let error = body.frame().await.unwrap().unwrap_err();
+            assert!(matches!(error, Broken::Body("broken")));
             assert!(body.frame().await.is_none());
             assert!(body.is_end_stream() && says_no_size(&body));
             assert_eq!(told.get(), None);

@@ -3,6 +3,7 @@
 mod copy;
 mod discard;
 mod gate;
+mod kept;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -24,6 +25,8 @@ use self::copy::{Copier, copy};
 use self::discard::discard;
 use self::gate::Gate;
 pub use self::gate::GateOpener;
+use self::kept::Kept;
+use crate::begun::with_held;
 use crate::error::Reason;
 use crate::gather::{Gathered, Unheard};
 use crate::headers::clean_trailers;
@@ -36,6 +39,10 @@ pub struct Upload {
     body: RefCell<Incoming>,
     /// Something of it has been read.
     is_read: Cell<bool>,
+    /// What was taken of it before it was sent anywhere.
+    kept: RefCell<Option<Box<Kept>>>,
+    /// All of it has been taken so.
+    has_come: Cell<bool>,
     /// How often it was to be sent: who had it before gets nothing any more.
     turn: Cell<u32>,
     /// Bytes that may still come; more is an error.
@@ -127,10 +134,14 @@ impl Upload {
         })))
     }
 
-    /// The body, to be sent again, if nothing of it has been read yet.
+    /// The body, to be sent again, if nothing of it has been read yet, or all of it is here.
     pub fn again(self: &Rc<Self>) -> Option<RequestBody> {
-        if self.is_read.get() || self.failure.get().is_some() || self.over.get() {
+        let is_there = !self.is_read.get() || self.is_repeatable();
+        if !is_there || self.failure.get().is_some() || self.over.get() {
             return None;
+        }
+        if let Some(kept) = &mut *self.kept.borrow_mut() {
+            kept.rewind();
         }
         self.turn.set(self.turn.get() + 1);
         let since = Instant::now();
@@ -141,7 +152,7 @@ impl Upload {
     /// Reads as much of it as is there already, which nobody wants. True if
     /// that was the rest, so that another request can follow.
     pub async fn discard(self: &Rc<Self>) -> bool {
-        if self.is_done() {
+        if self.has_come() {
             return true;
         }
         let is_awaited = self.expects && !self.is_read.get();
@@ -227,6 +238,7 @@ impl Upload {
     pub fn end(&self) {
         self.over.set(true);
         self.copiers.take();
+        self.kept.take();
         if let Some(waker) = self.sender.take() {
             waker.wake();
         }
@@ -237,6 +249,71 @@ impl Upload {
         if !sender.as_ref().is_some_and(|known| known.will_wake(waker)) {
             *sender = Some(waker.clone());
         }
+    }
+
+    /// Returns the next frame that the client sends, and whether it is the last.
+    fn poll_client(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<(Frame<Bytes>, bool), UploadError>>> {
+        let mut body = self.body.borrow_mut();
+        let mut frame = match Pin::new(&mut *body).poll_frame(cx) {
+            Poll::Pending => {
+                if let Some(ask) = self.ask.take() {
+                    (ask.0)();
+                }
+                if !matches!(self.progress.get(), Progress::ClientOwes { .. }) {
+                    let since = Instant::now();
+                    self.progress.set(Progress::ClientOwes { since });
+                    self.wait(since);
+                }
+                return Poll::Pending;
+            }
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(Some(Err(_))) => {
+                return Poll::Ready(Some(Err(self.fail(Reason::TruncatedBody))));
+            }
+            Poll::Ready(Some(Ok(frame))) => frame,
+        };
+        if let Some(trailers) = frame.trailers_mut() {
+            clean_trailers(trailers, self.underscores);
+        }
+        self.is_read.set(true);
+        self.ask.take();
+        if let (Some(budget), Some(data)) = (self.budget.get(), frame.data_ref()) {
+            match budget.checked_sub(data.len() as u64) {
+                Some(left) => self.budget.set(Some(left)),
+                None => return Poll::Ready(Some(Err(self.fail(Reason::BodyTooLarge)))),
+            }
+        }
+        if let Some(data) = frame.data_ref() {
+            let mut copiers = self.copiers.borrow_mut();
+            copiers.retain(|copier| copier.add(data));
+        }
+        let since = Instant::now();
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let slow = self.is_too_slow(since, bytes);
+        // Nothing comes after trailers, and the library does not ask.
+        let is_last = body.is_end_stream() || frame.is_trailers();
+        if slow && !is_last {
+            return Poll::Ready(Some(Err(self.fail(Reason::BodyTooSlow))));
+        }
+        if !is_last {
+            self.progress.set(Progress::UpstreamOwes { since });
+        }
+        Poll::Ready(Some(Ok((frame, is_last))))
+    }
+
+    /// Copies of the body are whole.
+    fn copies_end(&self) {
+        let copiers = self.copiers.take().into_iter();
+        copiers.for_each(Copier::finish);
+    }
+
+    fn fail(&self, reason: Reason) -> UploadError {
+        self.copiers.take();
+        self.failure.set(Some(reason));
+        UploadError(reason)
     }
 
     /// Why it failed, if it did.
@@ -281,6 +358,8 @@ impl RequestBody {
         let upload = Rc::new(Upload {
             body: RefCell::new(body),
             is_read: Cell::new(false),
+            kept: RefCell::default(),
+            has_come: Cell::new(false),
             turn: Cell::new(0),
             budget: Cell::new(max_bytes),
             expects,
@@ -329,62 +408,43 @@ impl Streaming {
         if self.unwanted {
             return Poll::Pending;
         }
-        let mut body = self.upload.body.borrow_mut();
-        let mut frame = match Pin::new(&mut *body).poll_frame(cx) {
-            Poll::Pending => {
-                if let Some(ask) = self.upload.ask.take() {
-                    (ask.0)();
+        let mut kept = self.upload.kept.borrow_mut();
+        if let Some(own) = &mut *kept {
+            match ready!(own.poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    if own.is_whole() && own.is_drained() {
+                        self.done();
+                    }
+                    return Poll::Ready(Some(Ok(frame)));
                 }
-                if !matches!(self.upload.progress.get(), Progress::ClientOwes { .. }) {
-                    let since = Instant::now();
-                    self.upload.progress.set(Progress::ClientOwes { since });
-                    self.upload.wait(since);
+                Some(Err(reason)) => return self.fail(reason),
+                None if own.is_whole() => {
+                    self.done();
+                    return Poll::Ready(None);
                 }
-                return Poll::Pending;
+                // The rest comes from the client.
+                None => *kept = None,
             }
-            Poll::Ready(None) => {
+        }
+        drop(kept);
+        match ready!(self.upload.poll_client(cx)) {
+            None => {
                 self.done();
-                return Poll::Ready(None);
+                Poll::Ready(None)
             }
-            Poll::Ready(Some(Err(_))) => return self.fail(Reason::TruncatedBody),
-            Poll::Ready(Some(Ok(frame))) => frame,
-        };
-        if let Some(trailers) = frame.trailers_mut() {
-            clean_trailers(trailers, self.upload.underscores);
-        }
-        self.upload.is_read.set(true);
-        self.upload.ask.take();
-        if let (Some(budget), Some(data)) = (self.upload.budget.get(), frame.data_ref()) {
-            match budget.checked_sub(data.len() as u64) {
-                Some(left) => self.upload.budget.set(Some(left)),
-                None => return self.fail(Reason::BodyTooLarge),
+            Some(Err(error)) => Poll::Ready(Some(Err(error))),
+            Some(Ok((frame, is_last))) => {
+                if is_last {
+                    self.done();
+                }
+                Poll::Ready(Some(Ok(frame)))
             }
         }
-        if let Some(data) = frame.data_ref() {
-            let mut copiers = self.upload.copiers.borrow_mut();
-            copiers.retain(|copier| copier.add(data));
-        }
-        let since = Instant::now();
-        let bytes = frame.data_ref().map_or(0, Bytes::len);
-        let slow = self.upload.is_too_slow(since, bytes);
-        // Nothing comes after trailers, and the library does not ask.
-        if body.is_end_stream() || frame.is_trailers() {
-            self.done();
-        } else if slow {
-            return self.fail(Reason::BodyTooSlow);
-        } else {
-            self.upload.progress.set(Progress::UpstreamOwes { since });
-        }
-        Poll::Ready(Some(Ok(frame)))
     }
 
     fn done(&self) {
         if !self.upload.is_done() {
-            self.upload
-                .copiers
-                .take()
-                .into_iter()
-                .for_each(Copier::finish);
+            self.upload.copies_end();
             let at = Instant::now();
             self.upload.progress.set(Progress::Done { at });
             if let Some(waker) = self.upload.waits_for_end.take() {
@@ -394,9 +454,7 @@ impl Streaming {
     }
 
     fn fail(&self, reason: Reason) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        self.upload.copiers.take();
-        self.upload.failure.set(Some(reason));
-        Poll::Ready(Some(Err(UploadError(reason))))
+        Poll::Ready(Some(Err(self.upload.fail(reason))))
     }
 }
 
@@ -429,11 +487,19 @@ impl Body for Streaming {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.upload.body.borrow().is_end_stream()
+        let kept = self.upload.kept.borrow();
+        let is_drained = kept.as_ref().is_none_or(|own| own.is_drained());
+        is_drained && self.upload.body.borrow().is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.upload.body.borrow().size_hint()
+        let rest = self.upload.body.borrow().size_hint();
+        match &*self.upload.kept.borrow() {
+            Some(kept) if kept.has_trailers() => SizeHint::default(),
+            Some(kept) if kept.is_whole() => SizeHint::with_exact(kept.left()),
+            Some(kept) => with_held(rest, kept.left()),
+            None => rest,
+        }
     }
 }
 

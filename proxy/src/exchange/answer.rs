@@ -17,7 +17,7 @@ use sprat_net::coding::Coded;
 use sprat_net::error::Reason;
 use sprat_net::gather::Gathered;
 use sprat_net::headers::{Head, clean_trailers};
-use sprat_net::read_ahead::ReadAhead;
+use sprat_net::read_ahead::{Broken, ReadAhead};
 use sprat_net::screen::Interim;
 use sprat_scheduler::{Mark, Size};
 use sprat_uplink::{
@@ -195,7 +195,7 @@ impl Inner {
         &mut self,
         cx: &mut Context<'_>,
         stream: &Stream,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken<hyper::Error>>>> {
         let frame = match self {
             Self::Upstream(_) if stream.hold_back() => return Poll::Pending,
             Self::Upstream(incoming) => {
@@ -223,7 +223,7 @@ impl Body {
     fn poll_marked(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken<hyper::Error>>>> {
         let Some(marked) = &mut self.marked else {
             return self.inner.poll_frame(cx, &self.stream);
         };
@@ -257,7 +257,13 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        match ready!(this.poll_marked(cx)) {
+        let Poll::Ready(frame) = this.poll_marked(cx) else {
+            if let Some(record) = &this.record {
+                record.tell_end(cx.waker());
+            }
+            return Poll::Pending;
+        };
+        match frame {
             Some(Ok(mut frame)) => {
                 if let Some(trailers) = frame.trailers_mut() {
                     clean_trailers(trailers, HeadersWithUnderscores::Allow);
@@ -275,7 +281,7 @@ impl HttpBody for Body {
                 let record = this.record.as_ref();
                 let own = record.and_then(|record| record.upload.as_ref()?.failure());
                 this.fail(own.unwrap_or(Reason::ResponseIncomplete));
-                Poll::Ready(Some(Err(BodyError(error))))
+                Poll::Ready(Some(Err(error.into())))
             }
             None => {
                 this.finish();
@@ -322,11 +328,24 @@ impl Drop for Body {
     }
 }
 
-/// The upstream ended the body early; the client's connection is closed, which
-/// tells it so.
+/// The upstream ended the body early, or what was buffered of it cannot be read; the
+/// client's connection is closed, which tells it so.
 #[derive(Debug, thiserror::Error)]
-#[error("the upstream ended the response's body: {0}")]
-pub(crate) struct BodyError(hyper::Error);
+pub(crate) enum BodyError {
+    #[error("the upstream ended the response's body: {0}")]
+    Upstream(hyper::Error),
+    #[error("what was buffered of the response's body is lost: {0}")]
+    Buffer(std::io::Error),
+}
+
+impl From<Broken<hyper::Error>> for BodyError {
+    fn from(broken: Broken<hyper::Error>) -> Self {
+        match broken {
+            Broken::Body(error) => Self::Upstream(error),
+            Broken::File(error) => Self::Buffer(error),
+        }
+    }
+}
 
 impl From<Infallible> for BodyError {
     fn from(never: Infallible) -> Self {

@@ -93,6 +93,9 @@ impl Exchange<'_> {
                 let host = lease.authority().clone();
                 request.headers_mut().insert(HOST, host);
             }
+            if let Err(reason) = self.put_body(&mut request) {
+                return Err(failed(lease, None, RetryOn::Reset, reason));
+            }
             stats.requests.increment();
             let safe = self.is_safe(&request);
             let spare = self.spare(&request, safe, reused);
@@ -242,11 +245,21 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether a request may be sent twice: without a body, and safe to repeat
-    /// (RFC 9110 9.2.2) or said to be so.
+    /// Whether a request may be sent twice: without a body, or with one that is here as a
+    /// whole, and safe to repeat (RFC 9110 9.2.2) or said to be so.
     pub(super) fn is_safe(&self, request: &Request<RequestBody>) -> bool {
         let repeatable = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
-        self.upload.is_none() && repeatable
+        let body = self.upload.as_ref();
+        repeatable && body.is_none_or(|upload| upload.is_repeatable())
+    }
+
+    /// Gives a request that is sent again the body that the first one had.
+    fn put_body(&self, request: &mut Request<RequestBody>) -> Result<(), Reason> {
+        if let (Some(upload), RequestBody::Empty) = (&self.upload, request.body()) {
+            let body = upload.again();
+            *request.body_mut() = body.ok_or(Reason::ConnectionTerminated)?;
+        }
+        Ok(())
     }
 
     /// A request that nobody has looked at with its body, if there is one and
@@ -319,7 +332,7 @@ impl Exchange<'_> {
 
     /// Until when the next step is due, and whose fault it is if it is not
     /// taken.
-    fn owed(&self, sent: Instant) -> (Instant, Reason) {
+    pub(super) fn owed(&self, sent: Instant) -> (Instant, Reason) {
         let route = self.plan.route;
         let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
         let upload = self.upload.as_ref();

@@ -33,6 +33,8 @@ pub(super) struct Exchange<'a> {
     pub(super) plan: Plan<'a>,
     pub(super) request: Cell<Option<Request<RequestBody>>>,
     pub(super) upload: Option<Rc<Upload>>,
+    /// Its body is taken from the client before a place at an endpoint is.
+    pub(super) is_kept: bool,
     /// Interim responses, where the client gets them.
     pub(super) interims: Option<Interims>,
     /// To be used when the endpoint asks for the request's body.
@@ -46,6 +48,10 @@ impl Exchange<'_> {
     /// the answer.
     pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Reason> {
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
+        if self.is_kept {
+            // Boxed: other requests do not carry its room.
+            Box::pin(self.keep_body(record, &mut request)).await?;
+        }
         let upstream = self.plan.upstream;
         let arrival = self.plan.arrival(record, &request).await;
         let dispatched = upstream.dispatch(&arrival);
@@ -105,7 +111,7 @@ impl Exchange<'_> {
     /// to come, which nobody will want; or the answer ends with the connection.
     pub(super) fn announce_close(&self, response: &mut Response<Coded<Begun<Incoming>>>) {
         let upload = self.upload.as_ref();
-        let is_early = upload.is_some_and(|upload| !upload.is_done());
+        let is_early = upload.is_some_and(|upload| !upload.has_come());
         let body = response.body();
         let is_open_ended = self.plan.is_old
             && !self.plan.head_only
@@ -172,6 +178,7 @@ impl Exchange<'_> {
         stats.heads.took(heard - record.started());
         record.endpoint = Some(Rc::clone(lease.endpoint()));
         record.lease = Some(lease);
+        self.upload.iter().for_each(|upload| upload.forget());
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let offer = self.plan.offer.as_ref();
             let asked = offer.is_some_and(|offer| offer.has(response.headers()));

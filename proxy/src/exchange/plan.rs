@@ -31,7 +31,7 @@ use super::local::Local;
 use super::mirror;
 use super::probe::Heads;
 use super::upgrade::Offer;
-use super::{access, bounds, path};
+use super::{access, bounds, buffering, path};
 use crate::client::connection::{Connection, ResponseBounds, Stream};
 use crate::exchange::record::Record;
 use crate::setup::generation::Generation;
@@ -274,6 +274,8 @@ impl<'a> Plan<'a> {
     pub(super) fn exchange(self, parts: Parts, body: Incoming) -> Exchange<'a> {
         let mut request = Request::from_parts(parts, RequestBody::Empty);
         let (mut upload, mut opener) = (None, None);
+        let is_kept = !body.is_end_stream()
+            && buffering::keeps_request(self.route, self.offer.is_some(), request.headers());
         if !body.is_end_stream() {
             let config = &self.connection.listener.config;
             let rules = config.limits.min_rates.of_request_body();
@@ -285,12 +287,17 @@ impl<'a> Plan<'a> {
                     Box::new(move || listener.is_short_of_places() || upstream.is_short_of_places())
                 },
             });
-            let expects = request.headers().contains_key(EXPECT);
+            let mut expects = request.headers().contains_key(EXPECT);
             let max_bytes = max_body_bytes(self.connection, self.route);
             let (body, progress) =
                 RequestBody::streaming(body, expects, max_bytes, rule, config.underscores);
             *request.body_mut() = body;
             upload = Some(progress);
+            if is_kept {
+                // It has been asked for by then.
+                request.headers_mut().remove(EXPECT);
+                expects = false;
+            }
             if expects {
                 opener = request.body_mut().hold();
             }
@@ -312,6 +319,7 @@ impl<'a> Plan<'a> {
             upload.ask_with(interims.asking());
         }
         Exchange {
+            is_kept,
             interims,
             opener,
             plan: self,

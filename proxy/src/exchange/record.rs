@@ -2,16 +2,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use http::request::Parts;
 use http::{Response, StatusCode};
-use hyper::body::Incoming;
 use sprat_config::classify::Later;
-use sprat_net::begun::Begun;
-use sprat_net::coding::Coded;
 use sprat_net::error::{Advice, Fault, Reason};
-use sprat_net::read_ahead::ReadAhead;
 use sprat_net::screen::Malformed;
 use sprat_net::upload::{Progress, Upload};
 use sprat_scheduler::{Size, WireCost};
@@ -242,30 +239,18 @@ impl Record {
         }
     }
 
-    /// Has the response's body read ahead, if its cluster bounds what is served at a
-    /// time; its place is free when the endpoint has sent it all.
-    pub(crate) fn read_ahead(
-        &mut self,
-        body: Coded<Begun<Incoming>>,
-    ) -> ReadAhead<Coded<Begun<Incoming>>> {
-        // An endpoint that has answered may still be sent the request's body.
-        let had_all = (self.upload.as_ref()).is_none_or(|upload| upload.is_done());
-        let (Some(cluster), true) = (self.cluster, had_all) else {
-            return ReadAhead::none(body);
-        };
-        let Some(lease) = self.lease.take() else {
-            return ReadAhead::none(body);
-        };
-        let upstream = Rc::clone(&self.generation.upstreams[cluster]);
-        let (body, held) = upstream.read_ahead(body, lease);
-        match held {
-            Ok(held) => {
-                self.stream.connection.holds(&held);
-                self.held = Some(held);
-            }
-            Err(lease) => self.lease = Some(lease),
+    /// The upstream's part may be over before the client has all of the response.
+    pub(crate) fn holds(&mut self, held: Rc<Held>) {
+        self.stream.connection.holds(&held);
+        self.held = Some(held);
+    }
+
+    /// Has a task woken when the endpoint has sent all: the size of what is buffered is
+    /// known then, if it was not.
+    pub(crate) fn tell_end(&self, waker: &Waker) {
+        if let (Some(held), false) = (&self.held, matches!(self.known, Size::Exact(_))) {
+            held.tell_end(waker);
         }
-        body
     }
 
     /// Whether nothing of the request's body is still to come on its connection,
@@ -284,7 +269,7 @@ impl Record {
             return;
         };
         upload.end();
-        if upload.is_done() {
+        if upload.has_come() {
             return;
         }
         self.stream.close_lingering();

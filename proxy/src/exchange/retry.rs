@@ -97,7 +97,9 @@ impl Exchange<'_> {
         delay: Duration,
     ) -> Result<Answer, Box<Failed>> {
         let upstream = self.plan.upstream;
-        let ticket = lease.ticket().filter(|_| self.is_safe(&request));
+        let ticket = lease.ticket();
+        // A body can go to one endpoint at a time.
+        let ticket = ticket.filter(|_| self.upload.is_none() && self.is_safe(&request));
         let Some((ticket, class)) = ticket else {
             return self.attempt(lease, request, due).await;
         };

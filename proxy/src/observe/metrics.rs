@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use sprat_acme::{ACME, AcmeView};
 use sprat_config::Shown;
 use sprat_config::resolved::{Cluster, Config};
+use sprat_net::buffer::Buffers;
 use sprat_net::counters::Counter;
 use sprat_net::metrics::Scraped;
 use sprat_net::tls::{ListenerTls, TLS, TlsView};
@@ -63,6 +64,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) clusters: &'a [Arc<SharedCluster>],
     pub(crate) catalogue: &'a Arc<Catalogue>,
     pub(crate) uplink: &'a SharedUplink,
+    /// Room for bodies that are buffered.
+    pub(crate) buffers: &'a Arc<Buffers>,
     /// The counters of each worker.
     pub(crate) stats: &'a [NamedStats],
     /// In the order of the configuration's listeners.
@@ -151,6 +154,7 @@ impl Present {
             workers: workers.to_vec(),
             named: sources.stats.to_vec(),
             listeners: sources.listeners,
+            buffers: Arc::clone(sources.buffers),
             announced: (config.listeners.iter()).any(|own| own.proxy_protocol.is_some()),
         });
         let mut scraped = Scraped::default();
@@ -211,6 +215,7 @@ struct View {
     /// By worker.
     named: Vec<NamedStats>,
     listeners: Vec<ListenerView>,
+    buffers: Arc<Buffers>,
     /// Whether a listener is told whose its connections are.
     announced: bool,
 }

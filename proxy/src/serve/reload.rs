@@ -307,6 +307,7 @@ impl Present {
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {
             before.join();
         }
+        assembly.buffers.resize(assembly.config.buffer);
         changes::tell(&self.assembly, &assembly);
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Context as _;
 use sprat_config::classify::Classifier;
 use sprat_config::resolved::{Cluster, Config, Listener, Route};
+use sprat_net::buffer::Buffers;
 use sprat_net::tls::{ClusterTls, ListenerTls};
 use sprat_sizes::Catalogue;
 use sprat_uplink::SharedUplink;
@@ -45,6 +46,8 @@ pub(crate) struct Assembly {
     pub(crate) overload: Option<Arc<Overload>>,
     /// What has to do with certificates that are issued.
     pub(crate) acme: Arc<sprat_acme::Shared>,
+    /// Room for bodies that are buffered.
+    pub(crate) buffers: Arc<Buffers>,
     /// The counters of each worker.
     pub(crate) stats: Vec<NamedStats>,
 }
@@ -76,6 +79,7 @@ impl Assembly {
             uplink,
             overload: Overload::of(config),
             acme: Arc::default(),
+            buffers: Buffers::new(config.buffer),
             stats: workers.map(|_| NamedStats::new(config, None)).collect(),
             config: config.clone(),
         })
@@ -120,6 +124,7 @@ impl Assembly {
             uplink,
             overload: self.overload.clone(),
             acme: Arc::clone(&self.acme),
+            buffers: Arc::clone(&self.buffers),
             stats: stats.collect(),
             config,
         })
@@ -140,6 +145,7 @@ impl Assembly {
             clusters: &self.clusters,
             catalogue: &self.catalogue,
             uplink: &self.uplink,
+            buffers: &self.buffers,
             stats: &self.stats,
             listeners: self.listeners.iter().map(|own| own.view()).collect(),
             tls: self.tls(),

@@ -18,6 +18,7 @@ use crate::observe::origin::{NO_CLUSTER, origin};
 use crate::observe::stats::ClassCounters;
 use crate::setup::assembly::Assembly;
 use crate::setup::routing::Routes;
+use sprat_net::buffer::Buffers;
 use sprat_net::client::ClientNumbers;
 use sprat_net::places::Places;
 use sprat_net::tls::Challenges;
@@ -44,6 +45,8 @@ pub(crate) struct Generation {
     pub(crate) log: Option<access_log::Sender>,
     /// This worker's counters, in the order of the configuration's classes.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
+    /// Room for bodies that are buffered.
+    pub(crate) buffers: Arc<Buffers>,
     /// Copies of requests that are under way.
     pub(crate) mirrors: Places,
     /// Responses that are compressed on their way.
@@ -92,6 +95,7 @@ impl Generation {
             challenges: Arc::clone(&assembly.acme.challenges),
             log: assembly.log.clone(),
             classes: stats.classes.clone(),
+            buffers: Arc::clone(&assembly.buffers),
             mirrors: before.map(|own| own.mirrors.clone()).unwrap_or_default(),
             compressing: before
                 .map(|own| own.compressing.clone())

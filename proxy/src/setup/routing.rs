@@ -17,7 +17,7 @@ use sprat_config::fields::Fields;
 pub(crate) use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{
     BodyBound, Compressor, Conditions, Config, Maintenance, PathPattern, RegexRewrite, RetryPolicy,
-    RouteMatch, Upgrade,
+    RouteBuffer, RouteMatch, Upgrade,
 };
 
 pub(crate) use self::access::{Access, Authz, Basic, Denied, Granted};
@@ -68,6 +68,8 @@ pub(crate) struct Route {
     pub(crate) access: Option<Box<Access>>,
     /// How responses are compressed; none if they are not.
     pub(crate) compressor: Option<Box<Compressor>>,
+    /// What is kept of bodies for slow clients.
+    pub(crate) buffer: RouteBuffer,
 }
 
 /// Returns what is wrong with the files that routes name.
@@ -155,6 +157,7 @@ impl Routes {
                 pages: ErrorPages::of(&route.error_pages)?,
                 access: Access::of(&route.access, &clusters)?,
                 compressor: route.compressor.clone().map(Box::new),
+                buffer: route.buffer.clone(),
             })
         };
         let list = config.routes.iter().enumerate().map(route);
@@ -307,6 +310,7 @@ mod tests {
             pages: ErrorPages::of(&[]).unwrap(),
             access: None,
             compressor: None,
+            buffer: RouteBuffer::default(),
         }
     }
 

@@ -374,6 +374,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         },
         acme: None,
         overload_manager: None,
+        buffer: BufferTotals::default(),
         shown: sprat_config::Shown::default(),
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sprat_scheduler::{AtCapacity, FlowId, FlowSpec, Mark};
+use sprat_scheduler::{AtCapacity, FlowId, FlowSpec, Mark, Size};
 
 use super::link::WorkerLink;
 
@@ -13,6 +13,8 @@ pub(crate) struct Flow {
     worker: Rc<WorkerLink>,
     id: FlowId,
     waited: Duration,
+    /// Bytes that it was granted.
+    granted: u64,
     /// The mark of what it was granted last, where flows are marked.
     mark: Option<Mark>,
 }
@@ -26,6 +28,7 @@ impl Flow {
             worker: Rc::clone(worker),
             id,
             waited: Duration::ZERO,
+            granted: 0,
             mark: None,
         })
     }
@@ -52,6 +55,7 @@ impl Flow {
             return Poll::Pending;
         };
         self.waited += turn.waited;
+        self.granted += turn.bytes;
         self.mark = mark;
         Poll::Ready(turn.bytes)
     }
@@ -65,6 +69,14 @@ impl Flow {
     /// All of the response has been asked for.
     pub(crate) fn complete(&mut self) {
         self.worker.link.lock().desk.complete(self.id);
+    }
+
+    /// So many bytes are left of the response, beside what was granted: its size is known
+    /// exactly now.
+    pub(crate) fn has_left(&mut self, bytes: u64) {
+        let (now, size) = (self.worker.link.now(), Size::Exact(self.granted + bytes));
+        let mut state = self.worker.link.lock();
+        state.desk.egress_mut().resize(now, self.id, size);
     }
 
     /// Returns the mark of what it was granted last, where flows are marked.
@@ -105,7 +117,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
 
-    use sprat_scheduler::{Discipline, EgressPolicy, Pacer, Size, WireCost};
+    use sprat_scheduler::{Discipline, EgressPolicy, Pacer, WireCost};
     use tokio::task::{LocalSet, spawn_local};
     use tokio::time::timeout;
 

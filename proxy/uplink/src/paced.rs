@@ -309,6 +309,22 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         }
     }
 
+    /// Tells the uplink how much is left, as soon as all of the body has come: what was
+    /// buffered is of exact size then.
+    fn settle_size(&mut self) {
+        if !self.may_pause {
+            return;
+        }
+        let rest = self.inner.size_hint().exact().filter(|rest| *rest > 0);
+        let Some(rest) = rest.map(|rest| rest + self.held()) else {
+            return;
+        };
+        self.may_pause = false;
+        let frames = rest.div_ceil(self.gauge.cost().payload_in(1));
+        let left = rest + frames * self.framing;
+        self.flow.has_left(left.saturating_sub(self.credit));
+    }
+
     /// Tells the uplink that all of the response has been asked for.
     fn complete(&mut self) {
         if !std::mem::replace(&mut self.is_complete, true) {
@@ -344,6 +360,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Pa
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.get_mut();
+        this.settle_size();
         loop {
             if this.held() > 0 && this.credit > 0 {
                 return Poll::Ready(Some(Ok(Frame::data(this.give()))));

@@ -3,55 +3,102 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
 
 use bytes::Bytes;
 use http_body::Body;
+use sprat_config::resolved::BufferedBody;
+use sprat_net::buffer::Buffers;
 use sprat_net::read_ahead::{Pool, ReadAhead};
 use tokio::time::Instant;
 
 use super::{Lease, Upstream};
 
 /// A lease that is shared by the response's record and the task that reads ahead.
-pub struct Held(RefCell<Option<Lease>>);
+pub struct Held {
+    lease: RefCell<Option<Lease>>,
+    /// Who is told when the endpoint has sent all.
+    waits: RefCell<Option<Waker>>,
+}
 
 impl Held {
     /// Whether others need the place that it holds, if it still holds one.
     pub fn is_wanted(&self) -> bool {
-        self.0.borrow().as_ref().is_some_and(Lease::is_wanted)
+        self.lease.borrow().as_ref().is_some_and(Lease::is_wanted)
     }
 
     /// The endpoint has sent a body of so many bytes: the place is free.
     pub fn release(&self, now: Instant, bytes: u64) {
-        if let Some(lease) = self.0.take() {
+        if let Some(lease) = self.lease.take() {
             lease.release(now, bytes);
+        }
+        if let Some(waker) = self.waits.take() {
+            waker.wake();
+        }
+    }
+
+    /// Wakes a task when the endpoint has sent all, if it has not.
+    pub fn tell_end(&self, waker: &Waker) {
+        let is_held = self.lease.borrow().is_some();
+        let mut waits = self.waits.borrow_mut();
+        if is_held && !waits.as_ref().is_some_and(|own| own.will_wake(waker)) {
+            *waits = Some(waker.clone());
         }
     }
 
     /// Ends the lease as [`Lease::ends_badly`] says.
     pub fn ends_badly(&self) {
-        if let Some(lease) = &mut *self.0.borrow_mut() {
+        if let Some(lease) = &mut *self.lease.borrow_mut() {
             lease.ends_badly();
         }
     }
 
     /// Ends the lease, and what the endpoint does for it.
     pub fn cancel(&self) {
-        drop(self.0.take());
+        drop(self.lease.take());
     }
 }
 
+impl Held {
+    fn new(lease: Lease) -> Rc<Self> {
+        Rc::new(Self {
+            lease: RefCell::new(Some(lease)),
+            waits: RefCell::default(),
+        })
+    }
+}
+
+/// Holds a lease for a body that comes as it is asked for.
+pub fn hold(lease: Lease) -> Rc<Held> {
+    Held::new(lease)
+}
+
+/// Buffers the body that a lease gives, as its route says; the lease ends with the body.
+pub fn buffer<B>(
+    body: B,
+    lease: Lease,
+    rules: &BufferedBody,
+    buffers: &Arc<Buffers>,
+) -> (ReadAhead<B>, Rc<Held>)
+where
+    B: Body<Data = Bytes> + Unpin + 'static,
+{
+    let held = Held::new(lease);
+    let at_end = {
+        let held = Rc::clone(&held);
+        move |bytes| held.release(Instant::now(), bytes)
+    };
+    (ReadAhead::buffered(body, rules, buffers, at_end), held)
+}
+
 impl Upstream {
-    /// Reads the body that a lease gives ahead of its client, where the places that
-    /// leases take are bounded; otherwise the body comes as it is asked for, and the
-    /// lease is returned.
-    pub fn read_ahead<B>(&self, body: B, lease: Lease) -> (ReadAhead<B>, Result<Rc<Held>, Lease>)
+    /// Reads the body that a lease gives ahead of its client, as the cluster says.
+    pub fn read_ahead<B>(&self, body: B, lease: Lease) -> (ReadAhead<B>, Rc<Held>)
     where
         B: Body<Data = Bytes> + Unpin + 'static,
     {
-        if !self.is_bounded() {
-            return (ReadAhead::none(body), Err(lease));
-        }
-        let held = Rc::new(Held(RefCell::new(Some(lease))));
+        let held = Held::new(lease);
         let body = match self.config.read_ahead {
             None => ReadAhead::none(body),
             Some(bounds) => {
@@ -68,7 +115,7 @@ impl Upstream {
                 )
             }
         };
-        (body, Ok(held))
+        (body, held)
     }
 
     /// Whether others need the places that requests have here, where these are bounded.
@@ -77,7 +124,7 @@ impl Upstream {
     }
 
     /// Whether there is a bound on the requests that it serves at a time.
-    fn is_bounded(&self) -> bool {
+    pub fn is_bounded(&self) -> bool {
         self.config.max_requests < usize::MAX
             || self.config.resilience.max_requests < usize::MAX
             || self.station.limits_classes()

@@ -47,7 +47,7 @@ pub use condition::{Condition, EndpointCondition};
 pub use connect::Slot as ConnectionPlace;
 pub use endpoint::Endpoint;
 pub use heard::Silence;
-pub use held::Held;
+pub use held::{Held, buffer, hold};
 pub use interim::Hear;
 pub use keeper::Keeper as HealthKeeper;
 pub use lease::{Lease, Place};

@@ -5,8 +5,10 @@ use std::net::IpAddr;
 use http::Uri;
 use serde_json::{Value, json};
 use sprat_config::resolved::{
-    Access, Action, BodyBound, HeaderEdits, HostPattern, PathPattern, Route, Template,
+    Access, Action, BodyBound, BufferedBody, Cluster, HeaderEdits, HostPattern, PathPattern,
+    ResponseBuffer, Route, Template,
 };
+use sprat_config::units::format_bytes;
 
 use crate::exchange::decide::Way;
 use crate::setup::routing;
@@ -85,10 +87,38 @@ pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) ->
             BodyBound::Unlimited => Value::Null,
             BodyBound::Bytes(bytes) => bytes.into(),
         }),
+        "buffer": buffer(route, cluster.map(|own| &*own.cluster)),
         "access": access(&route.access),
         "request_headers": edits(&route.request_headers),
         "response_headers": edits(&route.response_headers),
     })
+}
+
+/// Describes what is kept of bodies for slow clients: of requests, then of responses.
+fn buffer(route: &Route, cluster: Option<&Cluster>) -> Vec<String> {
+    let Some(cluster) = cluster else {
+        return Vec::new();
+    };
+    let body = |own: &BufferedBody| {
+        let memory = format_bytes(own.memory_bytes as u64);
+        let file = own.file.as_ref().map(|file| {
+            let (path, most) = (file.directory.path.display(), format_bytes(file.max_bytes));
+            format!(", then up to {most} in {path}")
+        });
+        format!("up to {memory} in memory{}", file.unwrap_or_default())
+    };
+    let request = route.buffer.request.as_ref();
+    let request = request.map(|own| format!("requests: {}", body(own)));
+    let response = match &route.buffer.response {
+        ResponseBuffer::On(own) => Some(body(own)),
+        ResponseBuffer::Off => None,
+        ResponseBuffer::Auto => cluster.read_ahead.map(|own| {
+            let memory = format_bytes(own.per_response as u64);
+            format!("up to {memory} in memory, where places are bounded (read_ahead)")
+        }),
+    };
+    let response = response.map(|own| format!("responses: {own}"));
+    request.into_iter().chain(response).collect()
 }
 
 /// Describes what a client must be, in the order in which that is asked.
@@ -162,6 +192,7 @@ pub(super) fn lines(route: &Value) -> Vec<(&'static str, String)> {
         ));
     }
     for (key, name) in [
+        ("buffer", "buffer"),
         ("request_headers", "request"),
         ("response_headers", "response"),
     ] {

@@ -1,6 +1,7 @@
 //! What `/metrics` tells of requests, of all together and by priority class.
 
 use sprat_config::resolved::Algorithm;
+use sprat_net::buffer::Fallback;
 use sprat_net::counters::{SIZE_CLASS_NAMES, Seconds, Slowdowns, Total};
 use sprat_net::error::{Fault, Reason};
 use sprat_net::metrics::{Labels, Row, Series, Topic};
@@ -49,6 +50,20 @@ pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &
         "Bytes of bodies before compression (in) and after (out)",
         |now, out| for (side, name) in ["in", "out"].iter().enumerate() {
             out.put(&[name], now.sum(|own| &own.compressor_bytes[side]));
+        }),
+    Row::gauge("sprat_buffered_bytes", NONE.and("place", 2),
+        "Bytes of bodies that routes have buffered (buffer): in memory, or in temporary files",
+        |now, out| {
+            out.put(&["memory"], now.view.buffers.memory_bytes());
+            out.put(&["file"], now.view.buffers.file_bytes());
+        }),
+    Row::counter("sprat_buffered_early_ends_total", NONE,
+        "Responses that an endpoint was done with before their clients had them, since they were buffered",
+        |now, out| out.one(now.view.buffers.early())),
+    Row::counter("sprat_buffer_fallbacks_total", NONE.and("reason", Fallback::ALL.len()),
+        "Bodies of which no more could be buffered, so that they went on as the client took or sent them, by what was full (io: the file could not be written)",
+        |now, out| for reason in Fallback::ALL {
+            out.put(&[reason.name()], now.view.buffers.fallbacks(reason));
         }),
     Row::counter("sprat_response_bytes_total", NONE,
         "Bytes of response bodies handed to clients",

@@ -56,6 +56,7 @@ fn between(before: &Config, after: &Config) -> Vec<String> {
         ("acme", before.acme != after.acme),
         ("access_log", before.access_log != after.access_log),
         ("catalogue", before.catalogue != after.catalogue),
+        ("buffer", before.buffer != after.buffer),
         ("runtime", before.runtime != after.runtime),
     ];
     let changed = parts.into_iter().filter(|(_, is_changed)| *is_changed);

@@ -1,0 +1,70 @@
+//! Buffers of requests and responses, as they are resolved.
+
+use super::bytes;
+use crate::containers::Or;
+use crate::raw;
+use crate::resolved::{
+    BufferFile, BufferTotals, BufferedBody, FileAt, ResponseBuffer, RouteBuffer, Span,
+};
+use crate::scalars::{Auto, Off};
+
+/// Resolves what all bodies may take.
+pub(super) fn totals(raw: &raw::Buffer) -> Option<BufferTotals> {
+    Some(BufferTotals {
+        memory_bytes: bytes(&raw.max_total_memory)?,
+        file_bytes: raw.max_total_file.copied()?.0,
+    })
+}
+
+/// Resolves what is buffered where a route says nothing.
+pub(super) fn of_file(raw: &raw::Buffer) -> Option<RouteBuffer> {
+    Some(RouteBuffer {
+        request: request(raw.request.get()?)?,
+        response: response(raw.response.get()?)?,
+    })
+}
+
+/// Resolves what a route buffers; `above` is what the file says.
+pub(super) fn of_route(raw: &raw::RouteBuffer, above: &RouteBuffer) -> Option<RouteBuffer> {
+    Some(RouteBuffer {
+        request: match raw.request.optional()? {
+            Some(own) => request(own)?,
+            None => above.request.clone(),
+        },
+        response: match raw.response.optional()? {
+            Some(own) => response(own)?,
+            None => above.response.clone(),
+        },
+    })
+}
+
+fn request(raw: &Or<Off, raw::BufferedBody>) -> Option<Option<BufferedBody>> {
+    match raw.value() {
+        None => Some(None),
+        Some(raw) => body(raw).map(Some),
+    }
+}
+
+fn response(raw: &Or<Auto, Or<Off, raw::BufferedBody>>) -> Option<ResponseBuffer> {
+    Some(match raw {
+        Or::Word(_) => ResponseBuffer::Auto,
+        Or::Value(Or::Word(_)) => ResponseBuffer::Off,
+        Or::Value(Or::Value(raw)) => ResponseBuffer::On(body(raw)?),
+    })
+}
+
+fn body(raw: &raw::BufferedBody) -> Option<BufferedBody> {
+    Some(BufferedBody {
+        memory_bytes: bytes(&raw.memory)?,
+        file: match raw.file.get()?.value() {
+            None => None,
+            Some(raw) => Some(BufferFile {
+                directory: FileAt {
+                    path: raw.path.get()?.0.clone(),
+                    span: Span(raw.path.span.clone()),
+                },
+                max_bytes: raw.max_size.copied()?.0,
+            }),
+        },
+    })
+}

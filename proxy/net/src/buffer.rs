@@ -1,0 +1,171 @@
+//! Room for bodies that are buffered: memory and temporary files, which all workers share.
+
+mod files;
+mod scratch;
+
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
+
+use sprat_config::resolved::{BufferTotals, Config, ResponseBuffer};
+
+use self::files::Files;
+pub use self::scratch::{Batch, Scratch};
+use crate::problem::Problem;
+use crate::read_ahead::Pool;
+
+/// Why no more of a body is kept, so that it goes on as its client takes it, or sends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// The route's `memory` is full, and there is no file.
+    Memory,
+    /// The body's file has `max_size`.
+    MaxSize,
+    /// All bodies have `max_total_memory`, and there is no file.
+    TotalMemory,
+    /// All files have `max_total_file`.
+    TotalFile,
+    /// The file cannot be made or written.
+    Io,
+}
+
+impl Fallback {
+    /// Every one of them, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::MaxSize,
+        Self::TotalMemory,
+        Self::TotalFile,
+        Self::Io,
+    ];
+
+    /// Returns its name in metrics: the key of what is full.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::MaxSize => "max_size",
+            Self::TotalMemory => "max_total_memory",
+            Self::TotalFile => "max_total_file",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// The room for buffered bodies of a process, and what is counted of its use.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    memory: Arc<AtomicUsize>,
+    memory_max: AtomicUsize,
+    file: AtomicU64,
+    file_max: AtomicU64,
+    early: AtomicU64,
+    fallbacks: [AtomicU64; Fallback::ALL.len()],
+    /// The log knows that files cannot be written.
+    has_warned: AtomicBool,
+    /// Started for the first file.
+    files: OnceLock<Files>,
+}
+
+impl Buffers {
+    /// Returns room of this extent, all of it free.
+    pub fn new(totals: BufferTotals) -> Arc<Self> {
+        let own = Self::default();
+        own.resize(totals);
+        Arc::new(own)
+    }
+
+    /// Makes the room of this extent. What is held beyond it stays until it is passed on.
+    pub fn resize(&self, totals: BufferTotals) {
+        self.memory_max.store(totals.memory_bytes, Relaxed);
+        self.file_max.store(totals.file_bytes, Relaxed);
+    }
+
+    /// Returns a share of nothing so far of the memory.
+    pub fn memory(&self) -> Pool {
+        Pool::of(&self.memory, self.memory_max.load(Relaxed))
+    }
+
+    /// Returns the bytes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory.load(Relaxed)
+    }
+
+    /// Returns the bytes in files.
+    pub fn file_bytes(&self) -> u64 {
+        self.file.load(Relaxed)
+    }
+
+    /// Returns how many responses an endpoint had done with before their clients had.
+    pub fn early(&self) -> u64 {
+        self.early.load(Relaxed)
+    }
+
+    /// Returns how many bodies went on as they come for this reason.
+    pub fn fallbacks(&self, reason: Fallback) -> u64 {
+        self.fallbacks[reason as usize].load(Relaxed)
+    }
+
+    /// Counts a response that its endpoint has done with before its client.
+    pub fn ends_early(&self) {
+        self.early.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a body of which no more is kept.
+    pub fn falls_back(&self, reason: Fallback) {
+        self.fallbacks[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Tells the log, once until a file could be written again.
+    fn warn(&self, directory: &Path, error: &std::io::Error) {
+        if !self.has_warned.swap(true, Relaxed) {
+            let path = directory.display();
+            tracing::warn!(%path, %error, "no body can be buffered in a file");
+        }
+    }
+
+    fn works(&self) {
+        self.has_warned.store(false, Relaxed);
+    }
+
+    fn files(&self) -> &Files {
+        self.files.get_or_init(Files::start)
+    }
+
+    /// Takes room in files; false if there is not as much.
+    fn take_file(&self, bytes: u64) -> bool {
+        let max = self.file_max.load(Relaxed);
+        let taken = self.file.fetch_update(Relaxed, Relaxed, |used| {
+            used.checked_add(bytes).filter(|sum| *sum <= max)
+        });
+        taken.is_ok()
+    }
+
+    fn give_back_file(&self, bytes: u64) {
+        self.file.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// Returns what is wrong with the directories that routes buffer in.
+pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
+    let files = config.routes.iter().flat_map(|route| {
+        let response = match &route.buffer.response {
+            ResponseBuffer::On(own) => own.file.as_ref(),
+            ResponseBuffer::Auto | ResponseBuffer::Off => None,
+        };
+        let request = (route.buffer.request.as_ref()).and_then(|own| own.file.as_ref());
+        request.into_iter().chain(response)
+    });
+    let mut seen = Vec::new();
+    files.filter_map(move |file| {
+        let (path, span) = (&file.directory.path, &file.directory.span);
+        if seen.contains(span) {
+            return None;
+        }
+        seen.push(span.clone());
+        let error = tempfile::tempfile_in(path).err()?;
+        let message = format!("cannot buffer bodies in {}: {error}", path.display());
+        let help = "make the directory, let Sprat's user write to it, or leave `file` out";
+        Some(Problem::at(span, message).help(help))
+    })
+}

@@ -1,0 +1,61 @@
+//! Threads that read and write temporary files, so that no event loop waits for a disk.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+
+/// Threads: one may wait for a disk while another writes.
+const THREADS: usize = 2;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// What the threads are given to do. Dropped, they end when it is done.
+///
+/// A body has one read or write under way at a time, and what waits to be written counts as
+/// memory that its body holds: that bounds the queue.
+#[derive(Debug)]
+pub(super) struct Files(Option<Sender<Job>>);
+
+impl Files {
+    /// Starts the threads. Without one, nothing can be buffered in files.
+    pub(super) fn start() -> Self {
+        let (sender, jobs) = channel();
+        let jobs = Arc::new(Mutex::new(jobs));
+        let started = (0..THREADS).filter(|_| {
+            let jobs = Arc::clone(&jobs);
+            let thread = Builder::new().name("sprat-buffer".to_owned());
+            match thread.spawn(move || work(&jobs)) {
+                Ok(_) => true,
+                Err(error) => {
+                    tracing::warn!(%error, "no thread for buffers in files");
+                    false
+                }
+            }
+        });
+        let are_there = started.count() > 0;
+        Self(are_there.then_some(sender))
+    }
+
+    /// Returns whether there is a thread.
+    pub(super) fn are_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Has a thread do something. Without one it is dropped, which is an answer to who waits.
+    pub(super) fn give(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(sender) = &self.0 {
+            // The threads end after this.
+            let _ = sender.send(Box::new(job));
+        }
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>) {
+    loop {
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match next {
+            Ok(job) => job(),
+            Err(_) => return,
+        }
+    }
+}

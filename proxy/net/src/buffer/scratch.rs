@@ -1,0 +1,216 @@
+//! A body's temporary file: written at its end, read from its beginning.
+
+use std::fs::File;
+use std::future::Future as _;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use sprat_config::resolved::BufferFile;
+use tokio::sync::oneshot;
+
+use super::{Buffers, Fallback};
+use crate::read_ahead::Pool;
+
+/// Bytes that are read at a time.
+const READ_BYTES: u64 = 64 << 10;
+
+/// Data on its way to a file, and the memory that it counts for until it is there.
+#[derive(Debug)]
+pub struct Batch {
+    /// The data, in order.
+    pub data: Vec<Bytes>,
+    /// Its share of the memory.
+    pub share: Pool,
+}
+
+impl Batch {
+    /// Returns how many bytes it has.
+    pub fn bytes(&self) -> u64 {
+        self.data.iter().map(|own| own.len() as u64).sum()
+    }
+}
+
+/// A temporary file without a name. Dropped, it is gone.
+#[derive(Debug)]
+pub struct Scratch {
+    buffers: Arc<Buffers>,
+    rules: BufferFile,
+    file: Option<Arc<File>>,
+    /// Where the next batch is written.
+    end: u64,
+    /// Where is read next.
+    at: u64,
+    /// Bytes that count as used of all files: the most that it has had.
+    taken: u64,
+    writing: Option<(oneshot::Receiver<Written>, u64)>,
+    reading: Option<oneshot::Receiver<io::Result<Bytes>>>,
+}
+
+/// What became of a batch, which is handed back.
+type Written = (Batch, io::Result<Arc<File>>);
+
+impl Scratch {
+    /// Returns a file that is made when there is something to write.
+    pub fn new(buffers: &Arc<Buffers>, rules: &BufferFile) -> Self {
+        Self {
+            buffers: Arc::clone(buffers),
+            rules: rules.clone(),
+            file: None,
+            end: 0,
+            at: 0,
+            taken: 0,
+            writing: None,
+            reading: None,
+        }
+    }
+
+    /// Returns how many bytes can be read.
+    pub fn unread(&self) -> u64 {
+        self.end - self.at
+    }
+
+    /// Returns whether a batch is on its way.
+    pub fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Returns whether there is nothing to read, nor on its way.
+    pub fn is_empty(&self) -> bool {
+        self.unread() == 0 && self.writing.is_none() && self.reading.is_none()
+    }
+
+    /// Reads from the beginning again.
+    pub fn rewind(&mut self) {
+        self.at = 0;
+        self.reading = None;
+    }
+
+    /// Begins to write a batch, unless one is on its way.
+    ///
+    /// # Errors
+    ///
+    /// There is no room: the batch stays in memory.
+    pub fn write(&mut self, batch: Batch) -> Result<(), (Fallback, Batch)> {
+        let bytes = batch.bytes();
+        if !self.buffers.files().are_there() {
+            return Err((Fallback::Io, batch));
+        }
+        let end = self.end + bytes;
+        if end > self.rules.max_bytes {
+            return Err((Fallback::MaxSize, batch));
+        }
+        let more = end.saturating_sub(self.taken);
+        if !self.buffers.take_file(more) {
+            return Err((Fallback::TotalFile, batch));
+        }
+        self.taken += more;
+        let (sender, written) = oneshot::channel();
+        let (file, at) = (self.file.clone(), self.end);
+        let directory = self.rules.directory.path.clone();
+        let job = move || {
+            let outcome = match file {
+                Some(file) => Ok(file),
+                None => tempfile::tempfile_in(directory).map(Arc::new),
+            };
+            let outcome = outcome.and_then(|file| write_all(&file, at, &batch.data).map(|()| file));
+            // Nobody: the client has gone.
+            let _ = sender.send((batch, outcome));
+        };
+        self.buffers.files().give(job);
+        self.writing = Some((written, bytes));
+        Ok(())
+    }
+
+    /// Waits for the batch that is on its way: ready with it, which is in the file then.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written, and the batch is handed back, if there is one.
+    pub fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, Option<Batch>>> {
+        let Some((written, bytes)) = &mut self.writing else {
+            return Poll::Ready(Err(None));
+        };
+        let outcome = ready!(Pin::new(written).poll(cx));
+        let bytes = *bytes;
+        self.writing = None;
+        Poll::Ready(match outcome {
+            Ok((batch, Ok(file))) => {
+                self.buffers.works();
+                self.file = Some(file);
+                self.end += bytes;
+                Ok(batch)
+            }
+            Ok((batch, Err(error))) => {
+                self.buffers.warn(&self.rules.directory.path, &error);
+                Err(Some(batch))
+            }
+            Err(_) => Err(None),
+        })
+    }
+
+    /// Reads the next bytes, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let reading = match &mut self.reading {
+            Some(reading) => reading,
+            none => {
+                let (sender, read) = oneshot::channel();
+                let (file, at) = (self.file.clone(), self.at);
+                let bytes = self.end.saturating_sub(at).min(READ_BYTES);
+                let job = move || {
+                    let data =
+                        file.map_or_else(|| Ok(Bytes::new()), |own| read_at(&own, at, bytes));
+                    let _ = sender.send(data);
+                };
+                self.buffers.files().give(job);
+                none.insert(read)
+            }
+        };
+        let read = ready!(Pin::new(reading).poll(cx));
+        self.reading = None;
+        let read = read.unwrap_or_else(|_| Err(io::Error::other("no thread reads it")));
+        if let Ok(data) = &read {
+            self.at += data.len() as u64;
+        }
+        Poll::Ready(read)
+    }
+
+    /// Writes from the beginning again, where all has been read and nothing is to be read
+    /// twice.
+    pub fn reuse(&mut self) {
+        if self.is_empty() {
+            (self.at, self.end) = (0, 0);
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.buffers.give_back_file(self.taken);
+        if let Some(file) = self.file.take() {
+            // To free the blocks of a large file takes a while.
+            self.buffers.files().give(move || drop(file));
+        }
+    }
+}
+
+fn write_all(file: &File, mut at: u64, data: &[Bytes]) -> io::Result<()> {
+    for piece in data {
+        file.write_all_at(piece, at)?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
+fn read_at(file: &File, at: u64, bytes: u64) -> io::Result<Bytes> {
+    let mut data = vec![0; usize::try_from(bytes).unwrap_or(0)];
+    file.read_exact_at(&mut data, at)?;
+    Ok(data.into())
+}

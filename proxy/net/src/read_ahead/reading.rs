@@ -1,0 +1,415 @@
+//! What has been read of a body, and not been asked for: in memory, then in a file.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use sprat_config::resolved::BufferFile;
+
+use super::{Broken, Pool};
+use crate::begun::with_held;
+use crate::buffer::{Batch, Buffers, Fallback, Scratch};
+
+/// What has been read of a body, and not been asked for.
+pub struct Reading<B: Body> {
+    /// None once the client has gone.
+    body: Option<B>,
+    /// What comes next.
+    front: Queue,
+    /// What follows that, where there is a file.
+    spill: Option<Box<Spill>>,
+    /// One frame may be held whatever the bounds, so that the body goes on.
+    bound: usize,
+    pool: Pool,
+    /// Bytes that have been read, wherever they are, and not been asked for.
+    held: u64,
+    /// Bytes that the body has had so far.
+    read: u64,
+    /// Trailers came with it: over HTTP/1.1 there is no place for them behind a body
+    /// whose head says its length.
+    has_trailers: bool,
+    end: Option<End<B::Error>>,
+    at_end: Option<Box<dyn FnOnce(u64)>>,
+    /// Who reads ahead, while there is no room.
+    reader: Option<Waker>,
+    /// Who asks, while there is nothing.
+    client: Option<Waker>,
+    /// Who counts how that goes.
+    buffers: Option<Arc<Buffers>>,
+    /// It has been counted that no more is kept.
+    has_fallen_back: bool,
+}
+
+/// How a body ended.
+enum End<E> {
+    /// With an error; none once the client has been told.
+    Failed(Option<E>),
+    /// Something of it was in a file, and is lost; none once the client has been told.
+    Lost(Option<io::Error>),
+    /// As it should.
+    Over,
+}
+
+/// Frames in memory.
+#[derive(Default)]
+struct Queue {
+    /// Each with whether it counts as part of the pool's: one frame that it has no room for
+    /// is on its way all the same.
+    frames: VecDeque<(Frame<Bytes>, bool)>,
+    bytes: usize,
+    uncounted: usize,
+}
+
+/// A file, and what waits to be written to it.
+struct Spill {
+    scratch: Scratch,
+    back: Queue,
+    /// Bytes on their way to the file.
+    writing: usize,
+    /// It could not be written.
+    has_failed: bool,
+}
+
+fn length(frame: &Frame<Bytes>) -> usize {
+    frame.data_ref().map_or(0, Bytes::len)
+}
+
+impl Queue {
+    fn push(&mut self, frame: Frame<Bytes>, is_counted: bool) {
+        self.bytes += length(&frame);
+        self.uncounted += usize::from(!is_counted);
+        self.frames.push_back((frame, is_counted));
+    }
+
+    fn pop(&mut self) -> Option<(Frame<Bytes>, bool)> {
+        let (frame, is_counted) = self.frames.pop_front()?;
+        self.bytes -= length(&frame);
+        self.uncounted -= usize::from(!is_counted);
+        Some((frame, is_counted))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+}
+
+impl Spill {
+    fn is_empty(&self) -> bool {
+        self.scratch.is_empty() && self.back.is_empty()
+    }
+
+    /// Takes the data that waits, but for trailers, to be written.
+    fn batch(&mut self, pool: &mut Pool) -> Batch {
+        let (mut data, mut counted) = (Vec::new(), 0);
+        while (self.back.frames.front()).is_some_and(|(frame, _)| frame.is_data()) {
+            let Some((frame, is_counted)) = self.back.pop() else {
+                break;
+            };
+            counted += if is_counted { length(&frame) } else { 0 };
+            data.extend(frame.into_data());
+        }
+        let share = pool.split(counted);
+        Batch { data, share }
+    }
+
+    /// Puts back what could not be written; all of it counts as what the pool has no room
+    /// for, unless its share is as large.
+    fn put_back(&mut self, batch: Batch, pool: &mut Pool) {
+        let mut left = batch.share.own;
+        pool.join(batch.share);
+        let mut before = Queue::default();
+        for data in batch.data {
+            let is_counted = data.len() <= left;
+            left -= if is_counted { data.len() } else { 0 };
+            before.push(Frame::data(data), is_counted);
+        }
+        while let Some((frame, is_counted)) = self.back.pop() {
+            before.push(frame, is_counted);
+        }
+        self.back = before;
+    }
+}
+
+impl<B: Body> Reading<B> {
+    pub(super) fn new(body: B, bound: usize, pool: Pool, at_end: Box<dyn FnOnce(u64)>) -> Self {
+        Self {
+            body: Some(body),
+            front: Queue::default(),
+            spill: None,
+            bound,
+            pool,
+            held: 0,
+            read: 0,
+            has_trailers: false,
+            end: None,
+            at_end: Some(at_end),
+            reader: None,
+            client: None,
+            buffers: None,
+            has_fallen_back: false,
+        }
+    }
+
+    /// Has it counted how it goes, and what memory does not take go to a file.
+    pub(super) fn counted_by(mut self, buffers: &Arc<Buffers>, file: Option<&BufferFile>) -> Self {
+        self.buffers = Some(Arc::clone(buffers));
+        self.spill = file.map(|rules| {
+            Box::new(Spill {
+                scratch: Scratch::new(buffers, rules),
+                back: Queue::default(),
+                writing: 0,
+                has_failed: false,
+            })
+        });
+        self
+    }
+
+    /// The client has gone: nothing more is read.
+    pub(super) fn give_up(&mut self) {
+        drop(self.body.take());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.front.is_empty() && self.spill.as_ref().is_none_or(|own| own.is_empty())
+    }
+
+    fn has_room(&self) -> bool {
+        let spill = self.spill.as_ref();
+        let (bytes, uncounted) = spill.map_or((0, 0), |own| {
+            (own.back.bytes + own.writing, own.back.uncounted)
+        });
+        let is_over = self.front.uncounted + uncounted > 0;
+        // A file takes one frame after the other, however large, and full memory is.
+        let is_on_its_way =
+            spill.is_some_and(|own| !own.has_failed && own.back.is_empty() && own.writing == 0);
+        is_on_its_way
+            || self.is_empty()
+            || (!is_over && self.front.bytes + bytes < self.bound && self.pool.has_room())
+    }
+
+    /// Counts once that no more is kept for now.
+    fn fall_back(&mut self, reason: Fallback) {
+        if let (Some(buffers), false) = (&self.buffers, self.has_fallen_back) {
+            self.has_fallen_back = true;
+            buffers.falls_back(reason);
+        }
+    }
+
+    /// Something of the body is lost, and so is the rest.
+    fn lose(&mut self, error: io::Error) {
+        self.body = None;
+        self.spill = None;
+        self.end = Some(End::Lost(Some(error)));
+        self.wake_client();
+    }
+
+    fn wake_client(&mut self) {
+        if let Some(client) = self.client.take() {
+            client.wake();
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_empty()
+            && matches!(
+                self.end,
+                Some(End::Over | End::Failed(None) | End::Lost(None))
+            )
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        let rest = match (&self.end, &self.body) {
+            (None, Some(body)) => body.size_hint(),
+            (Some(End::Over), _) if !self.has_trailers => SizeHint::with_exact(0),
+            // It may have been longer: what came of it is not its size, and a
+            // response that is cut must not seem whole.
+            _ => SizeHint::default(),
+        };
+        with_held(rest, self.held)
+    }
+
+    /// Keeps a frame that has come.
+    fn keep(&mut self, frame: Frame<Bytes>) {
+        let bytes = length(&frame);
+        let is_counted = self.pool.take(bytes);
+        self.held += bytes as u64;
+        self.read += bytes as u64;
+        self.has_trailers |= frame.is_trailers();
+        let is_much = self.front.bytes >= self.bound / 2 || !is_counted;
+        match &mut self.spill {
+            Some(spill) if !spill.is_empty() || (is_much && !spill.has_failed) => {
+                spill.back.push(frame, is_counted);
+            }
+            _ => self.front.push(frame, is_counted),
+        }
+    }
+
+    /// Goes on with the file: what is on its way there arrives, and more follows where
+    /// memory has no room.
+    fn write(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let has_room = self.has_room() || self.end.is_some();
+            let Some(spill) = &mut self.spill else {
+                return;
+            };
+            if spill.scratch.is_writing() {
+                let Poll::Ready(written) = spill.scratch.poll_written(cx) else {
+                    return;
+                };
+                spill.writing = 0;
+                match written {
+                    Ok(batch) => drop(batch),
+                    Err(batch) => {
+                        spill.has_failed = true;
+                        match batch {
+                            Some(batch) => spill.put_back(batch, &mut self.pool),
+                            None => {
+                                self.lose(io::Error::other("no thread has written it"));
+                                return;
+                            }
+                        }
+                        self.fall_back(Fallback::Io);
+                    }
+                }
+                self.wake_client();
+                continue;
+            }
+            if has_room || spill.has_failed || spill.back.bytes == 0 {
+                return;
+            }
+            spill.scratch.reuse();
+            let batch = spill.batch(&mut self.pool);
+            let bytes = batch.bytes();
+            match spill.scratch.write(batch) {
+                Ok(()) => spill.writing = usize::try_from(bytes).unwrap_or(usize::MAX),
+                Err((reason, batch)) => {
+                    spill.put_back(batch, &mut self.pool);
+                    self.fall_back(reason);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Reads as much as there is room for; ready when nothing more will come, and all of it is
+/// where it is kept.
+pub(super) fn poll<B: Body<Data = Bytes> + Unpin>(
+    reading: &RefCell<Reading<B>>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let mut own = reading.borrow_mut();
+    let polled = own.poll_read(cx);
+    if own.end.is_none() {
+        return polled;
+    }
+    let is_whole = matches!(own.end, Some(End::Over));
+    let at_end = own.at_end.take().filter(|_| is_whole);
+    let read = own.read;
+    if let (Some(_), Some(buffers), true) = (&at_end, &own.buffers, own.held > 0) {
+        buffers.ends_early();
+    }
+    drop(own);
+    if let Some(at_end) = at_end {
+        at_end(read);
+    }
+    polled
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.write(cx);
+            if self.end.is_some() {
+                let writes = self.spill.as_ref().is_some_and(|own| own.writing > 0);
+                return if writes {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                };
+            }
+            if !self.has_room() {
+                let has_file = self.spill.as_ref().is_some_and(|own| !own.has_failed);
+                if !has_file {
+                    self.fall_back(match self.front.bytes < self.bound {
+                        true => Fallback::TotalMemory,
+                        false => Fallback::Memory,
+                    });
+                }
+                self.reader = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            let Some(body) = &mut self.body else {
+                return Poll::Ready(());
+            };
+            let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
+                return Poll::Pending;
+            };
+            let ends_with_it = body.is_end_stream();
+            match frame {
+                Some(Ok(frame)) => {
+                    self.keep(frame);
+                    self.end = ends_with_it.then_some(End::Over);
+                }
+                Some(Err(error)) => self.end = Some(End::Failed(Some(error))),
+                None => self.end = Some(End::Over),
+            }
+            self.wake_client();
+        }
+    }
+
+    /// Returns the next frame for the client.
+    pub(super) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken<B::Error>>>> {
+        loop {
+            if let Some((frame, is_counted)) = self.front.pop() {
+                let bytes = length(&frame);
+                self.held -= bytes as u64;
+                if is_counted {
+                    self.pool.give_back(bytes);
+                }
+                if self.has_room()
+                    && let Some(reader) = self.reader.take()
+                {
+                    reader.wake();
+                }
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            match &mut self.spill {
+                Some(spill) if spill.scratch.unread() > 0 => {
+                    match ready!(spill.scratch.poll_read(cx)) {
+                        Ok(data) => {
+                            let is_counted = self.pool.take(data.len());
+                            self.front.push(Frame::data(data), is_counted);
+                        }
+                        Err(error) => self.lose(error),
+                    }
+                }
+                Some(spill) if spill.writing == 0 && !spill.back.is_empty() => {
+                    self.front = std::mem::take(&mut spill.back);
+                }
+                Some(spill) if spill.writing > 0 => {
+                    self.client = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                _ => break,
+            }
+        }
+        match &mut self.end {
+            Some(End::Failed(error)) => Poll::Ready(error.take().map(|own| Err(Broken::Body(own)))),
+            Some(End::Lost(error)) => Poll::Ready(error.take().map(|own| Err(Broken::File(own)))),
+            Some(End::Over) => Poll::Ready(None),
+            None => {
+                self.client = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}

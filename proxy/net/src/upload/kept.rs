@@ -1,0 +1,224 @@
+//! A request's body that is taken from its client before it is sent anywhere.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::Frame;
+use sprat_config::resolved::BufferedBody;
+use tokio::time::Instant;
+
+use super::{Progress, Upload, UploadError};
+use crate::buffer::{Batch, Buffers, Fallback, Scratch};
+use crate::error::Reason;
+use crate::read_ahead::Pool;
+
+/// What there is of a body: in memory, then in a file, then the piece that neither had room
+/// for.
+#[derive(Debug)]
+pub(super) struct Kept {
+    first: Vec<Bytes>,
+    scratch: Option<Scratch>,
+    last: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+    /// All of the body is here.
+    is_whole: bool,
+    /// Memory that counts as used.
+    share: Pool,
+    /// Bytes of the body that are here.
+    bytes: u64,
+    /// Bytes of them that were sent, in this turn.
+    sent: u64,
+    /// How many of `first` were.
+    next: usize,
+    /// Whether what follows them was.
+    has_sent_last: bool,
+    has_sent_trailers: bool,
+}
+
+impl Kept {
+    fn new(rules: &BufferedBody, buffers: &Arc<Buffers>) -> Self {
+        let file = rules.file.as_ref();
+        Self {
+            first: Vec::new(),
+            scratch: file.map(|rules| Scratch::new(buffers, rules)),
+            last: None,
+            trailers: None,
+            is_whole: false,
+            share: buffers.memory(),
+            bytes: 0,
+            sent: 0,
+            next: 0,
+            has_sent_last: false,
+            has_sent_trailers: false,
+        }
+    }
+
+    /// Returns whether all of the body is here.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Returns the body's length, if all of it is here, and nothing follows it.
+    pub(super) fn length(&self) -> Option<u64> {
+        (self.is_whole && self.trailers.is_none()).then_some(self.bytes)
+    }
+
+    /// Returns how many bytes are still to be sent of what is here.
+    pub(super) fn left(&self) -> u64 {
+        self.bytes - self.sent
+    }
+
+    /// Returns whether all that is here has been sent.
+    pub(super) fn is_drained(&self) -> bool {
+        self.left() == 0 && (self.trailers.is_none() || self.has_sent_trailers)
+    }
+
+    /// Returns whether trailers are still to be sent, or may come.
+    pub(super) fn has_trailers(&self) -> bool {
+        self.trailers.is_some()
+    }
+
+    /// Begins anew.
+    pub(super) fn rewind(&mut self) {
+        (self.next, self.sent) = (0, 0);
+        (self.has_sent_last, self.has_sent_trailers) = (false, false);
+        if let Some(scratch) = &mut self.scratch {
+            scratch.rewind();
+        }
+    }
+
+    /// Keeps a piece; a future for the file is to be waited for. Says why no more can be
+    /// kept, if so.
+    async fn keep(&mut self, data: Bytes, memory_bytes: usize) -> Result<(), Fallback> {
+        let before = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        self.bytes += data.len() as u64;
+        let has_file = self.scratch.as_ref().is_some_and(|own| !own.is_empty());
+        let fits = before.saturating_add(data.len()) <= memory_bytes;
+        if !has_file && fits && self.share.take(data.len()) {
+            self.first.push(data);
+            return Ok(());
+        }
+        let Some(scratch) = &mut self.scratch else {
+            self.last = Some(data);
+            return Err(match fits {
+                true => Fallback::TotalMemory,
+                false => Fallback::Memory,
+            });
+        };
+        let share = self.share.split(0);
+        let batch = Batch {
+            data: vec![data.clone()],
+            share,
+        };
+        if let Err((reason, _)) = scratch.write(batch) {
+            self.last = Some(data);
+            return Err(reason);
+        }
+        let written = poll_fn(|cx| scratch.poll_written(cx)).await;
+        written.map(drop).map_err(|_| {
+            self.last = Some(data);
+            Fallback::Io
+        })
+    }
+
+    /// Returns the next frame of what is here; none where there is no more.
+    pub(super) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Reason>>> {
+        let data = match &mut self.scratch {
+            _ if self.next < self.first.len() => {
+                self.next += 1;
+                self.first[self.next - 1].clone()
+            }
+            Some(scratch) if scratch.unread() > 0 => match ready!(scratch.poll_read(cx)) {
+                Ok(data) => data,
+                Err(error) => {
+                    tracing::warn!(%error, "a buffered request cannot be read");
+                    return Poll::Ready(Some(Err(Reason::TruncatedBody)));
+                }
+            },
+            _ => match (&self.last, &self.trailers) {
+                (Some(last), _) if !self.has_sent_last => {
+                    self.has_sent_last = true;
+                    last.clone()
+                }
+                (_, Some(trailers)) if !self.has_sent_trailers => {
+                    self.has_sent_trailers = true;
+                    return Poll::Ready(Some(Ok(Frame::trailers(trailers.clone()))));
+                }
+                _ => return Poll::Ready(None),
+            },
+        };
+        self.sent += data.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+}
+
+impl Upload {
+    /// Takes the body from its client before it is sent anywhere: all of it, or as much as
+    /// there is room for; the rest is passed on as it comes.
+    ///
+    /// # Errors
+    ///
+    /// The client does not send it, or too much.
+    pub async fn keep(&self, rules: &BufferedBody, buffers: &Arc<Buffers>) -> Result<(), Reason> {
+        let mut kept = Kept::new(rules, buffers);
+        while !kept.is_whole {
+            let came = poll_fn(|cx| self.poll_client(cx)).await;
+            let Some((frame, is_last)) = came.transpose().map_err(|UploadError(reason)| reason)?
+            else {
+                kept.is_whole = true;
+                break;
+            };
+            let outcome = match frame.into_data() {
+                Ok(data) => kept.keep(data, rules.memory_bytes).await,
+                Err(frame) => {
+                    kept.trailers = frame.into_trailers().ok();
+                    Ok(())
+                }
+            };
+            kept.is_whole = is_last;
+            if let (Err(reason), false) = (outcome, is_last) {
+                buffers.falls_back(reason);
+                break;
+            }
+        }
+        if kept.is_whole {
+            self.has_come.set(true);
+            self.copies_end();
+        }
+        let since = Instant::now();
+        self.progress.set(Progress::UpstreamOwes { since });
+        self.kept.replace(Some(Box::new(kept)));
+        Ok(())
+    }
+
+    /// Whether all of it has been taken from the client, be it with the upstream or not.
+    pub fn has_come(&self) -> bool {
+        self.has_come.get() || self.is_done()
+    }
+
+    /// Returns the length of a body that is here as a whole, without trailers.
+    pub fn kept_length(&self) -> Option<u64> {
+        self.kept.borrow().as_ref()?.length()
+    }
+
+    /// Whether it can be sent again, for all of it is here.
+    pub fn is_repeatable(&self) -> bool {
+        let kept = self.kept.borrow();
+        let is_whole = kept.as_ref().is_some_and(|own| own.is_whole());
+        is_whole && self.failure.get().is_none() && !self.over.get()
+    }
+
+    /// It will not be sent again: what was kept for that is free, if all is with the
+    /// upstream.
+    pub fn forget(&self) {
+        if self.is_done() {
+            self.kept.take();
+        }
+    }
+}

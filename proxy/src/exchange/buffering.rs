@@ -1,0 +1,166 @@
+//! Which bodies are kept for clients that take or send them slowly, so that no endpoint
+//! waits for these.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use sprat_config::resolved::ResponseBuffer;
+use sprat_net::begun::Begun;
+use sprat_net::coding::Coded;
+use sprat_net::error::Reason;
+use sprat_net::read_ahead::ReadAhead;
+use sprat_net::upload::RequestBody;
+use sprat_scheduler::Size;
+use sprat_upstream::{buffer, hold};
+use tokio::time::Instant;
+
+use super::dispatch::Exchange;
+use crate::exchange::record::Record;
+use crate::setup::routing::Route;
+
+/// What nginx's backends say of responses that are not to be buffered.
+const X_ACCEL_BUFFERING: &str = "x-accel-buffering";
+
+/// An upstream's response, as far as it is known how it is read.
+pub(super) type Kept = Response<ReadAhead<Coded<Begun<Incoming>>>>;
+
+/// Has a response's body read ahead of its client, if its route or its cluster says so;
+/// its endpoint's place is free when that has sent it all. Returns what is `known` of its
+/// size, too, which may be more than before.
+pub(super) fn keep(
+    record: &mut Record,
+    response: Response<Coded<Begun<Incoming>>>,
+    known: Size,
+) -> (Kept, Size) {
+    let response = read_ahead(record, response);
+    let known = match (known, response.body()) {
+        (Size::Exact(_), _) | (_, ReadAhead::Direct(_)) => known,
+        (_, body) => body.size_hint().exact().map_or(known, Size::Exact),
+    };
+    (response, known)
+}
+
+fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> Kept {
+    let generation = Rc::clone(record.generation());
+    let upstream = record.cluster.map(|index| &generation.upstreams[index]);
+    let route = record.route.map(|index| generation.routes.at(index));
+    // An endpoint that has answered may still be sent the request's body.
+    let had_all = (record.upload.as_ref()).is_none_or(|upload| upload.is_done());
+    let (Some(upstream), Some(route), true) = (upstream, route, had_all) else {
+        return response.map(ReadAhead::none);
+    };
+    let is_off = match &route.buffer.response {
+        ResponseBuffer::Off => true,
+        ResponseBuffer::Auto => !upstream.is_bounded(),
+        ResponseBuffer::On(_) => false,
+    };
+    if is_off && !upstream.is_bounded() {
+        return response.map(ReadAhead::none);
+    }
+    let Some(lease) = record.lease.take() else {
+        return response.map(ReadAhead::none);
+    };
+    let comes_as_it_is = is_off || is_stream(response.headers());
+    let (parts, body) = response.into_parts();
+    let (body, held) = match &route.buffer.response {
+        _ if comes_as_it_is => (ReadAhead::none(body), hold(lease)),
+        ResponseBuffer::On(rules) => buffer(body, lease, rules, &generation.buffers),
+        ResponseBuffer::Auto | ResponseBuffer::Off => upstream.read_ahead(body, lease),
+    };
+    record.holds(held);
+    Response::from_parts(parts, body)
+}
+
+/// Returns whether a response is a stream whose client takes what comes when it comes, or is
+/// said to be one.
+fn is_stream(headers: &HeaderMap) -> bool {
+    let is_no = |own: &HeaderValue| own.as_bytes().eq_ignore_ascii_case(b"no");
+    if headers.get(X_ACCEL_BUFFERING).is_some_and(is_no) {
+        return true;
+    }
+    is_of_type(headers, b"text/event-stream") || is_of_type(headers, b"application/grpc")
+}
+
+/// Returns whether a body's type begins so.
+fn is_of_type(headers: &HeaderMap, with: &[u8]) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .map(|own| own.as_bytes().trim_ascii_start());
+    let start = kind.and_then(|own| own.get(..with.len()));
+    start.is_some_and(|own| own.eq_ignore_ascii_case(with))
+}
+
+/// Returns whether a request's body is taken from the client before a place at an endpoint
+/// is: not where the two speak with each other.
+pub(super) fn keeps_request(route: &Route, may_switch: bool, headers: &HeaderMap) -> bool {
+    route.buffer.request.is_some() && !may_switch && !is_of_type(headers, b"application/grpc")
+}
+
+impl Exchange<'_> {
+    /// Takes the request's body from the client, all of it or as much as there is room for,
+    /// within the bounds on the client. A body that is here is of a length that is known.
+    pub(super) async fn keep_body(
+        &self,
+        record: &Record,
+        request: &mut Request<RequestBody>,
+    ) -> Result<(), Reason> {
+        let rules = self.plan.route.buffer.request.as_ref();
+        let (Some(rules), Some(upload)) = (rules, &self.upload) else {
+            return Ok(());
+        };
+        let mut kept = pin!(self.relay(upload.keep(rules, &self.plan.generation.buffers)));
+        let began = Instant::now();
+        let deadline = self.plan.deadline(record);
+        poll_fn(|cx| {
+            if let Poll::Ready(kept) = kept.as_mut().poll(cx) {
+                return Poll::Ready(kept);
+            }
+            let owed = self.owed(began);
+            let (at, reason) = match deadline {
+                Some(at) if at < owed.0 => (at, Reason::BodyTimeout),
+                _ => owed,
+            };
+            if Instant::now() >= at {
+                return Poll::Ready(Err(reason));
+            }
+            self.plan.stream.wait_until(at);
+            Poll::Pending
+        })
+        .await?;
+        if let Some(length) = upload.kept_length() {
+            let headers = request.headers_mut();
+            headers.remove(TRANSFER_ENCODING);
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_told_by_their_type_or_by_what_their_backend_says() {
+        for (name, value, expected) in [
+            ("content-type", "text/event-stream", true),
+            ("content-type", "Text/Event-Stream; charset=utf-8", true),
+            ("content-type", "application/grpc+proto", true),
+            ("content-type", "text/event", false),
+            ("content-type", "text/html", false),
+            ("x-accel-buffering", "no", true),
+            ("x-accel-buffering", "No", true),
+            ("x-accel-buffering", "yes", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            assert_eq!(is_stream(&headers), expected, "{name}: {value}");
+        }
+    }
+}

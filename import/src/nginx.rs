@@ -1,6 +1,7 @@
 //! nginx: from its directives to a configuration of Sprat's.
 
 mod bounds;
+mod buffers;
 mod clusters;
 mod conditions;
 mod content;

@@ -156,6 +156,45 @@ fn responses_are_compressed() {
     parsed(&imported);
 }
 
+#[test]
+fn bodies_are_buffered_as_they_are_told() {
+    for (told, expected) in [
+        ("proxy_buffering off;", "buffer: {response: off}"),
+        (
+            "proxy_buffers 8 16k; proxy_buffer_size 4k;",
+            "buffer: {response: {memory: 132KB}}",
+        ),
+        (
+            "proxy_max_temp_file_size 10m; proxy_temp_path /tmp;",
+            "buffer: {response: {memory: 64KB, file: {path: /tmp, max_size: 10MB}}}",
+        ),
+        (
+            "proxy_buffering on; proxy_max_temp_file_size 0; proxy_temp_path /tmp;",
+            "buffer: {response: {memory: 64KB}}",
+        ),
+        (
+            "proxy_request_buffering on; client_body_buffer_size 1m;",
+            "buffer: {request: {memory: 1MB}}",
+        ),
+        (
+            "proxy_request_buffering off; proxy_buffering off;",
+            "buffer: {request: off, response: off}",
+        ),
+    ] {
+        let imported = import(&server(&format!(
+            "location / {{ proxy_pass http://b; {told} }}"
+        )));
+        assert!(
+            imported.yaml.contains(expected),
+            "{told}: {}",
+            imported.yaml
+        );
+        parsed(&imported);
+    }
+    let silent = import(&server("location / { proxy_pass http://b; }"));
+    assert!(!silent.yaml.contains("buffer"), "{}", silent.yaml);
+}
+
 fn forwards(route: &Route) -> bool {
     matches!(route.action, Action::Forward(_))
 }

@@ -39,6 +39,9 @@ impl<'a> Converter<'a, '_> {
         if let Some(bound) = self.body(scope) {
             put("max_request_body", bound);
         }
+        if let Some(buffer) = self.buffer(scope) {
+            put("buffer", buffer);
+        }
         let upgrades = scope
             .all(&[&format!("{kind}_set_header")])
             .into_iter()

@@ -20,6 +20,7 @@ const NEEDLESS: &str = "\
     port_in_redirect postpone_output proxy_buffer_size proxy_buffering proxy_buffers \
     proxy_busy_buffers_size proxy_headers_hash_bucket_size proxy_headers_hash_max_size \
     proxy_http_version proxy_ignore_client_abort proxy_max_temp_file_size \
+    proxy_request_buffering \
     proxy_socket_keepalive proxy_ssl_protocols proxy_ssl_session_reuse \
     proxy_temp_file_write_size proxy_temp_path real_ip_recursive recursive_error_pages \
     request_pool_size reset_timedout_connection resolver_timeout rewrite_log \
@@ -143,10 +144,6 @@ const ADVICE: &[(&str, &str)] = &[
     (
         "proxy_pass_header",
         "Sprat passes the fields on that nginx hides; `Server` is one",
-    ),
-    (
-        "proxy_request_buffering",
-        "Sprat streams bodies, and does not hold them back",
     ),
     (
         "proxy_send_timeout",

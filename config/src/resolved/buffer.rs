@@ -5,9 +5,9 @@ use super::FileAt;
 /// What the bodies of all routes may take together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferTotals {
-    /// Bytes in memory.
+    /// How many bytes are in memory.
     pub memory_bytes: usize,
-    /// Bytes in files.
+    /// How many bytes are in files.
     pub file_bytes: u64,
 }
 
@@ -23,10 +23,10 @@ impl Default for BufferTotals {
 /// What a route keeps of bodies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteBuffer {
-    /// Of requests, before a place at the backend is taken; none passes them on as they
+    /// What is kept of requests, before a place at the backend is taken; none passes them on as they
     /// come.
     pub request: Option<BufferedBody>,
-    /// Of responses, while their clients take them.
+    /// What is kept of responses, while their clients take them.
     pub response: ResponseBuffer,
 }
 
@@ -36,9 +36,9 @@ pub enum ResponseBuffer {
     /// As much as the cluster's `read_ahead` says, where places are bounded.
     #[default]
     Auto,
-    /// Nothing.
+    /// Nothing is kept of them.
     Off,
-    /// So much.
+    /// So much is kept of each.
     On(BufferedBody),
 }
 

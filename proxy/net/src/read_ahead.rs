@@ -87,10 +87,10 @@ impl Drop for Pool {
 /// Why the rest of a body does not come.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken<E> {
-    /// Its sender has not sent it.
+    /// The sender has not sent it.
     #[error(transparent)]
     Body(E),
-    /// It was in a file, which cannot be read.
+    /// Something of it was in a file, which cannot be read.
     #[error("a buffered body cannot be read: {0}")]
     File(io::Error),
 }

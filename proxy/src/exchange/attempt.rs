@@ -93,9 +93,7 @@ impl Exchange<'_> {
                 let host = lease.authority().clone();
                 request.headers_mut().insert(HOST, host);
             }
-            if let Err(reason) = self.put_body(&mut request) {
-                return Err(failed(lease, None, RetryOn::Reset, reason));
-            }
+            let put = self.put_body(&mut request);
             stats.requests.increment();
             let safe = self.is_safe(&request);
             let spare = self.spare(&request, safe, reused);
@@ -104,7 +102,7 @@ impl Exchange<'_> {
                 let again = spare.filter(|_| safe).map(Spare::request);
                 return Err(failed(lease, again, RetryOn::Reset, reason));
             };
-            if let Err(reason) = sender.prepare(&mut request) {
+            if let Err(reason) = put.and_then(|()| sender.prepare(&mut request)) {
                 return Err(failed(lease, None, RetryOn::Reset, reason));
             }
             self.listen(&mut request);

@@ -23,7 +23,7 @@ const READ_BYTES: u64 = 64 << 10;
 pub struct Batch {
     /// The data, in order.
     pub data: Vec<Bytes>,
-    /// Its share of the memory.
+    /// The share of the memory that it has.
     pub share: Pool,
 }
 

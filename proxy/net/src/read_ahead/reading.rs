@@ -19,7 +19,7 @@ use crate::buffer::{Batch, Buffers, Fallback, Scratch};
 pub struct Reading<B: Body> {
     /// None once the client has gone.
     body: Option<B>,
-    /// What comes next.
+    /// What comes next for the client.
     front: Queue,
     /// What follows that, where there is a file.
     spill: Option<Box<Spill>>,
@@ -41,21 +41,21 @@ pub struct Reading<B: Body> {
     client: Option<Waker>,
     /// Who counts how that goes.
     buffers: Option<Arc<Buffers>>,
-    /// It has been counted that no more is kept.
+    /// Whether it has been counted that no more is kept.
     has_fallen_back: bool,
 }
 
-/// How a body ended.
+/// How a body has ended.
 enum End<E> {
     /// With an error; none once the client has been told.
     Failed(Option<E>),
     /// Something of it was in a file, and is lost; none once the client has been told.
     Lost(Option<io::Error>),
-    /// As it should.
+    /// The body ended as it should.
     Over,
 }
 
-/// Frames in memory.
+/// Frames that are in memory.
 #[derive(Default)]
 struct Queue {
     /// Each with whether it counts as part of the pool's: one frame that it has no room for
@@ -71,7 +71,7 @@ struct Spill {
     back: Queue,
     /// Bytes on their way to the file.
     writing: usize,
-    /// It could not be written.
+    /// The file could not be written.
     has_failed: bool,
 }
 

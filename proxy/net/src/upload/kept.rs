@@ -81,7 +81,7 @@ impl Kept {
         self.trailers.is_some()
     }
 
-    /// Begins anew.
+    /// Begins anew, from its first byte.
     pub(super) fn rewind(&mut self) {
         (self.next, self.sent) = (0, 0);
         (self.has_sent_last, self.has_sent_trailers) = (false, false);
@@ -214,7 +214,7 @@ impl Upload {
         is_whole && self.failure.get().is_none() && !self.over.get()
     }
 
-    /// It will not be sent again: what was kept for that is free, if all is with the
+    /// Frees what was kept to be sent again, if all of it is with the
     /// upstream.
     pub fn forget(&self) {
         if self.is_done() {

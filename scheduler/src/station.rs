@@ -18,6 +18,7 @@ mod changes;
 mod endpoints;
 mod measures;
 mod repeats;
+mod sessions;
 mod transitions;
 mod waiting;
 mod work;
@@ -31,6 +32,7 @@ use endpoints::{Endpoints, Tried};
 use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
 pub use repeats::{Again, RetryBudget};
+pub use sessions::Session;
 use waiting::Queues;
 pub use waiting::{Order, Scope};
 
@@ -230,6 +232,8 @@ struct Slot {
     tried: Tried,
     /// Those of them that could not be reached: they are not tried again.
     unreached: Tried,
+    /// The endpoint that the request belongs to, if it belongs to one.
+    session: Option<Session>,
     /// Whether the request counts towards the retry budget.
     repeated: bool,
     /// The balancer has learnt its size.
@@ -283,15 +287,20 @@ impl Station {
 
     /// A request has come. Its class's index must be one of the classes'.
     pub fn arrive(&mut self, now: Time, arrival: &Arrival) -> Verdict {
+        self.arrive_in(now, arrival, None)
+    }
+
+    /// A request has come that belongs to an endpoint, if `session` says so.
+    pub fn arrive_in(&mut self, now: Time, arrival: &Arrival, session: Option<Session>) -> Verdict {
         self.stats[arrival.class].arrived += 1;
-        let verdict = self.take_in(now, arrival);
+        let verdict = self.take_in(now, arrival, session);
         if !matches!(verdict, Verdict::Start { .. }) {
             self.shortage.miss(now);
         }
         verdict
     }
 
-    fn take_in(&mut self, now: Time, arrival: &Arrival) -> Verdict {
+    fn take_in(&mut self, now: Time, arrival: &Arrival, session: Option<Session>) -> Verdict {
         if self.active() >= self.max_active {
             return Verdict::Refuse(self.refuse(arrival.class, RefusalReason::MaxRequests));
         }
@@ -301,6 +310,7 @@ impl Station {
             return Verdict::Refuse(self.refuse(arrival.class, reason));
         }
         let ticket = self.seat(now, arrival);
+        self.slots[ticket.index()].session = session;
         let verdict = self.place(now, ticket);
         if !matches!(verdict, Verdict::Refuse(_)) {
             self.learn(ticket, arrival.size);
@@ -389,8 +399,8 @@ impl Station {
 
     /// Whether a request that comes now need not wait, as far as endpoints go.
     pub fn has_room(&self) -> bool {
-        let mut endpoints = self.endpoints.present().iter();
-        self.queues.total() == 0 && endpoints.any(|&endpoint| self.endpoints.has_room(endpoint))
+        let open = |&slot: &usize| self.endpoints.is_usable(slot) && self.endpoints.has_room(slot);
+        self.queues.total() == 0 && self.endpoints.present().iter().any(open)
     }
 
     /// Returns whether requests need the places that others hold: all are taken, and

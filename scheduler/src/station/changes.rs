@@ -48,7 +48,7 @@ impl Station {
 
     /// Sends requests elsewhere that wait for an endpoint which is not to be used,
     /// and starts those that can be started now.
-    fn move_waiting(&mut self, now: Time) {
+    pub(super) fn move_waiting(&mut self, now: Time) {
         match self.scope {
             Scope::Cluster => self.turn_out_stranded(now),
             Scope::Endpoint => {

@@ -33,6 +33,8 @@ struct Endpoint {
     present: bool,
     /// Not to be used, unless there is a panic.
     out: bool,
+    /// Not to be given requests, but those that belong to it.
+    drains: bool,
     weight: u32,
     running: usize,
     requests: usize,
@@ -50,6 +52,7 @@ impl Endpoint {
             identity: spec.identity,
             present: true,
             out: false,
+            drains: false,
             weight: spec.weight,
             running: 0,
             requests: 0,
@@ -124,7 +127,9 @@ impl Endpoints {
             if let Some((spec, kept)) = place {
                 endpoint.weight = spec.weight;
                 // It may have been on its way out.
-                endpoint.out &= std::mem::replace(&mut endpoint.present, true);
+                let was_present = std::mem::replace(&mut endpoint.present, true);
+                endpoint.out &= was_present;
+                endpoint.drains &= was_present;
                 *kept = Some(slot);
             } else {
                 endpoint.present = false;
@@ -171,16 +176,39 @@ impl Endpoints {
         self.look_for_panic();
     }
 
+    /// Has an endpoint get no requests but those that belong to it, or all again: then it
+    /// starts slowly.
+    pub(super) fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
+        let endpoint = &mut self.endpoints[endpoint];
+        if std::mem::replace(&mut endpoint.drains, drains) && !drains {
+            endpoint.since = Some(now);
+        }
+        self.look_for_panic();
+    }
+
+    /// Returns whether an endpoint drains.
+    pub(super) fn is_draining(&self, endpoint: usize) -> bool {
+        self.endpoints[endpoint].drains
+    }
+
+    /// Returns the slot of the endpoint with this identity, if it is present and not out.
+    pub(super) fn well(&self, identity: u64) -> Option<usize> {
+        let mut present = self.present.iter().copied();
+        present.find(|&slot| self.endpoints[slot].identity == identity && self.is_well(slot))
+    }
+
     pub(super) fn start_slowly(&mut self, now: Time, endpoint: usize) {
         self.endpoints[endpoint].since = Some(now);
     }
 
     fn look_for_panic(&mut self) {
-        let healthy = self
-            .present
-            .iter()
-            .filter(|&&slot| !self.endpoints[slot].out);
-        self.panics = healthy.count() * 100 < self.present.len() * usize::from(self.panic_percent);
+        // One that drains is away because someone wants it so, and serves in no panic.
+        let staying = || {
+            let present = self.present.iter().map(|&slot| &self.endpoints[slot]);
+            present.filter(|endpoint| !endpoint.drains)
+        };
+        let healthy = staying().filter(|endpoint| !endpoint.out).count();
+        self.panics = healthy * 100 < staying().count() * usize::from(self.panic_percent);
     }
 
     /// Whether so few are not out that all are used.
@@ -188,8 +216,13 @@ impl Endpoints {
         self.panics
     }
 
-    /// Whether requests may be sent there.
+    /// Whether any request may be sent there.
     pub(super) fn is_usable(&self, endpoint: usize) -> bool {
+        self.is_well(endpoint) && !self.endpoints[endpoint].drains
+    }
+
+    /// Returns whether requests that belong there may be sent there.
+    fn is_well(&self, endpoint: usize) -> bool {
         let endpoint = &self.endpoints[endpoint];
         endpoint.present && (self.panics || !endpoint.out)
     }
@@ -203,8 +236,9 @@ impl Endpoints {
         }
     }
 
+    /// Returns whether a request that belongs there could start there now.
     pub(super) fn has_room(&self, endpoint: usize) -> bool {
-        self.is_usable(endpoint) && self.endpoints[endpoint].running < self.max_requests
+        self.is_well(endpoint) && self.endpoints[endpoint].running < self.max_requests
     }
 
     /// A request goes to an endpoint; `order` grows from one to the next.
@@ -281,7 +315,9 @@ impl Endpoints {
             let weight = endpoint.weight_at(now, slow_start);
             let ahead = &endpoint.by_level[..=lane(level)];
             View {
-                usable: (panics || !endpoint.out) && usable(slot, endpoint.running < max_requests),
+                usable: (panics || !endpoint.out)
+                    && !endpoint.drains
+                    && usable(slot, endpoint.running < max_requests),
                 weight,
                 requests: endpoint.requests as u64,
                 requests_ahead: ahead.iter().map(|&count| u64::from(count)).sum(),

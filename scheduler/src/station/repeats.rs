@@ -1,5 +1,6 @@
 //! Attempts at other endpoints, and how many there may be.
 
+use super::sessions::Belongs;
 use super::{Refusal, RefusalReason, State, Station, Ticket, Verdict};
 use crate::Time;
 
@@ -123,6 +124,10 @@ impl Station {
         let State::Running(endpoint) = self.state(ticket) else {
             return None;
         };
+        // A faster answer from elsewhere would move the session there.
+        if self.belongs(ticket) != Belongs::Anywhere {
+            return None;
+        }
         let first = &self.slots[ticket.index()];
         let class = first.class;
         if self.stats[class].running >= self.classes[class].max_concurrency
@@ -152,6 +157,11 @@ impl Station {
     /// Whether there is an endpoint in use that it has not tried. No balancer
     /// is asked, for it would take that for a turn.
     pub(super) fn has_untried(&self, ticket: Ticket) -> bool {
+        match self.belongs(ticket) {
+            Belongs::At(_) => return true,
+            Belongs::Nowhere => return false,
+            Belongs::Anywhere => {}
+        }
         let tried = self.slots[ticket.index()].tried;
         let mut present = self.endpoints.present().iter();
         present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))

@@ -4,6 +4,7 @@ use crate::dispatch::Intervals;
 mod admission;
 mod changes;
 mod operations;
+mod sessions;
 
 fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)

@@ -1,5 +1,6 @@
 //! How a request goes from state to state.
 
+use super::sessions::Belongs;
 use super::waiting::{Entry, Scope};
 use super::{Arrival, Event, Refusal, RefusalReason, Slot, State, Station, Ticket, Tried, Verdict};
 use crate::dispatch::Asked;
@@ -37,6 +38,7 @@ impl Station {
             seq: 0,
             tried: Tried::default(),
             unreached: Tried::default(),
+            session: None,
             repeated: false,
             learnt: false,
         };
@@ -83,9 +85,7 @@ impl Station {
             }
             Scope::Endpoint => {
                 let Some(endpoint) = self.pick(now, ticket, false) else {
-                    let tried = self.slots[ticket.index()].tried;
-                    let open = |&slot: &usize| self.endpoints.is_usable(slot) && !tried.has(slot);
-                    let reason = match self.endpoints.present().iter().any(open) {
+                    let reason = match self.has_untried(ticket) {
                         true => RefusalReason::QueueFull,
                         false => self.without_endpoint(ticket),
                     };
@@ -102,7 +102,11 @@ impl Station {
     /// Why there is no endpoint for a request at all.
     fn without_endpoint(&self, ticket: Ticket) -> RefusalReason {
         let mut present = self.endpoints.present().iter();
-        let healthy = present.any(|&slot| self.endpoints.is_usable(slot));
+        let healthy = match self.belongs(ticket) {
+            Belongs::Nowhere => false,
+            Belongs::At(_) => true,
+            Belongs::Anywhere => present.any(|&slot| self.endpoints.is_usable(slot)),
+        };
         match healthy || !self.slots[ticket.index()].tried.is_empty() {
             true => RefusalReason::NoEndpoint,
             false => RefusalReason::NoHealthyEndpoint,
@@ -185,6 +189,7 @@ impl Station {
 
     /// The endpoint for a request; with room to start now, if asked so.
     pub(super) fn pick(&mut self, now: Time, ticket: Ticket, with_room: bool) -> Option<usize> {
+        let belongs = self.belongs(ticket);
         let slot = &self.slots[ticket.index()];
         let class = &self.classes[slot.class];
         let bound = self.queues.bound_for(class.drop_thresholds.1);
@@ -199,6 +204,14 @@ impl Station {
             };
             !tried.has(endpoint) && (has_room || (!with_room && (!by_endpoint || queue_open())))
         };
+        match belongs {
+            Belongs::At(endpoint) => {
+                let has_room = self.endpoints.has_room(endpoint);
+                return usable(endpoint, has_room).then_some(endpoint);
+            }
+            Belongs::Nowhere => return None,
+            Belongs::Anywhere => {}
+        }
         let views = self.endpoints.views(now, class.level, slot.bytes, usable);
         let asked = Asked {
             bytes: slot.bytes,
@@ -326,7 +339,7 @@ impl Station {
     }
 
     /// Starts the requests of a queue that may start. Those that have tried every
-    /// endpoint with room are put `aside`, so that they hold back no other.
+    /// endpoint with room, or belong to one without, are put `aside`, so that they hold back no other.
     pub(super) fn start_from(&mut self, now: Time, queue: usize, aside: &mut Vec<u32>) {
         loop {
             let (classes, stats) = (&self.classes, &self.stats);
@@ -341,7 +354,8 @@ impl Station {
             };
             let Some(endpoint) = endpoint else {
                 let slot = &self.slots[ticket.index()];
-                if slot.tried.is_empty() || aside.len() == ASIDE_MAX {
+                let is_free = slot.tried.is_empty() && slot.session.is_none();
+                if is_free || aside.len() == ASIDE_MAX {
                     return;
                 }
                 self.queues.remove(queue, slot.class, ticket.slot);

@@ -1,0 +1,57 @@
+//! Requests that belong to an endpoint, whatever dispatch would choose.
+
+use super::{Station, Ticket};
+use crate::Time;
+
+/// The endpoint that a request belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The identity of the endpoint, see
+    /// [`EndpointSpec`](crate::dispatch::EndpointSpec).
+    pub identity: u64,
+    /// Whether the request is refused where its endpoint is gone or out of use. Otherwise
+    /// it goes where dispatch has it.
+    pub strict: bool,
+}
+
+/// Where a request may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Belongs {
+    /// Dispatch chooses.
+    Anywhere,
+    /// To the endpoint in this slot alone.
+    At(usize),
+    /// Its endpoint is not to be had, and no other will do.
+    Nowhere,
+}
+
+impl Station {
+    /// Returns where a request may go at present, as far as its session goes. An endpoint
+    /// that drains keeps the strict sessions that it has; others go elsewhere.
+    pub(super) fn belongs(&self, ticket: Ticket) -> Belongs {
+        let slot = &self.slots[ticket.index()];
+        let Some(session) = slot.session else {
+            return Belongs::Anywhere;
+        };
+        let endpoints = &self.endpoints;
+        let may_stay = |&at: &usize| session.strict || !endpoints.is_draining(at);
+        let at = endpoints.well(session.identity).filter(may_stay);
+        match at.filter(|&at| !slot.tried.has(at)) {
+            Some(at) => Belongs::At(at),
+            None if session.strict => Belongs::Nowhere,
+            None => Belongs::Anywhere,
+        }
+    }
+
+    /// Has an endpoint get no requests but those of strict sessions, or all again: then it
+    /// starts slowly. Requests that wait for it go elsewhere; those in service stay.
+    pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
+        self.endpoints.set_draining(now, endpoint, drains);
+        self.move_waiting(now);
+    }
+
+    /// Returns whether an endpoint drains.
+    pub fn is_draining(&self, endpoint: usize) -> bool {
+        self.endpoints.is_draining(endpoint)
+    }
+}

@@ -18,6 +18,7 @@ mod marking;
 mod proxy_protocol;
 mod routes;
 mod shared_uplink;
+mod sessions;
 mod srq;
 mod tls;
 
@@ -54,6 +55,7 @@ pub(crate) use marking::*;
 pub(crate) use proxy_protocol::*;
 pub(crate) use routes::*;
 pub(crate) use shared_uplink::*;
+pub(crate) use sessions::*;
 pub(crate) use srq::*;
 pub(crate) use tls::*;
 

@@ -17,6 +17,7 @@ mod marking;
 mod paths;
 mod routes;
 mod shared_uplink;
+mod sessions;
 mod srq;
 mod tls;
 

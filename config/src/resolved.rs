@@ -18,6 +18,7 @@ mod marking;
 mod network;
 mod proxy_protocol;
 mod routes;
+mod sessions;
 mod tls;
 
 use std::net::SocketAddr;
@@ -49,6 +50,7 @@ pub use marking::*;
 pub use network::*;
 pub use proxy_protocol::*;
 pub use routes::*;
+pub use sessions::*;
 pub use tls::*;
 
 /// A whole configuration, checked.
@@ -273,6 +275,8 @@ pub struct Cluster {
     pub dispatch: Dispatch,
     /// What is hashed, if `dispatch` goes by affinity.
     pub hash_key: HashKey,
+    /// How requests stay with an endpoint; none if they do not.
+    pub stateful_session: Option<StatefulSession>,
     /// Requests in service at each endpoint; `usize::MAX` is without bound.
     pub max_requests: usize,
     /// How much of responses is read ahead of their clients; `None` is nothing.

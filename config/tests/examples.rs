@@ -68,6 +68,7 @@ fn the_design_file_resolves_to_the_defaults() {
         },
         dispatch: Dispatch::LeastRequest,
         hash_key: HashKey::Url,
+        stateful_session: None,
         max_requests: usize::MAX,
         read_ahead: Some(ReadAhead {
             per_response: 256 << 10,

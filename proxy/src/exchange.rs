@@ -22,6 +22,7 @@ mod probe;
 pub(crate) mod record;
 mod retry;
 pub(crate) mod service;
+mod session;
 mod side;
 mod spare;
 pub(crate) mod tunnel;
@@ -90,7 +91,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let fetched = exchange.fetch(&mut record).await;
     stream.interim_written().await;
     match fetched {
-        Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+        Ok(mut response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            exchange
+                .plan
+                .keep_session(&mut record, response.headers_mut());
             // Boxed: other requests do not carry its room.
             Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
         }
@@ -114,6 +118,9 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             }
             let bounds = exchange.plan.bounds(&record);
             stream.begin_response(Some(bounds));
+            exchange
+                .plan
+                .keep_session(&mut record, response.headers_mut());
             record.edit_head(&mut response);
             let (response, known) = buffering::keep(&mut record, response, known);
             answer::respond(&stream, response, known, json, record).await

@@ -34,6 +34,8 @@ fn files() -> Authority {
     let authority = Authority::new();
     authority.issue("site", &["www.example.org"]);
     std::fs::write(authority.directory().join("busy.html"), "<h1>Busy</h1>").unwrap();
+    let key = authority.directory().join("session.key");
+    std::fs::write(key, "0123456789abcdef0123456789abcdef\n").unwrap();
     let sizes = authority.directory().join("sizes.csv");
     std::fs::write(sizes, "host,path,bytes\nwww.example.org,/a,10\n").unwrap();
     let hook = authority.directory().join("dns-hook");

@@ -6,7 +6,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{
     CircuitBreakers, ClusterTls, Dns, HeadBytes, HealthChecks, Limit, NoParameters,
-    OutlierDetection, Percent, SomeBytes, Timeout, UpstreamHttp2,
+    OutlierDetection, Percent, SomeBytes, StatefulSession, Timeout, UpstreamHttp2,
 };
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
@@ -26,6 +26,9 @@ record! {
         default("{}") dns: Dns,
         /// How one is chosen for a request.
         default("least_request") dispatch: Dispatch,
+        /// Later requests of a client go to the endpoint that had its first, as
+        /// long as that is well.
+        default("off") stateful_session: Or<Off, StatefulSession>,
         /// Requests in service at each endpoint; more wait, in the wait
         /// queue's order.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
@@ -109,7 +112,8 @@ record! {
         /// What a request waits for: `cluster` is any endpoint, the first that
         /// is free; `endpoint` is the one chosen when it came. `auto` is
         /// `endpoint` where dispatch binds requests to endpoints (`sita`,
-        /// `rpsq`, `ring_hash`, `maglev`), and `cluster` elsewhere.
+        /// `rpsq`, `ring_hash`, `maglev`) or `stateful_session` does, and
+        /// `cluster` elsewhere.
         default("auto") scope: Or<Auto, WaitScope>,
         /// Requests that wait in each queue; one over it is answered 503.
         default("1024") max_requests: Count<0, 10_000_000>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
 
-use super::{bytes, count, dns, health, size, small, time, tls};
+use super::{bytes, count, dns, health, sessions, size, small, time, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -47,6 +47,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
     let grows = dns.discovery == DnsType::Strict && endpoints.iter().any(is_name);
     let (dispatch, hash_key) = dispatch(&raw.dispatch, (&ranges, grows), reporter)?;
+    let stateful_session = sessions::resolve(&raw.stateful_session, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
     let http2 = raw.http2.get()?.value().is_some();
     let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
@@ -65,7 +66,14 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
                 total: bytes(&raw.total)?,
             }),
         },
-        wait_queue: wait_queue(&raw.wait_queue, &dispatch, reporter)?,
+        wait_queue: {
+            let binds = match stateful_session {
+                Some(_) => Some("`stateful_session`"),
+                None => dispatch.has_affinity().then_some("this `dispatch`"),
+            };
+            wait_queue(&raw.wait_queue, binds, reporter)?
+        },
+        stateful_session,
         dns,
         endpoints,
         dispatch,
@@ -254,23 +262,27 @@ fn intervals(
     Some(Intervals::Fixed(given))
 }
 
-/// The wait queue of what `dispatch` chooses among.
+/// The wait queue of what endpoints are chosen among; `binds` is what binds requests to
+/// one, if anything does.
 pub(super) fn wait_queue(
     raw: &Field<raw::WaitQueue>,
-    dispatch: &Dispatch,
+    binds: Option<&str>,
     reporter: &mut Reporter<'_>,
 ) -> Option<WaitQueue> {
     let raw = raw.get()?;
-    let scope = match raw.scope.copied()? {
-        Or::Word(_) if dispatch.has_affinity() => WaitScope::Endpoint,
-        Or::Word(_) => WaitScope::Cluster,
-        Or::Value(WaitScope::Cluster) if dispatch.has_affinity() => {
-            let message = "this `dispatch` binds requests to endpoints: they cannot wait for any";
-            let help = "use `scope: endpoint`, or a dispatch such as least_work";
-            reporter.error(&raw.scope.span, message.to_owned(), Some(help.to_owned()));
+    let scope = match (raw.scope.copied()?, binds) {
+        (Or::Word(_), Some(_)) => WaitScope::Endpoint,
+        (Or::Word(_), None) => WaitScope::Cluster,
+        (Or::Value(WaitScope::Cluster), Some(what)) => {
+            let message = format!("{what} binds requests to endpoints: they cannot wait for any");
+            let help = match what {
+                "this `dispatch`" => "use `scope: endpoint`, or a dispatch such as least_work",
+                _ => "use `scope: endpoint`, or leave it out",
+            };
+            reporter.error(&raw.scope.span, message, Some(help.to_owned()));
             return None;
         }
-        Or::Value(scope) => scope,
+        (Or::Value(scope), _) => scope,
     };
     Some(WaitQueue {
         order: raw.order.copied()?,

@@ -5,6 +5,7 @@
 
 mod damaged;
 mod routes;
+mod sessions;
 mod slips;
 
 use std::fmt::Write as _;

@@ -20,10 +20,10 @@ use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 use sprat_net::tls::PeerNames;
 use sprat_scheduler::marking::Variant;
-use sprat_scheduler::station::{Again, Arrival, Station, Verdict};
+use sprat_scheduler::station::{Again, Arrival, Session, Station, Verdict};
 use sprat_scheduler::{Mark, Size, Time};
 use sprat_sizes::{Destination, offline};
-use sprat_upstream::{affinity_hash, station_config};
+use sprat_upstream::{Sessions, affinity_hash, station_config};
 
 use crate::exchange::decide::{Decision, Rules};
 use crate::exchange::path::refusal;
@@ -156,6 +156,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "later_rules": later.iter().flatten().map(|&index| later_rule(config, index)).collect::<Vec<_>>(),
         "size": {"bytes": size.bytes(), "source": source},
         "route": Value::Null,
+        "session": Value::Null,
         "endpoints": Value::Null,
     });
     if let Some(own) = route {
@@ -173,7 +174,9 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
             let client = request.client.to_canonical().to_string();
             let hash = affinity_hash(cluster.hash_key, client.as_bytes(), host, uri);
             let arrival = arrival(classified.class, size, hash);
-            explained["endpoints"] = endpoints(config, cluster, &arrival);
+            let session = session(cluster, &headers)?;
+            explained["endpoints"] = endpoints(config, cluster, &arrival, session.at);
+            explained["session"] = session.told;
         }
     }
     Ok(explained)
@@ -358,14 +361,61 @@ fn later_rule(config: &Config, index: usize) -> Value {
     json!({"number": index + 1, "line": rule.line, "class": name, "types": types, "why": why})
 }
 
+/// What a request's cookies say of where it goes.
+struct AskedSession {
+    at: Option<Session>,
+    told: Value,
+}
+
+/// The session of a request at a cluster, as far as it can be known here.
+fn session(cluster: &Cluster, headers: &HeaderMap) -> anyhow::Result<AskedSession> {
+    let Some(sessions) = Sessions::of(cluster)? else {
+        return Ok(AskedSession {
+            at: None,
+            told: Value::Null,
+        });
+    };
+    let config = cluster.stateful_session.as_ref();
+    let has_key = config.is_some_and(|own| own.key_file.is_some());
+    let (name, id) = (sessions.cookie(), sessions.find(headers));
+    let labels = cluster.endpoints.iter().map(|own| own.address.to_string());
+    let label = id.and_then(|id| { labels }.find(|label| sessions.id(label) == id));
+    let why = match (&label, id) {
+        (Some(label), _) => format!("the cookie `{name}` leads to {label}, before dispatch"),
+        (None, Some(_)) if sessions.is_strict() => {
+            format!("the cookie `{name}` is of an endpoint that is not there: answered 503")
+        }
+        (None, Some(_)) => {
+            format!("the cookie `{name}` is of an endpoint that is not there: dispatch chooses")
+        }
+        (None, None) if !has_key => format!(
+            "no `key_file`: only the process that has set a cookie `{name}` can tell what it says"
+        ),
+        (None, None) => format!("no cookie `{name}` of this key: dispatch chooses, and sets it"),
+    };
+    let told = json!({
+        "cookie": name,
+        "strict": sessions.is_strict(),
+        "endpoint": label,
+        "why": why,
+    });
+    let at = id.map(|id| sessions.session(id, label.as_deref()));
+    Ok(AskedSession { at, told })
+}
+
 /// The endpoints in the order in which they would be tried by a cluster where
 /// nothing else goes on.
-fn endpoints(config: &Config, cluster: &Cluster, arrival: &Arrival) -> Value {
+fn endpoints(
+    config: &Config,
+    cluster: &Cluster,
+    arrival: &Arrival,
+    session: Option<Session>,
+) -> Value {
     let specs = station_config(cluster, &config.classes.list, &config.admission);
     let mut station = Station::new(specs);
     let intervals = station.intervals().map(<[_]>::to_vec);
     let mut order = Vec::new();
-    let mut verdict = station.arrive(Time::ZERO, arrival);
+    let mut verdict = station.arrive_in(Time::ZERO, arrival, session);
     while let Verdict::Start { ticket, endpoint } = verdict {
         let own = &cluster.endpoints[endpoint];
         let interval = intervals.as_ref().map(|intervals| intervals[endpoint]);
@@ -465,6 +515,9 @@ fn text(explained: &Value) -> String {
     }
     if !explained["marks"].is_null() {
         line("marks", &word(&explained["marks"]["why"]));
+    }
+    if !explained["session"].is_null() {
+        line("session", &word(&explained["session"]["why"]));
     }
     let order = explained["endpoints"]["order"].as_array();
     for (index, endpoint) in order.into_iter().flatten().enumerate() {

@@ -15,8 +15,9 @@ use sprat_net::coding::Coded;
 use sprat_net::error::{Advice, Reason, accepts_html};
 use sprat_net::headers;
 use sprat_net::upload::{GateOpener, RequestBody, Upload};
-use sprat_scheduler::station::Refusal;
+use sprat_scheduler::station::{Refusal, RefusalReason};
 use sprat_uplink::Course as _;
+use sprat_upstream::SessionOutcome;
 use tokio::time::{Instant, timeout_at};
 
 use super::Plan;
@@ -54,7 +55,7 @@ impl Exchange<'_> {
         }
         let upstream = self.plan.upstream;
         let arrival = self.plan.arrival(record, &request).await;
-        let dispatched = upstream.dispatch(&arrival);
+        let dispatched = upstream.dispatch(&arrival, self.plan.session);
         let mut lease = match self.queue(record, dispatched).await? {
             Ok(lease) => lease,
             Err(refusal) => return Err(self.turned_away(record, &refusal, request.headers())),
@@ -158,7 +159,12 @@ impl Exchange<'_> {
         refusal: &Refusal,
         asked: &HeaderMap,
     ) -> Reason {
-        let page = self.plan.upstream.overload_page.as_ref();
+        let upstream = self.plan.upstream;
+        let is_unhealthy = refusal.reason == RefusalReason::NoHealthyEndpoint;
+        if is_unhealthy && self.plan.session.is_some() && upstream.has_strict_sessions() {
+            self.plan.count_session(record, SessionOutcome::Refused);
+        }
+        let page = upstream.overload_page.as_ref();
         record.advice = Some(Box::new(Advice {
             page: page.filter(|_| accepts_html(asked)).cloned(),
             ..Advice::later(refusal.retry_after_s())

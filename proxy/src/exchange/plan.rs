@@ -20,7 +20,7 @@ use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
 use sprat_sizes::{Destination, Found, Patience, Prober};
 use sprat_uplink::Course as _;
-use sprat_upstream::{Upstream, affinity_hash};
+use sprat_upstream::{SessionId, Upstream, affinity_hash};
 use tokio::time::Instant;
 
 use super::check::{content_length, requested_host};
@@ -76,6 +76,8 @@ pub(super) struct Plan<'a> {
     asked: Option<Box<sprat_sizes::Asked>>,
     /// Of what affinity goes by.
     hash: u64,
+    /// The session that the request belongs to, if its cookie says one.
+    pub(super) session: Option<SessionId>,
 }
 
 /// A request whose route is chosen, before it is known whether the client may ask.
@@ -252,6 +254,7 @@ impl<'a> Plan<'a> {
         let plan = Self {
             class: record.class,
             hash,
+            session: upstream.find_session(&parts.headers),
             stream,
             connection,
             generation,

@@ -14,7 +14,7 @@ use sprat_net::upload::{Progress, Upload};
 use sprat_scheduler::{Size, WireCost};
 use sprat_sizes::{Layer, Lesson};
 use sprat_uplink::{Course as _, Delivery};
-use sprat_upstream::{Endpoint, Held, Lease};
+use sprat_upstream::{Endpoint, Held, Lease, SessionOutcome};
 use tokio::time::{Instant, sleep};
 
 use crate::client::connection::Stream;
@@ -73,6 +73,8 @@ pub(crate) struct Record {
     pub(crate) endpoint: Option<Rc<Endpoint>>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
+    /// What has become of its session, where its cluster keeps any.
+    pub(crate) session: Option<SessionOutcome>,
     /// The same, once what is read ahead may end it before the client has it all.
     held: Option<Rc<Held>>,
     /// Its place among those in progress, where they are counted.
@@ -144,6 +146,7 @@ impl Record {
             cluster: None,
             endpoint: None,
             lease: None,
+            session: None,
             held: None,
             place: None,
             upload: None,
@@ -416,6 +419,7 @@ impl Record {
                 .cluster
                 .map(|index| generation.upstreams[index].cluster()),
             endpoint: (self.endpoint.as_ref()).map(|own| Arc::clone(&own.member)),
+            session: self.session,
             reason: self.reason,
             aborted,
         };

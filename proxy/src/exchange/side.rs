@@ -46,7 +46,7 @@ impl Side {
             channel_backlog: Duration::ZERO,
             channel_ahead: Duration::ZERO,
         };
-        let mut lease = upstream.dispatch(&arrival).await.ok()?;
+        let mut lease = upstream.dispatch(&arrival, None).await.ok()?;
         if let (Some(ends), true) = (self.ends, upstream.tells_clients()) {
             lease.tell(ends);
         }

@@ -23,7 +23,7 @@ use sprat_net::screen::Malformed;
 use sprat_net::writable;
 use sprat_scheduler::Size;
 use sprat_sizes::Layer;
-use sprat_upstream::Member;
+use sprat_upstream::{Member, SessionOutcome};
 
 use crate::observe::draining::{self, Receiver, Unwritten, Writing};
 
@@ -77,6 +77,8 @@ pub(crate) struct Line {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// And once an endpoint was chosen.
     pub(crate) endpoint: Option<Arc<Member>>,
+    /// What became of its session, where its cluster keeps any.
+    pub(crate) session: Option<SessionOutcome>,
     /// What went wrong, if anything did.
     pub(crate) reason: Option<Reason>,
     /// Whether the response ended before its end.
@@ -178,6 +180,8 @@ struct JsonLine<'a> {
     user: Option<&'a str>,
     cluster: Option<&'a str>,
     endpoint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<&'static str>,
     reason: Option<&'static str>,
     aborted: bool,
 }
@@ -229,6 +233,7 @@ impl Line {
             user: self.user.as_deref(),
             cluster: self.cluster.as_ref().map(|cluster| cluster.name.as_str()),
             endpoint: self.endpoint.as_ref().map(|member| member.label.as_str()),
+            session: self.session.map(SessionOutcome::name),
             reason: self.reason.map(Reason::name),
             aborted: self.aborted,
         };

@@ -283,6 +283,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         dns: dns::dns(),
         dispatch: Dispatch::RoundRobin,
         hash_key: HashKey::Url,
+        stateful_session: None,
         max_requests: usize::MAX,
         read_ahead: Some(ReadAhead {
             per_response: 256 << 10,

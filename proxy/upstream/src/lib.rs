@@ -20,6 +20,7 @@ mod multiplexed;
 mod probe;
 mod replace;
 mod sender;
+mod sessions;
 mod shared;
 mod sizes;
 mod station;
@@ -27,16 +28,18 @@ mod stats;
 mod transport;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
 use hyper::client::conn::http1;
 use sprat_config::resolved::{Cluster, Dispatch, HashKey};
 pub(crate) use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::health::Outcome;
-use sprat_scheduler::station::{Arrival, Refusal, Ticket};
+use sprat_scheduler::station::{Arrival, Refusal, Session, Ticket};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -53,6 +56,7 @@ pub use keeper::Keeper as HealthKeeper;
 pub use lease::{Lease, Place};
 pub use members::Member;
 pub use sender::{Refused, Sender, reason as broken_reason};
+pub use sessions::{SessionId, SessionOutcome, Sessions};
 pub use shared::{SharedCluster, inspect};
 use station::Placed;
 pub use station::{SharedStation, station_config};
@@ -107,6 +111,15 @@ fn take_one(count: &AtomicUsize, bound: usize) -> bool {
         .is_ok()
 }
 
+/// What has become of a session.
+#[derive(Debug)]
+pub struct KeptSession {
+    /// Whether the endpoint has it that had it.
+    pub outcome: SessionOutcome,
+    /// What the client is told, if it is to be.
+    pub set_cookie: Option<HeaderValue>,
+}
+
 /// A cluster as one worker sees it.
 pub struct Upstream {
     config: Arc<Cluster>,
@@ -119,6 +132,8 @@ pub struct Upstream {
     /// By the station's slots, as of its `version`.
     endpoints: RefCell<Vec<Rc<Endpoint>>>,
     version: Cell<u64>,
+    /// The labels of the endpoints at present, by what they go by in cookies.
+    sessions: RefCell<HashMap<SessionId, String>>,
     station: Arc<SharedStation>,
     breaker: Arc<Breaker>,
     /// What browsers get with a 503.
@@ -147,6 +162,7 @@ impl Upstream {
             worker,
             endpoints: RefCell::default(),
             version: Cell::new(0),
+            sessions: RefCell::default(),
             station: Arc::clone(&shared.station),
             breaker: Arc::clone(&shared.breaker),
             overload_page: shared.overload_page.clone(),
@@ -178,6 +194,11 @@ impl Upstream {
         }
         for (slot, endpoint) in endpoints.iter().enumerate() {
             endpoint.set_retired(self.retired.get() || !members.present.contains(&slot));
+        }
+        if let Some(sessions) = &self.shared.sessions {
+            let labels = members.present().map(|(_, member)| &member.label);
+            let known = labels.map(|label| (sessions.id(label), label.clone()));
+            self.sessions.replace(known.collect());
         }
         self.version.set(members.version);
     }
@@ -246,13 +267,56 @@ impl Upstream {
         hashes.then_some(self.config.hash_key)
     }
 
-    /// Finds an endpoint, or waits for one.
+    /// Returns the session that a request has with this cluster, by its cookies.
+    pub fn find_session(&self, headers: &HeaderMap) -> Option<SessionId> {
+        self.shared.sessions.as_ref()?.find(headers)
+    }
+
+    /// Returns a session as the station knows it.
+    fn session(&self, id: SessionId) -> Option<Session> {
+        let sessions = self.shared.sessions.as_ref()?;
+        if self.version.get() != self.station.version() {
+            self.follow_members();
+        }
+        let labels = self.sessions.borrow();
+        Some(sessions.session(id, labels.get(&id).map(String::as_str)))
+    }
+
+    /// Returns what has become of a session that `endpoint` has answered a request of;
+    /// none if the cluster keeps none.
+    pub fn kept_session(&self, had: Option<SessionId>, endpoint: &Endpoint) -> Option<KeptSession> {
+        let sessions = self.shared.sessions.as_ref()?;
+        let id = sessions.id(&endpoint.member.label);
+        let outcome = match had {
+            None => SessionOutcome::New,
+            Some(had) if had == id => SessionOutcome::Kept,
+            Some(_) => SessionOutcome::Moved,
+        };
+        let is_kept = outcome == SessionOutcome::Kept;
+        Some(KeptSession {
+            outcome,
+            set_cookie: (!is_kept).then(|| sessions.set_cookie(id)).flatten(),
+        })
+    }
+
+    /// Returns whether a session's requests are refused where its endpoint is not.
+    pub fn has_strict_sessions(&self) -> bool {
+        let sessions = self.shared.sessions.as_ref();
+        sessions.is_some_and(|own| own.is_strict())
+    }
+
+    /// Finds an endpoint, or waits for one: the session's, if there is one.
     ///
     /// # Errors
     ///
     /// The request is turned away.
-    pub async fn dispatch(self: &Rc<Self>, arrival: &Arrival) -> Result<Lease, Refusal> {
-        let placed = self.station.arrive(arrival)?;
+    pub async fn dispatch(
+        self: &Rc<Self>,
+        arrival: &Arrival,
+        session: Option<SessionId>,
+    ) -> Result<Lease, Refusal> {
+        let session = session.and_then(|id| self.session(id));
+        let placed = self.station.arrive(arrival, session)?;
         self.lease(placed, arrival.class).await
     }
 

@@ -12,6 +12,7 @@ use sprat_scheduler::station::StationConfig;
 
 use super::breaker::Breaker;
 use super::members::Source;
+use super::sessions::Sessions;
 use super::{SharedStation, station_config};
 use crate::dns::Names;
 
@@ -31,6 +32,8 @@ pub struct SharedCluster {
     pub(super) overload_page: Option<Bytes>,
     /// None for plain text.
     pub tls: Option<Arc<ClusterTls>>,
+    /// None if the cluster keeps no sessions.
+    pub(super) sessions: Option<Sessions>,
 }
 
 /// Bytes of a page for browsers at most.
@@ -42,7 +45,7 @@ impl SharedCluster {
     ///
     /// # Errors
     ///
-    /// The page for browsers cannot be read, or a certificate, or an
+    /// The page for browsers cannot be read, or a certificate, or a key, or an
     /// endpoint's address stands in no header field, or there can be no thread
     /// for names.
     pub fn new(
@@ -78,6 +81,7 @@ impl SharedCluster {
             read_ahead: before.map_or_else(Arc::default, |before| Arc::clone(&before.read_ahead)),
             overload_page,
             tls,
+            sessions: Sessions::of(cluster)?,
         })
     }
 
@@ -95,17 +99,25 @@ impl SharedCluster {
         self.config == other.config
             && Arc::ptr_eq(&self.station, &other.station)
             && self.overload_page == other.overload_page
+            && self.sessions == other.sessions
     }
 }
 
-/// What is wrong with the pages of all clusters.
+/// What is wrong with the pages and keys of all clusters.
 pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
-    config.clusters.iter().filter_map(|cluster| {
+    let pages = config.clusters.iter().filter_map(|cluster| {
         let page = cluster.overload_page.as_ref()?;
         let error = read_page(cluster, page).err()?;
         let help = "put the page there, or leave `overload_page` out";
         Some(Problem::at(&page.span, format!("{error:#}")).help(help))
-    })
+    });
+    let keys = config.clusters.iter().filter_map(|cluster| {
+        let file = cluster.stateful_session.as_ref()?.key_file.as_ref()?;
+        let error = Sessions::of(cluster).err()?;
+        let help = "write it with `openssl rand -hex 32`, or leave `key_file` out";
+        Some(Problem::at(&file.span, format!("{error:#}")).help(help))
+    });
+    pages.chain(keys)
 }
 
 fn read_page(cluster: &Cluster, page: &FileAt) -> anyhow::Result<Bytes> {

@@ -15,7 +15,7 @@ use sprat_config::stations::{self, SizeUse};
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::health::Health;
 use sprat_scheduler::station::{
-    Again, Arrival, ClassStats, Event, Refusal, Station, StationConfig, Ticket, Verdict,
+    Again, Arrival, ClassStats, Event, Refusal, Session, Station, StationConfig, Ticket, Verdict,
 };
 use sprat_scheduler::{Size, Time};
 use tokio::sync::Notify;
@@ -203,8 +203,14 @@ impl SharedStation {
     }
 
     /// A request has come.
-    pub(super) fn arrive(self: &Arc<Self>, arrival: &Arrival) -> Result<Placed, Refusal> {
-        self.place(arrival.class, |station, now| station.arrive(now, arrival))
+    pub(super) fn arrive(
+        self: &Arc<Self>,
+        arrival: &Arrival,
+        session: Option<Session>,
+    ) -> Result<Placed, Refusal> {
+        self.place(arrival.class, |station, now| {
+            station.arrive_in(now, arrival, session)
+        })
     }
 
     /// One is to be tried again.
@@ -399,7 +405,8 @@ mod tests {
             channel_backlog: Duration::ZERO,
             channel_ahead: Duration::ZERO,
         };
-        station.arrive(&arrival).expect("there is room to wait")
+        let placed = station.arrive(&arrival, None);
+        placed.expect("there is room to wait")
     }
 
     /// One who comes while the endpoint has a request.

@@ -2,6 +2,8 @@
 
 use sprat_net::counters::{ByReason, CoarseSeconds, Counter, Histogram, Seconds};
 
+use super::SessionOutcome;
+
 /// What is counted for an endpoint.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
@@ -27,6 +29,8 @@ pub struct ClusterStats {
     /// Responses by hundreds of the status, from 1xx; the last is a response
     /// that never got a status.
     pub responses: [Counter; 6],
+    /// What became of sessions, by [`SessionOutcome::index`].
+    pub sessions: [Counter; SessionOutcome::ALL.len()],
     /// How long requests waited for an endpoint, of those that had to.
     pub queue_waits: Histogram<Seconds>,
     /// From the end of the request's head to the head of an endpoint's answer.

@@ -6,7 +6,7 @@ use sprat_net::counters::{Histogram, Seconds, Total};
 use sprat_net::metrics::{Labels, Per, Row, Series, Topic, Value};
 use sprat_scheduler::health::Ejection;
 use sprat_scheduler::station::{ClassStats, RefusalReason};
-use sprat_upstream::{ClusterStats, Condition};
+use sprat_upstream::{ClusterStats, Condition, SessionOutcome};
 
 use super::table::CLUSTER;
 use super::{ClusterView, Snapshot};
@@ -36,6 +36,18 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
                 out.put(&[cluster, class, reason.name()], own.refused[reason.index()]);
             }
         })),
+    Row::counter("sprat_sessions_total", CLUSTER.and("outcome", SessionOutcome::ALL.len()),
+        "Requests to a cluster that keeps sessions: of no session yet (new), answered by the session's endpoint (kept) or by another (moved), or refused because that is not there",
+        |now, out| for (index, cluster) in now.view.clusters.iter().enumerate() {
+            if cluster.config.stateful_session.is_none() {
+                continue;
+            }
+            for outcome in SessionOutcome::ALL {
+                let counts = now.view.named.iter();
+                let counts = counts.map(|own| own.clusters[index].sessions[outcome.index()].get());
+                out.put(&[&cluster.name, outcome.name()], counts.sum::<u64>());
+            }
+        }),
     Row::gauge("sprat_repeated_requests", CLUSTER,
         "Requests that are being repeated",
         |now, out| each(now, out, |_, own| own.repeated)),

@@ -328,6 +328,8 @@ pub struct Endpoint {
     pub size_range: Option<(u64, u64)>,
     /// For requests of the highest class alone.
     pub reserved: bool,
+    /// 0 is served by first; others as far as those before have failed.
+    pub priority: u8,
 }
 
 /// Where an endpoint listens.

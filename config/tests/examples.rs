@@ -50,6 +50,7 @@ fn the_design_file_resolves_to_the_defaults() {
             weight: 1,
             size_range: None,
             reserved: false,
+            priority: 0,
         }],
         dns: Dns {
             discovery: DnsType::Strict,

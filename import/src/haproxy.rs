@@ -429,7 +429,7 @@ fn advice(line: &Line) -> Option<&'static str> {
         ("stick-table" | "stick", _) => {
             "see `rate_limit`, `per_client`, and `dispatch: {name: maglev, key: client}`"
         }
-        ("cookie", _) => "see `dispatch: {name: maglev, key: client}` of the cluster",
+        ("cookie", _) => "see `stateful_session` of the cluster",
         ("stats", _) => "the admin listener tells of Sprat, at `/metrics`",
         ("http-check" | "option", "httpchk") => "a server has `check` to be checked",
         ("http-response" | "http-after-response", _) => "routes go by requests alone",

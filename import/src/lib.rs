@@ -23,6 +23,7 @@ mod ledger;
 mod nginx;
 mod patterns;
 mod restrict;
+mod sessions;
 mod units;
 mod yaml;
 

@@ -165,6 +165,21 @@ fn backends_become_clusters() {
 }
 
 #[test]
+fn sessions_are_kept_by_a_cookie() {
+    let text = "defaults\n mode http\nlisten l\n bind 127.0.0.1:8080\n \
+                cookie SRV insert secure domain a.example\n \
+                server a 10.0.0.1:80 cookie a\n server b 10.0.0.2:80 cookie b\n";
+    let imported = import(text);
+    let config = parsed(&imported);
+    let kept = config.clusters[0].stateful_session.as_ref().unwrap();
+    assert_eq!(kept.cookie, "SRV");
+    let expected = "; Path=/; HttpOnly; Secure; Domain=a.example";
+    assert_eq!(kept.attributes, expected, "{}", imported.yaml);
+    let other = import(&text.replace("insert", "rewrite"));
+    assert!(parsed(&other).clusters[0].stateful_session.is_none());
+}
+
+#[test]
 fn bad_input_is_told_with_its_place() {
     for (text, expected) in [
         (

@@ -393,6 +393,26 @@ fn upstreams_become_clusters() {
 }
 
 #[test]
+fn sessions_are_kept_by_a_cookie() {
+    let text = "http { upstream u { server 10.0.0.1:8000; server 10.0.0.2 backup;
+        sticky cookie srv expires=1h path=/a secure httponly samesite=strict; }
+        server { listen 80; location / { proxy_pass http://u; } } }";
+    let imported = import(text);
+    let config = parsed(&imported);
+    let session = |index: usize| config.clusters[index].stateful_session.as_ref();
+    let kept = session(0).unwrap();
+    assert_eq!(kept.cookie, "srv");
+    assert_eq!(
+        kept.attributes,
+        "; Path=/a; HttpOnly; Max-Age=3600; Secure; SameSite=Strict"
+    );
+    // The backups are another cluster, and a cookie is of one.
+    assert!(session(1).is_none(), "{}", imported.yaml);
+    let other = import(&text.replace("sticky cookie srv", "sticky route srv"));
+    assert!(parsed(&other).clusters[0].stateful_session.is_none());
+}
+
+#[test]
 fn files_are_included() {
     let mut files = Memory::of(&[
         (

@@ -448,3 +448,51 @@ fn the_log_says_as_much_as_it_is_asked_to() {
     assert_eq!(set("info").status(), 200);
     sprat.says("level=info");
 }
+
+#[test]
+fn one_endpoint_is_drained_as_described() {
+    let origin = Origin::http(|_| ok("hello"));
+    let proxy = start(&origin, |_| {});
+    let admin = admin_of(&proxy);
+    let described = described();
+    let body = format!(
+        "{{\"cluster\": \"farm\", \"endpoint\": \"{}\"}}",
+        origin.address
+    );
+    for (what, is_drained) in [("drain", true), ("drain", true), ("undrain", false)] {
+        let path = format!("/endpoints/{what}");
+        let answer = post(admin, &path, JSON, &body);
+        assert_eq!(answer.status(), 200, "{path}");
+        let value: Value = serde_json::from_slice(&answer.body).unwrap();
+        let schema = described.pointer("/components/responses/Draining/content");
+        let schema = &schema.unwrap()["application/json"]["schema"];
+        validate(&described, schema, &value, &path);
+        assert_eq!(value, json!({"draining": is_drained}));
+        let endpoint = &read(admin, "/endpoints")[0]["endpoints"][0];
+        assert_eq!(endpoint["draining"], is_drained);
+        assert_eq!(endpoint["used"], !is_drained);
+        assert_eq!(
+            read(admin, "/stats")["endpoints"][0]["draining"],
+            is_drained
+        );
+    }
+    let path = "/endpoints/drain";
+    for (fields, body, status) in [
+        (JSON, "{}", 422),
+        (JSON, "{\"cluster\": \"farm\"}", 422),
+        (JSON, "{\"cluster\": \"farm\", \"endpoint\": \"a:1\"}", 404),
+        (JSON, "{\"cluster\": \"x\", \"endpoint\": \"a:1\"}", 404),
+        ("", &*body, 415),
+        (
+            "Content-Type: application/json\r\nOrigin: http://other.example\r\n",
+            &*body,
+            403,
+        ),
+    ] {
+        assert_eq!(post(admin, path, fields, body).status(), status, "{body}");
+    }
+    let asked = ask(admin, path, "");
+    assert_eq!((asked.status(), asked.field("allow")), (405, Some("POST")));
+    // All of it was for nothing.
+    assert_eq!(read(admin, "/endpoints")[0]["endpoints"][0]["used"], true);
+}

@@ -248,3 +248,98 @@ fn explain_says_where_a_cookie_leads() {
     assert_eq!(explained["session"]["endpoint"], *second);
     assert_eq!(explained["endpoints"]["order"][0]["address"], *second);
 }
+
+/// Changes one endpoint through the admin listener.
+fn change(proxy: &Proxy, what: &str, endpoint: SocketAddr) -> u16 {
+    let admin = proxy.server.as_ref().unwrap().admin_address().unwrap();
+    let body = format!("{{\"cluster\": \"farm\", \"endpoint\": \"{endpoint}\"}}");
+    let request = format!(
+        "POST /endpoints/{what} HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
+         application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    Peer::connect(admin).ask(request).status()
+}
+
+#[test]
+fn an_endpoint_that_drains_keeps_strict_sessions_alone_also_over_a_reload() {
+    for strict in [false, true] {
+        let origins = ["a", "b"].map(named);
+        let addresses = origins.each_ref().map(|own| own.address);
+        let mut config = keeping(&addresses, |own| own.strict = strict);
+        config.admin = Some(admin());
+        config.listeners[0].address = free_address();
+        let proxy = Proxy::start(&config);
+        let cookie = cookie_of(&ask(&proxy, None)).unwrap();
+        assert_eq!(change(&proxy, "drain", addresses[0]), 200);
+        assert_eq!(proxy.metric(&["sprat_endpoint_draining", "farm"]), 1.0);
+        let control = proxy.server.as_ref().unwrap().control();
+        // The second has a station of its own, which knows of the first's.
+        for max_requests in [usize::MAX, 7] {
+            with_cluster(&mut config, |cluster| cluster.max_requests = max_requests);
+            control.reload(&config).unwrap();
+            for _ in 0..3 {
+                assert_eq!(ask(&proxy, None).text(), "b");
+            }
+            let kept = if strict { "a" } else { "b" };
+            assert_eq!(ask(&proxy, Some(&cookie)).text(), kept);
+        }
+        assert_eq!(change(&proxy, "undrain", addresses[0]), 200);
+        assert_eq!(proxy.metric(&["sprat_endpoint_draining", "farm"]), 0.0);
+        let texts: Vec<_> = (0..4).map(|_| ask(&proxy, None).text()).collect();
+        assert!(texts.contains(&"a".to_owned()), "{texts:?}");
+    }
+}
+
+#[test]
+fn what_is_under_way_at_an_endpoint_that_drains_is_finished() {
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let gone = std::sync::Mutex::new(gone);
+    let (enter, entered) = std::sync::mpsc::channel::<()>();
+    let held = Origin::http(move |_| {
+        enter.send(()).unwrap();
+        gone.lock().unwrap().recv().unwrap();
+        ok("held")
+    });
+    let other = named("other");
+    let mut config = config(&[held.address, other.address]);
+    config.admin = Some(admin());
+    let proxy = Proxy::start(&config);
+    let mut busy = proxy.connect();
+    busy.send(get("/"));
+    entered.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(change(&proxy, "drain", held.address), 200);
+    for _ in 0..4 {
+        assert_eq!(ask(&proxy, None).text(), "other");
+    }
+    go.send(()).unwrap();
+    assert_eq!(busy.message().text(), "held");
+    // Without the other there is none.
+    assert_eq!(change(&proxy, "drain", other.address), 200);
+    assert_eq!(ask(&proxy, None).status(), 503);
+    assert_eq!(change(&proxy, "drain", free_address()), 404);
+}
+
+#[test]
+fn one_that_stands_by_serves_where_no_other_can_be_reached() {
+    let (first, backup) = (named("first"), named("backup"));
+    let mut config = config(&[first.address, backup.address]);
+    config.admin = Some(admin());
+    with_cluster(&mut config, |cluster| cluster.endpoints[1].priority = 1);
+    let proxy = Proxy::start(&config);
+    for _ in 0..4 {
+        assert_eq!(ask(&proxy, None).text(), "first");
+    }
+    assert_eq!(change(&proxy, "drain", first.address), 200);
+    assert_eq!(ask(&proxy, None).text(), "backup");
+    // No health is known of this one: its requests are tried elsewhere.
+    let mut config = keeping(&[free_address(), backup.address], |_| {});
+    with_cluster(&mut config, |cluster| {
+        cluster.stateful_session = None;
+        cluster.endpoints[1].priority = 1;
+    });
+    let proxy = Proxy::start(&config);
+    for _ in 0..4 {
+        assert_eq!(ask(&proxy, None).text(), "backup");
+    }
+}

@@ -100,6 +100,7 @@ fn named(host: &str, port: u16) -> Endpoint {
         weight: 1,
         size_range: None,
         reserved: false,
+        priority: 0,
     }
 }
 

@@ -8,6 +8,8 @@ mod affinity;
 mod intervals;
 mod rotation;
 
+use std::collections::BTreeSet;
+
 pub use affinity::stable_hash;
 use affinity::{Maglev, Ring};
 pub use intervals::Intervals;
@@ -98,13 +100,17 @@ pub struct Asked {
     pub hash: u64,
     /// Drawn for this request by the caller.
     pub random: u64,
+    /// The place of the priority that is asked, among those that there are: each takes
+    /// turns of its own.
+    pub rotation: usize,
 }
 
 /// A balancer that chooses an endpoint for each request.
 #[derive(Clone, Debug)]
 pub struct Balancer {
     chooser: Chooser,
-    rotation: Rotation,
+    /// One for each priority: those that stand by seldom have turns of their own.
+    rotations: Vec<Rotation>,
     /// Endpoints that only the highest level may use.
     reserved: Vec<bool>,
 }
@@ -150,6 +156,8 @@ pub struct EndpointSpec {
     pub size_range: Option<(u64, u64)>,
     /// What a hash remembers it by: its address.
     pub identity: u64,
+    /// 0 is served by first; others as far as those before have failed.
+    pub priority: u8,
 }
 
 impl Balancer {
@@ -172,9 +180,10 @@ impl Balancer {
             _ => 0,
         };
         let reserved = endpoints.iter().enumerate();
+        let priorities: BTreeSet<u8> = endpoints.iter().map(|own| own.priority).collect();
         Self {
             chooser,
-            rotation: Rotation::new(endpoints.len()),
+            rotations: vec![Rotation::new(endpoints.len()); priorities.len().max(1)],
             reserved: reserved.map(|(i, e)| e.reserved || i < first).collect(),
         }
     }
@@ -214,7 +223,8 @@ impl Balancer {
             let kept = reserved.get(index).copied().unwrap_or(false);
             views[index].usable && (asked.highest || !kept)
         };
-        let rotation = &mut self.rotation;
+        let last = self.rotations.len() - 1;
+        let rotation = &mut self.rotations[asked.rotation.min(last)];
         match &mut self.chooser {
             Chooser::InTurn => rotation.next(views, usable),
             Chooser::Random => draw(views, asked.random, usable),

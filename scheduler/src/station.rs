@@ -17,6 +17,7 @@ mod admission;
 mod changes;
 mod endpoints;
 mod measures;
+mod priorities;
 mod repeats;
 mod sessions;
 mod transitions;

@@ -87,6 +87,9 @@ record! {
         optional size_range: SizeRange,
         /// For requests of the highest class alone.
         default("false") reserved: Flag,
+        /// 0 is served by first, and 1 as far as those of 0 have failed: it stands
+        /// by. Each takes up to 1.4 times its even share for others of its priority.
+        default("0") priority: Count<0, 127>,
     }
 
     /// An interval of sizes.

@@ -40,24 +40,25 @@ record! {
 
     /// An attribute of a cookie.
     closed struct CookieAttribute {
-        /// Which one.
+        /// Which attribute it is.
         required name: CookieAttributeName,
-        /// Of `SameSite` and `Domain` alone.
+        /// What it is, for `SameSite` and `Domain` alone.
         optional value: CookieValue,
     }
 }
 
 choices! {
     CookieAttributeName as "CookieAttributeName": "an attribute of a cookie" {
-        /// It is sent over TLS alone.
+        /// The cookie is sent over TLS alone.
         "Secure" => Self::Secure,
-        /// Scripts do not see it; so it is in any case.
+        /// Scripts do not see the cookie, as none does in any case.
         "HttpOnly" => Self::HttpOnly,
-        /// Whether it is sent with requests that other sites lead to: `Strict`, `Lax` or `None`.
+        /// Whether the cookie goes with requests that other sites lead to: `Strict`, `Lax`
+        /// or `None`.
         "SameSite" => Self::SameSite,
-        /// The domain whose hosts it is sent to.
+        /// The domain whose hosts the cookie is sent to.
         "Domain" => Self::Domain,
-        /// It is kept apart for each site that embeds this one.
+        /// The cookie is kept apart for each site that embeds this one.
         "Partitioned" => Self::Partitioned,
     }
 }

@@ -47,7 +47,12 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
     let grows = dns.discovery == DnsType::Strict && endpoints.iter().any(is_name);
     let (dispatch, hash_key) = dispatch(&raw.dispatch, (&ranges, grows), reporter)?;
+    priorities_fit(&raw.dispatch, &dispatch, &endpoints, reporter)?;
     let stateful_session = sessions::resolve(&raw.stateful_session, reporter)?;
+    let binds = match stateful_session {
+        Some(_) => Some("`stateful_session`"),
+        None => dispatch.has_affinity().then_some("this `dispatch`"),
+    };
     let max_requests = raw.max_requests.get()?.value();
     let http2 = raw.http2.get()?.value().is_some();
     let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
@@ -66,13 +71,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
                 total: bytes(&raw.total)?,
             }),
         },
-        wait_queue: {
-            let binds = match stateful_session {
-                Some(_) => Some("`stateful_session`"),
-                None => dispatch.has_affinity().then_some("this `dispatch`"),
-            };
-            wait_queue(&raw.wait_queue, binds, reporter)?
-        },
+        wait_queue: wait_queue(&raw.wait_queue, binds, reporter)?,
         stateful_session,
         dns,
         endpoints,
@@ -106,13 +105,31 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     })
 }
 
+/// Reports priorities where `dispatch` gives each endpoint a part of its own.
+fn priorities_fit(
+    raw: &Field<raw::Dispatch>,
+    dispatch: &Dispatch,
+    endpoints: &[Endpoint],
+    reporter: &mut Reporter<'_>,
+) -> Option<()> {
+    let first = endpoints.first().map_or(0, |own| own.priority);
+    let are_alike = endpoints.iter().all(|own| own.priority == first);
+    if are_alike || !matches!(dispatch, Dispatch::Sita(_) | Dispatch::Rpsq { .. }) {
+        return Some(());
+    }
+    let message = "this `dispatch` gives each endpoint its part: none can stand by for others";
+    let help = "use another, such as least_work, or leave `priority` out";
+    reporter.error(&raw.span, message.to_owned(), Some(help.to_owned()));
+    None
+}
+
 fn endpoints(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Vec<Endpoint>> {
     let mut seen: HashMap<EndpointAddress, usize> = HashMap::new();
     let mut good = true;
     let mut resolved = Vec::new();
     for field in &raw.endpoints.get()?.0 {
         let (address, parameters) = match field.get() {
-            Some(raw::Endpoint::Address(address)) => (address, Some((1, None, false))),
+            Some(raw::Endpoint::Address(address)) => (address, Some((1, None, false, 0))),
             Some(raw::Endpoint::Weighted(endpoint)) => {
                 (&endpoint.address, parameters(endpoint, reporter))
             }
@@ -139,18 +156,20 @@ fn endpoints(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Vec<Endp
             weight: parameters.0,
             size_range: parameters.1,
             reserved: parameters.2,
+            priority: parameters.3,
         });
     }
     good.then_some(resolved)
 }
 
-/// Weight, sizes and reservation of an endpoint.
-type Parameters = (u32, Option<(u64, u64)>, bool);
+/// Weight, sizes, reservation and priority of an endpoint.
+type Parameters = (u32, Option<(u64, u64)>, bool, u8);
 
 fn parameters(raw: &raw::WeightedEndpoint, reporter: &mut Reporter<'_>) -> Option<Parameters> {
     let weight = u32::try_from(raw.weight.copied()?.0).ok()?;
     let size_range = size_range(&raw.size_range, reporter)?;
-    Some((weight, size_range, raw.reserved.copied()?.0))
+    let priority = u8::try_from(raw.priority.copied()?.0).ok()?;
+    Some((weight, size_range, raw.reserved.copied()?.0, priority))
 }
 
 /// `Some(None)` if it is absent.

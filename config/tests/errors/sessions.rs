@@ -109,3 +109,18 @@ fn a_cookie_is_said_as_browsers_read_it() {
         "; Path=/a; HttpOnly; Max-Age=5400; SameSite=Strict; Secure; Domain=a.example"
     );
 }
+
+#[test]
+fn no_endpoint_stands_by_for_one_with_a_part_of_its_own() {
+    for dispatch in ["sita", "rpsq"] {
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 0.0.0.0:80}}]\nroutes: [{{cluster: a}}]\n\
+             clusters:\n  a:\n    endpoints: [d:1, {{address: d:2, priority: 1}}]\n    \
+             dispatch: {dispatch}\n"
+        );
+        let told = brief(&parse(&text, "sprat.yaml", &|_| None).unwrap_err());
+        let expected = "7:15 this `dispatch` gives each endpoint its part: none can stand by for \
+                        others | use another, such as least_work, or leave `priority` out";
+        assert_eq!(told, [expected]);
+    }
+}

@@ -41,6 +41,7 @@ impl Group {
             reserved: pool.reserved,
             size_range: pool.size_range,
             identity: stable_hash(&[pool.name.as_bytes()]),
+            priority: 0,
         };
         let pools = config.pools.iter().map(spec).collect();
         let (dispatch, queue) = (&config.dispatch, &config.wait_queue);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::parse::{Line, Section};
 use crate::document::Part;
 use crate::ledger::Ledger;
+use crate::sessions::{self, Cookie};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
@@ -66,7 +67,11 @@ pub(super) fn parts(
     let keys = cluster_keys(section, &servers, ledger);
     let part = |name: String, endpoints: Vec<Value>, title: &str| {
         let mut own = vec![("endpoints".to_owned(), Value::List(endpoints))];
-        own.extend(keys.clone());
+        // One cookie is of one cluster.
+        let is_whole = title.is_empty();
+        let mut keys = keys.clone();
+        keys.retain(|(key, _)| is_whole || key != sessions::KEY);
+        own.extend(keys);
         Part {
             from: section.id,
             title: format!(
@@ -147,8 +152,9 @@ impl Servers {
                 fall: after("fall").and_then(whole),
             });
         }
-        if has("cookie") || has("track") || has("addr") || has("port") || has("slowstart") {
-            doubt = Some("`cookie`, `track`, `addr`, `port` and `slowstart` are left out");
+        // Its name in a cookie is of no use: Sprat's names no endpoint.
+        if has("track") || has("addr") || has("port") || has("slowstart") {
+            doubt = Some("`track`, `addr`, `port` and `slowstart` are left out");
         }
         if weight > 1000 {
             doubt = Some("a weight is at most 1000");
@@ -189,6 +195,12 @@ fn cluster_keys(section: &Section, servers: &Servers, ledger: &mut Ledger) -> Ma
             key => put(key, time_value(span)),
         }
     }
+    if let Some(session) = section
+        .one(&["cookie"])
+        .and_then(|own| session(own, ledger))
+    {
+        put(sessions::KEY, session);
+    }
     if let Some(checks) = health_checks(section, servers, ledger) {
         put("health_checks", checks);
     }
@@ -202,6 +214,38 @@ fn cluster_keys(section: &Section, servers: &Servers, ledger: &mut Ledger) -> Ma
         put("proxy_protocol", word(version));
     }
     out
+}
+
+/// Returns what keeps sessions as `cookie NAME insert` does.
+fn session(line: &Line, ledger: &mut Ledger) -> Option<Value> {
+    let rest = line.words.get(2..).unwrap_or_default();
+    let words: Vec<&str> = rest.iter().map(String::as_str).collect();
+    if !words.contains(&"insert") || line.word(1).is_empty() {
+        let told = "Sprat edits no cookies of backends: see `stateful_session`";
+        ledger.not(line.id, told);
+        return None;
+    }
+    let after = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1).copied()
+    };
+    let cookie = Cookie {
+        name: line.word(1),
+        domain: after("domain"),
+        secure: words.contains(&"secure"),
+        ..Cookie::default()
+    };
+    let differs = [
+        "indirect", "maxidle", "maxlife", "postonly", "preserve", "dynamic", "attr",
+    ];
+    match words.iter().any(|word| differs.contains(word)) {
+        true => ledger.nearly(
+            line.id,
+            "the cookie goes on to backends, and lasts as long as `ttl` says",
+        ),
+        false => ledger.carried(line.id),
+    }
+    Some(cookie.value())
 }
 
 fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {

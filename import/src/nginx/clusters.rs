@@ -7,6 +7,7 @@ use super::parse::Directive;
 use super::scope::Scope;
 use crate::document::Part;
 use crate::ledger::{Id, Ledger};
+use crate::sessions::{self, Cookie};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
@@ -111,6 +112,8 @@ impl<'a> Clusters<'a> {
         let fallback = backup.map(|backup| {
             let mut keys = vec![("endpoints".to_owned(), Value::List(backup.clone()))];
             keys.extend(upstream_keys(upstream, &servers, ledger));
+            // One cookie is of one cluster.
+            keys.retain(|(key, _)| key != sessions::KEY);
             let title = format!("{title}, its backups");
             self.add(way, Which::Backup, (upstream.id, title), keys)
         });
@@ -299,6 +302,9 @@ fn upstream_keys(upstream: &Directive, servers: &Servers, ledger: &mut Ledger) -
             None => ledger.not(own.id, "`idle_timeout` of the cluster takes a time above 0"),
         }
     }
+    if let Some(session) = scope.one("sticky").and_then(|own| session(own, ledger)) {
+        put(sessions::KEY, session);
+    }
     if let Some(count) = servers.max_conns {
         put("max_requests", word(count.min(10_000_000)));
     }
@@ -318,6 +324,37 @@ fn upstream_keys(upstream: &Directive, servers: &Servers, ledger: &mut Ledger) -
         );
     }
     out
+}
+
+/// Returns what keeps sessions as `sticky cookie` does.
+fn session(own: &Directive, ledger: &mut Ledger) -> Option<Value> {
+    if own.arg(0) != "cookie" || own.arg(1).is_empty() {
+        let told = "sessions are kept by a cookie of Sprat's own: see `stateful_session`";
+        ledger.not(own.id, told);
+        return None;
+    }
+    let mut cookie = Cookie {
+        name: own.arg(1),
+        ..Cookie::default()
+    };
+    let mut is_whole = true;
+    for argument in own.args.iter().skip(2) {
+        match argument.split_once('=').unwrap_or((argument, "")) {
+            ("expires", "max") => cookie.ttl = Some(Duration::from_secs(365 * 24 * 3600)),
+            ("expires", span) => cookie.ttl = time(span, 1000),
+            ("path", path) => cookie.path = Some(path),
+            ("domain", domain) => cookie.domain = Some(domain),
+            ("secure", _) => cookie.secure = true,
+            ("samesite", value) => cookie.same_site = sessions::same_site(value),
+            ("httponly", _) => {}
+            _ => is_whole = false,
+        }
+    }
+    match is_whole {
+        true => ledger.carried(own.id),
+        false => ledger.nearly(own.id, "of the cookie's attributes some are unknown here"),
+    }
+    Some(cookie.value())
 }
 
 fn dispatch(upstream: &Directive, ledger: &mut Ledger) -> Value {

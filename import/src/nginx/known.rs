@@ -227,10 +227,7 @@ const ADVICE: &[(&str, &str)] = &[
         "`dns.resolvers` of a cluster takes the addresses of servers",
     ),
     ("health_check", "see `health_checks` of the cluster"),
-    (
-        "sticky",
-        "see `dispatch: {name: maglev, key: client}` of the cluster",
-    ),
+    ("sticky", "see `stateful_session` of the cluster"),
     ("perl", "Sprat runs no scripts"),
     ("js_", "Sprat runs no scripts"),
     ("lua_", "Sprat runs no scripts"),

@@ -58,6 +58,7 @@ pub(super) fn endpoint(index: usize) -> EndpointSpec {
         reserved: false,
         size_range: None,
         identity: hash_of(index as u64),
+        priority: 0,
     }
 }
 

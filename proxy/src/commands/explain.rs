@@ -423,6 +423,7 @@ fn endpoints(
             "address": own.address.to_string(),
             "weight": own.weight,
             "reserved": own.reserved,
+            "priority": own.priority,
             "sizes": interval.map(|(from, to)| json!({"from": from, "to": to})),
         }));
         verdict = match station.step_back(Time::ZERO, ticket, false) {
@@ -526,6 +527,9 @@ fn text(explained: &Value) -> String {
         let sizes = &endpoint["sizes"];
         if !sizes.is_null() {
             let _ = write!(described, " ({} to {} bytes)", sizes["from"], sizes["to"]);
+        }
+        if endpoint["priority"] != 0 {
+            let _ = write!(described, " (stands by, priority {})", endpoint["priority"]);
         }
         line(name, &described);
     }

@@ -236,6 +236,8 @@ impl<'a> Plan<'a> {
         let hash = upstream
             .hash_key()
             .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
+        // Before the route takes the cookie away.
+        let session = upstream.find_session(&parts.headers);
         // With HTTP/2 there is no connection to leave to another protocol.
         let offer = match upstream.is_http2() {
             true => None,
@@ -254,7 +256,7 @@ impl<'a> Plan<'a> {
         let plan = Self {
             class: record.class,
             hash,
-            session: upstream.find_session(&parts.headers),
+            session,
             stream,
             connection,
             generation,

@@ -49,6 +49,9 @@ const INDEX: &str = "sprat\n\n/         the dashboard, for a browser\n\
                      /events   both as they change (text/event-stream)\n\
                      POST /drain      stops as SIGTERM does\n\
                      POST /log-level  {\"level\": \"debug\"}\n\
+                     POST /endpoints/drain    no further requests to an endpoint:\n\
+                     \x20                        {\"cluster\": \"farm\", \"endpoint\": \"10.0.0.1:80\"}\n\
+                     POST /endpoints/undrain  requests to it again\n\
                      /endpoints       which endpoints are used, and why not\n\
                      /catalogue       what the catalogue of sizes holds\n\
                      /catalogue/dump  its entries as JSON lines\n\

@@ -110,6 +110,14 @@ impl Metrics {
         serde_json::to_string_pretty(&clusters).unwrap_or_default() + "\n"
     }
 
+    /// Has an endpoint drain, or serve again; false if there is no such endpoint.
+    pub(crate) fn set_draining(&self, cluster: &str, endpoint: &str, drains: bool) -> bool {
+        let present = self.present.load();
+        let mut clusters = present.view.clusters.iter();
+        let found = clusters.find(|own| own.name == cluster);
+        found.is_some_and(|own| own.station.set_draining(endpoint, drains))
+    }
+
     /// Returns the present values in this format.
     pub(crate) fn text(&self, format: Exposition) -> String {
         let mut out = String::new();

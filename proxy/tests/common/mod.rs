@@ -272,6 +272,7 @@ pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
         weight: 1,
         size_range: None,
         reserved: false,
+        priority: 0,
     }
 }
 

@@ -53,6 +53,15 @@ impl Full {
             instances: 1,
         });
         change(&mut config.uplink);
+        with_cluster(&mut config, |cluster| {
+            cluster.wait_queue.scope = WaitScope::Endpoint;
+            cluster.stateful_session = Some(StatefulSession {
+                cookie: "at".to_owned(),
+                attributes: String::new(),
+                strict: false,
+                key_file: None,
+            });
+        });
         add_listener(&mut config, &authority, directory.path());
         add_clusters(&mut config, &names);
         add_stores(&mut config, directory.path());

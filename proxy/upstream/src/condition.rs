@@ -53,6 +53,8 @@ pub struct EndpointCondition {
     pub passes_checks: Option<bool>,
     /// Whether the endpoint gets requests.
     pub is_used: bool,
+    /// Whether someone has it drain: it gets those of strict sessions alone.
+    pub drains: bool,
 }
 
 impl SharedStation {
@@ -70,7 +72,14 @@ impl SharedStation {
         };
         let slots: Vec<_> = decisions.members.present().map(same).collect();
         decisions.health.take_over(&before.health, &slots);
+        let drained = slots
+            .iter()
+            .map(|known| known.is_some_and(|slot| before.station.is_draining(slot)));
+        let drained: Vec<bool> = drained.collect();
         drop(before);
+        for (slot, _) in drained.iter().enumerate().filter(|(_, drains)| **drains) {
+            decisions.station.set_draining(now, slot, true);
+        }
         for (slot, known) in slots.iter().enumerate() {
             if known.is_none() {
                 decisions.station.start_slowly(now, slot);
@@ -80,6 +89,31 @@ impl SharedStation {
             decisions.station.set_out(now, endpoint, out);
         }
         tell_panic(&name, panicked, decisions.station.panics());
+    }
+
+    /// Has the endpoint with this label get no requests but those of strict sessions, or
+    /// all again; false if there is none. So it stays while the endpoint does, over reloads
+    /// and changes of the others.
+    pub fn set_draining(&self, endpoint: &str, drains: bool) -> bool {
+        let found = self.judge_by(None, |decisions, now| {
+            let mut present = decisions.members.present();
+            let (slot, _) = present.find(|(_, member)| member.label == endpoint)?;
+            let station = &mut decisions.station;
+            let is_new = station.is_draining(slot) != drains;
+            if is_new {
+                station.set_draining(now, slot, drains);
+            }
+            Some(is_new)
+        });
+        let cluster = &self.name;
+        match (found, drains) {
+            (Some(true), true) => tracing::info!(%cluster, %endpoint, "an endpoint drains"),
+            (Some(true), false) => {
+                tracing::info!(%cluster, %endpoint, "an endpoint drains no more");
+            }
+            _ => {}
+        }
+        found.is_some()
     }
 
     /// Whether it is of use to tell how requests went.
@@ -161,6 +195,7 @@ impl SharedStation {
                 ejected_for: known.ejected_until.map(|until| until.since(now)),
                 passes_checks: known.passes_checks,
                 is_used: station.is_usable(slot),
+                drains: station.is_draining(slot),
             };
             (Arc::clone(member), condition)
         };

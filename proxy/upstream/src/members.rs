@@ -189,6 +189,7 @@ impl Source {
             let spec = EndpointSpec {
                 weight: configured.weight,
                 reserved: configured.reserved,
+                priority: configured.priority,
                 size_range: own.size_range,
                 identity: stable_hash(&[label.as_bytes()]),
             };

@@ -290,6 +290,7 @@ pub fn station_config(
     let endpoints = cluster.endpoints.iter().map(|endpoint| EndpointSpec {
         weight: endpoint.weight,
         reserved: endpoint.reserved,
+        priority: endpoint.priority,
         size_range: endpoint.size_range,
         identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
     });

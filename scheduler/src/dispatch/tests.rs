@@ -6,6 +6,7 @@ fn specs(weights: &[u32]) -> Vec<EndpointSpec> {
         reserved: false,
         size_range: None,
         identity: mix(index as u64),
+        priority: 0,
     };
     weights.iter().enumerate().map(spec).collect()
 }
@@ -24,6 +25,7 @@ const ASKED: Asked = Asked {
     highest: false,
     hash: 0,
     random: 0,
+    rotation: 0,
 };
 
 /// Endpoints picked in turn, as letters.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::priorities::Priorities;
 use super::work::{Sharing, Work};
 use crate::Time;
 use crate::classes::MAX_LEVELS;
@@ -35,6 +36,7 @@ struct Endpoint {
     out: bool,
     /// Not to be given requests, but those that belong to it.
     drains: bool,
+    priority: u8,
     weight: u32,
     running: usize,
     requests: usize,
@@ -53,6 +55,7 @@ impl Endpoint {
             present: true,
             out: false,
             drains: false,
+            priority: spec.priority,
             weight: spec.weight,
             running: 0,
             requests: 0,
@@ -76,6 +79,7 @@ pub(super) struct Endpoints {
     /// used.
     panic_percent: u8,
     panics: bool,
+    priorities: Priorities,
     max_requests: usize,
     slow_start: Duration,
     sharing: Sharing,
@@ -87,17 +91,20 @@ impl Endpoints {
     pub(super) fn new(config: &StationConfig) -> Self {
         let by_work = config.dispatch.counts_work();
         let specs = config.endpoints.iter();
-        Self {
+        let mut own = Self {
             endpoints: specs.map(|spec| Endpoint::new(spec, by_work)).collect(),
             present: (0..config.endpoints.len()).collect(),
             by_work,
             panic_percent: config.panic_percent,
             panics: false,
+            priorities: Priorities::default(),
             max_requests: config.max_requests,
             slow_start: config.slow_start,
             sharing: Sharing::default(),
             views: Vec::with_capacity(config.endpoints.len()),
-        }
+        };
+        own.look_for_panic();
+        own
     }
 
     /// Slots, in use or not.
@@ -126,6 +133,7 @@ impl Endpoints {
             });
             if let Some((spec, kept)) = place {
                 endpoint.weight = spec.weight;
+                endpoint.priority = spec.priority;
                 // It may have been on its way out.
                 let was_present = std::mem::replace(&mut endpoint.present, true);
                 endpoint.out &= was_present;
@@ -208,7 +216,21 @@ impl Endpoints {
             present.filter(|endpoint| !endpoint.drains)
         };
         let healthy = staying().filter(|endpoint| !endpoint.out).count();
-        self.panics = healthy * 100 < staying().count() * usize::from(self.panic_percent);
+        let is_short = healthy * 100 < staying().count() * usize::from(self.panic_percent);
+        let present = self.present.iter().map(|&slot| &self.endpoints[slot]);
+        let each = present.map(|own| (own.priority, !own.out && !own.drains));
+        self.priorities = Priorities::of(each);
+        self.panics = is_short && !self.priorities.suffice();
+    }
+
+    /// Returns how requests are shared out among priorities.
+    pub(super) fn priorities(&self) -> &Priorities {
+        &self.priorities
+    }
+
+    /// Returns the priority of an endpoint.
+    pub(super) fn priority(&self, endpoint: usize) -> u8 {
+        self.endpoints[endpoint].priority
     }
 
     /// Whether so few are not out that all are used.
@@ -298,12 +320,12 @@ impl Endpoints {
     }
 
     /// As a balancer sees those that are present for a request of `level` and
-    /// `bytes`; `usable` is asked for their slots, and whether they have room.
+    /// `bytes`, those of another priority than this one, if there is one, not to be used;
+    /// `usable` is asked for their slots, and whether they have room.
     pub(super) fn views(
         &mut self,
         now: Time,
-        level: u8,
-        bytes: u64,
+        (level, bytes, priority): (u8, u64, Option<u8>),
         usable: impl Fn(usize, bool) -> bool,
     ) -> &[View] {
         self.views.clear();
@@ -317,6 +339,7 @@ impl Endpoints {
             View {
                 usable: (panics || !endpoint.out)
                     && !endpoint.drains
+                    && priority.is_none_or(|own| own == endpoint.priority)
                     && usable(slot, endpoint.running < max_requests),
                 weight,
                 requests: endpoint.requests as u64,

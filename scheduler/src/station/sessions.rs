@@ -17,11 +17,11 @@ pub struct Session {
 /// Where a request may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Belongs {
-    /// Dispatch chooses.
+    /// Wherever dispatch has it.
     Anywhere,
     /// To the endpoint in this slot alone.
     At(usize),
-    /// Its endpoint is not to be had, and no other will do.
+    /// To no endpoint: that of the session is not to be had, and no other will do.
     Nowhere,
 }
 

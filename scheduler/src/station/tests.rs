@@ -4,6 +4,7 @@ use crate::dispatch::Intervals;
 mod admission;
 mod changes;
 mod operations;
+mod priorities;
 mod sessions;
 
 fn at(ms: u64) -> Time {
@@ -20,6 +21,7 @@ fn spec(identity: u64) -> EndpointSpec {
         reserved: false,
         size_range: None,
         identity,
+        priority: 0,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::sessions::Belongs;
 use super::waiting::{Entry, Scope};
 use super::{Arrival, Event, Refusal, RefusalReason, Slot, State, Station, Ticket, Tried, Verdict};
-use crate::dispatch::Asked;
+use crate::dispatch::{Asked, mix};
 use crate::{Size, Time};
 
 /// Requests passed over at a time because they have tried every endpoint that
@@ -187,9 +187,54 @@ impl Station {
             .is_some_and(|(deadline, wait)| wait > deadline)
     }
 
-    /// The endpoint for a request; with room to start now, if asked so.
+    /// The endpoint for a request; with room to start now, if asked so. Where endpoints
+    /// have priorities one is drawn by what their endpoints can take; then come the others
+    /// that serve, and last, if all endpoints of those have been tried, the rest.
     pub(super) fn pick(&mut self, now: Time, ticket: Ticket, with_room: bool) -> Option<usize> {
         let belongs = self.belongs(ticket);
+        if self.endpoints.priorities().are_alike() || belongs != Belongs::Anywhere {
+            return self.choose(now, ticket, with_room, (belongs, None));
+        }
+        let drawn = (self.endpoints.priorities()).draw(mix(self.slots[ticket.index()].random));
+        let count = self.endpoints.priorities().len();
+        let places = std::iter::once(drawn).chain((0..count).filter(|&place| place != drawn));
+        let has_left = self.has_untried_serving(ticket);
+        for serving in [true, false] {
+            if !serving && has_left {
+                break;
+            }
+            for place in places.clone() {
+                let (priority, share) = self.endpoints.priorities().at(place);
+                if (share > 0) != serving {
+                    continue;
+                }
+                let within = (belongs, Some((place, priority)));
+                if let Some(endpoint) = self.choose(now, ticket, with_room, within) {
+                    return Some(endpoint);
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns whether there is an endpoint in use, of a priority that serves, that a request
+    /// has not tried.
+    fn has_untried_serving(&self, ticket: Ticket) -> bool {
+        let (endpoints, tried) = (&self.endpoints, self.slots[ticket.index()].tried);
+        let serves = |slot: usize| endpoints.priorities().serves(endpoints.priority(slot));
+        let mut present = endpoints.present().iter();
+        present.any(|&slot| endpoints.is_usable(slot) && !tried.has(slot) && serves(slot))
+    }
+
+    /// Returns the endpoint for a request, of this priority (its place, and it) if there is
+    /// one.
+    fn choose(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        with_room: bool,
+        (belongs, priority): (Belongs, Option<(usize, u8)>),
+    ) -> Option<usize> {
         let slot = &self.slots[ticket.index()];
         let class = &self.classes[slot.class];
         let bound = self.queues.bound_for(class.drop_thresholds.1);
@@ -212,12 +257,14 @@ impl Station {
             Belongs::Nowhere => return None,
             Belongs::Anywhere => {}
         }
-        let views = self.endpoints.views(now, class.level, slot.bytes, usable);
+        let asked_of = (class.level, slot.bytes, priority.map(|(_, own)| own));
+        let views = self.endpoints.views(now, asked_of, usable);
         let asked = Asked {
             bytes: slot.bytes,
             highest: class.level == self.highest_level,
             hash: slot.hash,
             random: slot.random,
+            rotation: priority.map_or(0, |(place, _)| place),
         };
         let place = self.balancer.pick(views, &asked)?;
         Some(self.endpoints.slot(place))

@@ -86,6 +86,7 @@ impl Model {
             reserved: false,
             size_range: None,
             identity: index as u64,
+            priority: 0,
         };
         let station = Station::new(StationConfig {
             max_requests,

@@ -20,9 +20,21 @@ const DRAIN: &str = "/drain";
 /// Changes how much the process says about itself.
 const LOG_LEVEL: &str = "/log-level";
 
+/// Has an endpoint get no more requests, and again.
+const DRAIN_ENDPOINT: &str = "/endpoints/drain";
+const UNDRAIN_ENDPOINT: &str = "/endpoints/undrain";
+
 /// Whether a path is for changes.
 pub(super) fn is_change(path: &str) -> bool {
-    matches!(path, DRAIN | LOG_LEVEL)
+    matches!(path, DRAIN | LOG_LEVEL | DRAIN_ENDPOINT | UNDRAIN_ENDPOINT)
+}
+
+/// An endpoint, as `/endpoints` has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    cluster: String,
+    endpoint: String,
 }
 
 /// How much the process is to say.
@@ -82,8 +94,27 @@ impl Desk {
                     answering,
                 )
             }
+            DRAIN_ENDPOINT => self.drain_endpoint(&body.to_bytes(), true, answering),
+            UNDRAIN_ENDPOINT => self.drain_endpoint(&body.to_bytes(), false, answering),
             _ => set_level(&body.to_bytes(), answering),
         }
+    }
+
+    fn drain_endpoint(&self, body: &[u8], drains: bool, answering: Answering) -> Response<Answer> {
+        let Ok(Named { cluster, endpoint }) = serde_json::from_slice(body) else {
+            let unknown =
+                "wanted: {\"cluster\": C, \"endpoint\": E}, both as /endpoints has them\n";
+            return plain(StatusCode::UNPROCESSABLE_ENTITY, unknown, answering);
+        };
+        if !self.metrics.set_draining(&cluster, &endpoint, drains) {
+            let none = "there is no such endpoint; /endpoints lists them\n";
+            return plain(StatusCode::NOT_FOUND, none, answering);
+        }
+        let said = match drains {
+            true => "{\"draining\": true}\n",
+            false => "{\"draining\": false}\n",
+        };
+        json(said, StatusCode::OK, answering)
     }
 }
 

@@ -62,6 +62,9 @@ pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows:
     Row::gauge("sprat_endpoint_unhealthy", ENDPOINT,
         "Whether an endpoint is out of use for its health checks",
         |now, out| each(now, out, |_, state| state.passes_checks == Some(false))),
+    Row::gauge("sprat_endpoint_draining", ENDPOINT,
+        "Whether an endpoint gets no requests but those of strict sessions, because the admin listener was asked for that",
+        |now, out| each(now, out, |_, state| state.drains)),
     Row::counter("sprat_health_checks_total", ENDPOINT.and("result", 2),
         "Health checks of an endpoint: passed or failed",
         |now, out| for (cluster, own, _) in now.endpoints() {

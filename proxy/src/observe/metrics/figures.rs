@@ -343,6 +343,7 @@ fn endpoint(cluster: &str, member: &Member, state: &EndpointCondition) -> Value 
         "cluster": cluster,
         "address": member.label,
         "used": state.is_used,
+        "draining": state.drains,
         "ejected_for_ms": state.ejected_for.map(|time| time.as_millis() as u64),
         "passes_checks": state.passes_checks,
         "outstanding": member.counts.outstanding.load(Relaxed),

@@ -154,6 +154,7 @@ function multiple(size) {
 
 function health(endpoint) {
   if (endpoint.used) return ["up", "in use"];
+  if (endpoint.draining) return ["out", "drains"];
   if (endpoint.passes_checks === false) return ["out", "fails its checks"];
   if (endpoint.ejected_for_ms !== null) return ["out", `ejected, ${time(endpoint.ejected_for_ms)} left`];
   return ["out", "not used"];

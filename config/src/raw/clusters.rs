@@ -211,7 +211,7 @@ choices! {
 #[derive(Clone, Debug)]
 pub(crate) enum Endpoint {
     Address(Field<Backend>),
-    Weighted(WeightedEndpoint),
+    Weighted(Box<WeightedEndpoint>),
 }
 
 impl Decode for Endpoint {
@@ -228,7 +228,9 @@ impl Decode for Endpoint {
 
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
         match &node.kind {
-            Kind::Mapping(_) => WeightedEndpoint::decode(node, cx).map(Self::Weighted),
+            Kind::Mapping(_) => WeightedEndpoint::decode(node, cx)
+                .map(Box::new)
+                .map(Self::Weighted),
             _ => Some(Self::Address(Field::decode(node, cx))),
         }
     }

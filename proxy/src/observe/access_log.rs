@@ -545,6 +545,7 @@ mod tests {
             user: None,
             cluster: None,
             endpoint: None,
+            session: None,
             reason: None,
             aborted: false,
         }

@@ -37,6 +37,12 @@ const DEFAULT_RATES: [f64; 5] = [0.5, 0.75, 1.0, 1.5, 2.0];
 /// The load of a link that is all but full.
 const FULL_LOAD: f64 = 0.95;
 
+/// The load of a link whose rate is not named.
+const ASSUMED_LOAD: f64 = 0.7;
+
+/// The rate that a log's load is first measured by.
+const PROBED_BITS_PER_S: u64 = 1_000_000_000;
+
 /// Say what size-based scheduling would gain on the traffic of an access log.
 ///
 /// Replays the log's responses over a link of the given rate in virtual time, under every
@@ -108,8 +114,32 @@ fn times(text: &str) -> Result<f64, String> {
 /// The log or an option is of no use, or the page or `out` cannot be written; the message
 /// says what to do.
 pub fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write) -> anyhow::Result<()> {
+    let report = predict(args, Some(args.uplink), stdin)?;
+    if let Some(file) = &args.html {
+        let page = report::page(&report)?;
+        let written = std::fs::write(file, page);
+        written.with_context(|| format!("cannot write the page {}", file.display()))?;
+    }
+    let text = match args.json {
+        true => report::json(&report)?,
+        false => report::terminal(&report),
+    };
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
+}
+
+/// Predicts what the command tells, over a link of this rate; without one, over a link that
+/// the log's traffic fills to 70%.
+///
+/// # Errors
+/// The log or an option is of no use; the message says what to do.
+pub fn predict(
+    args: &Args,
+    uplink_bits_per_s: Option<u64>,
+    stdin: &mut dyn Read,
+) -> anyhow::Result<Report> {
     ensure!(
-        args.uplink > 0,
+        uplink_bits_per_s != Some(0),
         "--uplink 0bit carries nothing: give the link's rate, such as 10mbit"
     );
     let policies = policies(&args.policies)?;
@@ -123,9 +153,13 @@ pub fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write) -> anyhow::Re
         gathering.take(format, entry);
     })?;
     let traffic = gathering.finish().context("the log has no requests")?;
-    let summary = traffic.summary(args.uplink, args.connection);
+    let uplink_bits_per_s = uplink_bits_per_s.unwrap_or_else(|| {
+        let load = traffic.summary(PROBED_BITS_PER_S, args.connection).load;
+        rate_of_load(load)
+    });
+    let summary = traffic.summary(uplink_bits_per_s, args.connection);
     let plan = Plan {
-        uplink_bits_per_s: args.uplink,
+        uplink_bits_per_s,
         connection: args.connection,
         rates: rates(args.rates.as_deref(), summary.load),
         baseline: baseline(&policies),
@@ -133,25 +167,22 @@ pub fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write) -> anyhow::Re
         threads: threads(args.threads),
     };
     let prediction = plan.predict(&traffic, &summary);
-    let report = Report::new(
+    Ok(Report::new(
         &args.logs,
         &log,
         &traffic.notes,
         &summary,
         &plan,
         &prediction,
-    );
-    if let Some(file) = &args.html {
-        let page = report::page(&report)?;
-        let written = std::fs::write(file, page);
-        written.with_context(|| format!("cannot write the page {}", file.display()))?;
-    }
-    let text = match args.json {
-        true => report::json(&report)?,
-        false => report::terminal(&report),
-    };
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context("cannot write to standard output")
+    ))
+}
+
+/// Returns the rate of a link that is filled to 70% by what puts this load on a link of
+/// 1 Gbit/s, in two digits, at least 1 kbit/s.
+fn rate_of_load(load: f64) -> u64 {
+    let rate = PROBED_BITS_PER_S as f64 * load / ASSUMED_LOAD;
+    let unit = 10_f64.powf(rate.max(1000.0).log10().floor() - 1.0);
+    ((rate.max(1000.0) / unit).round() * unit) as u64
 }
 
 /// The policies that were asked for; or all that the configuration knows, but for those
@@ -234,6 +265,13 @@ mod tests {
         assert_eq!((two.len(), baseline(&two)), (2, 0));
         let error = policies(&["sprt".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("did you mean `srpt`"), "{error}");
+    }
+
+    #[test]
+    fn a_link_that_nobody_names_is_filled_to_70_percent() {
+        assert_eq!(rate_of_load(0.07), 100_000_000);
+        assert_eq!(rate_of_load(0.0123), 18_000_000);
+        assert_eq!(rate_of_load(0.0), 1000);
     }
 
     #[test]

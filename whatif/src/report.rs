@@ -14,7 +14,7 @@ use sprat_measure::wire::Connection;
 use crate::log::Log;
 use crate::predict::{self, CLASS_BOUNDS, Outcome, Plan, Prediction};
 use crate::traffic::{Notes, Summary};
-pub use terminal::terminal;
+pub use terminal::{brief, terminal};
 
 /// What was predicted, in the order and units in which it is shown.
 #[derive(Clone, Debug, Serialize)]

@@ -29,6 +29,17 @@ pub fn terminal(report: &Report) -> String {
     text
 }
 
+/// Returns the report's beginning and end as text: the log, the figures at its own rate, and
+/// what they come to.
+pub fn brief(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let _ = write_log(&mut text, report);
+    let _ = write_today(&mut text, report);
+    let _ = write_verdict(&mut text, report);
+    text
+}
+
 fn write_log(text: &mut String, report: &Report) -> std::fmt::Result {
     let (log, link) = (&report.log, &report.link);
     let name = |file: &PathBuf| match file.as_os_str() == "-" {

@@ -66,10 +66,11 @@ lint: ## Check formatting, lints and dependencies
 	cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
 	scripts/deny.sh
 
-bench: ## Measure the cost of a grant, and of looking at HTTP/2's fields (criterion)
+bench: ## Measure the cost of a grant, of HTTP/2's fields, and of reading 1 MB of configuration
 	@scripts/setup-run.sh
 	cargo bench --locked -p sprat-scheduler
 	cargo bench --locked -p sprat-net --bench screen
+	cargo bench --locked -p sprat-config --bench load
 
 compare-farm: ## What order and dispatch are worth where the backends are the bottleneck
 	@scripts/compare-farm.sh

@@ -27,16 +27,15 @@ impl<T: Decode, const MIN: usize> Decode for List<T, MIN> {
     }
 
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
-        let expected = Self::expected();
         let items = match &node.kind {
             Kind::Sequence(items) => items,
             Kind::Mapping(_) => {
-                cx.mismatch(&node.span, &expected, &Found::Mapping);
+                cx.mismatch(&node.span, &Self::expected(), &Found::Mapping);
                 return None;
             }
             Kind::Scalar(_) => {
-                let text = cx.scalar(node, &expected)?;
-                cx.mismatch(&node.span, &expected, &Found::Text(&text.text));
+                let text = cx.scalar(node, &Self::expected)?;
+                cx.mismatch(&node.span, &Self::expected(), &Found::Text(&text.text));
                 return None;
             }
         };
@@ -69,7 +68,7 @@ impl<T: Decode> Decode for Named<T> {
     }
 
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
-        let entries = cx.mapping(node, &Self::expected())?;
+        let entries = cx.mapping(node, &Self::expected)?;
         if entries.is_empty() {
             let message = "the mapping is empty".to_owned();
             let help = "give at least one name and what it stands for".to_owned();

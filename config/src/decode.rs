@@ -6,14 +6,17 @@
 //! defaults and documentation cannot drift apart.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::diagnostic::Reporter;
 use crate::interpolate::interpolate;
-use crate::tree::{Entry, Kind, Node};
+use crate::sources::Sources;
+use crate::tree::{self, Entry, Kind, Node};
 
 /// What reading a value needs besides the value.
 pub(crate) struct Context<'a, 't> {
@@ -21,7 +24,12 @@ pub(crate) struct Context<'a, 't> {
     pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
     /// Words that the value at hand may also be, for the error's text.
     pub(crate) words: Vec<&'static str>,
+    /// Defaults that were read before, by their YAML.
+    defaults: HashMap<&'static str, Rc<Node>>,
 }
+
+/// Says what a value looks like, for an error's text, if there is one.
+pub(crate) type Expected<'a> = &'a dyn Fn() -> Cow<'static, str>;
 
 impl<'a, 't> Context<'a, 't> {
     pub(crate) fn new(
@@ -32,7 +40,14 @@ impl<'a, 't> Context<'a, 't> {
             reporter,
             env,
             words: Vec::new(),
+            defaults: HashMap::new(),
         }
+    }
+
+    /// The tree of a default, which is read once.
+    pub(crate) fn default(&mut self, yaml: &'static str) -> Rc<Node> {
+        let known = self.defaults.entry(yaml);
+        Rc::clone(known.or_insert_with(|| default_node(yaml)))
     }
 
     /// Reports that something else stands where a value should.
@@ -79,15 +94,15 @@ impl<'a, 't> Context<'a, 't> {
     }
 
     /// A scalar with its variables put in.
-    pub(crate) fn scalar(&mut self, node: &Node, expected: &str) -> Option<Text> {
+    pub(crate) fn scalar(&mut self, node: &Node, expected: Expected<'_>) -> Option<Text> {
         let scalar = match &node.kind {
             Kind::Scalar(scalar) => scalar,
             Kind::Sequence(_) => {
-                self.mismatch(&node.span, expected, &Found::List);
+                self.mismatch(&node.span, &expected(), &Found::List);
                 return None;
             }
             Kind::Mapping(_) => {
-                self.mismatch(&node.span, expected, &Found::Mapping);
+                self.mismatch(&node.span, &expected(), &Found::Mapping);
                 return None;
             }
         };
@@ -117,20 +132,24 @@ impl<'a, 't> Context<'a, 't> {
             span: node.span.clone(),
         };
         if text.class == Class::Null {
-            self.mismatch(&node.span, expected, &Found::Nothing);
+            self.mismatch(&node.span, &expected(), &Found::Nothing);
             return None;
         }
         Some(text)
     }
 
     /// The entries of a mapping.
-    pub(crate) fn mapping<'n>(&mut self, node: &'n Node, expected: &str) -> Option<&'n [Entry]> {
+    pub(crate) fn mapping<'n>(
+        &mut self,
+        node: &'n Node,
+        expected: Expected<'_>,
+    ) -> Option<&'n [Entry]> {
         match &node.kind {
             Kind::Mapping(entries) => return Some(entries),
-            Kind::Sequence(_) => self.mismatch(&node.span, expected, &Found::List),
+            Kind::Sequence(_) => self.mismatch(&node.span, &expected(), &Found::List),
             Kind::Scalar(_) => {
                 if let Some(text) = self.scalar(node, expected) {
-                    self.mismatch(&node.span, expected, &Found::Text(&text.text));
+                    self.mismatch(&node.span, &expected(), &Found::Text(&text.text));
                 }
             }
         }
@@ -328,6 +347,12 @@ impl<T: Copy> Field<T> {
     pub(crate) fn copied(&self) -> Option<T> {
         self.value
     }
+}
+
+/// The tree of a default.
+pub(crate) fn default_node(yaml: &'static str) -> Rc<Node> {
+    let sources = Sources::of("default", yaml);
+    tree::parse(yaml, &mut Reporter::new(&sources)).expect("a default is YAML")
 }
 
 /// A default, written in YAML as an operator would write it, as JSON.

@@ -6,6 +6,8 @@ use std::ops::Range;
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::sources::{Place, Sources, WrittenAt};
+
 /// Errors kept, and warnings; a file with more has other problems. Counted
 /// apart, so that warnings never crowd an error out.
 const MAX_OF_EACH: usize = 1000;
@@ -32,25 +34,13 @@ pub struct Diagnostic {
     pub place: Option<Place>,
 }
 
-/// A place in a file, on one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// In characters, counted from 1.
-    pub column: usize,
-    /// In bytes of the file.
-    pub span: Range<usize>,
-}
-
-/// The complaints about one file, in the file's order: at least one error when
+/// The complaints about a file and those that it includes, in their order: at least one error when
 /// it comes as the error of [`load`](crate::load) or [`parse`](crate::parse).
 ///
 /// `Display` shows them all, each with its line underlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors {
-    name: String,
-    text: String,
+    sources: Sources,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -60,8 +50,7 @@ impl Errors {
     /// A file that could not be read.
     pub(crate) fn unreadable(name: &str, message: String) -> Self {
         Self {
-            name: name.to_owned(),
-            text: String::new(),
+            sources: Sources::of(name, ""),
             diagnostics: vec![Diagnostic {
                 severity: Severity::Error,
                 message,
@@ -79,7 +68,7 @@ impl Errors {
             let word = own
                 .place
                 .as_ref()
-                .and_then(|own| self.text.get(own.span.clone()));
+                .and_then(|own| self.sources.text().get(own.span.clone()));
             let word = word.map(|word| word.trim_matches(['"', '\'']));
             let ours = word
                 .and_then(ours)
@@ -105,7 +94,7 @@ impl Errors {
         message: String,
         help: Option<String>,
     ) {
-        let place = Some(place(&self.text, span));
+        let place = Some(self.sources.place(span));
         self.push(Diagnostic {
             severity,
             message,
@@ -163,11 +152,11 @@ impl Errors {
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.diagnostics.iter().map(|diagnostic| {
             let place = diagnostic.place.as_ref();
-            let place = place.map(|place| format!(":{}:{}", place.line, place.column));
-            let (name, place) = (&self.name, place.unwrap_or_default());
+            let place = place.map(|own| format!("{}:{}:{}", own.file, own.line, own.column));
+            let place = place.unwrap_or_else(|| self.sources.name().to_owned());
             let help = diagnostic.help.as_ref().map(|help| format!(" ({help})"));
             let message = &diagnostic.message;
-            format!("{name}{place}: {message}{}", help.unwrap_or_default())
+            format!("{place}: {message}{}", help.unwrap_or_default())
         })
     }
 
@@ -178,10 +167,10 @@ impl Errors {
         };
         let mut group = level.primary_title(diagnostic.message.as_str()).elements(
             diagnostic.place.as_ref().map(|place| {
-                let line = line_range(&self.text, place.span.start);
-                Snippet::source(&self.text[line.clone()])
+                let line = self.sources.line_around(place.span.start);
+                Snippet::source(&self.sources.text()[line.clone()])
                     .line_start(place.line)
-                    .path(self.name.as_str())
+                    .path(place.file.as_str())
                     .annotation(
                         AnnotationKind::Primary
                             .span(place.span.start - line.start..place.span.end - line.start),
@@ -192,7 +181,7 @@ impl Errors {
             group = group.element(Level::HELP.message(help.as_str()));
         }
         if diagnostic.place.is_none() {
-            group = group.element(Level::NOTE.message(self.name.as_str()));
+            group = group.element(Level::NOTE.message(self.sources.name()));
         }
         renderer.render(&[group])
     }
@@ -204,24 +193,33 @@ impl fmt::Display for Errors {
     }
 }
 
-/// Collects complaints while a file is read.
-pub(crate) struct Reporter<'a> {
-    name: &'a str,
-    text: &'a str,
+/// The complaints that were found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
     diagnostics: Vec<Diagnostic>,
     errors: usize,
     warnings: usize,
 }
 
+/// Collects complaints while files are read.
+pub(crate) struct Reporter<'a> {
+    sources: &'a Sources,
+    found: Found,
+}
+
 impl<'a> Reporter<'a> {
-    pub(crate) fn new(name: &'a str, text: &'a str) -> Self {
-        Self {
-            name,
-            text,
-            diagnostics: Vec::new(),
-            errors: 0,
-            warnings: 0,
-        }
+    pub(crate) fn new(sources: &'a Sources) -> Self {
+        Self::resume(sources, Found::default())
+    }
+
+    /// Goes on from what was found before.
+    pub(crate) fn resume(sources: &'a Sources, found: Found) -> Self {
+        Self { sources, found }
+    }
+
+    /// Returns what was found, to go on from later.
+    pub(crate) fn pause(self) -> Found {
+        self.found
     }
 
     pub(crate) fn error(&mut self, span: &Range<usize>, message: String, help: Option<String>) {
@@ -232,9 +230,15 @@ impl<'a> Reporter<'a> {
         self.push(Severity::Warning, span, message, help);
     }
 
-    /// The line of a byte, counted from 1.
-    pub(crate) fn line_of(&self, byte: usize) -> usize {
-        line_of(self.text, byte)
+    /// Says which line a byte is in: its number, and its file's name if there are
+    /// several.
+    pub(crate) fn line_of(&self, byte: usize) -> String {
+        self.written_at(byte).to_string()
+    }
+
+    /// Returns what [`line_of`](Self::line_of) says, in parts.
+    pub(crate) fn written_at(&self, byte: usize) -> WrittenAt {
+        self.sources.written_at(byte)
     }
 
     fn push(
@@ -245,13 +249,13 @@ impl<'a> Reporter<'a> {
         help: Option<String>,
     ) {
         let kept = match severity {
-            Severity::Error => &mut self.errors,
-            Severity::Warning => &mut self.warnings,
+            Severity::Error => &mut self.found.errors,
+            Severity::Warning => &mut self.found.warnings,
         };
         *kept += 1;
         if *kept <= MAX_OF_EACH {
-            let place = Some(place(self.text, span));
-            self.diagnostics.push(Diagnostic {
+            let place = Some(self.sources.place(span));
+            self.found.diagnostics.push(Diagnostic {
                 severity,
                 message,
                 help,
@@ -262,14 +266,13 @@ impl<'a> Reporter<'a> {
 
     /// The warnings alone if there is no error.
     pub(crate) fn finish(self) -> Result<Errors, Errors> {
-        let mut diagnostics = self.diagnostics;
+        let mut diagnostics = self.found.diagnostics;
         sort(&mut diagnostics);
         // An alias shows what is wrong with its anchor once more.
         diagnostics.dedup();
-        let failed = self.errors > 0;
+        let failed = self.found.errors > 0;
         let errors = Errors {
-            name: self.name.to_owned(),
-            text: self.text.to_owned(),
+            sources: self.sources.clone(),
             diagnostics,
         };
         if failed { Err(errors) } else { Ok(errors) }
@@ -279,44 +282,4 @@ impl<'a> Reporter<'a> {
 /// In the file's order.
 fn sort(diagnostics: &mut [Diagnostic]) {
     diagnostics.sort_by_key(|d| d.place.as_ref().map(|p| (p.span.start, p.span.end)));
-}
-
-/// Cuts a span to its first line and to whole characters.
-fn place(text: &str, span: &Range<usize>) -> Place {
-    let start = char_boundary(text, span.start);
-    let line = line_range(text, start);
-    let start = start.min(line.end);
-    let end = char_boundary(text, span.end).clamp(start, line.end.max(start));
-    Place {
-        line: line_of(text, start),
-        column: 1 + text[line.start..start].chars().count(),
-        span: start..end,
-    }
-}
-
-/// The line of a byte, counted from 1.
-fn line_of(text: &str, byte: usize) -> usize {
-    let before = &text.as_bytes()[..byte.min(text.len())];
-    1 + before.iter().filter(|b| **b == b'\n').count()
-}
-
-/// The last character boundary at or before a byte.
-fn char_boundary(text: &str, byte: usize) -> usize {
-    let mut at = byte.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
-}
-
-/// The line around a byte, without its line break.
-fn line_range(text: &str, byte: usize) -> Range<usize> {
-    let start = text[..byte].rfind('\n').map_or(0, |at| at + 1);
-    let end = text[byte..].find('\n').map_or(text.len(), |at| byte + at);
-    let end = if text[start..end].ends_with('\r') && end > start {
-        end - 1
-    } else {
-        end
-    };
-    start..end
 }

@@ -1,7 +1,7 @@
 //! Sprat's configuration: YAML in, checked newtypes out.
 //!
 //! ```text
-//! text -> tree (places) -> raw (keys, types, defaults) -> resolved
+//! texts -> tree (places) -> raw (keys, types, defaults) -> resolved
 //! ```
 //!
 //! [`resolved`] holds what the rest of the program sees. Raw YAML types stay
@@ -20,7 +20,9 @@ mod containers;
 mod decode;
 mod diagnostic;
 pub mod fields;
+pub mod glob;
 pub mod identity;
+mod include;
 mod interpolate;
 mod names;
 mod numbers;
@@ -34,6 +36,7 @@ pub mod resolved;
 mod safe_regex;
 mod scalars;
 mod shown;
+mod sources;
 pub mod stations;
 mod template;
 mod tree;
@@ -42,11 +45,20 @@ mod wording;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-pub use diagnostic::{Diagnostic, Errors, Place, Severity};
+use include::Gathered;
+
+pub use diagnostic::{Diagnostic, Errors, Severity};
 pub use resolved::Config;
 pub use shown::Shown;
+pub use sources::Place;
+
+/// The file that stands for a directory.
+const IN_DIRECTORY: &str = "sprat.yaml";
+
+const NOT_UTF8: &str = "the file is not UTF-8 from here on";
+const SAVE_AS_UTF8: &str = "save it as UTF-8";
 
 /// Bytes that are read of a file; the parser refuses one that long.
 const MAX_BYTES_READ: u64 = (1 << 20) + 1;
@@ -61,6 +73,9 @@ pub struct Loaded<T = Config> {
     pub config: T,
     /// What is allowed but surely not meant; shown like errors.
     pub warnings: Errors,
+    /// What it was read from: files, and directories whose names decide which files are
+    /// included. Empty for text by itself.
+    pub read: Vec<PathBuf>,
 }
 
 /// The process's environment, to be passed as `env`. A variable that is not
@@ -69,36 +84,52 @@ pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Reads the file at `path`; variables in it are looked up with `env`.
+/// Reads the file at `path`, or `sprat.yaml` in it if it is a directory, and what it
+/// includes; variables in it are looked up with `env`.
 ///
 /// # Errors
-/// Everything that is wrong with the file, or that it cannot be read.
+/// Everything that is wrong with the files, or that one cannot be read.
 pub fn load(path: &Path, env: Env<'_>) -> Result<Loaded, Errors> {
+    let path = match path.is_dir() {
+        true => path.join(IN_DIRECTORY),
+        false => path.to_owned(),
+    };
     let name = path.display().to_string();
-    match File::open(path) {
-        Ok(file) => load_from(file, &name, env),
-        Err(error) => Err(unreadable(&name, &error)),
-    }
+    let file = File::open(&path).map_err(|error| unreadable(&name, &error))?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let mut loaded = read_from(file, &name, directory, env)?;
+    loaded.read.insert(0, path);
+    Ok(loaded)
 }
 
-/// Reads the file that `input` is, such as standard input; `name` stands for it in
-/// errors, and variables in it are looked up with `env`.
+/// Reads the file that `input` is, such as standard input, and what it includes, relative
+/// to the working directory; `name` stands for it in errors, and variables in it are
+/// looked up with `env`.
 ///
 /// # Errors
-/// Everything that is wrong with the file, or that it cannot be read.
+/// Everything that is wrong with the files, or that one cannot be read.
 pub fn load_from(input: impl Read, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
+    read_from(input, name, Path::new(""), env)
+}
+
+fn read_from(
+    input: impl Read,
+    name: &str,
+    directory: &Path,
+    env: Env<'_>,
+) -> Result<Loaded, Errors> {
     let mut bytes = Vec::new();
     let read = input.take(MAX_BYTES_READ).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(name, &error))?;
     match String::from_utf8(bytes) {
-        Ok(text) => parse(&text, name, env),
+        Ok(text) => resolved(include::gather(&text, name, directory, env), env),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            let mut reporter = diagnostic::Reporter::new(name, &text);
-            let message = "the file is not UTF-8 from here on".to_owned();
-            let help = "save it as UTF-8".to_owned();
-            reporter.error(&(at..at + 1), message, Some(help));
+            let sources = sources::Sources::of(name, &text);
+            let mut reporter = diagnostic::Reporter::new(&sources);
+            let help = Some(SAVE_AS_UTF8.to_owned());
+            reporter.error(&(at..at + 1), NOT_UTF8.to_owned(), help);
             Err(reporter.finish().unwrap_or_else(|errors| errors))
         }
     }
@@ -108,13 +139,17 @@ fn unreadable(name: &str, error: &io::Error) -> Errors {
     Errors::unreadable(name, format!("cannot read the file: {error}"))
 }
 
-/// Reads `text`; `name` stands for it in errors, and variables in it are
-/// looked up with `env`.
+/// Reads `text`, which includes no files; `name` stands for it in errors, and variables in
+/// it are looked up with `env`.
 ///
 /// # Errors
 /// Everything that is wrong with the text.
 pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
-    let loaded = read_as::<raw::File, _>(text, name, env, |raw, root, reporter| {
+    resolved(Gathered::of_text(text, name), env)
+}
+
+fn resolved(gathered: Gathered, env: Env<'_>) -> Result<Loaded, Errors> {
+    let loaded = read_as::<raw::File, _>(gathered, env, |raw, root, reporter| {
         let config = resolve::file(raw, reporter)?;
         let shown = Shown::of(root);
         Some(Config { shown, ..config })
@@ -131,7 +166,7 @@ pub fn parse_uplink(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Uplink>, Errors> {
-    read_as::<raw::Uplink, _>(text, name, env, |raw, _, reporter| {
+    read_as::<raw::Uplink, _>(Gathered::of_text(text, name), env, |raw, _, reporter| {
         resolve::uplink(raw, reporter)
     })
 }
@@ -150,26 +185,30 @@ pub fn parse_filter(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Filter>, Errors> {
-    read_as::<raw::Filter, _>(text, name, env, |raw, _, reporter| {
+    read_as::<raw::Filter, _>(Gathered::of_text(text, name), env, |raw, _, reporter| {
         resolve::filter(raw, reporter)
     })
 }
 
 fn read_as<R: decode::Decode, T>(
-    text: &str,
-    name: &str,
+    gathered: Gathered,
     env: Env<'_>,
     resolve: impl FnOnce(&R, &tree::Node, &mut diagnostic::Reporter<'_>) -> Option<T>,
 ) -> Result<Loaded<T>, Errors> {
-    let mut reporter = diagnostic::Reporter::new(name, text);
-    let config = tree::parse(text, &mut reporter).and_then(|root| {
+    let mut reporter = diagnostic::Reporter::resume(&gathered.sources, gathered.found);
+    let config = gathered.root.and_then(|root| {
         let mut cx = decode::Context::new(&mut reporter, env);
         let raw = R::decode(&root, &mut cx)?;
         resolve(&raw, &root, &mut reporter)
     });
     let warnings = reporter.finish()?;
     let config = config.expect("a part is missing only if its error was reported");
-    Ok(Loaded { config, warnings })
+    let read = gathered.read;
+    Ok(Loaded {
+        config,
+        warnings,
+        read,
+    })
 }
 
 /// The text of the file's JSON Schema (draft 2020-12), for editors and other tools: what

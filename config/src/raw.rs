@@ -74,6 +74,10 @@ record! {
     open struct File {
         /// Version of the file's format.
         required version: Count<1, 1>,
+        /// Other files that are part of this one, relative to its directory; `*` in a name
+        /// is any text. Lists and names are put together, those of included files first;
+        /// any other key is in one file alone.
+        optional include: List<FilePath, 1>,
         /// Threads and shutdown.
         default("{}") runtime: Runtime,
         /// The admin listener: health, readiness, metrics. Keep it off public
@@ -478,7 +482,7 @@ impl Decode for Cutoffs {
             Kind::Sequence(_) => List::decode(node, cx).map(Self::Fixed),
             Kind::Mapping(_) => Learnt::decode(node, cx).map(Self::Learnt),
             Kind::Scalar(_) => {
-                let text = cx.scalar(node, &Self::expected())?;
+                let text = cx.scalar(node, &Self::expected)?;
                 cx.mismatch(&text.span, &Self::expected(), &Found::Text(&text.text));
                 None
             }

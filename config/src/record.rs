@@ -10,8 +10,9 @@ use std::ops::Range;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::decode::{Context, Decode, Field, default_json, shortened, similar};
-use crate::diagnostic::Reporter;
+use crate::decode::{
+    Context, Decode, Expected, Field, default_json, default_node, shortened, similar,
+};
 use crate::tree::{self, Entry, Node};
 use crate::wording::{alternatives, choose, listed, paragraph};
 
@@ -92,7 +93,10 @@ impl Keys<'_, '_, '_> {
             return field;
         }
         let value = match key.presence {
-            Presence::Default(yaml) => Some(default_value(yaml)),
+            Presence::Default(yaml) => {
+                let node = self.cx.default(yaml);
+                Some(T::decode(&node, self.cx).expect("a default is a valid value"))
+            }
             Presence::Optional => None,
             Presence::Required => {
                 let message = format!("the key `{}` is missing", key.name);
@@ -109,23 +113,13 @@ impl Keys<'_, '_, '_> {
     }
 }
 
-fn default_node(yaml: &'static str) -> std::rc::Rc<Node> {
-    tree::parse(yaml, &mut Reporter::new("default", yaml)).expect("a default is YAML")
-}
-
-fn default_value<T: Decode>(yaml: &'static str) -> T {
-    let mut reporter = Reporter::new("default", yaml);
-    let mut cx = Context::new(&mut reporter, &|_| None);
-    T::decode(&default_node(yaml), &mut cx).expect("a default is a valid value")
-}
-
 /// Reads a record; `tag` is a key that was read already.
 pub(crate) fn decode<R: Record>(
     node: &Node,
     tag: Option<&'static str>,
     cx: &mut Context<'_, '_>,
 ) -> Option<R> {
-    let entries = cx.mapping(node, &expected::<R>())?;
+    let entries = cx.mapping(node, &expected::<R>)?;
     let known = || R::KEYS.iter().map(|key| key.name).chain(tag);
     let mut misspelt = Vec::new();
     for entry in entries {
@@ -323,7 +317,7 @@ macro_rules! choices {
                 node: &$crate::tree::Node,
                 cx: &mut $crate::decode::Context<'_, '_>,
             ) -> Option<Self> {
-                let expected = <Self as $crate::decode::Decode>::expected();
+                let expected = <Self as $crate::decode::Decode>::expected;
                 match $crate::wording::choose(node, &expected, &[$($word),*], cx)? {
                     $($word => Some($value),)*
                     _ => unreachable!("a known word"),
@@ -391,7 +385,7 @@ macro_rules! variants {
                 node: &$crate::tree::Node,
                 cx: &mut $crate::decode::Context<'_, '_>,
             ) -> Option<Self> {
-                let expected = <Self as $crate::decode::Decode>::expected();
+                let expected = <Self as $crate::decode::Decode>::expected;
                 let (word, parameters) =
                     $crate::record::named(node, &expected, $what, &[$($word),*], cx)?;
                 match word {
@@ -411,7 +405,7 @@ pub(crate) use variants;
 /// where the name stands alone.
 pub(crate) fn named(
     node: &Node,
-    expected: &str,
+    expected: Expected<'_>,
     what: &str,
     known: &[&'static str],
     cx: &mut Context<'_, '_>,
@@ -438,7 +432,7 @@ pub(crate) fn named(
         cx.reporter.error(&node.span, message, Some(help));
         return None;
     };
-    let expected = format!("{what}: {}", alternatives(known));
+    let expected = || format!("{what}: {}", alternatives(known)).into();
     let word = choose(&entry.value, &expected, known, cx)?;
     Some((word, Node::mapping(node.span.clone(), entries)))
 }

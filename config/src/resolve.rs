@@ -45,6 +45,11 @@ const MAX_CLASSES: usize = 16;
 /// The whole file; none if there is an error in it, which was reported. Every
 /// part is checked, whatever is wrong with the others.
 pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Config> {
+    if file.include.given {
+        let message = "`include` stands in a file, and this is text by itself".to_owned();
+        let help = "put what it includes in its place".to_owned();
+        reporter.error(&file.include.span, message, Some(help));
+    }
     let runtime = file.runtime.get().and_then(runtime);
     let admin = admin(&file.admin);
     let acme = acme::resolve(&file.acme);

@@ -83,7 +83,7 @@ impl<T: Leaf> Decode for T {
     }
 
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
-        let expected = <T as Leaf>::expected();
+        let expected = <T as Leaf>::expected;
         let text = cx.scalar(node, &expected)?;
         let class_fits = match text.class {
             Class::Any => true,
@@ -97,7 +97,7 @@ impl<T: Leaf> Decode for T {
             let quoting_helps = T::parse(&text.text, Class::String).is_ok()
                 && matches!(text.class, Class::Integer | Class::Float | Class::Bool);
             if quoting_helps && T::TEXT {
-                cx.mismatch(&text.span, &expected, &Found::NotText(&text.text));
+                cx.mismatch(&text.span, &expected(), &Found::NotText(&text.text));
                 return None;
             }
         }
@@ -107,7 +107,7 @@ impl<T: Leaf> Decode for T {
             Ok(_) => Fault::PLAIN,
             Err(fault) => fault,
         };
-        report(&text, &expected, fault, cx);
+        report(&text, &expected(), fault, cx);
         None
     }
 }
@@ -234,7 +234,7 @@ impl Decode for Flag {
     }
 
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
-        let text = cx.scalar(node, &Self::expected())?;
+        let text = cx.scalar(node, &Self::expected)?;
         match (text.class, text.text.to_ascii_lowercase().as_str()) {
             (Class::Bool | Class::Any, "true") => Some(Self(true)),
             (Class::Bool | Class::Any, "false") => Some(Self(false)),

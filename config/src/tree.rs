@@ -15,10 +15,10 @@ use granit_parser::{Event, Parser, ScalarStyle, StructureStyle, Tag};
 
 use crate::diagnostic::Reporter;
 
-/// Bytes of a file.
-const MAX_BYTES: usize = 1 << 20;
-/// Nodes of a file, counting an aliased one each time that it is used.
-const MAX_NODES: usize = 100_000;
+/// Bytes of a configuration, with all that it includes.
+pub(crate) const MAX_BYTES: usize = 1 << 20;
+/// Nodes of a configuration, counting an aliased one each time that it is used.
+pub(crate) const MAX_NODES: usize = 1_000_000;
 /// Lists and mappings inside each other.
 const MAX_DEPTH: usize = 32;
 
@@ -40,6 +40,20 @@ impl Node {
             kind: Kind::Mapping(entries),
             weight: 1,
         })
+    }
+
+    /// The items of several lists, one after the other.
+    pub(crate) fn sequence(span: Range<usize>, items: Vec<Rc<Self>>) -> Rc<Self> {
+        Rc::new(Self {
+            span,
+            kind: Kind::Sequence(items),
+            weight: 1,
+        })
+    }
+
+    /// How many nodes the node stands for, with itself.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
     }
 
     pub(crate) fn empty_mapping(span: Range<usize>) -> Rc<Self> {
@@ -71,13 +85,44 @@ pub(crate) struct Entry {
     pub(crate) value: Rc<Node>,
 }
 
+/// A file's text, and its place among those of other files.
+pub(crate) struct Part<'t> {
+    pub(crate) text: &'t str,
+    /// The bytes of the files before it.
+    pub(crate) start: usize,
+    /// Nodes that it may come to.
+    pub(crate) max_nodes: usize,
+}
+
 /// The single document in `text`; none if there was a reported error that
 /// leaves no tree.
 pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>> {
+    let part = Part {
+        text,
+        start: 0,
+        max_nodes: MAX_NODES,
+    };
+    let root = parse_part(&part, reporter).ok()?;
+    if root.is_none() {
+        let help = "write at least `version: 1`, `listeners`, `clusters` and `routes`".to_owned();
+        reporter.error(&(0..0), "the file is empty".to_owned(), Some(help));
+    }
+    root
+}
+
+/// Reads the single document of a file; none if there is none in it.
+///
+/// # Errors
+/// One was reported that leaves no tree.
+pub(crate) fn parse_part(
+    part: &Part<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Result<Option<Rc<Node>>, Stop> {
+    let Part { text, start, .. } = *part;
     if text.len() > MAX_BYTES {
         let message = format!("the file is larger than {MAX_BYTES} bytes");
-        reporter.error(&(0..0), message, None);
-        return None;
+        reporter.error(&(start..start), message, None);
+        return Err(Stop);
     }
     let options = granit_parser::options! {
         emit_unresolved_aliases: true,
@@ -86,36 +131,30 @@ pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>>
     };
     let mut builder = Builder {
         text,
+        start,
+        max_nodes: part.max_nodes,
         reporter,
         stack: Vec::new(),
         anchors: HashMap::new(),
         root: None,
     };
     for item in Parser::new_from_str_with_options(text, options) {
-        let step = match item {
+        match item {
             Ok((event, span)) => {
                 let bytes = span.byte_range().unwrap_or(0..0);
-                builder.event(event, bytes)
+                builder.event(event, start + bytes.start..start + bytes.end)?;
             }
             Err(error) => {
                 let at = error.marker().byte_offset().unwrap_or(text.len());
                 let message = format!("this is not YAML: {}", error.info());
                 let help = syntax_help(text, at, error.info().as_str());
+                let at = start + at;
                 builder.reporter.error(&(at..at + 1), message, help);
-                Err(Stop)
+                return Err(Stop);
             }
-        };
-        if step.is_err() {
-            return None;
         }
     }
-    if builder.root.is_none() {
-        let help = "write at least `version: 1`, `listeners`, `clusters` and `routes`".to_owned();
-        builder
-            .reporter
-            .error(&(0..0), "the file is empty".to_owned(), Some(help));
-    }
-    builder.root
+    Ok(builder.root)
 }
 
 /// What to do about the slips that are easily made.
@@ -132,7 +171,8 @@ fn syntax_help(text: &str, at: usize, info: &str) -> Option<String> {
 }
 
 /// An error that was reported and leaves nothing to go on with.
-struct Stop;
+#[derive(Debug)]
+pub(crate) struct Stop;
 
 /// A list or mapping that is not closed yet.
 struct Open {
@@ -155,6 +195,9 @@ enum OpenKind {
 
 struct Builder<'a, 'r, 't> {
     text: &'a str,
+    /// Bytes of other files before the text.
+    start: usize,
+    max_nodes: usize,
     reporter: &'r mut Reporter<'t>,
     stack: Vec<Open>,
     anchors: HashMap<usize, Rc<Node>>,
@@ -233,7 +276,7 @@ impl Builder<'_, '_, '_> {
         let start = span.start + quote;
         let verbatim = self
             .text
-            .get(start..)
+            .get(start - self.start..)
             .is_some_and(|rest| rest.starts_with(text));
         Scalar {
             text: text.to_owned(),
@@ -341,8 +384,8 @@ impl Builder<'_, '_, '_> {
 
     /// Puts a finished node where it belongs.
     fn place(&mut self, node: Rc<Node>, span: &Range<usize>) -> Result<(), Stop> {
-        if node.weight > MAX_NODES {
-            let message = format!("the file comes to more than {MAX_NODES} values");
+        if node.weight > self.max_nodes {
+            let message = format!("the configuration comes to more than {MAX_NODES} values");
             let help = Some("an alias counts as all that it repeats".to_owned());
             self.reporter.error(span, message, help);
             return Err(Stop);

@@ -1,6 +1,6 @@
 //! Lists of words and paragraphs, as errors and schema have them.
 
-use crate::decode::{Context, shortened, similar};
+use crate::decode::{Context, Expected, shortened, similar};
 use crate::tree::Node;
 
 /// `a`, `b` and `c`.
@@ -30,14 +30,14 @@ pub(crate) fn alternatives(known: &[&'static str]) -> String {
 /// The word in a scalar, among those known.
 pub(crate) fn choose(
     node: &Node,
-    expected: &str,
+    expected: Expected<'_>,
     known: &[&'static str],
     cx: &mut Context<'_, '_>,
 ) -> Option<&'static str> {
     let text = cx.scalar(node, expected)?;
     let found = known.iter().find(|word| **word == text.text).copied();
     if found.is_none() {
-        let message = format!("expected {expected}, found `{}`", shortened(&text.text));
+        let message = format!("expected {}, found `{}`", expected(), shortened(&text.text));
         let help = similar(&text.text, known.iter().copied())
             .map(|word| format!("did you mean `{word}`?"));
         cx.reporter.error(&text.span, message, help);

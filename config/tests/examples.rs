@@ -20,7 +20,9 @@ fn directory() -> PathBuf {
 
 fn example(name: &str) -> Config {
     match load(&directory().join(name), &|_| None) {
-        Ok(Loaded { config, warnings }) => {
+        Ok(Loaded {
+            config, warnings, ..
+        }) => {
             assert!(warnings.is_empty(), "{warnings}");
             config
         }
@@ -407,7 +409,7 @@ fn classes_are_read_and_completed() {
     assert_eq!(classes.list[0].queue_timeout.or(own), own);
     let targets: Vec<_> = classes.rules.iter().map(|rule| rule.class).collect();
     assert_eq!(targets, [0, 0, 3, 2, 2]);
-    assert_eq!(classes.rules[4].line, None, "prefetches, built in");
+    assert_eq!(classes.rules[4].at, None, "prefetches, built in");
     assert!(classes.rules[4].matches.prefetch);
 
     let built_in = example("quickstart.yaml").classes;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sprat_config::glob;
+
 use crate::{MAX_BYTES, MAX_FILES};
 
 /// The files of an import, as the caller has them.
@@ -90,7 +92,7 @@ impl<'a> Reader<'a> {
     /// Returns the files that a pattern of glob(7) names, in the order of their names; the
     /// pattern itself if it is none.
     pub(crate) fn matching(&mut self, pattern: &str) -> Vec<String> {
-        if !pattern.contains(['*', '?', '[']) {
+        if !glob::is_pattern(pattern) {
             return vec![pattern.to_owned()];
         }
         let rooted = pattern.starts_with('/');
@@ -103,7 +105,7 @@ impl<'a> Reader<'a> {
                     "" | "/" => directory.clone(),
                     other => format!("{other}/"),
                 };
-                if !part.contains(['*', '?', '[']) {
+                if !glob::is_pattern(part) {
                     next.push(format!("{base}{part}"));
                     continue;
                 }
@@ -113,7 +115,7 @@ impl<'a> Reader<'a> {
                     &directory
                 };
                 let names = self.files.names(within);
-                let fits = |name: &String| fits(part.as_bytes(), name.as_bytes());
+                let fits = |name: &String| glob::fits(part, name);
                 let fitting = names.into_iter().filter(fits);
                 next.extend(fitting.map(|name| format!("{base}{name}")));
                 next.truncate(MAX_FILES);
@@ -122,86 +124,5 @@ impl<'a> Reader<'a> {
             found = next;
         }
         found
-    }
-}
-
-/// Returns whether a name fits a pattern of glob(7); a leading dot is none that `*` takes.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    if name.first() == Some(&b'.') && pattern.first() != Some(&b'.') {
-        return false;
-    }
-    fits_rest(pattern, name)
-}
-
-fn fits_rest(pattern: &[u8], name: &[u8]) -> bool {
-    // The last star, and where the name went on: what follows a star is tried again from
-    // there, and earlier stars need not be.
-    let (mut at, mut own) = (0, 0);
-    let mut star = None;
-    while own < name.len() {
-        if pattern.get(at) == Some(&b'*') {
-            star = Some((at, own));
-            at += 1;
-            continue;
-        }
-        if let Some(step) = pattern.get(at..).and_then(|rest| one(rest, name[own])) {
-            at += step;
-            own += 1;
-            continue;
-        }
-        let Some((star_at, from)) = star else {
-            return false;
-        };
-        star = Some((star_at, from + 1));
-        (at, own) = (star_at + 1, from + 1);
-    }
-    pattern[at..].iter().all(|byte| *byte == b'*')
-}
-
-/// Returns how much of a pattern takes a byte.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
-    match pattern.first()? {
-        b'?' => Some(1),
-        b'[' => {
-            let end = pattern.iter().skip(2).position(|own| *own == b']')? + 2;
-            let (inverted, set) = match &pattern[1..end] {
-                [b'!' | b'^', set @ ..] => (true, set),
-                set => (false, set),
-            };
-            let mut has = false;
-            let mut at = 0;
-            while at < set.len() {
-                let (from, to, step) = match set.get(at + 1..at + 3) {
-                    Some([b'-', to]) => (set[at], *to, 3),
-                    _ => (set[at], set[at], 1),
-                };
-                has |= (from..=to).contains(&byte);
-                at += step;
-            }
-            (has != inverted).then_some(end + 1)
-        }
-        own => (*own == byte).then_some(1),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_are_those_of_glob() {
-        for (pattern, name, expected) in [
-            ("*.conf", "a.conf", true),
-            ("*.conf", "a.conf.bak", false),
-            ("*.conf", ".a.conf", false),
-            ("a?[0-9].c*f", "ab1.conf", true),
-            ("a?[!0-9]", "ab1", false),
-            ("*a*b", "xaxxb", true),
-            ("*a*b", "xbxxa", false),
-            ("[", "x", false),
-        ] {
-            let found = fits(pattern.as_bytes(), name.as_bytes());
-            assert_eq!(found, expected, "{pattern} {name}");
-        }
     }
 }

@@ -2,7 +2,9 @@
 
 mod catalogue;
 pub mod cli;
+mod diff;
 mod explain;
 mod healthcheck;
 mod import;
 mod link;
+mod trial;

@@ -1,6 +1,7 @@
 //! A server as a process: its workers, its configuration's file, its signals.
 
 pub(crate) mod accept;
+pub(crate) mod changes;
 pub(crate) mod descriptors;
 pub(crate) mod inspect;
 pub(crate) mod loaded;

@@ -825,3 +825,40 @@ fn whatif_reads_a_log_and_says_what_is_wrong_with_one() {
         "{complaint}"
     );
 }
+
+#[test]
+fn a_farm_of_several_files_is_followed_and_kept_when_one_is_wrong() {
+    let named = |name: &'static str| Origin::http(move |_| ok(name));
+    let (a, b) = (named("a"), named("b"));
+    let directory = tempfile::tempdir().unwrap();
+    let parts = directory.path().join("conf.d");
+    std::fs::create_dir(&parts).unwrap();
+    let more = "include: [conf.d/*.yaml]\nruntime: {reload_interval: 50ms}\n";
+    write(directory.path(), a.address, more);
+    // By its directory.
+    let running = Running::start(directory.path());
+    let mut client = Peer::connect(running.address);
+    assert_eq!(client.ask(get("/b")).text(), "a");
+    let part = parts.join("b.yaml");
+    let text = format!(
+        "clusters: {{b: {{endpoints: ['{}']}}}}\nroutes: [{{match: {{prefix: /b}}, cluster: b}}]\n",
+        b.address
+    );
+    // As a whole: the directory is looked at all the time.
+    std::fs::write(parts.join("b.new"), &text).unwrap();
+    std::fs::rename(parts.join("b.new"), &part).unwrap();
+    running.says("the reload changes clusters (new: b); routes (1 before, 2 now)");
+    wait_for("the new route", || client.ask(get("/b")).text() == "b");
+    // A link without its file: it has vanished.
+    std::os::unix::fs::symlink(parts.join("gone"), parts.join("c.yaml")).unwrap();
+    running.says("the configuration is refused; the one before goes on");
+    let refusal = running.line_with("the configuration is refused");
+    assert!(refusal.contains("c.yaml`: No such file"), "{refusal}");
+    assert_eq!(client.ask(get("/b")).text(), "b");
+    // Seen in an included file, too.
+    std::fs::remove_file(parts.join("c.yaml")).unwrap();
+    std::fs::write(parts.join("b.new"), text.replace("/b}", "/c}")).unwrap();
+    std::fs::rename(parts.join("b.new"), &part).unwrap();
+    wait_for("the other route", || client.ask(get("/c")).text() == "b");
+    assert_eq!(client.ask(get("/b")).text(), "a");
+}

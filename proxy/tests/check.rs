@@ -198,3 +198,123 @@ fn a_configuration_can_come_on_standard_input() {
     let (fine, told) = outcome(&sprat(&["run", "-c", "-"]).output().unwrap());
     assert!(!fine && told.contains("give it a file"), "{told}");
 }
+
+/// What a command exits with, and what it prints.
+fn printed(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = sprat(arguments).output().unwrap();
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text += &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text)
+}
+
+#[test]
+fn a_directory_is_checked_with_what_its_file_includes() {
+    let directory = tempfile::tempdir().unwrap();
+    write(
+        directory.path(),
+        free_address(),
+        "include: [conf.d/*.yaml]\n",
+    );
+    let parts = directory.path().join("conf.d");
+    std::fs::create_dir(&parts).unwrap();
+    let logged = parts.join("log.yaml");
+    let log = format!("access_log:\n  path: {}/none/access.log\n", parts.display());
+    std::fs::write(&logged, log).unwrap();
+    let (fine, told) = check(directory.path());
+    assert!(
+        !fine && told.contains("cannot write the access log"),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("{}:2:9", logged.display())),
+        "{told}"
+    );
+    std::fs::remove_file(logged).unwrap();
+    assert_eq!(check(directory.path()), (true, String::new()));
+    let none = directory.path().join("conf.d");
+    let (fine, told) = check(&none);
+    assert!(!fine && told.contains("conf.d/sprat.yaml"), "{told}");
+}
+
+#[test]
+fn a_diff_says_what_a_reload_would_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let origin = free_address();
+    let old = write(directory.path(), origin, "");
+    let renamed = directory.path().join("old.yaml");
+    std::fs::rename(&old, &renamed).unwrap();
+    let more = "classes: {gold: {level: 1}}\nruntime: {workers: 7}\n";
+    let new = write(directory.path(), origin, more);
+    let text = std::fs::read_to_string(&new).unwrap();
+    let text = text.replace("rate: unlimited", "rate: 10mbit");
+    std::fs::write(&new, text).unwrap();
+    let (old, new) = (renamed.to_str().unwrap(), new.to_str().unwrap());
+    assert_eq!(printed(&["diff", old, old]), (Some(0), String::new()));
+    let (code, told) = printed(&["diff", old, new]);
+    let expected = "classes\n  + gold\nuplink\n  rate: unlimited -> 10mbit\nuntil a restart\n  ! \
+                    `runtime.workers` stays ";
+    assert!(code == Some(1) && told.starts_with(expected), "{told}");
+    let (code, told) = printed(&["diff", old, new, "--format", "json"]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, &told["differs"]), (Some(1), &true.into()));
+    assert_eq!(told["parts"][0]["changes"][0]["kind"], "added");
+    assert_eq!(
+        told["parts"][1]["changes"][0]["details"][0]["after"],
+        "10mbit"
+    );
+    std::fs::write(new, "version: 2\n").unwrap();
+    let (code, told) = printed(&["diff", old, new]);
+    assert!(
+        code == Some(2) && told.contains("sprat.yaml:1:10"),
+        "{told}"
+    );
+    let (code, told) = printed(&["diff", "-", "-"]);
+    assert!(
+        code == Some(2) && told.contains("one configuration"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_trial_tells_what_is_carried_over_and_what_is_gained() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let sites = "server { listen 8080; location / { proxy_pass http://127.0.0.1:81; } \
+                 location /m { proxy_pass http://127.0.0.1:81; auth_jwt realm; } }\n";
+    std::fs::write(
+        at("nginx.conf"),
+        "events {}\nhttp { include sites/*.conf; }\n",
+    )
+    .unwrap();
+    std::fs::create_dir(at("sites")).unwrap();
+    std::fs::write(at("sites/a.conf"), sites).unwrap();
+    let line = |second: usize, bytes: usize| {
+        format!(
+            "192.0.2.1 - - [24/Nov/2026:11:{:02}:{:02} +0000] \"GET /{bytes} HTTP/1.1\" 200 {bytes}\n",
+            second / 60,
+            second % 60
+        )
+    };
+    let lines = (0..600).map(|at| line(at / 10, if at % 10 == 0 { 90_000 } else { 900 }));
+    std::fs::write(at("access.log"), lines.collect::<String>()).unwrap();
+    let directory = at("");
+    let (code, told) = printed(&["try", &directory, &at("access.log")]);
+    assert_eq!(code, Some(0), "{told}");
+    for part in [
+        ", 1 not supported",
+        "sites/a.conf:1: auth_jwt realm: not supported",
+        "600 requests",
+        "load 0.7",
+        "srpt",
+        "The link's rate was assumed",
+        "sprat import nginx",
+        "uplink: {rate: ",
+    ] {
+        assert!(told.contains(part), "{part}:\n{told}");
+    }
+    let (code, told) = printed(&["try", &directory, &at("access.log"), "--uplink", "3mbit"]);
+    let named = told.contains("uplink: {rate: 3mbit}") && !told.contains("assumed");
+    assert!(code == Some(0) && named, "{told}");
+    let (code, told) = printed(&["try", &at("none.conf"), &at("access.log")]);
+    assert!(code == Some(1) && told.contains("none.conf"), "{told}");
+}

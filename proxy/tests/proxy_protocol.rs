@@ -66,7 +66,7 @@ fn both_versions_tell_whose_connection_it_is() {
             ..ClassMatch::default()
         },
         class: 1,
-        line: None,
+        at: None,
     };
     config.classes.rules.insert(0, rule);
     let proxy = Proxy::logging(config);

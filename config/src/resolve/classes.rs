@@ -60,10 +60,10 @@ pub(super) fn resolve(
     let (list, rules) = (list?, rules?);
     Some(Classes::with(list, |list| {
         let index = |name: &str| list.iter().position(|class| class.name == name);
-        let known = rules.into_iter().map(|(matches, name, line)| ClassRule {
+        let known = rules.into_iter().map(|(matches, name, at)| ClassRule {
             matches,
             class: index(&name).unwrap_or_default(),
-            line: Some(line),
+            at: Some(at),
         });
         known.collect()
     }))
@@ -152,7 +152,7 @@ fn rule(
     field: &Field<raw::ClassRule>,
     names: &[&str],
     reporter: &mut Reporter<'_>,
-) -> Option<(ClassMatch, String, usize)> {
+) -> Option<(ClassMatch, String, WrittenAt)> {
     let raw = field.get()?;
     let matches = class_match(raw.matches.get()?, reporter);
     let name = &raw.class.get()?.0;
@@ -165,8 +165,8 @@ fn rule(
         reporter.error(&raw.class.span, message, Some(help));
         return None;
     }
-    let line = reporter.line_of(field.span.start);
-    Some((matches?, name.clone(), line))
+    let at = reporter.written_at(field.span.start);
+    Some((matches?, name.clone(), at))
 }
 
 /// A list that may be absent.

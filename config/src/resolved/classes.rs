@@ -1,10 +1,13 @@
 //! Priority classes after every check.
 
+use std::fmt;
 use std::time::Duration;
 
 pub use sprat_scheduler::ClassSpec;
 use sprat_scheduler::MAX_CLASSES;
 pub use sprat_scheduler::station::ChannelRule;
+
+pub use crate::sources::WrittenAt;
 
 use super::{HostPattern, Network, PathPattern};
 
@@ -54,7 +57,7 @@ impl Classes {
                 ..ClassMatch::default()
             },
             class: background,
-            line: None,
+            at: None,
         });
         Self {
             list,
@@ -149,7 +152,7 @@ pub struct ClassRule {
     /// The class, as an index into [`Classes::list`].
     pub class: usize,
     /// Where it stands in the file; none if it is built in.
-    pub line: Option<usize>,
+    pub at: Option<WrittenAt>,
 }
 
 /// What a request must look like; what is empty is not looked at.
@@ -215,8 +218,8 @@ pub enum TextPattern {
     Prefix(String),
 }
 
-impl std::fmt::Display for TextPattern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for TextPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact(text) => f.write_str(text),
             Self::Prefix(start) => write!(f, "{start}*"),

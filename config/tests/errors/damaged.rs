@@ -17,7 +17,9 @@ fn aliases_cannot_stand_for_billions() {
     }
     assert_eq!(
         brief(&errors(&text)),
-        ["5:10 the file comes to more than 100000 values | an alias counts as all that it repeats"]
+        [
+            "6:10 the configuration comes to more than 1000000 values | an alias counts as all that it repeats"
+        ]
     );
 }
 

@@ -1,5 +1,5 @@
-//! The command line: `sprat run`, `healthcheck`, `check`, `explain`, `link`,
-//! `catalogue`, `whatif`, `import`, `schema`, `completions`, `man`.
+//! The command line: `sprat run`, `healthcheck`, `check`, `diff`, `explain`, `link`,
+//! `catalogue`, `whatif`, `import`, `try`, `schema`, `completions`, `man`.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,12 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::commands::catalogue;
+use crate::commands::diff;
 use crate::commands::explain;
 use crate::commands::healthcheck;
 use crate::commands::import;
 use crate::commands::link;
+use crate::commands::trial;
 use crate::observe::standard_error::{StandardError, Style};
 use crate::observe::version;
 use crate::serve::loaded::{STDIN, is_stdin, load_with_files, look};
@@ -70,6 +72,9 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         pid_file: Option<PathBuf>,
     },
+    /// Say what a reload from one configuration to another would change; exit with 0 if
+    /// nothing, 1 if something, 2 if one of them is refused.
+    Diff(diff::Args),
     /// Say what would become of a request: its route, class, size and
     /// endpoints, and why.
     Explain {
@@ -103,6 +108,9 @@ enum Command {
     /// Write a configuration that does what another proxy's does, as far as Sprat can;
     /// tell on standard error what it does otherwise.
     Import(import::Args),
+    /// Say what of another proxy's configuration Sprat takes over, and what its traffic
+    /// would gain.
+    Try(trial::Args),
     /// Print the JSON Schema of the configuration.
     Schema,
     /// Print what has a shell complete this program's arguments.
@@ -136,6 +144,9 @@ pub fn main() -> ExitCode {
         }
     };
     style.log(standard_error.clone()).init();
+    if let Command::Diff(args) = &arguments.command {
+        return compare(args);
+    }
     let done = match arguments.command {
         Command::Run {
             config,
@@ -156,6 +167,9 @@ pub fn main() -> ExitCode {
         Command::Schema => print(sprat_config::SCHEMA),
         Command::Completions { shell } => print(&completions(shell)),
         Command::Man { directory } => write_pages(&directory),
+        Command::Try(args) => try_out(&args),
+        // Its exit code says more.
+        Command::Diff(_) => Ok(()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -169,9 +183,9 @@ pub fn main() -> ExitCode {
 /// Reads a configuration; shows what is doubtful about it.
 fn load(file: &Path) -> anyhow::Result<Config> {
     let colour = io::stderr().is_terminal();
-    let (config, doubts) = look(file, colour, |_| ())?;
-    complain(&doubts.render(colour));
-    Ok(config)
+    let loaded = look(file, colour, |_| ())?;
+    complain(&loaded.warnings.render(colour));
+    Ok(loaded.config)
 }
 
 fn check(file: &Path, pid_file: Option<&Path>) -> anyhow::Result<()> {
@@ -179,9 +193,9 @@ fn check(file: &Path, pid_file: Option<&Path>) -> anyhow::Result<()> {
     let loaded = load_with_files(file, Purpose::Check, colour);
     let numbered = pid_file.map_or(Ok(()), pid_file::inspect);
     let doubts = match (loaded, numbered) {
-        (Ok((_, doubts)), Ok(())) => doubts,
-        (Ok((_, doubts)), Err(error)) => {
-            complain(&doubts.render(colour));
+        (Ok(loaded), Ok(())) => loaded.warnings,
+        (Ok(loaded), Err(error)) => {
+            complain(&loaded.warnings.render(colour));
             return Err(error);
         }
         (Err(error), numbered) => {
@@ -226,6 +240,23 @@ fn convert(args: &import::Args) -> anyhow::Result<()> {
     done.refused.map_or(Ok(()), Err)
 }
 
+/// Exits as diff(1) does.
+fn compare(args: &diff::Args) -> ExitCode {
+    let compared = diff::run(args, load);
+    match compared.and_then(|own| print(&own.text).map(|()| own.differs)) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn try_out(args: &trial::Args) -> anyhow::Result<()> {
+    print(&trial::run(args, &mut io::stdin().lock())?)
+}
+
 /// Returns a script that tells a shell of the commands and their arguments.
 fn completions(shell: clap_complete::Shell) -> String {
     let (mut command, mut script) = (Arguments::command(), Vec::new());
@@ -247,6 +278,9 @@ fn write_pages(directory: &Path) -> anyhow::Result<()> {
 ///
 /// Nobody gets it.
 fn print(text: &str) -> anyhow::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
     written.context("cannot write to standard output")

@@ -334,23 +334,23 @@ fn millis(time: Duration) -> u64 {
 
 fn rule(config: &Config, classified: Classified) -> Value {
     let Some(index) = classified.rule else {
-        return json!({"number": null, "line": null, "why": "no rule matches"});
+        return json!({"number": null, "line": null, "file": null, "why": "no rule matches"});
     };
-    let line = config.classes.rules[index].line;
-    let why = match line {
-        Some(line) => format!("rule {} of class_rules, line {line}, matches", index + 1),
+    let at = config.classes.rules[index].at.as_ref();
+    let why = match at {
+        Some(at) => format!("rule {} of class_rules, line {at}, matches", index + 1),
         None => "built in: the client says that it is prefetching".to_owned(),
     };
-    json!({"number": line.map(|_| index + 1), "line": line, "why": why})
+    let (line, file) = (at.map(|at| at.line), at.and_then(|at| at.file.as_ref()));
+    json!({"number": line.map(|_| index + 1), "line": line, "file": file, "why": why})
 }
 
 /// A rule that decides when the response's type is known.
 fn later_rule(config: &Config, index: usize) -> Value {
     let rule = &config.classes.rules[index];
     let name = &config.classes.list[rule.class].name;
-    let line = rule
-        .line
-        .map_or(String::new(), |line| format!(", line {line}"));
+    let at = rule.at.as_ref();
+    let line = at.map_or(String::new(), |at| format!(", line {at}"));
     let types = rule.matches.response_types.iter().map(ToString::to_string);
     let types: Vec<_> = types.collect();
     let why = format!(
@@ -358,7 +358,15 @@ fn later_rule(config: &Config, index: usize) -> Value {
         types.join(" or "),
         index + 1,
     );
-    json!({"number": index + 1, "line": rule.line, "class": name, "types": types, "why": why})
+    let (line, file) = (at.map(|at| at.line), at.and_then(|at| at.file.as_ref()));
+    json!({
+        "number": index + 1,
+        "line": line,
+        "file": file,
+        "class": name,
+        "types": types,
+        "why": why,
+    })
 }
 
 /// What a request's cookies say of where it goes.

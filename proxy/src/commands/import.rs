@@ -14,7 +14,8 @@ pub(crate) struct Args {
     /// Whose configuration it is.
     #[arg(value_enum)]
     from: From,
-    /// The configuration; files that it includes are read, too.
+    /// The configuration, or its directory, such as /etc/nginx; files that it includes are
+    /// read, too.
     #[arg(value_name = "FILE")]
     file: String,
     /// Import the servers on this port, where those on other ports need a Sprat of their
@@ -28,7 +29,7 @@ pub(crate) struct Args {
 
 /// A proxy whose configurations are read.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum From {
+pub(super) enum From {
     /// nginx's, such as /etc/nginx/nginx.conf.
     Nginx,
     /// HAProxy's, such as /etc/haproxy/haproxy.cfg.
@@ -51,13 +52,7 @@ pub(super) struct Done {
 ///
 /// It cannot be read, or nothing can be made of it.
 pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
-    let options = Options {
-        ports: args.port.clone(),
-    };
-    let Imported { yaml, summary } = match args.from {
-        From::Nginx => sprat_import::nginx(&args.file, &mut Disk, &options)?,
-        From::Haproxy => sprat_import::haproxy(&args.file, &mut Disk, &options)?,
-    };
+    let Imported { yaml, summary } = read(args.from, &args.file, &args.port)?;
     let lost = summary.count(Outcome::Not);
     let refused = (args.strict && lost > 0)
         .then(|| anyhow!("{lost} directives are not carried over, and --strict allows none"));
@@ -68,17 +63,46 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     })
 }
 
-/// Says what became of the directives: how many, and which were not carried over as they
-/// are.
-fn told(summary: &Summary) -> String {
+/// Reads a configuration of this proxy: a file, or the one in a directory that the proxy
+/// would read.
+///
+/// # Errors
+///
+/// It cannot be read, or nothing can be made of it.
+pub(super) fn read(from: From, file: &str, ports: &[u16]) -> anyhow::Result<Imported> {
+    let options = Options {
+        ports: ports.to_vec(),
+    };
+    let main = match from {
+        From::Nginx => "nginx.conf",
+        From::Haproxy => "haproxy.cfg",
+    };
+    let file = match Path::new(file).is_dir() {
+        true => format!("{}/{main}", file.trim_end_matches('/')),
+        false => file.to_owned(),
+    };
+    Ok(match from {
+        From::Nginx => sprat_import::nginx(&file, &mut Disk, &options)?,
+        From::Haproxy => sprat_import::haproxy(&file, &mut Disk, &options)?,
+    })
+}
+
+/// Says how many directives were carried over, and how many were not.
+pub(super) fn counts(summary: &Summary) -> String {
     let count = |outcome| summary.count(outcome);
-    let mut out = format!(
-        "{} directives: {} carried over, {} nearly, {} not supported\n",
+    format!(
+        "{} directives: {} carried over, {} nearly, {} not supported",
         summary.notes.len(),
         count(Outcome::Carried),
         count(Outcome::Nearly),
         count(Outcome::Not),
-    );
+    )
+}
+
+/// Says what became of the directives: how many, and which were not carried over as they
+/// are.
+fn told(summary: &Summary) -> String {
+    let mut out = format!("{}\n", counts(summary));
     for note in summary.exceptions() {
         out.push_str(&note.to_string());
         out.push('\n');

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use sprat_config::{Config, Errors, Loaded};
+use sprat_config::{Errors, Loaded};
 use sprat_net::problem::Purpose;
 
 use crate::serve::inspect::inspect;
@@ -43,13 +43,12 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     }
 }
 
-/// Reads a configuration, and looks closer at it with `inspect`; with what is
-/// doubtful.
+/// Reads a configuration, and looks closer at it with `inspect`.
 pub(crate) fn look(
     file: &Path,
     colour: bool,
     inspect: impl FnOnce(&mut Loaded),
-) -> anyhow::Result<(Config, Errors)> {
+) -> anyhow::Result<Loaded> {
     let env = &sprat_config::process_env;
     let loaded = match is_stdin(file) {
         true => sprat_config::load_from(io::stdin().lock(), STDIN, env),
@@ -61,16 +60,15 @@ pub(crate) fn look(
         let errors = loaded.warnings;
         anyhow::bail!(Refused { errors, colour });
     }
-    Ok((loaded.config, loaded.warnings))
+    Ok(loaded)
 }
 
-/// Reads a configuration, and looks at the files that it names; with what is
-/// doubtful.
+/// Reads a configuration, and looks at the files that it names.
 pub(crate) fn load_with_files(
     file: &Path,
     purpose: Purpose,
     colour: bool,
-) -> anyhow::Result<(Config, Errors)> {
+) -> anyhow::Result<Loaded> {
     look(file, colour, |loaded| {
         inspect(&loaded.config, purpose, &mut loaded.warnings);
     })

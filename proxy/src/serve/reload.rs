@@ -4,8 +4,6 @@
 //! parts built. Then it is handed to the workers, and requests that begin from
 //! then on are served by it. What fails leaves all as it is.
 
-mod changes;
-
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -24,6 +22,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::observe::access_log;
 use crate::observe::metrics::Metrics;
+use crate::serve::changes::Changes;
 use crate::serve::worker::{Order, Serve};
 use crate::setup::assembly::Assembly;
 use crate::setup::listener::{self, Bound};
@@ -119,14 +118,15 @@ impl Reloader {
             (Arc::clone(&present.assembly), present.workers.len())
         };
         let mut config = config.clone();
-        let notes = keep_what_stays(&mut config, &own.config);
+        let changes = Changes::prepare(&mut config, &own.config);
         let next = Next::prepare(&own, config, workers)?;
         drop(own);
         let mut present = self.lock();
         // It may have begun to stop meanwhile.
         serves()?;
         let present = present.as_mut().context("the server is stopping")?;
-        Ok((notes, present.follow(next)?))
+        let taken = present.follow(next, &changes)?;
+        Ok((changes.until_restart().to_vec(), taken))
     }
 
     /// The number that the sockets of a listener go by.
@@ -269,7 +269,7 @@ impl Next {
 impl Present {
     /// Hands another configuration to the workers; they have taken it when
     /// what is returned ends.
-    fn follow(&mut self, next: Next) -> anyhow::Result<Receiver<()>> {
+    fn follow(&mut self, next: Next, changes: &Changes) -> anyhow::Result<Receiver<()>> {
         let Next {
             assembly,
             writer,
@@ -308,33 +308,10 @@ impl Present {
             before.join();
         }
         assembly.buffers.resize(assembly.config.buffer);
-        changes::tell(&self.assembly, &assembly);
+        changes.tell();
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());
         self.logs.extend(writer);
         Ok(taken)
     }
-}
-
-/// Puts what only a restart can change back to what it is; says what that was.
-fn keep_what_stays(config: &mut Config, own: &Config) -> Vec<String> {
-    let mut notes = Vec::new();
-    let (workers, wanted) = (own.runtime.workers, config.runtime.workers);
-    if workers != wanted {
-        notes.push(format!("`runtime.workers` stays {workers}, not {wanted}"));
-        config.runtime.workers = workers;
-        config.shown.set("runtime", "workers", workers.into());
-    }
-    if own.admin != config.admin {
-        notes.push("`admin` stays as it is".to_owned());
-        config.admin.clone_from(&own.admin);
-        config.shown.keep("admin", &own.shown);
-    }
-    if own.overload_manager != config.overload_manager {
-        notes.push("`overload_manager` stays as it is".to_owned());
-        config.overload_manager.clone_from(&own.overload_manager);
-        config.shown.keep("overload_manager", &own.shown);
-    }
-    config.classes.keep_numbers(&own.classes);
-    notes
 }

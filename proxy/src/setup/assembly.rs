@@ -21,7 +21,7 @@ use crate::observe::access_log;
 use crate::observe::metrics::Sources;
 use crate::observe::stats::NamedStats;
 use crate::setup::limits::{Overload, RateLimiter};
-use crate::setup::listener::{ListenerShared, ListenerState};
+use crate::setup::listener::{ListenerShared, ListenerState, kept};
 use crate::setup::routing::Routes;
 use sprat_config::identity::Identity;
 
@@ -180,30 +180,22 @@ fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimit
     config.routes.iter().map(rate).collect()
 }
 
-/// What a configuration's listeners become. One on the same address keeps its
-/// sockets and the count of its connections; where the kernel chooses the port, one
-/// with the same name.
+/// What a configuration's listeners become. One that is kept has its sockets and the count
+/// of its connections from before.
 fn listeners(
     config: &Config,
     before: &[Arc<ListenerState>],
 ) -> anyhow::Result<Vec<Arc<ListenerState>>> {
     let workers = config.runtime.workers.max(1);
-    let mut taken = Vec::new();
-    let listener = |listener: &Listener| {
-        let mut known = before.iter();
-        let known = known.find(|own| {
-            let named = listener.address.port() != 0 || own.config.name == listener.name;
-            own.config.address == listener.address && named && !taken.contains(&own.id)
-        });
-        taken.extend(known.map(|own| own.id));
-        match known {
-            Some(own) if own.config == *listener => Ok(Arc::clone(own)),
-            Some(own) => own.changed(listener),
-            None => {
-                let id = NEXT_LISTENER.fetch_add(1, Relaxed);
-                ListenerState::new(listener, id, ListenerShared::new(listener, workers)?)
-            }
+    let known: Vec<_> = before.iter().map(|own| &own.config).collect();
+    let kept = kept(&known, &config.listeners);
+    let listener = |(listener, kept): (&Listener, Option<usize>)| match kept {
+        Some(own) if before[own].config == *listener => Ok(Arc::clone(&before[own])),
+        Some(own) => before[own].changed(listener),
+        None => {
+            let id = NEXT_LISTENER.fetch_add(1, Relaxed);
+            ListenerState::new(listener, id, ListenerShared::new(listener, workers)?)
         }
     };
-    config.listeners.iter().map(listener).collect()
+    config.listeners.iter().zip(kept).map(listener).collect()
 }

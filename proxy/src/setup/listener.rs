@@ -1,5 +1,6 @@
 //! A listener: what it takes from a client, and how its socket is opened.
 
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -34,6 +35,21 @@ pub(crate) struct ListenerState {
     pub(crate) http: http1::Builder,
     /// What is kept when a reload changes the listener's bounds.
     pub(crate) shared: ListenerShared,
+}
+
+/// Returns, for each listener of a configuration, which one of those before goes on as it:
+/// one on the same address, or, where the kernel chooses the port, with the same name, too.
+pub(crate) fn kept(before: &[&Listener], after: &[Listener]) -> Vec<Option<usize>> {
+    let mut places: HashMap<_, VecDeque<_>> = HashMap::new();
+    let key = |own: &Listener| {
+        let named = (own.address.port() == 0).then(|| own.name.clone());
+        (own.address, named)
+    };
+    for (at, own) in before.iter().enumerate() {
+        places.entry(key(own)).or_default().push_back(at);
+    }
+    let place = |own: &Listener| places.get_mut(&key(own))?.pop_front();
+    after.iter().map(place).collect()
 }
 
 /// What stays of a listener when its bounds change.

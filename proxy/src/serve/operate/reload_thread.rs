@@ -1,11 +1,12 @@
 //! Reloads, on a thread of their own: they read files, resolve names and build tables,
 //! and signals are not to wait for that.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use sprat_config::{Config, Errors};
+use sprat_config::{Config, Errors, Loaded};
 use sprat_net::problem::Purpose;
 use sprat_net::stamp::Stamp;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -78,8 +79,9 @@ pub(super) struct Follower {
     file: PathBuf,
     /// Instead of what the configuration says.
     workers: Option<u16>,
-    /// Of the file that was read last.
-    seen: Option<Stamp>,
+    /// What was read last, as it was before: files, and directories with files that are
+    /// included.
+    seen: HashMap<PathBuf, Option<Stamp>>,
     /// What is wrong with it, if it was refused.
     refused: Option<String>,
 }
@@ -90,7 +92,7 @@ impl Follower {
         Self {
             file,
             workers,
-            seen: None,
+            seen: HashMap::new(),
             refused: None,
         }
     }
@@ -124,14 +126,25 @@ impl Follower {
 
     /// The configuration as the file has it now, with what is doubtful.
     pub(super) fn read(&mut self, colour: bool) -> anyhow::Result<(Config, Errors)> {
-        // Before it is read: a change meanwhile is seen the next time.
-        self.seen = Stamp::of(&self.file).ok();
-        let (mut config, doubts) = loaded::load_with_files(&self.file, Purpose::Serve, colour)?;
+        self.seen.insert(self.file.clone(), None);
+        let mut loaded = self.read_what_is_seen(colour)?;
+        if !loaded.read.iter().all(|path| self.seen.contains_key(path)) {
+            self.seen = stamps(loaded.read);
+            loaded = self.read_what_is_seen(colour)?;
+        }
+        let (mut config, doubts) = (loaded.config, loaded.warnings);
         if let Some(workers) = self.workers {
             config.runtime.workers = usize::from(workers);
             config.shown.set("runtime", "workers", workers.into());
         }
         Ok((config, doubts))
+    }
+
+    /// Reads the configuration. What it was read from the last time is looked at before: a
+    /// change meanwhile is seen the next time.
+    fn read_what_is_seen(&mut self, colour: bool) -> anyhow::Result<Loaded> {
+        self.seen = stamps(self.seen.drain().map(|(path, _)| path));
+        loaded::load_with_files(&self.file, Purpose::Serve, colour)
     }
 
     /// Reads the file, and serves by it if it is good; says so in the log.
@@ -149,7 +162,7 @@ impl Follower {
     /// tried again, for a file that it names may have come meanwhile; if it is
     /// for the same reason as before, nothing is said.
     fn look(&mut self, control: &Control) -> Option<Config> {
-        if self.seen != Stamp::of(&self.file).ok() {
+        if self.seen != stamps(self.seen.keys().cloned()) {
             return self.reload(control);
         }
         match self.refused {
@@ -198,4 +211,13 @@ impl Follower {
             }
         }
     }
+}
+
+/// Looks at files and directories.
+fn stamps(paths: impl IntoIterator<Item = PathBuf>) -> HashMap<PathBuf, Option<Stamp>> {
+    let stamp = |path: PathBuf| {
+        let stamp = Stamp::of(&path).ok();
+        (path, stamp)
+    };
+    paths.into_iter().map(stamp).collect()
 }

@@ -254,20 +254,25 @@ impl Leaf for HeaderTemplate {
         }
         Template::parse(text)
             .map(Self)
-            .map_err(|fault| match fault {
-                TemplateFault::Open => Fault::new(
-                    "a `%` begins a variable that does not end",
-                    "write `%%` for a percent sign",
-                ),
-                TemplateFault::Unknown(name) => {
-                    let help = match similar(&name, NAMES) {
-                        Some(name) => format!("did you mean `%{name}%`? (`%%` is a percent sign)"),
-                        None => "docs/routes.md lists them; `%%` is a percent sign".to_owned(),
-                    };
-                    let name = shortened(&name);
-                    Fault::new(format!("there is no variable `%{name}%`"), help)
-                }
-            })
+            .map_err(|fault| template_fault(fault, &NAMES, "docs/routes.md"))
+    }
+}
+
+/// Says what is wrong with a template whose variables are these, and listed on a page.
+pub(crate) fn template_fault(fault: TemplateFault, names: &[&str], page: &str) -> Fault {
+    match fault {
+        TemplateFault::Open => Fault::new(
+            "a `%` begins a variable that does not end",
+            "write `%%` for a percent sign",
+        ),
+        TemplateFault::Unknown(name) => {
+            let help = match similar(&name, names.iter().copied()) {
+                Some(name) => format!("did you mean `%{name}%`? (`%%` is a percent sign)"),
+                None => format!("{page} lists them; `%%` is a percent sign"),
+            };
+            let name = shortened(&name);
+            Fault::new(format!("there is no variable `%{name}%`"), help)
+        }
     }
 }
 

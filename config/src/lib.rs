@@ -24,6 +24,7 @@ pub mod glob;
 pub mod identity;
 mod include;
 mod interpolate;
+mod log_fields;
 mod names;
 mod numbers;
 pub mod paths;

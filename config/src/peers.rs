@@ -132,7 +132,7 @@ const WORDS: &[(&str, &str)] = &[
     ("worker_processes", "`runtime: {workers: ...}`"),
     ("nbthread", "`runtime: {workers: ...}`"),
     ("worker_connections", "`max_connections` of a listener"),
-    ("log_format", "`access_log: {format: ...}`"),
+    ("log_format", "`access_log: {format: {text: ...}}`"),
     (
         "stats",
         "`admin`, whose `/metrics` and `/endpoints` tell of the same",

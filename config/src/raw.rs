@@ -3,6 +3,7 @@
 //! `docs/configuration.md` are all made from it.
 
 mod access;
+mod access_log;
 mod acme;
 mod buffer;
 mod catalogue;
@@ -17,8 +18,8 @@ mod limits;
 mod marking;
 mod proxy_protocol;
 mod routes;
-mod shared_uplink;
 mod sessions;
+mod shared_uplink;
 mod srq;
 mod tls;
 
@@ -26,20 +27,22 @@ use std::borrow::Cow;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
+use crate::actions::EditedName;
 use crate::addresses::{Cidr, Host, ListenAddress, UrlPath};
-use crate::containers::{List, Named, Or, Word};
+use crate::containers::{List, Named, Or};
 use crate::decode::{Context, Decode, Found, Of};
 use crate::names::{Device, FilePath, Name, Pseudonym};
 use crate::numbers::{Factor, FloorPercent};
 use crate::paths::EscapedSlashes;
 use crate::record::{choices, record, variants};
-use crate::resolved::{HeadersWithUnderscores, LogFormat, Qdisc};
+use crate::resolved::{HeadersWithUnderscores, Qdisc};
 use crate::scalars::{
     Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, NoShare, Off, Paper, Time, TwoClass, Unlimited,
 };
 use crate::tree::{Kind, Node};
 
 pub(crate) use access::*;
+pub(crate) use access_log::*;
 pub(crate) use acme::*;
 pub(crate) use buffer::*;
 pub(crate) use catalogue::*;
@@ -54,8 +57,8 @@ pub(crate) use limits::*;
 pub(crate) use marking::*;
 pub(crate) use proxy_protocol::*;
 pub(crate) use routes::*;
-pub(crate) use shared_uplink::*;
 pub(crate) use sessions::*;
+pub(crate) use shared_uplink::*;
 pub(crate) use srq::*;
 pub(crate) use tls::*;
 
@@ -110,8 +113,8 @@ record! {
         optional class_rules: List<ClassRule, 1>,
         /// Whom to turn away when there is too much to do.
         default("{}") admission: Admission,
-        /// One line for each request.
-        default("off") access_log: Or<Off, AccessLog>,
+        /// One line for each request, in one log or several.
+        default("off") access_log: Or<Off, AccessLogs>,
         /// What is known of sizes before a response begins.
         default("{}") catalogue: Catalogue,
         /// The authority that issues those certificates of listeners that are not in
@@ -216,6 +219,9 @@ record! {
         default("allow") headers_with_underscores_action: HeadersWithUnderscores,
         /// What the backend is told about the client.
         default("{}") forwarding: Forwarding,
+        /// Give each request an identifier, which the backend and the access log
+        /// get.
+        default("{}") request_id: Or<Off, RequestId>,
         /// Speak HTTP/2 with clients that begin with its preface, or choose it
         /// in the TLS handshake.
         default("{}") http2: Or<Off, Http2>,
@@ -240,6 +246,17 @@ record! {
         /// they do not compress the response unless they are told to
         /// (`gzip_proxied`).
         default("off") via: Or<Off, Pseudonym>,
+    }
+
+    /// The identifier that each request gets.
+    closed struct RequestId {
+        /// The field that has it, in requests and in responses.
+        default("x-request-id") header: EditedName,
+        /// Take over the identifier that the client gives, if it is 1 to 128 letters,
+        /// digits and `-._~+/=:@`; else all requests get one of Sprat's own.
+        default("true") preserve_external: Flag,
+        /// Tell the client, too.
+        default("false") in_response: Flag,
     }
 
     /// The scarce link towards the clients, and who gets it first.
@@ -350,23 +367,6 @@ record! {
         /// `/ab`.
         optional prefix: UrlPath,
     }
-
-    /// One line for each request.
-    closed struct AccessLog {
-        /// Where it goes: standard output, or a file that is appended to and
-        /// reopened on SIGUSR1.
-        default("stdout") path: Or<Stdout, FilePath>,
-        /// How a line looks.
-        default("json") format: LogFormat,
-    }
-}
-
-/// Standard output.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stdout;
-
-impl Word for Stdout {
-    const WORD: &'static str = "stdout";
 }
 
 variants! {
@@ -449,13 +449,6 @@ choices! {
         "reject_request" => Self::RejectRequest,
         /// They are dropped, before rules are matched.
         "drop_header" => Self::DropHeader,
-    }
-
-    LogFormat as "LogFormat": "a format" {
-        /// One JSON object a line.
-        "json" => Self::Json,
-        /// The combined log format, then size, wait, slowdown and class.
-        "combined" => Self::Combined,
     }
 }
 

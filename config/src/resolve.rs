@@ -1,6 +1,7 @@
 //! From raw types to resolved ones: what can only be checked across keys.
 
 mod access;
+mod access_log;
 mod acme;
 mod actions;
 mod addresses;
@@ -16,8 +17,8 @@ mod limits;
 mod marking;
 mod paths;
 mod routes;
-mod shared_uplink;
 mod sessions;
+mod shared_uplink;
 mod srq;
 mod tls;
 
@@ -69,7 +70,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     if let (Some(uplink), Some(classes), Some(raw)) = (&uplink, &classes, file.uplink.get()) {
         srq::warn_deadlines(&raw.policy, &uplink.policy, classes, reporter);
     }
-    let access_log = access_log(&file.access_log);
+    let access_log = access_log::resolve(&file.access_log, classes.as_ref(), reporter);
     let catalogue = file.catalogue.get();
     let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
     let overload_manager = limits::overload_manager(&file.overload_manager, reporter);
@@ -183,6 +184,7 @@ fn listener(
             trusted: each(&forwarding.trusted, |cidr| Some(cidr.0))?,
             via: forwarding.via.get()?.value().map(|name| name.0.clone()),
         },
+        request_id: access_log::request_id(&raw.request_id)?,
         underscores: raw.headers_with_underscores_action.copied()?,
         paths: PathRules {
             normalize: raw.normalize_path.copied()?.0,
@@ -392,21 +394,6 @@ fn engine(raw: &raw::Engine) -> Option<Engine> {
             device: kernel.device.optional()?.map(|device| device.0.clone()),
         }),
     })
-}
-
-fn access_log<W>(raw: &Field<Or<W, raw::AccessLog>>) -> Option<Option<AccessLog>> {
-    let Some(log) = raw.get()?.value() else {
-        return Some(None);
-    };
-    let target = match log.path.get()? {
-        Or::Word(_) => LogTarget::Stdout,
-        Or::Value(path) => LogTarget::File(path.0.clone()),
-    };
-    Some(Some(AccessLog {
-        target,
-        span: Span(log.path.span.clone()),
-        format: log.format.copied()?,
-    }))
 }
 
 fn each<T, U, const MIN: usize>(

@@ -31,6 +31,7 @@ use crate::shown::Shown;
 
 pub use crate::paths::{EscapedSlashes, PathRules};
 pub use access::*;
+pub(crate) use access_log::FACILITIES;
 pub use access_log::*;
 pub use acme::*;
 pub use actions::*;
@@ -72,8 +73,8 @@ pub struct Config {
     pub classes: Classes,
     /// Whom to turn away when there is too much to do.
     pub admission: Admission,
-    /// None if switched off.
-    pub access_log: Option<AccessLog>,
+    /// The access logs; none if switched off.
+    pub access_log: Vec<AccessLog>,
     /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
     /// The authority that issues certificates; none if switched off.
@@ -143,6 +144,8 @@ pub struct Listener {
     pub limits: ListenerLimits,
     /// The forwarding headers that requests get.
     pub forwarding: Forwarding,
+    /// How requests get identifiers; none if they get none.
+    pub request_id: Option<RequestId>,
     /// What is made of paths before rules are matched.
     pub paths: PathRules,
     /// What is done about fields with an underscore in their name.

@@ -1,20 +1,27 @@
-//! Values of header fields that are made of the request: text with variables between
-//! percent signs, in the words of Envoy's command operators. The variables are a closed
-//! set, and none is looked into again once it is put in.
+//! Text with variables between percent signs, in the words of Envoy's command operators:
+//! values of header fields, and lines of the access log. Each has a closed set of
+//! variables, and none is looked into again once it is put in.
 
 use std::borrow::Cow;
 
 /// A text with variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Template {
+pub struct Template<V = Variable> {
     text: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<Piece<V>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Piece {
+enum Piece<V> {
     Text(String),
-    Variable(Variable),
+    Variable(V),
+}
+
+/// A closed set of variables.
+pub trait Named: Sized {
+    /// Returns the variable that is written so between percent signs; none if there is
+    /// none.
+    fn named(name: &str) -> Option<Self>;
 }
 
 /// What a template may say of a request and its response.
@@ -62,7 +69,9 @@ impl Variable {
             Self::Endpoint | Self::ResponseCode | Self::ResponseHeader(_)
         )
     }
+}
 
+impl Named for Variable {
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT" => Self::RemoteAddress,
@@ -121,7 +130,7 @@ pub(crate) enum TemplateFault {
     Unknown(String),
 }
 
-impl Template {
+impl<V: Named> Template<V> {
     /// Reads a template; `%%` is a percent sign.
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateFault> {
         let mut pieces = Vec::new();
@@ -136,7 +145,7 @@ impl Template {
                 "" => plain.push('%'),
                 name => {
                     let unknown = || TemplateFault::Unknown(name.to_owned());
-                    let variable = Variable::named(name).ok_or_else(unknown)?;
+                    let variable = V::named(name).ok_or_else(unknown)?;
                     if !plain.is_empty() {
                         pieces.push(Piece::Text(std::mem::take(&mut plain)));
                     }
@@ -154,37 +163,49 @@ impl Template {
             pieces,
         })
     }
+}
 
+impl<V> Template<V> {
     /// Returns the template as it is written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// Returns the variables in it.
-    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+    pub fn variables(&self) -> impl Iterator<Item = &V> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Variable(variable) => Some(variable),
             Piece::Text(_) => None,
         })
     }
 
+    /// Returns the variable that is all of the template; none if it is more, or less.
+    pub fn sole(&self) -> Option<&V> {
+        match &self.pieces[..] {
+            [Piece::Variable(variable)] => Some(variable),
+            _ => None,
+        }
+    }
+
+    /// Writes the text, with what `value` writes in place of each variable.
+    pub fn write<'a>(&'a self, out: &mut Vec<u8>, value: &mut dyn FnMut(&'a V, &mut Vec<u8>)) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Variable(variable) => value(variable, out),
+            }
+        }
+    }
+
     /// Returns the text, with what `value` says in place of each variable; nothing in
     /// place of one that has no value.
-    pub fn render<'a>(
-        &'a self,
-        value: &mut dyn FnMut(&'a Variable, &mut Vec<u8>),
-    ) -> Cow<'a, [u8]> {
+    pub fn render<'a>(&'a self, value: &mut dyn FnMut(&'a V, &mut Vec<u8>)) -> Cow<'a, [u8]> {
         match &self.pieces[..] {
             [] => Cow::Borrowed(&[]),
             [Piece::Text(text)] => Cow::Borrowed(text.as_bytes()),
-            pieces => {
+            _ => {
                 let mut out = Vec::with_capacity(64);
-                for piece in pieces {
-                    match piece {
-                        Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                        Piece::Variable(variable) => value(variable, &mut out),
-                    }
-                }
+                self.write(&mut out, value);
                 Cow::Owned(out)
             }
         }
@@ -202,7 +223,7 @@ mod tests {
     use super::*;
 
     fn rendered(text: &str) -> String {
-        let template = Template::parse(text).unwrap();
+        let template = Template::<Variable>::parse(text).unwrap();
         let out = template.render(&mut |variable, out| {
             out.extend_from_slice(format!("<{variable:?}>").as_bytes());
         });
@@ -229,17 +250,23 @@ mod tests {
     #[test]
     fn every_variable_that_is_listed_is_there() {
         for name in NAMES {
-            assert!(Template::parse(&format!("%{name}%")).is_ok(), "{name}");
+            assert!(
+                Template::<Variable>::parse(&format!("%{name}%")).is_ok(),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_variable_is_told() {
         let unknown = |name: &str| Err(TemplateFault::Unknown(name.to_owned()));
-        assert_eq!(Template::parse("5% of"), Err(TemplateFault::Open));
-        assert_eq!(Template::parse("%HOST%"), unknown("HOST"));
-        assert_eq!(Template::parse("%REQ()%"), unknown("REQ()"));
-        assert_eq!(Template::parse("%REQ(:X)%"), unknown("REQ(:X)"));
-        assert_eq!(Template::parse("a %b% c"), unknown("b"));
+        assert_eq!(
+            Template::<Variable>::parse("5% of"),
+            Err(TemplateFault::Open)
+        );
+        assert_eq!(Template::<Variable>::parse("%HOST%"), unknown("HOST"));
+        assert_eq!(Template::<Variable>::parse("%REQ()%"), unknown("REQ()"));
+        assert_eq!(Template::<Variable>::parse("%REQ(:X)%"), unknown("REQ(:X)"));
+        assert_eq!(Template::<Variable>::parse("a %b% c"), unknown("b"));
     }
 }

@@ -150,6 +150,7 @@ fn the_design_file_resolves_to_the_defaults() {
                 required: false,
             }),
             paths: PathRules::default(),
+            request_id: Some(RequestId::default()),
             underscores: HeadersWithUnderscores::default(),
             tls: None,
             proxy_protocol: None,
@@ -171,7 +172,7 @@ fn the_design_file_resolves_to_the_defaults() {
         routes: vec![route(cluster)],
         classes: Classes::default(),
         admission: Admission::default(),
-        access_log: None,
+        access_log: Vec::new(),
         catalogue: Catalogue {
             max_bytes: 32 << 20,
             ttl: Duration::from_secs(3600),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
+use sprat_config::resolved::LOG_FIELDS;
 use sprat_config::{filter_schema, parse, parse_filter, schema};
 
 fn root() -> PathBuf {
@@ -104,7 +105,12 @@ routes:
     cluster: farm
     timeout: off
     host_rewrite: y:80
-access_log: {path: stdout, format: combined}
+access_log:
+  - {path: stdout, format: combined}
+  - path: /a.log
+    format: {json: {status: '%RESPONSE_CODE%'}}
+    filters: [{min_status: 500, min_duration: 1s, classes: [default]}]
+  - syslog: {address: '127.0.0.1:514', facility: daemon}
 catalogue: {max_size: 1MB, ttl: 1h}
 ";
 
@@ -203,6 +209,13 @@ const REFUSED: &[(&str, &str)] = &[
     ("host_rewrite: y:80", "host_rewrite: http://y"),
     ("path: stdout", "path: ''"),
     ("format: combined", "format: clf"),
+    ("{json: {status: '%RESPONSE_CODE%'}}", "{json: {}}"),
+    ("{json: {status: '%RESPONSE_CODE%'}}", "{text: ''}"),
+    ("{json: {status: '%RESPONSE_CODE%'}}", "{texts: a}"),
+    ("min_status: 500", "min_status: 50"),
+    ("'127.0.0.1:514'", "localhost"),
+    ("facility: daemon", "facility: daemons"),
+    ("min_duration: 1s", "min_duration: 1"),
     ("max_size: 1MB", "max_size: unlimited"),
     ("ttl: 1h", "ttl: 1 day"),
     ("ttl: 1h", "ttl:"),
@@ -452,6 +465,34 @@ fn the_references_are_up_to_date_and_have_every_key() {
             known.get(name).is_none_or(|own| own == definition),
             "{name}"
         );
+    }
+}
+
+const FIELDS_BEGIN: &str = "<!-- The table: made from the program's own, not by hand. -->\n";
+
+#[test]
+fn the_page_of_the_access_log_has_every_field() {
+    let path = root().join("../docs/access-log.md");
+    let text = read(&path);
+    let (head, committed) = text.split_once(FIELDS_BEGIN).expect("the page has a table");
+    let mut made = "\n## Every field\n\n| field | value | unit | what it tells | example |\n\
+                    | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    for row in &LOG_FIELDS {
+        let cells = [
+            format!("`%{}%`", row.name),
+            row.value.name().to_owned(),
+            row.unit.to_owned(),
+            row.meaning.to_owned(),
+            format!("`{}`", row.example),
+        ];
+        let cells = cells.map(|cell| format!(" {cell} |").replace("  |", " |"));
+        writeln!(made, "|{}", cells.concat()).unwrap();
+    }
+    if update() {
+        std::fs::write(&path, format!("{head}{FIELDS_BEGIN}{made}")).unwrap();
+    } else {
+        assert_eq!(committed, made, "{HOW}");
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let slips = stream.begin_request();
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&stream, &parts);
+    record.identify(&mut parts.headers);
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
     let checked = match check(&parts, slips) {
@@ -121,7 +122,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             exchange
                 .plan
                 .keep_session(&mut record, response.headers_mut());
-            record.edit_head(&mut response);
+            record.finish_head(&mut response);
             let (response, known) = buffering::keep(&mut record, response, known);
             answer::respond(&stream, response, known, json, record).await
         }

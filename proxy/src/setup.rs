@@ -4,5 +4,6 @@ pub(crate) mod assembly;
 pub(crate) mod generation;
 pub(crate) mod limits;
 pub(crate) mod listener;
+pub(crate) mod request_ids;
 pub(crate) mod routing;
 pub(crate) mod serving;

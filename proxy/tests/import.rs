@@ -142,7 +142,7 @@ fn imported(name: &str, text: &str) -> Proxy {
     let loaded = sprat_config::parse(&imported.yaml, "imported", &|_| None);
     let mut config = loaded.unwrap_or_else(|errors| panic!("{errors}")).config;
     config.admin = None;
-    config.access_log = None;
+    config.access_log = Vec::new();
     config.runtime.workers = 1;
     for listener in &mut config.listeners {
         listener.address = "127.0.0.1:0".parse().unwrap();

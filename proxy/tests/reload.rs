@@ -264,11 +264,12 @@ fn the_access_log_moves() {
     after.listeners[0].address = proxy.address;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("other.log");
-    after.access_log = Some(AccessLog {
+    after.access_log = vec![AccessLog {
         target: LogTarget::File(path.clone()),
         span: Span::default(),
         format: LogFormat::Combined,
-    });
+        filters: Vec::new(),
+    }];
     reload(&proxy, &after);
     assert_eq!(proxy.connect().ask(get("/two")).status(), 200);
     wait_for("a line in the other log", || {

@@ -314,7 +314,7 @@ fn maintenance_serves_a_few_alone() {
          - cluster: a\n  maintenance: {exempt: [127.0.0.2], retry_after: 2m}\n  \
            error_pages: [{status: [503], body: soon}]",
     );
-    config.access_log = None;
+    config.access_log = Vec::new();
     let proxy = Proxy::start(&config);
     let closed = proxy.connect().ask(get("/"));
     assert_eq!((closed.status(), closed.text()), (503, "soon".to_owned()));

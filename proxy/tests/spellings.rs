@@ -244,15 +244,16 @@ fn combined_lines_end_with_what_was_matched() {
     let mut config = config(&[origin.address]);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    config.access_log = Some(AccessLog {
+    config.access_log = vec![AccessLog {
         target: LogTarget::File(path.clone()),
         format: LogFormat::Combined,
         span: Span::default(),
-    });
+        filters: Vec::new(),
+    }];
     let proxy = Proxy::start(&config);
     assert_eq!(proxy.connect().ask(get("/a/../b")).text(), "farm /b");
     wait_for("the log's line", || {
-        std::fs::read_to_string(&path).is_ok_and(|log| log.ends_with(" default \"/b\"\n"))
+        std::fs::read_to_string(&path).is_ok_and(|log| log.ends_with(" \"/b\"\n"))
     });
 }
 

@@ -94,7 +94,7 @@ impl Decode for ListenerCertificate {
             }
             Kind::Mapping(_) => TlsCertificate::decode(node, cx).map(Self::Files),
             _ => {
-                cx.mapping(node, &Self::expected());
+                cx.mapping(node, &Self::expected);
                 None
             }
         }

@@ -1,10 +1,15 @@
 //! Where requests are written down.
 
+use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Span;
+use crate::template::Template;
 
-/// The access log's target and format.
+pub use crate::log_fields::{LOG_FIELDS, LogField, LogFieldFacts, LogValue};
+
+/// An access log's target, its format, and which requests it tells of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLog {
     /// The target that the log is written to.
@@ -13,23 +18,146 @@ pub struct AccessLog {
     pub span: Span,
     /// How a line looks.
     pub format: LogFormat,
+    /// A request has a line if one of these takes it, or if there is none.
+    pub filters: Vec<LogFilter>,
 }
 
 /// Where a log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogTarget {
     /// The standard output of the process.
     Stdout,
     /// A file, appended to; reopened on SIGUSR1.
     File(PathBuf),
+    /// A syslog server, by datagrams.
+    Syslog(Syslog),
 }
 
-/// How a line of the access log looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A syslog server, and whose messages it gets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Syslog {
+    /// Where the server listens for messages.
+    pub address: SyslogAddress,
+    /// The number of the facility, up to 23 (RFC 5424 6.2.1).
+    pub facility: u8,
+    /// What messages say that they are from.
+    pub app_name: String,
+}
+
+impl Syslog {
+    /// Returns a server that gets what a daemon says of itself.
+    pub fn of_daemon(address: SyslogAddress) -> Self {
+        Self {
+            address,
+            facility: 3,
+            app_name: "sprat".to_owned(),
+        }
+    }
+}
+
+/// Where a syslog server listens for datagrams.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SyslogAddress {
+    /// On a local socket.
+    Local(PathBuf),
+    /// At an address, over UDP.
+    Udp(SocketAddr),
+}
+
+impl std::str::FromStr for SyslogAddress {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.starts_with('/') {
+            true => Ok(Self::Local(text.into())),
+            false => text.parse().map(Self::Udp),
+        }
+    }
+}
+
+/// The names of facilities, in the order of their numbers.
+pub(crate) const FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
+    "ftp", "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4",
+    "local5", "local6", "local7",
+];
+
+/// Text with fields of a request.
+pub type LogTemplate = Template<LogField>;
+
+/// How a line of an access log looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// One JSON object a line.
     Json,
-    /// The combined log format, followed by size, wait, slowdown
-    /// and class.
+    /// The combined log format, followed by size, wait, slowdown, class, duration and
+    /// endpoint.
     Combined,
+    /// An object of JSON with these keys.
+    Fields(Vec<(String, LogTemplate)>),
+    /// Text of the operator's choosing.
+    Text(LogTemplate),
+}
+
+impl LogFormat {
+    /// Returns the templates that lines are made of.
+    pub fn templates(&self) -> impl Iterator<Item = &LogTemplate> {
+        let (keys, text) = match self {
+            Self::Json | Self::Combined => (&[][..], None),
+            Self::Fields(keys) => (&keys[..], None),
+            Self::Text(text) => (&[][..], Some(text)),
+        };
+        keys.iter().map(|(_, template)| template).chain(text)
+    }
+}
+
+/// A format that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixedFormat {
+    /// One JSON object a line.
+    Json,
+    /// The combined log format, with more at its end.
+    Combined,
+}
+
+/// Takes requests of which all that is given holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFilter {
+    /// The least status that it takes.
+    pub min_status: Option<u16>,
+    /// The least time to the end of the response.
+    pub min_duration: Option<Duration>,
+    /// The names of the classes; none are all.
+    pub classes: Vec<String>,
+}
+
+impl LogFilter {
+    /// Returns whether it takes a request with this status, duration and class.
+    pub fn takes(&self, status: Option<u16>, duration: Duration, class: &str) -> bool {
+        self.min_status
+            .is_none_or(|least| status.is_some_and(|status| status >= least))
+            && self.min_duration.is_none_or(|least| duration >= least)
+            && (self.classes.is_empty() || self.classes.iter().any(|own| own == class))
+    }
+}
+
+/// A request's identifier: which field has it, and who gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId {
+    /// The name of the field, in lower case.
+    pub header: String,
+    /// Whether one that the client gives is taken over, if it may be one.
+    pub preserve_external: bool,
+    /// Whether the client gets it with the response.
+    pub in_response: bool,
+}
+
+impl Default for RequestId {
+    fn default() -> Self {
+        Self {
+            header: "x-request-id".to_owned(),
+            preserve_external: true,
+            in_response: false,
+        }
+    }
 }

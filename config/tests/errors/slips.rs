@@ -172,7 +172,48 @@ const PARTS: &[(&str, &[&str])] = &[
     ),
     (
         "access_log: on",
-        &["3:13 expected `off` or a mapping with `path` and `format`, found `on`"],
+        &[
+            "3:13 expected `off` or a mapping with `path`, `syslog`, `format` and `filters`, or a list of these, found `on`",
+        ],
+    ),
+    (
+        "access_log: {format: {text: '%REQ(Cookie)% %RESPONSE_CODES%'}}",
+        &[
+            "3:29 there is no variable `%RESPONSE_CODES%` | did you mean `%RESPONSE_CODE%`? (`%%` is a percent sign)",
+        ],
+    ),
+    (
+        "access_log: [{format: {text: '%REQ(Cookie)%'}, filters: [{classes: [gold]}]}]",
+        &[
+            "3:30 `cookie` holds a secret, which no log may have | remove it; `%USER%` tells who asked",
+            "3:69 there is no class `gold` | the classes are `default` and `background`",
+        ],
+    ),
+    (
+        "access_log:\n- {format: {}}\n- {format: json}",
+        &[
+            "4:12 a format of one's own is either `json` or `text` | write {json: {status: \"%RESPONSE_CODE%\"}}, or {text: \"%RESPONSE_CODE%\"}",
+        ],
+    ),
+    (
+        "access_log: {path: stdout, syslog: {facility: local8, address: localhost}}",
+        &[
+            "3:36 a log goes to a `path` or to `syslog` | remove one of both, or give `access_log` a list of two logs",
+            "3:47 expected a facility of syslog, such as daemon or local0, found `local8`",
+            "3:64 expected a local socket's path, such as /dev/log, or an IP address with a port, found `localhost`",
+        ],
+    ),
+    (
+        "access_log: {path: stdout, syslog: {}}",
+        &[
+            "3:36 a log goes to a `path` or to `syslog` | remove one of both, or give `access_log` a list of two logs",
+        ],
+    ),
+    (
+        "access_log: [{format: json}, {path: stdout}]",
+        &[
+            "3:37 another access log goes to the same place | the other is on line 3: give this one a file of its own",
+        ],
     ),
     (
         "uplink: {rate: 10}",

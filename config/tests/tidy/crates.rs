@@ -146,8 +146,10 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
                 "sprat-upstream",
                 "sprat-sizes",
                 "sprat-import",
+                "sprat-top",
                 "sprat-whatif",
             ],
+            "sprat-top" => &[],
             "sprat-import" => &["sprat-config"],
             // The filters' tests drive what a user has: the origin, the clients.
             "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],

@@ -30,7 +30,7 @@ pub use cluster::{ClusterTls, client_config};
 use files::{Occasion, Reloadable};
 pub use listener::ListenerTls;
 pub use metrics::{TLS, TlsView};
-pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured};
+pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured, TlsTerms};
 pub use shown::EndpointStream;
 
 /// What application protocols are called in a handshake (RFC 7301 6).

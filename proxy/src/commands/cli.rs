@@ -1,14 +1,16 @@
 //! The command line: `sprat run`, `healthcheck`, `check`, `diff`, `explain`, `link`,
-//! `catalogue`, `whatif`, `import`, `try`, `schema`, `completions`, `man`.
+//! `catalogue`, `top`, `whatif`, `import`, `try`, `schema`, `completions`, `man`.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use sprat_config::Config;
+use sprat_config::resolved::{Syslog, SyslogAddress};
 use sprat_net::problem::Purpose;
+use tracing::Level;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -19,6 +21,7 @@ use crate::commands::healthcheck;
 use crate::commands::import;
 use crate::commands::link;
 use crate::commands::trial;
+use crate::observe::log_lines::Shape;
 use crate::observe::standard_error::{StandardError, Style};
 use crate::observe::version;
 use crate::serve::loaded::{STDIN, is_stdin, load_with_files, look};
@@ -32,8 +35,40 @@ struct Arguments {
     /// info, debug or trace.
     #[arg(long, global = true, default_value = "info", env = "SPRAT_LOG_LEVEL")]
     log_level: LevelFilter,
+    /// How its lines look there. `text` is for people; where the systemd journal reads
+    /// it, with priorities and without the time. `json` is an object a line.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "text",
+        env = "SPRAT_LOG_FORMAT"
+    )]
+    log_format: LogFormat,
+    /// Have `run` send its log to this syslog server instead: a local socket, or an IP
+    /// address with a port.
+    #[arg(long, global = true, value_name = "ADDRESS", env = "SPRAT_LOG_SYSLOG")]
+    log_syslog: Option<SyslogAddress>,
     #[command(subcommand)]
     command: Command,
+}
+
+/// How lines of the log look.
+#[derive(Clone, Copy, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl LogFormat {
+    fn shape(self, is_for_syslog: bool) -> Shape {
+        match self {
+            // It takes the same priorities.
+            Self::Text if is_for_syslog => Shape::Journal,
+            Self::Text => Shape::of_text(),
+            Self::Json => Shape::Json,
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -103,6 +138,8 @@ enum Command {
         #[command(subcommand)]
         action: catalogue::Action,
     },
+    /// Show what a running server does, in the terminal.
+    Top(sprat_top::Args),
     /// Say what size-based scheduling would gain on the traffic of an access log.
     Whatif(sprat_whatif::Args),
     /// Write a configuration that does what another proxy's does, as far as Sprat can;
@@ -130,16 +167,24 @@ enum Command {
 /// else that failed.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let style = Style::of(arguments.log_level);
-    let opened = match arguments.command {
+    let is_server = matches!(arguments.command, Command::Run { .. });
+    let syslog = arguments
+        .log_syslog
+        .filter(|_| is_server)
+        .map(Syslog::of_daemon);
+    let shape = arguments.log_format.shape(syslog.is_some());
+    let style = Style::of(arguments.log_level, shape);
+    let with_writer = |opened: io::Result<_>| opened.map(|(it, writer)| (it, Some(writer)));
+    let opened = match (is_server, &syslog) {
         // It must not wait for a reader.
-        Command::Run { .. } => StandardError::queued(style).map(|(it, writer)| (it, Some(writer))),
-        _ => Ok((StandardError::Direct, None)),
+        (true, Some(server)) => with_writer(StandardError::to_syslog(server, style)),
+        (true, None) => with_writer(StandardError::queued(style)),
+        (false, _) => Ok((StandardError::Direct, None)),
     };
     let (standard_error, _writer) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            complain(&format!("no thread can be had for the log: {error}"));
+            complain(&format!("the log cannot be opened: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -162,6 +207,7 @@ pub fn main() -> ExitCode {
         Command::Explain { config, request } => explain_request(&config, &request),
         Command::Link { action, config } => set_link(&config, action),
         Command::Catalogue { action } => work_on_catalogue(action),
+        Command::Top(args) => sprat_top::run(&args),
         Command::Whatif(args) => ask_whatif(&args),
         Command::Import(args) => convert(&args),
         Command::Schema => print(sprat_config::SCHEMA),
@@ -174,7 +220,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            standard_error.complain(&format!("{error:#}"));
+            standard_error.complain(Level::ERROR, &format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -288,7 +334,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 /// Errors of a command are for people, not for the log.
 fn complain(text: &str) {
-    StandardError::Direct.complain(text);
+    StandardError::Direct.complain(Level::ERROR, text);
 }
 
 #[cfg(test)]

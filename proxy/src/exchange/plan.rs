@@ -249,6 +249,7 @@ impl<'a> Plan<'a> {
         let hostless = asked.is_none() && route.host_rewrite.is_none();
         let is_old = parts.version == Version::HTTP_10;
         let chunked = plan_head(connection, route, parts, asked)?;
+        record.keep_identifier(&mut parts.headers);
         edit_head(upstream, route, parts, record);
         if let Some(offer) = &offer {
             offer.add(&mut parts.headers);

@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use sprat_config::classify::Later;
 use sprat_net::error::{Advice, Fault, Reason};
 use sprat_net::screen::Malformed;
@@ -18,7 +18,7 @@ use sprat_upstream::{Endpoint, Held, Lease, SessionOutcome};
 use tokio::time::{Instant, sleep};
 
 use crate::client::connection::Stream;
-use crate::observe::access_log::{self, Asked, Line};
+use crate::observe::access_log::{Asked, Kept, Line, Logs};
 use crate::observe::stats::WorkerStats;
 use crate::setup::generation::Generation;
 use crate::setup::limits::RequestPlace;
@@ -35,6 +35,10 @@ pub(crate) struct Record {
     generation: Rc<Generation>,
     started: Instant,
     request: Option<Box<Asked>>,
+    /// The request's identifier, if requests get one.
+    request_id: Option<HeaderValue>,
+    /// What access logs tell of the response's head.
+    told_response: Kept,
     /// What there is of a request line where there is no request.
     unread_line: Option<Box<[u8]>>,
     /// The status sent to the client; none while there is no head.
@@ -98,7 +102,11 @@ impl Record {
     /// many times.
     pub(crate) fn open(stream: &Stream, parts: &Parts) -> Box<Self> {
         let generation = stream.connection.serving.generation();
-        let request = (generation.log.is_some()).then(|| Box::new(Asked::of(parts)));
+        let request = generation.log.as_ref().map(|logs| {
+            let needs = logs.needs();
+            let is_secure = needs.scheme && stream.connection.is_secure(&parts.headers);
+            Box::new(Asked::of(parts, needs, is_secure))
+        });
         Self::new(stream, generation, request)
     }
 
@@ -127,6 +135,8 @@ impl Record {
             generation,
             started: Instant::now(),
             request,
+            request_id: None,
+            told_response: Kept::default(),
             unread_line: None,
             status: None,
             answered: None,
@@ -168,8 +178,35 @@ impl Record {
         self.route.map(|index| self.generation.routes.at(index))
     }
 
+    /// Gives the request its identifier.
+    pub(crate) fn identify(&mut self, headers: &mut HeaderMap) {
+        let ids = self.stream.connection.listener.request_ids.as_ref();
+        self.request_id = ids.map(|ids| ids.give(headers));
+    }
+
+    /// Sees that the backend is told the request's identifier.
+    pub(crate) fn keep_identifier(&self, headers: &mut HeaderMap) {
+        let ids = self.stream.connection.listener.request_ids.as_ref();
+        if let (Some(ids), Some(id)) = (ids, &self.request_id) {
+            ids.keep(headers, id);
+        }
+    }
+
+    /// Makes the head of a response as the client gets it, and keeps what logs tell of
+    /// it.
+    pub(crate) fn finish_head<B>(&mut self, response: &mut Response<B>) {
+        self.edit_head(response);
+        let ids = self.stream.connection.listener.request_ids.as_ref();
+        if let (Some(ids), Some(id)) = (ids, &self.request_id) {
+            ids.tell(response.headers_mut(), id);
+        }
+        if let Some(logs) = &self.generation.log {
+            self.told_response = logs.needs().of_response(response.headers());
+        }
+    }
+
     /// Changes the head of a response as the route says.
-    pub(crate) fn edit_head<B>(&self, response: &mut Response<B>) {
+    fn edit_head<B>(&self, response: &mut Response<B>) {
         if let Some(granted) = &self.granted {
             granted.tell(response.headers_mut());
         }
@@ -396,14 +433,28 @@ impl Record {
         duration: Duration,
         slowdown: Option<f64>,
         aborted: bool,
-    ) -> Option<Box<(access_log::Sender, Line)>> {
+    ) -> Option<(Logs, Arc<Line>)> {
         let generation = Rc::clone(&self.generation);
-        let log = generation.log.clone()?;
+        let logs = generation.log.clone()?;
+        let connection = &self.stream.connection;
+        let shown = connection
+            .certificate()
+            .filter(|_| logs.needs().certificate);
+        let peer = shown.map(|own| {
+            let common_name = own.common_name.unwrap_or_default().to_owned();
+            Box::new([own.dns.join(","), own.uris.join(","), common_name])
+        });
         let line = Line {
             ended: std::time::SystemTime::now(),
             duration,
             acknowledged: None,
-            client: self.stream.connection.peer,
+            client: connection.peer,
+            local_port: connection.ends().local.port(),
+            listener: Arc::clone(&connection.listener.name),
+            tls: connection.secured().map(|own| own.terms),
+            peer,
+            request_id: self.request_id.take(),
+            response: std::mem::take(&mut self.told_response),
             request: self.request.take(),
             unread_line: self.unread_line.take(),
             status: self.sent_status().or(self.reason.map(|r| r.facts().status)),
@@ -423,7 +474,7 @@ impl Record {
             reason: self.reason,
             aborted,
         };
-        Some(Box::new((log, line)))
+        Some((logs, Arc::new(line)))
     }
 }
 
@@ -433,27 +484,24 @@ struct Told {
     stats: Arc<WorkerStats>,
     started: Instant,
     bytes: u64,
-    line: Option<Box<(access_log::Sender, Line)>>,
+    line: Option<(Logs, Arc<Line>)>,
 }
 
 impl Delivery for Told {
     fn acknowledged(mut self: Box<Self>, at: Instant) {
         let took = at - self.started;
         self.stats.observe_acknowledged(self.bytes, took);
-        if let Some(logged) = &mut self.line {
-            logged.1.acknowledged = Some(took);
+        // No log has it yet.
+        if let Some(line) = self.line.as_mut().and_then(|own| Arc::get_mut(&mut own.1)) {
+            line.acknowledged = Some(took);
         }
     }
 }
 
 impl Drop for Told {
     fn drop(&mut self) {
-        let Some(logged) = self.line.take() else {
-            return;
-        };
-        let (log, line) = *logged;
-        if !log.send(line) {
-            self.stats.log_lines_dropped.increment();
+        if let Some((logs, line)) = self.line.take() {
+            self.stats.log_lines_dropped.add(logs.send(&line));
         }
     }
 }

@@ -1,31 +1,28 @@
-//! The access log: one line for each request, written by a thread of its own.
+//! Access logs: one line for each request that a log's filters take, each log written by
+//! a thread of its own.
 //!
 //! Workers never wait for the disk: a line that finds the queue full is
 //! dropped and counted. So is one that cannot be written.
 
-use anyhow::Context as _;
+mod free;
+mod line;
+mod needs;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
 
-use http::header::{HOST, REFERER, USER_AGENT};
-use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, Uri, Version};
-use serde::Serialize;
-use sprat_config::resolved::{AccessLog, Cluster, LogFormat, LogTarget};
-use sprat_net::error::Reason;
+use anyhow::Context as _;
+use sprat_config::resolved::{AccessLog, LogFilter, LogFormat, LogTarget};
 use sprat_net::problem::Problem;
-use sprat_net::screen::Malformed;
 use sprat_net::writable;
-use sprat_scheduler::Size;
-use sprat_sizes::Layer;
-use sprat_upstream::{Member, SessionOutcome};
 
+pub(crate) use self::line::{Asked, Line};
+pub(crate) use self::needs::{Kept, Needs};
 use crate::observe::draining::{self, Receiver, Unwritten, Writing};
+use crate::observe::syslog::Messages;
 
 /// Lines that may wait for the writer.
 const QUEUE_LINES: usize = 16_384;
@@ -39,293 +36,61 @@ pub(crate) fn lines_lost() -> u64 {
     LINES_LOST.load(Ordering::Relaxed)
 }
 
-/// One request, as the worker saw it.
-pub(crate) struct Line {
-    /// When the exchange ended.
-    pub(crate) ended: SystemTime,
-    /// From the end of the head to the end of the response.
-    pub(crate) duration: Duration,
-    /// From the end of the head until the client had acknowledged all of the response,
-    /// if that is known.
-    pub(crate) acknowledged: Option<Duration>,
-    /// The other end of the connection.
-    pub(crate) client: SocketAddr,
-    /// None if the head could not be read.
-    pub(crate) request: Option<Box<Asked>>,
-    /// Then, the beginning of its request line, as far as it was read.
-    pub(crate) unread_line: Option<Box<[u8]>>,
-    /// The client's status, or the one it would have got.
-    pub(crate) status: Option<StatusCode>,
-    /// The bytes of the body that were sent.
-    pub(crate) bytes: u64,
-    /// The size known when the response started.
-    pub(crate) known: Size,
-    /// Who in the catalogue knew it before the response did.
-    pub(crate) layer: Option<Layer>,
-    /// How long its bytes waited for the uplink.
-    pub(crate) wait: Duration,
-    /// How long it waited for an endpoint.
-    pub(crate) queue_wait: Duration,
-    /// From the response's head to its end, over the time that the uplink alone
-    /// needs; none without a body, or without a rate.
-    pub(crate) slowdown: Option<f64>,
-    /// The priority class of the request.
-    pub(crate) class: Arc<str>,
-    /// The user who asked, if that is known.
-    pub(crate) user: Option<Box<str>>,
-    /// Where it went, once routed.
-    pub(crate) cluster: Option<Arc<Cluster>>,
-    /// And once an endpoint was chosen.
-    pub(crate) endpoint: Option<Arc<Member>>,
-    /// What became of its session, where its cluster keeps any.
-    pub(crate) session: Option<SessionOutcome>,
-    /// What went wrong, if anything did.
-    pub(crate) reason: Option<Reason>,
-    /// Whether the response ended before its end.
-    pub(crate) aborted: bool,
-}
-
-/// What a line tells of a request's head.
-pub(crate) struct Asked {
-    method: Method,
-    target: Uri,
-    /// The path that rules were matched with, if the target has another.
-    matched: Option<Box<str>>,
-    version: Version,
-    host: Option<HeaderValue>,
-    referer: Option<HeaderValue>,
-    user_agent: Option<HeaderValue>,
-}
-
-impl Asked {
-    /// What there is to tell of a head that has just been read.
-    pub(crate) fn of(head: &Parts) -> Self {
-        let field = |name| head.headers.get(name).cloned();
-        Self {
-            method: head.method.clone(),
-            target: head.uri.clone(),
-            matched: None,
-            version: head.version,
-            host: field(HOST).or_else(|| authority(&head.uri)),
-            referer: field(REFERER),
-            user_agent: field(USER_AGENT),
-        }
-    }
-
-    /// What there is to tell of a request of HTTP/2 that was malformed, if that is enough
-    /// for a line.
-    pub(crate) fn of_malformed(request: Malformed) -> Option<Self> {
-        let host = request.authority.as_ref();
-        Some(Self {
-            method: request.method?,
-            host: host.and_then(|host| HeaderValue::try_from(host.as_str()).ok()),
-            target: request.path?.into(),
-            matched: None,
-            version: Version::HTTP_2,
-            referer: None,
-            user_agent: None,
-        })
-    }
-
-    /// Rules were matched with this path, which is not the target's.
-    pub(crate) fn matched(&mut self, path: String) {
-        self.matched = Some(path.into());
-    }
-
-    fn path(&self) -> String {
-        match self.target.path_and_query() {
-            Some(path) => path.as_str().to_owned(),
-            None => self.target.to_string(),
-        }
-    }
-
-    fn version(&self) -> &'static str {
-        match self.version {
-            Version::HTTP_10 => "HTTP/1.0",
-            Version::HTTP_2 => "HTTP/2.0",
-            _ => "HTTP/1.1",
-        }
-    }
-}
-
-/// Returns the authority of a target, HTTP/2's `Host`.
-fn authority(target: &Uri) -> Option<HeaderValue> {
-    HeaderValue::try_from(target.authority()?.as_str()).ok()
-}
-
-/// A line in JSON; the order of the fields is that of the output.
-#[derive(Serialize)]
-struct JsonLine<'a> {
-    time: String,
-    client: String,
-    method: Option<&'a str>,
-    host: Option<&'a str>,
-    path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_line: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    matched_path: Option<&'a str>,
-    status: Option<u16>,
-    bytes: u64,
-    size: Option<u64>,
-    size_source: &'static str,
-    size_layer: Option<&'static str>,
-    duration_ms: f64,
-    acknowledged_ms: Option<f64>,
-    wait_ms: f64,
-    queue_wait_ms: f64,
-    slowdown: Option<f64>,
-    class: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
-    cluster: Option<&'a str>,
-    endpoint: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<&'static str>,
-    reason: Option<&'static str>,
-    aborted: bool,
-}
-
-impl Line {
-    fn started(&self) -> jiff::Timestamp {
-        let started = self.ended.checked_sub(self.duration).unwrap_or(self.ended);
-        jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-    }
-
-    /// As `X-Forwarded-For` has it: a client of IPv4 is that on a socket of IPv6, too.
-    fn client(&self) -> SocketAddr {
-        SocketAddr::new(self.client.ip().to_canonical(), self.client.port())
-    }
-
-    fn write(&self, format: LogFormat, out: &mut Vec<u8>) -> io::Result<()> {
-        match format {
-            LogFormat::Json => self.write_json(out),
-            LogFormat::Combined => self.write_combined(out),
-        }
-    }
-
-    fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        let request = self.request.as_deref();
-        let host = request.and_then(|request| request.host.as_ref());
-        let line = JsonLine {
-            time: format!("{:.3}", self.started()),
-            client: self.client().to_string(),
-            method: request.map(|request| request.method.as_str()),
-            host: host.and_then(|host| host.to_str().ok()),
-            path: request.map(Asked::path),
-            request_line: self.unread_line.as_deref().map(escaped).transpose()?,
-            matched_path: request.and_then(|request| request.matched.as_deref()),
-            status: self.status.map(|status| status.as_u16()),
-            bytes: self.bytes,
-            size: self.known.bytes(),
-            size_source: match self.known {
-                Size::Exact(_) => "exact",
-                Size::Estimate { .. } => "estimate",
-                Size::Unknown => "unknown",
-            },
-            size_layer: self.layer.map(Layer::name),
-            duration_ms: millis(self.duration),
-            acknowledged_ms: self.acknowledged.map(millis),
-            wait_ms: millis(self.wait),
-            queue_wait_ms: millis(self.queue_wait),
-            slowdown: self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3),
-            class: &self.class,
-            user: self.user.as_deref(),
-            cluster: self.cluster.as_ref().map(|cluster| cluster.name.as_str()),
-            endpoint: self.endpoint.as_ref().map(|member| member.label.as_str()),
-            session: self.session.map(SessionOutcome::name),
-            reason: self.reason.map(Reason::name),
-            aborted: self.aborted,
-        };
-        serde_json::to_writer(&mut *out, &line)?;
-        out.push(b'\n');
-        Ok(())
-    }
-
-    /// `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait in
-    /// ms, slowdown and class; and the path that rules were matched with, if it is not
-    /// the client's.
-    fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
-        write!(out, "{} - ", self.client().ip())?;
-        match self.user.as_deref() {
-            // A space would begin the next field.
-            Some(user) if !user.is_empty() => escape(user.replace(' ', "_").as_bytes(), out)?,
-            _ => out.push(b'-'),
-        }
-        write!(out, " [{time}] \"")?;
-        let request = self.request.as_deref();
-        match request {
-            // What was refused for it may have quotes.
-            Some(asked) => {
-                write!(out, "{} ", asked.method)?;
-                escape(asked.path().as_bytes(), out)?;
-                write!(out, " {}", asked.version())?;
-            }
-            None => escape(self.unread_line.as_deref().unwrap_or(b"-"), out)?,
-        }
-        let status = self.status.map_or(0, |status| status.as_u16());
-        write!(out, "\" {status:03} {}", self.bytes)?;
-        let referer = request.and_then(|asked| asked.referer.as_ref());
-        let user_agent = request.and_then(|asked| asked.user_agent.as_ref());
-        for value in [referer, user_agent] {
-            out.extend_from_slice(b" \"");
-            escape(value.map_or(b"-", HeaderValue::as_bytes), out)?;
-            out.push(b'"');
-        }
-        out.push(b' ');
-        match self.known.bytes() {
-            Some(size) => write!(out, "{size}")?,
-            None => out.push(b'-'),
-        }
-        write!(out, " {:.3} ", millis(self.wait))?;
-        match self.slowdown {
-            Some(slowdown) => write!(out, "{slowdown:.3}")?,
-            None => out.push(b'-'),
-        }
-        write!(out, " {}", self.class)?;
-        if let Some(matched) = request.and_then(|asked| asked.matched.as_deref()) {
-            out.extend_from_slice(b" \"");
-            escape(matched.as_bytes(), out)?;
-            out.push(b'"');
-        }
-        out.push(b'\n');
-        Ok(())
-    }
-}
-
-/// Writes what stands between quotes: with `\xHH` for what would end it, begin such
-/// a thing, or not be seen.
-fn escape(text: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-    for &byte in text {
-        match byte {
-            b'"' | b'\\' | ..=0x1f | 0x7f.. => write!(out, "\\x{byte:02X}")?,
-            _ => out.push(byte),
-        }
-    }
-    Ok(())
-}
-
-/// What [`escape`] writes, as text.
-fn escaped(text: &[u8]) -> io::Result<String> {
-    let mut out = Vec::with_capacity(text.len());
-    escape(text, &mut out)?;
-    String::from_utf8(out).map_err(io::Error::other)
-}
-
-/// Milliseconds, to the microsecond.
-fn millis(duration: Duration) -> f64 {
-    duration.as_micros() as f64 / 1e3
-}
-
-/// A worker's end of the queue.
+/// The logs of one configuration, as workers see them.
 #[derive(Clone)]
-pub(crate) struct Sender(draining::Sender<Line>);
+pub(crate) struct Logs(Arc<Queues>);
 
-impl Sender {
-    /// Queues a line; false if there was no room.
-    pub(crate) fn send(&self, line: Line) -> bool {
-        self.0.send(line, 1)
+struct Queues {
+    queues: Vec<Queue>,
+    needs: Needs,
+}
+
+/// A log's queue, and which requests have a line in it.
+struct Queue {
+    filters: Vec<LogFilter>,
+    lines: draining::Sender<Arc<Line>>,
+}
+
+impl Queue {
+    fn takes(&self, line: &Line) -> bool {
+        let status = line.status.map(|status| status.as_u16());
+        let takes = |filter: &LogFilter| filter.takes(status, line.duration, &line.class);
+        self.filters.is_empty() || self.filters.iter().any(takes)
+    }
+}
+
+impl Logs {
+    /// Opens logs; none if there are none to open.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be opened.
+    pub(crate) fn start(configs: &[AccessLog]) -> anyhow::Result<(Option<Self>, Vec<Writer>)> {
+        let (mut queues, mut writers) = (Vec::new(), Vec::new());
+        for config in configs {
+            let (lines, writer) = start(config)?;
+            writers.push(writer);
+            queues.push(Queue {
+                filters: config.filters.clone(),
+                lines,
+            });
+        }
+        let needs = Needs::of(configs);
+        let own = Self(Arc::new(Queues { queues, needs }));
+        Ok(((!configs.is_empty()).then_some(own), writers))
+    }
+
+    /// Returns what is to be kept of requests for lines.
+    pub(crate) fn needs(&self) -> &Needs {
+        &self.0.needs
+    }
+
+    /// Queues a line for each log that has one of the request; returns how many found no
+    /// room.
+    pub(crate) fn send(&self, line: &Arc<Line>) -> u64 {
+        let wanting = self.0.queues.iter().filter(|queue| queue.takes(line));
+        let lost = wanting.filter(|queue| !queue.lines.send(Arc::clone(line), 1));
+        lost.count() as u64
     }
 }
 
@@ -340,21 +105,19 @@ pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
     Some(Problem::at(&config.span, message).help(help))
 }
 
-/// Opens a log.
-///
-/// # Errors
-///
-/// Its file cannot be opened.
-pub(crate) fn start(config: &AccessLog) -> anyhow::Result<(Sender, Writer)> {
+fn start(config: &AccessLog) -> anyhow::Result<(draining::Sender<Arc<Line>>, Writer)> {
     let opened = Writer::start(config);
     opened.with_context(|| match &config.target {
         LogTarget::Stdout => "cannot write the access log to standard output".to_owned(),
         LogTarget::File(path) => format!("cannot open the access log {}", path.display()),
+        LogTarget::Syslog(target) => {
+            format!("cannot send the access log to syslog: {:?}", target.address)
+        }
     })
 }
 
-/// The writer's thread. It ends when every [`Sender`] is gone and the last
-/// line is written.
+/// A log's writing thread, which ends when all [`Logs`] are gone and the last line is
+/// written.
 pub(crate) struct Writer {
     writing: Writing,
     reopen: Arc<AtomicBool>,
@@ -362,14 +125,18 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Opens the log and starts the thread.
-    fn start(config: &AccessLog) -> io::Result<(Sender, Self)> {
+    fn start(config: &AccessLog) -> io::Result<(draining::Sender<Arc<Line>>, Self)> {
         let out = Output::new(open(&config.target)?);
         let (sender, lines) = draining::queue(QUEUE_LINES);
         let reopen = Arc::new(AtomicBool::new(false));
-        let (target, format, flag) = (config.target.clone(), config.format, Arc::clone(&reopen));
-        let write = move || write_all(&lines, out, &target, format, &flag);
+        let (target, format, flag) = (
+            config.target.clone(),
+            config.format.clone(),
+            Arc::clone(&reopen),
+        );
+        let write = move || write_all(&lines, out, &target, &format, &flag);
         let writing = Writing::start("access-log", &sender, write)?;
-        Ok((Sender(sender), Self { writing, reopen }))
+        Ok((sender, Self { writing, reopen }))
     }
 
     /// Has the file opened anew before the next line, for it has been rotated
@@ -478,6 +245,7 @@ fn open(target: &LogTarget) -> io::Result<Buffer> {
     let out: Box<dyn Write + Send> = match target {
         LogTarget::Stdout => Box::new(io::stdout()),
         LogTarget::File(path) => Box::new(open_file(path)?),
+        LogTarget::Syslog(target) => Box::new(Messages::open(target, false)?),
     };
     Ok(BufWriter::with_capacity(64 << 10, out))
 }
@@ -487,10 +255,10 @@ fn open_file(path: &PathBuf) -> io::Result<File> {
 }
 
 fn write_all(
-    lines: &Receiver<Line>,
+    lines: &Receiver<Arc<Line>>,
     mut out: Output,
     target: &LogTarget,
-    format: LogFormat,
+    format: &LogFormat,
     reopen: &AtomicBool,
 ) {
     let mut text = Vec::with_capacity(1024);
@@ -516,116 +284,74 @@ fn write_all(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::line::tests::{asked, line};
     use super::*;
 
-    fn asked(target: &str) -> Asked {
-        let request = http::Request::get(target)
-            .version(Version::HTTP_2)
-            .header("host", "www.example")
-            .header("user-agent", "say \"hi\"\\ \u{e9}");
-        Asked::of(&request.body(()).unwrap().into_parts().0)
-    }
-
-    fn line() -> Line {
-        Line {
-            ended: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
-            duration: Duration::from_millis(250),
-            acknowledged: Some(Duration::from_millis(290)),
-            client: "192.0.2.7:4711".parse().unwrap(),
-            request: Some(Box::new(asked("/a?b=c"))),
-            unread_line: None,
-            status: Some(StatusCode::OK),
-            bytes: 1234,
-            known: Size::Exact(1234),
-            layer: Some(Layer::Learnt),
-            queue_wait: Duration::ZERO,
-            wait: Duration::from_micros(1500),
-            slowdown: Some(2.0),
-            class: "gold".into(),
-            user: None,
-            cluster: None,
-            endpoint: None,
-            session: None,
-            reason: None,
-            aborted: false,
+    #[test]
+    fn each_log_has_the_requests_that_one_of_its_filters_takes() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = |name: &str, filters: Vec<LogFilter>| AccessLog {
+            format: LogFormat::Json,
+            target: LogTarget::File(directory.path().join(name)),
+            span: sprat_config::resolved::Span::default(),
+            filters,
+        };
+        let none = LogFilter::default;
+        let trouble = vec![
+            LogFilter {
+                min_status: Some(500),
+                ..none()
+            },
+            LogFilter {
+                min_duration: Some(Duration::from_secs(1)),
+                ..none()
+            },
+        ];
+        let gold = LogFilter {
+            classes: vec!["gold".to_owned()],
+            ..none()
+        };
+        let slow_gold = LogFilter {
+            min_duration: Some(Duration::from_secs(1)),
+            ..gold.clone()
+        };
+        let configs = [
+            log("all", Vec::new()),
+            log("trouble", trouble),
+            log("gold", vec![gold]),
+            log("slow_gold", vec![slow_gold]),
+        ];
+        let (logs, writers) = Logs::start(&configs).unwrap();
+        let logs = logs.unwrap();
+        for (path, status, seconds, class) in [
+            ("/1", 200, 0, "gold"),
+            ("/2", 500, 0, "default"),
+            ("/3", 499, 1, "default"),
+            ("/4", 404, 2, "gold"),
+        ] {
+            let mut line = line();
+            line.request = Some(Box::new(asked(path)));
+            line.status = http::StatusCode::from_u16(status).ok();
+            line.duration = Duration::from_secs(seconds);
+            line.class = class.into();
+            assert_eq!(logs.send(&Arc::new(line)), 0);
         }
-    }
-
-    fn text(line: &Line, format: LogFormat) -> String {
-        let mut out = Vec::new();
-        line.write(format, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn json_has_every_field() {
-        assert_eq!(
-            text(&line(), LogFormat::Json),
-            "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
-             \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
-             \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\"size_layer\":\"learnt\",\
-             \"duration_ms\":250.0,\"acknowledged_ms\":290.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
-             \"cluster\":null,\"endpoint\":null,\"reason\":null,\"aborted\":false}\n"
-        );
-    }
-
-    #[test]
-    fn a_request_line_that_is_none_is_shown_as_it_came() {
-        let mut line = line();
-        line.request = None;
-        line.unread_line = Some(b"G\"T /\x01\xff HTTP/9"[..].into());
-        let combined = text(&line, LogFormat::Combined);
-        assert!(
-            combined.contains(" \"G\\x22T /\\x01\\xFF HTTP/9\" 200 "),
-            "{combined}"
-        );
-        let json: serde_json::Value = serde_json::from_str(&text(&line, LogFormat::Json)).unwrap();
-        assert_eq!(json["request_line"], "G\\x22T /\\x01\\xFF HTTP/9");
-        assert!(json["path"].is_null());
-    }
-
-    #[test]
-    fn a_client_of_ipv4_is_that_on_a_socket_of_ipv6() {
-        let mut line = line();
-        line.client = "[::ffff:192.0.2.7]:4711".parse().unwrap();
-        let json = text(&line, LogFormat::Json);
-        assert!(json.contains("\"client\":\"192.0.2.7:4711\""), "{json}");
-        assert!(text(&line, LogFormat::Combined).starts_with("192.0.2.7 - - "));
-    }
-
-    #[test]
-    fn both_paths_are_told_where_they_differ() {
-        let mut line = line();
-        let mut request = asked("/x/../%61?b");
-        request.matched("/a".to_owned());
-        line.request = Some(Box::new(request));
-        let json = text(&line, LogFormat::Json);
-        let both = "\"path\":\"/x/../%61?b\",\"matched_path\":\"/a\",\"status\"";
-        assert!(json.contains(both), "{json}");
-        let combined = text(&line, LogFormat::Combined);
-        assert!(
-            combined.contains("\"GET /x/../%61?b HTTP/2.0\""),
-            "{combined}"
-        );
-        assert!(combined.ends_with(" gold \"/a\"\n"), "{combined}");
-    }
-
-    #[test]
-    fn combined_ends_with_size_wait_slowdown_and_class() {
-        let mut line = line();
-        line.request = Some(Box::new(asked("/a")));
-        assert_eq!(
-            text(&line, LogFormat::Combined),
-            "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a HTTP/2.0\" 200 1234 \
-             \"-\" \"say \\x22hi\\x22\\x5C \\xC3\\xA9\" 1234 1.500 2.000 gold\n"
-        );
-        line.request = None;
-        line.known = Size::Unknown;
-        line.slowdown = None;
-        assert!(
-            text(&line, LogFormat::Combined)
-                .ends_with("\"-\" 200 1234 \"-\" \"-\" - 1.500 - gold\n")
-        );
+        drop(logs);
+        writers.into_iter().for_each(Writer::join);
+        let paths = |name: &str| {
+            let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
+            let lines = text.lines().map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                line["path"].as_str().unwrap().to_owned()
+            });
+            lines.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(paths("all"), "/1 /2 /3 /4");
+        assert_eq!(paths("trouble"), "/2 /3 /4");
+        assert_eq!(paths("gold"), "/1 /4");
+        assert_eq!(paths("slow_gold"), "/4");
     }
 
     #[test]
@@ -635,13 +361,15 @@ mod tests {
             format: LogFormat::Json,
             target: LogTarget::File("/dev/full".into()),
             span: sprat_config::resolved::Span::default(),
+            filters: Vec::new(),
         };
-        let (sender, writer) = Writer::start(&config).unwrap();
+        let (logs, writers) = Logs::start(&[config]).unwrap();
+        let logs = logs.unwrap();
         for _ in 0..1_000 {
-            assert!(sender.send(line()));
+            assert_eq!(logs.send(&Arc::new(line())), 0);
         }
-        drop(sender);
-        writer.join();
+        drop(logs);
+        writers.into_iter().for_each(Writer::join);
         assert_eq!(lines_lost() - before, 1_000);
     }
 

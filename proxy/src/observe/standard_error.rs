@@ -8,14 +8,17 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing::Subscriber;
+use sprat_config::resolved::Syslog;
 use tracing::level_filters::LevelFilter;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 
 use crate::observe::draining::{Receiver, Sender, Writing, queue};
 use crate::observe::log_level;
+use crate::observe::log_lines::{Lines, Shape};
+use crate::observe::syslog::Messages;
 
 /// Bytes of lines that may wait for the writer.
 const QUEUE_BYTES: usize = 1 << 20;
@@ -32,14 +35,20 @@ pub(crate) fn lines_lost() -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     level: LevelFilter,
+    shape: Shape,
     colour: bool,
 }
 
 impl Style {
-    /// Lines up to this level; in colour, if standard error shows it.
-    pub(crate) fn of(level: LevelFilter) -> Self {
-        let colour = io::stderr().is_terminal();
-        Self { level, colour }
+    /// Returns the style of lines up to this level, in this shape; text is in colour if
+    /// standard error shows it.
+    pub(crate) fn of(level: LevelFilter, shape: Shape) -> Self {
+        let colour = shape == Shape::Text && io::stderr().is_terminal();
+        Self {
+            level,
+            shape,
+            colour,
+        }
     }
 
     /// A log that is written to `writer`.
@@ -56,6 +65,7 @@ impl Style {
             .with_max_level(LevelFilter::TRACE)
             // It would be told on standard error, and end the thread that logs.
             .log_internal_errors(false)
+            .event_format(Lines(self.shape))
             .finish()
             .with(filter)
     }
@@ -81,6 +91,15 @@ impl StandardError {
         Self::queued_to(io::stderr(), QUEUE_BYTES, style)
     }
 
+    /// Starts the thread that sends lines to a syslog server, in place of standard error.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had, or there is no server.
+    pub(crate) fn to_syslog(server: &Syslog, style: Style) -> io::Result<(Self, Writer)> {
+        Self::queued_to(Messages::open(server, true)?, QUEUE_BYTES, style)
+    }
+
     fn queued_to(
         out: impl Write + Send + 'static,
         most_bytes: usize,
@@ -94,7 +113,12 @@ impl StandardError {
         };
         let writing = Writing::start("log", &sender, move || output.write_all(&lines))?;
         let unsaid = AtomicU64::new(0);
-        let queue = Arc::new(Queue { sender, unsaid });
+        let shape = style.shape;
+        let queue = Arc::new(Queue {
+            sender,
+            unsaid,
+            shape,
+        });
         let writer = Writer {
             queue: Arc::clone(&queue),
             writing: Some(writing),
@@ -102,10 +126,15 @@ impl StandardError {
         Ok((Self::Queued(queue), writer))
     }
 
-    /// Tells people something, outside of the log. What is empty is not told.
-    pub(crate) fn complain(&self, text: &str) {
+    /// Tells people something, outside of the log: where a server's log is for programs,
+    /// as a line of it. What is empty is not told.
+    pub(crate) fn complain(&self, level: Level, text: &str) {
         if !text.is_empty() {
-            let line = format!("{}\n", text.trim_end());
+            let shape = match self {
+                Self::Direct => Shape::Text,
+                Self::Queued(queue) => queue.shape,
+            };
+            let line = shape.of_complaint(level, text);
             // A server goes on without a reader.
             let _ = (&mut &*self).write_all(line.as_bytes());
         }
@@ -142,6 +171,7 @@ pub(crate) struct Queue {
     sender: Sender<Entry>,
     /// Lines that were lost since one was last queued.
     unsaid: AtomicU64,
+    shape: Shape,
 }
 
 #[derive(Debug)]
@@ -303,6 +333,7 @@ mod tests {
         let (taken, lines) = mpsc::channel();
         let style = Style {
             level: LevelFilter::ERROR,
+            shape: Shape::Text,
             colour: false,
         };
         let reader = Reader { told, taken };
@@ -320,27 +351,29 @@ mod tests {
         let before = lines_lost();
         let reader = read(10);
         for line in ["one", "two", "three", "four"] {
-            reader.error.complain(line);
+            reader.error.complain(Level::ERROR, line);
         }
         for line in ["one\n", "two\n"] {
             reader.tell.send(true).unwrap();
             assert_eq!(reader.taken.recv().unwrap(), line);
         }
         assert!(lines_lost() >= before + 2);
-        reader.error.complain("five");
-        reader.error.complain("much more than there is room for");
+        reader.error.complain(Level::ERROR, "five");
+        reader
+            .error
+            .complain(Level::ERROR, "much more than there is room for");
         drop((reader.tell, reader.writer));
         let taken: Vec<_> = reader.taken.iter().collect();
         assert_eq!(taken, ["lines=2", "five\n", "lines=1"]);
         // Nobody writes any more.
-        reader.error.complain("six");
+        reader.error.complain(Level::ERROR, "six");
     }
 
     #[test]
     fn lines_that_a_full_disk_does_not_take_are_told_of_when_it_does() {
         let reader = read(1_000);
         for line in ["one", "two", "three"] {
-            reader.error.complain(line);
+            reader.error.complain(Level::ERROR, line);
         }
         // The first; that one is missing; the second; that two are missing; the third.
         for taken in [false, false, false, true, true] {
@@ -355,7 +388,9 @@ mod tests {
     fn all_is_written_at_the_end() {
         let reader = read(1 << 20);
         let lines: Vec<_> = (0..10_000).map(|line| format!("{line}\n")).collect();
-        lines.iter().for_each(|line| reader.error.complain(line));
+        lines
+            .iter()
+            .for_each(|line| reader.error.complain(Level::ERROR, line));
         drop((reader.tell, reader.writer));
         assert!(reader.taken.iter().eq(lines));
     }

@@ -16,6 +16,7 @@ use sprat_net::handover::{Inherited, Launch};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal as Signalled, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
+use tracing::Level;
 
 use self::pid_file::PidFile;
 use self::reload_thread::{Follower, Job, ReloadThread};
@@ -69,7 +70,8 @@ impl Operator {
         let colour = io::stderr().is_terminal();
         let (config, doubts) = self.follower.read(colour)?;
         descriptors::raise_limit();
-        self.standard_error.complain(&doubts.render(colour));
+        self.standard_error
+            .complain(Level::WARN, &doubts.render(colour));
         let runtime = Builder::new_current_thread().enable_all().build()?;
         // Before anything else: no signal may kill a server that is starting.
         let signals = runtime.block_on(async { Signals::install() });

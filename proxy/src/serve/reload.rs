@@ -20,7 +20,7 @@ use sprat_uplink::SharedUplink;
 use sprat_upstream::HealthKeeper;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::observe::access_log;
+use crate::observe::access_log::{Logs, Writer};
 use crate::observe::metrics::Metrics;
 use crate::serve::changes::Changes;
 use crate::serve::worker::{Order, Serve};
@@ -64,7 +64,7 @@ pub(crate) struct Present {
     pub(crate) admin: Option<TcpListener>,
     /// The log's writers, the present one last: the others end with the last
     /// request that they log.
-    pub(crate) logs: Vec<access_log::Writer>,
+    pub(crate) logs: Vec<Writer>,
 }
 
 impl Reloader {
@@ -205,10 +205,10 @@ impl Reloader {
         }
     }
 
-    /// Has the access log's file opened anew before the next line.
+    /// Has the access logs' files opened anew before the next line.
     pub(crate) fn reopen_log(&self) {
-        if let Some(log) = self.lock().as_ref().and_then(|present| present.logs.last()) {
-            log.reopen();
+        if let Some(present) = self.lock().as_ref() {
+            present.logs.iter().for_each(Writer::reopen);
         }
     }
 
@@ -219,7 +219,7 @@ impl Reloader {
         };
         // The writers end when nobody can write any more.
         drop((present.assembly, present.workers));
-        present.logs.into_iter().for_each(access_log::Writer::join);
+        present.logs.into_iter().for_each(Writer::join);
         present.keeper.join();
         present.tls.into_iter().for_each(Background::join);
         present.health.join();
@@ -230,8 +230,8 @@ impl Reloader {
 /// Another configuration, made ready to be served by.
 struct Next {
     assembly: Arc<Assembly>,
-    /// Of the access log, if that is another.
-    writer: Option<access_log::Writer>,
+    /// Of the access logs, if they are others.
+    writers: Vec<Writer>,
     /// Of new listeners, by worker.
     sockets: Vec<Vec<Bound>>,
     tls: Option<Background>,
@@ -241,10 +241,9 @@ impl Next {
     /// Makes a configuration ready for so many workers. Nothing changes for what is
     /// served by now.
     fn prepare(own: &Assembly, config: Config, workers: usize) -> anyhow::Result<Self> {
-        let (log, writer) = match &config.access_log {
-            same if *same == own.config.access_log => (own.log.clone(), None),
-            Some(log) => access_log::start(log).map(|(log, writer)| (Some(log), Some(writer)))?,
-            None => (None, None),
+        let (log, writers) = match &config.access_log {
+            same if *same == own.config.access_log => (own.log.clone(), Vec::new()),
+            logs => Logs::start(logs)?,
         };
         let assembly = Arc::new(own.renewed(config, log)?);
         let known = |id| own.listeners.iter().any(|listener| listener.id == id);
@@ -259,7 +258,7 @@ impl Next {
             .context("cannot start a thread")?;
         Ok(Self {
             assembly,
-            writer,
+            writers,
             sockets,
             tls,
         })
@@ -272,7 +271,7 @@ impl Present {
     fn follow(&mut self, next: Next, changes: &Changes) -> anyhow::Result<Receiver<()>> {
         let Next {
             assembly,
-            writer,
+            writers,
             sockets,
             tls,
         } = next;
@@ -311,7 +310,7 @@ impl Present {
         changes.tell();
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());
-        self.logs.extend(writer);
+        self.logs.extend(writers);
         Ok(taken)
     }
 }

@@ -15,7 +15,7 @@ use sprat_upstream::HealthKeeper;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
-use crate::observe::access_log;
+use crate::observe::access_log::Logs;
 use crate::observe::admin::{Desk, Rights};
 use crate::observe::metrics::{Exposition, Metrics};
 use crate::observe::reloads::Reloads;
@@ -311,12 +311,7 @@ impl Parts {
     /// As [`Server::start`].
     pub(crate) fn build(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
         let stage = Arc::new(watch::channel(Stage::Serving).0);
-        let (log, writer) = config
-            .access_log
-            .as_ref()
-            .map(access_log::start)
-            .transpose()?
-            .unzip();
+        let (log, writers) = Logs::start(&config.access_log)?;
         let assembly = Arc::new(Assembly::new(config, log)?);
         let count = assembly.stats.len();
         let sockets = listener::bind_all(&assembly.listeners, count, inherited, &[])?;
@@ -336,7 +331,7 @@ impl Parts {
             workers: orders,
             metrics: Arc::clone(&metrics),
             admin: admin.as_ref().map(TcpListener::try_clone).transpose()?,
-            logs: writer.into_iter().collect(),
+            logs: writers,
         });
         let control = Control {
             stage,

@@ -17,7 +17,7 @@ use sprat_uplink::SharedUplink;
 use sprat_upstream::SharedCluster;
 use sprat_upstream::dns::Names;
 
-use crate::observe::access_log;
+use crate::observe::access_log::Logs;
 use crate::observe::metrics::Sources;
 use crate::observe::stats::NamedStats;
 use crate::setup::limits::{Overload, RateLimiter};
@@ -40,7 +40,7 @@ pub(crate) struct Assembly {
     pub(crate) listeners: Vec<Arc<ListenerState>>,
     pub(crate) classifier: Arc<Classifier>,
     pub(crate) catalogue: Arc<Catalogue>,
-    pub(crate) log: Option<access_log::Sender>,
+    pub(crate) log: Option<Logs>,
     pub(crate) uplink: SharedUplink,
     /// None if the configuration has no memory watched.
     pub(crate) overload: Option<Arc<Overload>>,
@@ -58,7 +58,7 @@ impl Assembly {
     /// # Errors
     ///
     /// What the configuration names cannot be had.
-    pub(crate) fn new(config: &Config, log: Option<access_log::Sender>) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: &Config, log: Option<Logs>) -> anyhow::Result<Self> {
         let uplink = SharedUplink::new(&config.uplink, &config.classes)
             .context("cannot start the search for the rate")?;
         let random = RandomState::new();
@@ -91,11 +91,7 @@ impl Assembly {
     /// # Errors
     ///
     /// What the configuration names cannot be had.
-    pub(crate) fn renewed(
-        &self,
-        config: Config,
-        log: Option<access_log::Sender>,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn renewed(&self, config: Config, log: Option<Logs>) -> anyhow::Result<Self> {
         let own = &self.config;
         let uplink = self
             .uplink

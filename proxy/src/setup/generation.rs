@@ -13,7 +13,7 @@ use sprat_uplink::{FirstTurn, Uplink};
 use sprat_upstream::Upstream;
 use tokio::sync::Notify;
 
-use crate::observe::access_log;
+use crate::observe::access_log::Logs;
 use crate::observe::origin::{NO_CLUSTER, origin};
 use crate::observe::stats::ClassCounters;
 use crate::setup::assembly::Assembly;
@@ -42,7 +42,7 @@ pub(crate) struct Generation {
     /// The answers to an authority that asks whether names are ours.
     pub(crate) challenges: Arc<Challenges>,
     /// None if there is no access log.
-    pub(crate) log: Option<access_log::Sender>,
+    pub(crate) log: Option<Logs>,
     /// This worker's counters, in the order of the configuration's classes.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
     /// Room for bodies that are buffered.

@@ -16,6 +16,7 @@ use sprat_net::tls::ListenerTls;
 
 use crate::observe::stats::{ListenerStats, ListenerView};
 use crate::setup::limits::ListenerLimits;
+use crate::setup::request_ids::RequestIds;
 
 /// Connections that the kernel holds for a worker that has not accepted them.
 const BACKLOG: i32 = 4096;
@@ -31,6 +32,10 @@ pub(crate) struct ListenerState {
     pub(crate) config: Listener,
     /// Tells backends about its clients.
     pub(crate) forwarder: Forwarder,
+    /// Gives requests identifiers; none if they get none.
+    pub(crate) request_ids: Option<RequestIds>,
+    /// The name, as access logs have it.
+    pub(crate) name: Arc<str>,
     /// Serves its connections.
     pub(crate) http: http1::Builder,
     /// What is kept when a reload changes the listener's bounds.
@@ -117,6 +122,8 @@ impl ListenerState {
         Ok(Arc::new(Self {
             id,
             forwarder: Forwarder::new(&config.forwarding)?,
+            request_ids: RequestIds::of(config.request_id.as_ref())?,
+            name: config.name.as_str().into(),
             config: config.clone(),
             http,
             shared,

@@ -64,13 +64,10 @@ impl Running {
         });
         let line = plain.find(|line| line.contains("listening"));
         let line = line.expect("it says where it listens");
-        let address = line
-            .split("address=")
-            .nth(1)
-            .unwrap()
-            .split(' ')
-            .next()
-            .unwrap();
+        // As text, or in JSON.
+        let after = line.split("address=").nth(1);
+        let after = after.or_else(|| line.split("\"address\":\"").nth(1));
+        let address = after.unwrap().split([' ', '"']).next().unwrap();
         let address = address.parse().unwrap();
         // Read on, so that it never waits for the pipe.
         let said = Arc::new(Mutex::new(begun));

@@ -343,6 +343,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
                 required: false,
             }),
             paths: PathRules::default(),
+            request_id: None,
             underscores: HeadersWithUnderscores::default(),
             tls: None,
             proxy_protocol: None,
@@ -364,7 +365,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         clusters: vec![cluster],
         classes: Classes::default(),
         admission: Admission::default(),
-        access_log: None,
+        access_log: Vec::new(),
         catalogue: Catalogue {
             max_bytes: 1 << 20,
             ttl: Duration::from_secs(600),
@@ -456,11 +457,12 @@ impl Proxy {
     pub(crate) fn logging(mut config: Config) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access.log");
-        config.access_log = Some(AccessLog {
+        config.access_log = vec![AccessLog {
             target: LogTarget::File(path.clone()),
             span: Span::default(),
             format: LogFormat::Json,
-        });
+            filters: Vec::new(),
+        }];
         let mut proxy = Self::start(&config);
         proxy.log = Some(path);
         proxy._directory = Some(directory);

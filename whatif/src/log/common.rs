@@ -55,7 +55,7 @@ struct More {
 
 impl More {
     /// Referer and user agent make it combined; Sprat's own goes on with size, wait,
-    /// slowdown and class. Where neither is, the first number of seconds with three
+    /// slowdown, class, duration and endpoint. Where neither is, the first number of seconds with three
     /// digits after the point is nginx's `$request_time`, by itself, in quotation marks
     /// or after an equals sign.
     fn of(mut scan: Scan<'_>) -> Self {
@@ -116,7 +116,10 @@ impl Own {
             (0, Word::Bare(text)) => text == b"-" || number(text).is_some(),
             (1, Word::Bare(text)) => is_ms(text),
             (2, Word::Bare(text)) => text == b"-" || is_ms(text),
-            (3, Word::Bare(_)) | (4, Word::Quoted(_)) => true,
+            // What follows the class came later: the duration and the endpoint.
+            (3, Word::Bare(_)) | (4 | 6, Word::Quoted(_)) => true,
+            (4, Word::Bare(text)) => is_ms(text),
+            (5, Word::Bare(_)) => true,
             _ => false,
         };
         self.words += 1;
@@ -124,6 +127,6 @@ impl Own {
     }
 
     fn is_whole(&self) -> bool {
-        !self.is_other && (4..=5).contains(&self.words)
+        !self.is_other && (4..=7).contains(&self.words)
     }
 }

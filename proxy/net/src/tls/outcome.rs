@@ -15,6 +15,34 @@ pub struct Secured {
     pub peer: Option<PeerNames>,
     /// The application protocol (RFC 7301); none if the client asked for none.
     pub protocol: Option<Vec<u8>>,
+    /// The version and the cipher suite.
+    pub terms: TlsTerms,
+}
+
+/// The version and the cipher suite of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsTerms {
+    /// The version, such as `TLSv1.3`.
+    pub version: &'static str,
+    /// The name of the cipher suite.
+    pub cipher: &'static str,
+}
+
+impl TlsTerms {
+    /// Returns what was agreed on in a session.
+    pub fn of(session: &ServerConnection) -> Self {
+        let suite = session.negotiated_cipher_suite();
+        Self {
+            version: match session.protocol_version() {
+                Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+                Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+                _ => "other",
+            },
+            cipher: suite
+                .and_then(|own| own.suite().as_str())
+                .unwrap_or("other"),
+        }
+    }
 }
 
 impl Secured {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::server::Acceptor;
 use rustls::{ProtocolVersion, ServerConnection};
-use sprat_net::tls::{ACME_TLS, ListenerTls, Outcome, PeerNames, PlainHttp, Secured};
+use sprat_net::tls::{ACME_TLS, ListenerTls, Outcome, PeerNames, PlainHttp, Secured, TlsTerms};
 use sprat_uplink::go_ahead;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -66,6 +66,7 @@ pub(crate) async fn accept<S: Service>(
             connection.secure(Secured {
                 peer: PeerNames::of_peer(session.peer_certificates()),
                 protocol: session.alpn_protocol().map(<[u8]>::to_vec),
+                terms: TlsTerms::of(session),
             });
             if let Some(gauge) = connection.gauge() {
                 gauge.seal(record_overhead(session));

@@ -100,7 +100,7 @@ async fn answer(
         response.headers_mut().insert(CONNECTION, close);
         stream.close_lingering();
     }
-    record.edit_head(&mut response);
+    record.finish_head(&mut response);
     let bytes = response.body().len() as u64;
     record.known = Size::Exact(bytes);
     record.respond(response.status());

@@ -1,0 +1,518 @@
+//! A line of an access log: one request, as the worker saw it, in the formats that have a
+//! name.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::header::{HOST, REFERER, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, Version};
+use serde::Serialize;
+use sprat_config::resolved::{Cluster, LogFormat};
+use sprat_net::error::Reason;
+use sprat_net::screen::Malformed;
+use sprat_scheduler::Size;
+use sprat_sizes::Layer;
+use sprat_upstream::{Member, SessionOutcome};
+
+use super::free;
+use super::needs::{Kept, Needs};
+use sprat_net::tls::TlsTerms;
+
+/// One request, as the worker saw it.
+pub(crate) struct Line {
+    /// When the exchange ended.
+    pub(crate) ended: SystemTime,
+    /// From the end of the head to the end of the response.
+    pub(crate) duration: Duration,
+    /// From the end of the head until the client had acknowledged all of the response,
+    /// if that is known.
+    pub(crate) acknowledged: Option<Duration>,
+    /// The other end of the connection.
+    pub(crate) client: SocketAddr,
+    /// The port that the client is connected to.
+    pub(crate) local_port: u16,
+    /// The name of the listener.
+    pub(crate) listener: Arc<str>,
+    /// What was agreed on, if the client speaks TLS.
+    pub(crate) tls: Option<TlsTerms>,
+    /// Hosts, URIs and the common name of its certificate, if a format tells of it.
+    pub(crate) peer: Option<Box<[String; 3]>>,
+    /// The request's identifier, if requests get one.
+    pub(crate) request_id: Option<HeaderValue>,
+    /// What formats tell of the response's head.
+    pub(crate) response: Kept,
+    /// None if the head could not be read.
+    pub(crate) request: Option<Box<Asked>>,
+    /// Then, the beginning of its request line, as far as it was read.
+    pub(crate) unread_line: Option<Box<[u8]>>,
+    /// The client's status, or the one it would have got.
+    pub(crate) status: Option<StatusCode>,
+    /// The bytes of the body that were sent.
+    pub(crate) bytes: u64,
+    /// The size known when the response started.
+    pub(crate) known: Size,
+    /// Who in the catalogue knew it before the response did.
+    pub(crate) layer: Option<Layer>,
+    /// How long its bytes waited for the uplink.
+    pub(crate) wait: Duration,
+    /// How long it waited for an endpoint.
+    pub(crate) queue_wait: Duration,
+    /// From the response's head to its end, over the time that the uplink alone
+    /// needs; none without a body, or without a rate.
+    pub(crate) slowdown: Option<f64>,
+    /// The priority class of the request.
+    pub(crate) class: Arc<str>,
+    /// The user who asked, if that is known.
+    pub(crate) user: Option<Box<str>>,
+    /// Where it went, once routed.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    /// And once an endpoint was chosen.
+    pub(crate) endpoint: Option<Arc<Member>>,
+    /// What became of its session, where its cluster keeps any.
+    pub(crate) session: Option<SessionOutcome>,
+    /// What went wrong, if anything did.
+    pub(crate) reason: Option<Reason>,
+    /// Whether the response ended before its end.
+    pub(crate) aborted: bool,
+}
+
+/// What a line tells of a request's head.
+pub(crate) struct Asked {
+    method: Method,
+    target: Uri,
+    /// The path that rules were matched with, if the target has another.
+    matched: Option<Box<str>>,
+    version: Version,
+    host: Option<HeaderValue>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+    /// What formats tell of the head.
+    kept: Kept,
+    /// Whether it came over TLS, to Sprat or to what is before it, if a format tells.
+    is_secure: bool,
+}
+
+impl Asked {
+    /// Returns what there is to tell of a head that has just been read.
+    pub(crate) fn of(head: &Parts, needs: &Needs, is_secure: bool) -> Self {
+        let field = |name| head.headers.get(name).cloned();
+        Self {
+            method: head.method.clone(),
+            target: head.uri.clone(),
+            matched: None,
+            version: head.version,
+            // What a target names counts above `Host` (RFC 9112 3.2.2).
+            host: authority(&head.uri).or_else(|| field(HOST)),
+            referer: field(REFERER),
+            user_agent: field(USER_AGENT),
+            kept: needs.of_request(&head.headers),
+            is_secure,
+        }
+    }
+
+    /// What there is to tell of a request of HTTP/2 that was malformed, if that is enough
+    /// for a line.
+    pub(crate) fn of_malformed(request: Malformed) -> Option<Self> {
+        let host = request.authority.as_ref();
+        Some(Self {
+            method: request.method?,
+            host: host.and_then(|host| HeaderValue::try_from(host.as_str()).ok()),
+            target: request.path?.into(),
+            matched: None,
+            version: Version::HTTP_2,
+            referer: None,
+            user_agent: None,
+            kept: Kept::default(),
+            is_secure: false,
+        })
+    }
+
+    /// Rules were matched with this path, which is not the target's.
+    pub(crate) fn matched(&mut self, path: String) {
+        self.matched = Some(path.into());
+    }
+
+    pub(super) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub(super) fn target(&self) -> &Uri {
+        &self.target
+    }
+
+    pub(super) fn matched_path(&self) -> Option<&str> {
+        self.matched.as_deref()
+    }
+
+    pub(super) fn host(&self) -> Option<&HeaderValue> {
+        self.host.as_ref()
+    }
+
+    pub(super) fn kept(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.kept
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    pub(super) fn path(&self) -> String {
+        match self.target.path_and_query() {
+            Some(path) => path.as_str().to_owned(),
+            None => self.target.to_string(),
+        }
+    }
+
+    pub(super) fn version(&self) -> &'static str {
+        match self.version {
+            Version::HTTP_10 => "HTTP/1.0",
+            Version::HTTP_2 => "HTTP/2.0",
+            _ => "HTTP/1.1",
+        }
+    }
+}
+
+/// Returns the authority of a target, HTTP/2's `Host`.
+fn authority(target: &Uri) -> Option<HeaderValue> {
+    HeaderValue::try_from(target.authority()?.as_str()).ok()
+}
+
+/// A line in JSON; the order of the fields is that of the output.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    time: String,
+    client: String,
+    method: Option<&'a str>,
+    host: Option<&'a str>,
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_line: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched_path: Option<&'a str>,
+    status: Option<u16>,
+    bytes: u64,
+    size: Option<u64>,
+    size_source: &'static str,
+    size_layer: Option<&'static str>,
+    duration_ms: f64,
+    acknowledged_ms: Option<f64>,
+    wait_ms: f64,
+    queue_wait_ms: f64,
+    slowdown: Option<f64>,
+    class: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    cluster: Option<&'a str>,
+    endpoint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<&'static str>,
+    reason: Option<&'static str>,
+    aborted: bool,
+    protocol: Option<&'static str>,
+    user_agent: Option<Cow<'a, str>>,
+    referer: Option<Cow<'a, str>>,
+    request_id: Option<Cow<'a, str>>,
+    listener: &'a str,
+    tls_version: Option<&'static str>,
+    tls_cipher: Option<&'static str>,
+}
+
+impl Line {
+    pub(super) fn started(&self) -> jiff::Timestamp {
+        let started = self.ended.checked_sub(self.duration).unwrap_or(self.ended);
+        jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    /// As `X-Forwarded-For` has it: a client of IPv4 is that on a socket of IPv6, too.
+    pub(super) fn client(&self) -> SocketAddr {
+        SocketAddr::new(self.client.ip().to_canonical(), self.client.port())
+    }
+
+    /// Returns the slowdown to the thousandth.
+    pub(super) fn rounded_slowdown(&self) -> Option<f64> {
+        self.slowdown.map(|slowdown| (slowdown * 1e3).round() / 1e3)
+    }
+
+    /// Writes the line in a format.
+    ///
+    /// # Errors
+    ///
+    /// It makes no text.
+    pub(super) fn write(&self, format: &LogFormat, out: &mut Vec<u8>) -> io::Result<()> {
+        match format {
+            LogFormat::Json => self.write_json(out),
+            LogFormat::Combined => self.write_combined(out),
+            LogFormat::Fields(keys) => free::write_object(self, keys, out),
+            LogFormat::Text(text) => free::write_text(self, text, out),
+        }
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let request = self.request.as_deref();
+        let host = request.and_then(|request| request.host.as_ref());
+        let line = JsonLine {
+            time: format!("{:.3}", self.started()),
+            client: self.client().to_string(),
+            method: request.map(|request| request.method.as_str()),
+            host: host.and_then(|host| host.to_str().ok()),
+            path: request.map(Asked::path),
+            request_line: self.unread_line.as_deref().map(escaped).transpose()?,
+            matched_path: request.and_then(|request| request.matched.as_deref()),
+            status: self.status.map(|status| status.as_u16()),
+            bytes: self.bytes,
+            size: self.known.bytes(),
+            size_source: source_of(self.known),
+            size_layer: self.layer.map(Layer::name),
+            duration_ms: millis(self.duration),
+            acknowledged_ms: self.acknowledged.map(millis),
+            wait_ms: millis(self.wait),
+            queue_wait_ms: millis(self.queue_wait),
+            slowdown: self.rounded_slowdown(),
+            class: &self.class,
+            user: self.user.as_deref(),
+            cluster: self.cluster.as_ref().map(|cluster| cluster.name.as_str()),
+            endpoint: self.endpoint.as_ref().map(|member| member.label.as_str()),
+            session: self.session.map(SessionOutcome::name),
+            reason: self.reason.map(Reason::name),
+            aborted: self.aborted,
+            protocol: request.map(Asked::version),
+            user_agent: shown(request.and_then(|own| own.user_agent.as_ref()))?,
+            referer: shown(request.and_then(|own| own.referer.as_ref()))?,
+            request_id: shown(self.request_id.as_ref())?,
+            listener: &self.listener,
+            tls_version: self.tls.map(|tls| tls.version),
+            tls_cipher: self.tls.map(|tls| tls.cipher),
+        };
+        serde_json::to_writer(&mut *out, &line)?;
+        out.push(b'\n');
+        Ok(())
+    }
+
+    /// Writes `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait
+    /// in ms, slowdown, class, duration in ms and endpoint; and the path that rules were
+    /// matched with, if it is not the client's.
+    fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
+        write!(out, "{} - ", self.client().ip())?;
+        match self.user.as_deref() {
+            // A space would begin the next field.
+            Some(user) if !user.is_empty() => escape(user.replace(' ', "_").as_bytes(), out)?,
+            _ => out.push(b'-'),
+        }
+        write!(out, " [{time}] \"")?;
+        let request = self.request.as_deref();
+        match request {
+            // What was refused for it may have quotes.
+            Some(asked) => {
+                write!(out, "{} ", asked.method)?;
+                escape(asked.path().as_bytes(), out)?;
+                write!(out, " {}", asked.version())?;
+            }
+            None => escape(self.unread_line.as_deref().unwrap_or(b"-"), out)?,
+        }
+        let status = self.status.map_or(0, |status| status.as_u16());
+        write!(out, "\" {status:03} {}", self.bytes)?;
+        let referer = request.and_then(|asked| asked.referer.as_ref());
+        let user_agent = request.and_then(|asked| asked.user_agent.as_ref());
+        for value in [referer, user_agent] {
+            out.extend_from_slice(b" \"");
+            escape(value.map_or(b"-", HeaderValue::as_bytes), out)?;
+            out.push(b'"');
+        }
+        out.push(b' ');
+        match self.known.bytes() {
+            Some(size) => write!(out, "{size}")?,
+            None => out.push(b'-'),
+        }
+        write!(out, " {:.3} ", millis(self.wait))?;
+        match self.slowdown {
+            Some(slowdown) => write!(out, "{slowdown:.3}")?,
+            None => out.push(b'-'),
+        }
+        let endpoint = self.endpoint.as_deref().map_or("-", |own| &*own.label);
+        let duration_ms = millis(self.duration);
+        write!(out, " {} {duration_ms:.3} {endpoint}", self.class)?;
+        if let Some(matched) = request.and_then(|asked| asked.matched.as_deref()) {
+            out.extend_from_slice(b" \"");
+            escape(matched.as_bytes(), out)?;
+            out.push(b'"');
+        }
+        out.push(b'\n');
+        Ok(())
+    }
+}
+
+/// Writes what stands between quotes: with `\xHH` for what would end it, begin such
+/// a thing, or not be seen.
+pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' | ..=0x1f | 0x7f.. => write!(out, "\\x{byte:02X}")?,
+            _ => out.push(byte),
+        }
+    }
+    Ok(())
+}
+
+/// Returns what [`escape`] writes, as text.
+pub(super) fn escaped(text: &[u8]) -> io::Result<String> {
+    let mut out = Vec::with_capacity(text.len());
+    escape(text, &mut out)?;
+    String::from_utf8(out).map_err(io::Error::other)
+}
+
+/// Returns the value of a header field as text; what is no UTF-8 as `\xHH`.
+fn shown(value: Option<&HeaderValue>) -> io::Result<Option<Cow<'_, str>>> {
+    let Some(value) = value.map(HeaderValue::as_bytes) else {
+        return Ok(None);
+    };
+    match str::from_utf8(value) {
+        Ok(value) => Ok(Some(Cow::Borrowed(value))),
+        Err(_) => Ok(Some(Cow::Owned(escaped(value)?))),
+    }
+}
+
+/// Returns the word for how well a size is known.
+pub(super) fn source_of(size: Size) -> &'static str {
+    match size {
+        Size::Exact(_) => "exact",
+        Size::Estimate { .. } => "estimate",
+        Size::Unknown => "unknown",
+    }
+}
+
+/// Returns milliseconds, to the microsecond.
+pub(super) fn millis(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1e3
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) fn asked(target: &str) -> Asked {
+        let request = http::Request::get(target)
+            .version(Version::HTTP_2)
+            .header("host", "www.example")
+            .header("user-agent", "say \"hi\"\\ \u{e9}");
+        Asked::of(
+            &request.body(()).unwrap().into_parts().0,
+            &Needs::default(),
+            false,
+        )
+    }
+
+    pub(crate) fn line() -> Line {
+        Line {
+            ended: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
+            duration: Duration::from_millis(250),
+            acknowledged: Some(Duration::from_millis(290)),
+            client: "192.0.2.7:4711".parse().unwrap(),
+            local_port: 8080,
+            listener: "web".into(),
+            tls: None,
+            peer: None,
+            request_id: Some(HeaderValue::from_static("id-1")),
+            response: Kept::default(),
+            request: Some(Box::new(asked("/a?b=c"))),
+            unread_line: None,
+            status: Some(StatusCode::OK),
+            bytes: 1234,
+            known: Size::Exact(1234),
+            layer: Some(Layer::Learnt),
+            queue_wait: Duration::ZERO,
+            wait: Duration::from_micros(1500),
+            slowdown: Some(2.0),
+            class: "gold".into(),
+            user: None,
+            cluster: None,
+            endpoint: None,
+            session: None,
+            reason: None,
+            aborted: false,
+        }
+    }
+
+    pub(crate) fn text(line: &Line, format: &LogFormat) -> String {
+        let mut out = Vec::new();
+        line.write(format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn json_has_every_field() {
+        assert_eq!(
+            text(&line(), &LogFormat::Json),
+            "{\"time\":\"2023-11-14T22:13:20.000Z\",\"client\":\"192.0.2.7:4711\",\
+             \"method\":\"GET\",\"host\":\"www.example\",\"path\":\"/a?b=c\",\
+             \"status\":200,\"bytes\":1234,\"size\":1234,\"size_source\":\"exact\",\"size_layer\":\"learnt\",\
+             \"duration_ms\":250.0,\"acknowledged_ms\":290.0,\"wait_ms\":1.5,\"queue_wait_ms\":0.0,\"slowdown\":2.0,\"class\":\"gold\",\
+             \"cluster\":null,\"endpoint\":null,\"reason\":null,\"aborted\":false,\
+             \"protocol\":\"HTTP/2.0\",\"user_agent\":\"say \\\"hi\\\"\\\\ \u{e9}\",\"referer\":null,\
+             \"request_id\":\"id-1\",\"listener\":\"web\",\"tls_version\":null,\"tls_cipher\":null}\n"
+        );
+    }
+
+    #[test]
+    fn a_request_line_that_is_none_is_shown_as_it_came() {
+        let mut line = line();
+        line.request = None;
+        line.unread_line = Some(b"G\"T /\x01\xff HTTP/9"[..].into());
+        let combined = text(&line, &LogFormat::Combined);
+        assert!(
+            combined.contains(" \"G\\x22T /\\x01\\xFF HTTP/9\" 200 "),
+            "{combined}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&text(&line, &LogFormat::Json)).unwrap();
+        assert_eq!(json["request_line"], "G\\x22T /\\x01\\xFF HTTP/9");
+        assert!(json["path"].is_null());
+    }
+
+    #[test]
+    fn a_client_of_ipv4_is_that_on_a_socket_of_ipv6() {
+        let mut line = line();
+        line.client = "[::ffff:192.0.2.7]:4711".parse().unwrap();
+        let json = text(&line, &LogFormat::Json);
+        assert!(json.contains("\"client\":\"192.0.2.7:4711\""), "{json}");
+        assert!(text(&line, &LogFormat::Combined).starts_with("192.0.2.7 - - "));
+    }
+
+    #[test]
+    fn both_paths_are_told_where_they_differ() {
+        let mut line = line();
+        let mut request = asked("/x/../%61?b");
+        request.matched("/a".to_owned());
+        line.request = Some(Box::new(request));
+        let json = text(&line, &LogFormat::Json);
+        let both = "\"path\":\"/x/../%61?b\",\"matched_path\":\"/a\",\"status\"";
+        assert!(json.contains(both), "{json}");
+        let combined = text(&line, &LogFormat::Combined);
+        assert!(
+            combined.contains("\"GET /x/../%61?b HTTP/2.0\""),
+            "{combined}"
+        );
+        assert!(combined.ends_with(" gold 250.000 - \"/a\"\n"), "{combined}");
+    }
+
+    #[test]
+    fn combined_ends_with_what_scheduling_has_done() {
+        let mut line = line();
+        line.request = Some(Box::new(asked("/a")));
+        assert_eq!(
+            text(&line, &LogFormat::Combined),
+            "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a HTTP/2.0\" 200 1234 \
+             \"-\" \"say \\x22hi\\x22\\x5C \\xC3\\xA9\" 1234 1.500 2.000 gold 250.000 -\n"
+        );
+        line.request = None;
+        line.known = Size::Unknown;
+        line.slowdown = None;
+        assert!(
+            text(&line, &LogFormat::Combined)
+                .ends_with("\"-\" 200 1234 \"-\" \"-\" - 1.500 - gold 250.000 -\n")
+        );
+    }
+}

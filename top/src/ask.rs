@@ -1,0 +1,160 @@
+//! The admin listener, as it is asked.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::de::DeserializeOwned;
+
+use crate::told::{Flows, Looked, clean};
+
+/// For each of connecting, writing and reading.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer that are read.
+const MAX_BYTES: u64 = 8 << 20;
+
+/// Bytes of a file with a token that are read.
+const MAX_TOKEN_BYTES: u64 = 4096;
+
+/// An admin listener and the token it wants.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    address: String,
+    token: Option<String>,
+}
+
+impl Listener {
+    /// Returns the listener at an address, a host with a port.
+    ///
+    /// # Errors
+    ///
+    /// The token cannot be read, or may not be one.
+    pub(crate) fn new(address: &str, token_file: Option<&Path>) -> anyhow::Result<Self> {
+        let address = address.strip_prefix("http://").unwrap_or(address);
+        let address = address.trim_end_matches('/').to_owned();
+        let is_host = |c: char| c.is_ascii_graphic() && c != '/';
+        ensure!(
+            !address.is_empty() && address.chars().all(is_host),
+            "the address of an admin listener is a host with a port, such as 127.0.0.1:9900"
+        );
+        let token = token_file.map(|file| {
+            read_token(file).with_context(|| format!("cannot read {}", file.display()))
+        });
+        Ok(Self {
+            address,
+            token: token.transpose()?,
+        })
+    }
+
+    /// Returns the address as it was given.
+    pub(crate) fn name(&self) -> &str {
+        &self.address
+    }
+
+    /// Asks for the present figures, and for responses in progress if they may be seen.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer, or it is not what an admin listener of Sprat says.
+    pub(crate) fn look(&self) -> anyhow::Result<Looked> {
+        let stats = self.read("/stats")?;
+        let flows = self
+            .read::<Flows>("/flows")
+            .map_err(|error| clean(&format!("{error:#}")));
+        Ok(Looked { stats, flows })
+    }
+
+    fn read<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let (status, body) = self.ask(path)?;
+        match status {
+            200 => serde_json::from_slice(&body)
+                .with_context(|| format!("{path} is not what Sprat's admin listener tells")),
+            401 => bail!("{path}: the token is wanted (--token-file)"),
+            421 => bail!("{path}: the server does not go by this name (`admin.hosts`)"),
+            status => bail!("{path}: answered {status}"),
+        }
+    }
+
+    /// Asks for a page; returns the status and the body.
+    fn ask(&self, path: &str) -> anyhow::Result<(u16, Vec<u8>)> {
+        let name = &self.address;
+        let mut addresses = name.to_socket_addrs().context("no such address")?;
+        let address = addresses.next().context("the name has no address")?;
+        let mut stream =
+            TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let token = self
+            .token
+            .as_ref()
+            .map(|own| format!("Authorization: Bearer {own}\r\n"));
+        let token = token.unwrap_or_default();
+        // HTTP/1.0: the body ends with the connection.
+        let request = format!("GET {path} HTTP/1.0\r\nHost: {name}\r\n{token}\r\n");
+        stream
+            .write_all(request.as_bytes())
+            .context("it takes no request")?;
+        let mut answer = Vec::new();
+        stream
+            .take(MAX_BYTES)
+            .read_to_end(&mut answer)
+            .context("it does not answer")?;
+        parse(&answer).context("the answer is no HTTP")
+    }
+}
+
+/// Reads an answer's status, and what stands after its head.
+fn parse(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = str::from_utf8(&answer[..end]).ok()?;
+    let status = head
+        .strip_prefix("HTTP/1.")?
+        .split(' ')
+        .nth(1)?
+        .parse()
+        .ok()?;
+    Some((status, answer[end + 4..].to_vec()))
+}
+
+fn read_token(file: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?
+        .take(MAX_TOKEN_BYTES)
+        .read_to_string(&mut text)?;
+    let token = text.trim_end();
+    let fits = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    ensure!(fits, "it does not have one line of visible characters");
+    Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        let answer = b"HTTP/1.0 401 Unauthorized\r\na: b\r\n\r\nno\r\n\r\n";
+        assert_eq!(parse(answer), Some((401, b"no\r\n\r\n".to_vec())));
+        assert_eq!(parse(b"HTTP/1.0 200 OK\r\n"), None);
+        assert_eq!(parse(b"220 smtp.example\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn addresses_are_hosts_with_ports() {
+        let name = |text| {
+            Listener::new(text, None)
+                .map(|own| own.name().to_owned())
+                .ok()
+        };
+        assert_eq!(
+            name("http://a.example:9900/").as_deref(),
+            Some("a.example:9900")
+        );
+        assert_eq!(name("a b:1"), None);
+        assert_eq!(name("a:1/\r\nX: y"), None);
+        assert_eq!(name(""), None);
+    }
+}

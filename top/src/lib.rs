@@ -1,0 +1,82 @@
+//! `sprat top`: what a running Sprat does, in a terminal, as its admin listener tells it.
+//!
+//! ```text
+//! ask (HTTP) -> told (figures) -> watch (rates, what is looked at) -> page (lines)
+//! ```
+//!
+//! A page is lines of text with styles, so that `--once` prints what the terminal shows.
+
+#![forbid(unsafe_code)]
+
+mod ask;
+mod page;
+mod terminal;
+mod told;
+mod watch;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+use self::ask::Listener;
+use self::page::{Looks, page};
+use self::watch::Watch;
+
+/// Columns and lines of what `--once` prints.
+const ONCE_COLUMNS: u16 = 100;
+const ONCE_LINES: u16 = 60;
+
+/// What `sprat top` is told on the command line.
+#[derive(Debug, Parser)]
+pub struct Args {
+    /// The admin listener of the server to watch.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9900",
+        env = "SPRAT_ADMIN"
+    )]
+    admin: String,
+    /// A file with the token that the server's `admin.token_file` has.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Seconds from one look to the next.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=60))]
+    interval: u16,
+    /// Print what there is, as plain text, and end.
+    #[arg(long)]
+    once: bool,
+}
+
+/// Shows a server until it is told to end, or prints one look at it.
+///
+/// # Errors
+///
+/// The token cannot be read, there is no terminal, or with `--once` no server answers.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let listener = Listener::new(&args.admin, args.token_file.as_deref())?;
+    if args.once {
+        let looked = listener.look()?;
+        let mut watch = Watch::default();
+        watch.take(Ok(looked));
+        let lines = page(
+            &watch,
+            listener.name(),
+            (ONCE_COLUMNS, ONCE_LINES),
+            Looks::Plain,
+        );
+        let mut out = std::io::stdout().lock();
+        for line in lines {
+            writeln!(out, "{}", line.to_string().trim_end()).context("cannot write")?;
+        }
+        return Ok(());
+    }
+    anyhow::ensure!(
+        std::io::stdout().is_terminal() && std::io::stdin().is_terminal(),
+        "`sprat top` needs a terminal; `--once` prints what there is"
+    );
+    terminal::show(listener, Duration::from_secs(args.interval.into()))
+}

@@ -1,0 +1,283 @@
+//! What is looked at: the last two looks at a server, the order and the filter of those who
+//! watch, and what their keys do.
+
+use std::cmp::Reverse;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::told::{Flow, Looked, Stats, clean};
+
+/// The order of responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// That of their turns.
+    #[default]
+    Turn,
+    /// The most that is left first.
+    Left,
+    /// The most that was sent first.
+    Sent,
+    /// The oldest response comes first.
+    Age,
+}
+
+impl Sort {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Left => "left",
+            Self::Sent => "sent",
+            Self::Age => "age",
+        }
+    }
+
+    fn next(self) -> Self {
+        match self {
+            Self::Turn => Self::Left,
+            Self::Left => Self::Sent,
+            Self::Sent => Self::Age,
+            Self::Age => Self::Turn,
+        }
+    }
+}
+
+/// What follows a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    Goes,
+    Ends,
+}
+
+/// What is watched, and how.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    last: Option<Looked>,
+    /// The figures before those.
+    before: Option<Stats>,
+    /// Why there is no answer at present.
+    pub(crate) trouble: Option<String>,
+    pub(crate) sort: Sort,
+    pub(crate) is_paused: bool,
+    pub(crate) shows_help: bool,
+    /// What class, cluster, state or address must have in it.
+    pub(crate) filter: String,
+    pub(crate) is_typing: bool,
+    /// Responses that are scrolled past.
+    pub(crate) above: usize,
+}
+
+impl Watch {
+    /// Takes a look, or why there was none. While it is paused, looks are passed over.
+    pub(crate) fn take(&mut self, looked: anyhow::Result<Looked>) {
+        match looked {
+            Ok(_) if self.is_paused => self.trouble = None,
+            Ok(looked) => {
+                self.trouble = None;
+                self.before = self.last.replace(looked).map(|own| own.stats);
+            }
+            Err(error) => self.trouble = Some(clean(&format!("{error:#}"))),
+        }
+    }
+
+    pub(crate) fn last(&self) -> Option<&Looked> {
+        self.last.as_ref()
+    }
+
+    /// Returns how often per second a counter has grown between the last two looks; none
+    /// if there is only one, or a server was started anew.
+    pub(crate) fn rate(&self, of: impl Fn(&Stats) -> Option<u64>) -> Option<f64> {
+        let (last, before) = (&self.last.as_ref()?.stats, self.before.as_ref()?);
+        let past_ms = last
+            .at_unix_ms
+            .checked_sub(before.at_unix_ms)
+            .filter(|ms| *ms > 0)?;
+        let grown = of(last)?.checked_sub(of(before)?)?;
+        Some(grown as f64 * 1e3 / past_ms as f64)
+    }
+
+    /// Returns whether one of these texts has what is looked for.
+    pub(crate) fn wants(&self, texts: &[&str]) -> bool {
+        let wanted = self.filter.to_lowercase();
+        wanted.is_empty()
+            || texts
+                .iter()
+                .any(|text| text.to_lowercase().contains(&wanted))
+    }
+
+    /// Returns the responses that are looked for, in order.
+    pub(crate) fn flows(&self) -> Vec<&Flow> {
+        let flows = self.last.as_ref().and_then(|own| own.flows.as_ref().ok());
+        let flows = flows.into_iter().flat_map(|own| &own.flows);
+        let mut flows: Vec<_> = flows
+            .filter(|flow| self.wants(&[&flow.class, &flow.cluster, &flow.state]))
+            .collect();
+        match self.sort {
+            Sort::Turn => {}
+            Sort::Left => flows.sort_by_key(|flow| Reverse(flow.left_bytes)),
+            Sort::Sent => flows.sort_by_key(|flow| Reverse(flow.sent_bytes)),
+            Sort::Age => {
+                flows.sort_by(|a, b| b.age_ms.total_cmp(&a.age_ms).then(a.number.cmp(&b.number)))
+            }
+        }
+        flows
+    }
+
+    /// Does what a key says.
+    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c' | 'd') => After::Ends,
+                _ => After::Goes,
+            };
+        }
+        if self.is_typing {
+            match key.code {
+                KeyCode::Char(letter) if self.filter.len() < 64 => self.filter.push(letter),
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Enter => self.is_typing = false,
+                KeyCode::Esc => {
+                    self.is_typing = false;
+                    self.filter.clear();
+                }
+                _ => {}
+            }
+            return After::Goes;
+        }
+        match key.code {
+            KeyCode::Char('q') => return After::Ends,
+            KeyCode::Esc if self.shows_help => self.shows_help = false,
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char('?' | 'h') => self.shows_help = !self.shows_help,
+            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Down | KeyCode::Char('j') => self.scroll(1),
+            KeyCode::Up | KeyCode::Char('k') => self.scroll(-1),
+            KeyCode::PageDown => self.scroll(10),
+            KeyCode::PageUp => self.scroll(-10),
+            KeyCode::Home => self.above = 0,
+            _ => {}
+        }
+        After::Goes
+    }
+
+    fn scroll(&mut self, by: isize) {
+        let most = self.flows().len().saturating_sub(1);
+        self.above = self.above.saturating_add_signed(by).min(most);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::told::{Flows, Requests};
+
+    pub(crate) fn flow(number: u64, class: &str, left: Option<u64>, sent: u64, age: f64) -> Flow {
+        Flow {
+            number,
+            class: class.to_owned(),
+            cluster: "farm".to_owned(),
+            state: "waiting".to_owned(),
+            size_bytes: left.map(|left| left + sent),
+            size_is_exact: true,
+            sent_bytes: sent,
+            left_bytes: left,
+            age_ms: age,
+        }
+    }
+
+    pub(crate) fn looked(at_unix_ms: u64, open: u64, flows: Vec<Flow>) -> Looked {
+        Looked {
+            stats: Stats {
+                at_unix_ms,
+                requests: Requests {
+                    open,
+                    ..Requests::default()
+                },
+                ..Stats::default()
+            },
+            flows: Ok(Flows {
+                is_paced: true,
+                open: 3,
+                waiting: 2,
+                flows,
+            }),
+        }
+    }
+
+    fn press(watch: &mut Watch, keys: &str) {
+        for key in keys.chars() {
+            let code = match key {
+                '\n' => KeyCode::Enter,
+                '\u{8}' => KeyCode::Backspace,
+                '\u{1b}' => KeyCode::Esc,
+                letter => KeyCode::Char(letter),
+            };
+            assert_eq!(watch.key(code.into()), After::Goes, "{key:?}");
+        }
+    }
+
+    fn numbers(watch: &Watch) -> Vec<u64> {
+        watch.flows().iter().map(|flow| flow.number).collect()
+    }
+
+    fn some() -> Watch {
+        let mut watch = Watch::default();
+        watch.take(Ok(looked(
+            1_000,
+            10,
+            vec![
+                flow(1, "gold", Some(10), 900, 5.0),
+                flow(2, "default", Some(300), 0, 50.0),
+                flow(3, "gold", None, 7, 1.0),
+            ],
+        )));
+        watch
+    }
+
+    #[test]
+    fn responses_are_ordered_and_filtered_by_keys() {
+        let mut watch = some();
+        assert_eq!(numbers(&watch), [1, 2, 3]);
+        for order in [[2, 1, 3], [1, 3, 2], [2, 1, 3], [1, 2, 3]] {
+            press(&mut watch, "s");
+            assert_eq!(numbers(&watch), order, "{:?}", watch.sort);
+        }
+        press(&mut watch, "/GOLx\u{8}\n");
+        assert_eq!(numbers(&watch), [1, 3]);
+        press(&mut watch, "jjjjj");
+        assert_eq!(watch.above, 1);
+        press(&mut watch, "kk\u{1b}");
+        assert_eq!((watch.above, numbers(&watch).len()), (0, 3));
+        // What is typed is no command.
+        press(&mut watch, "/q");
+        assert_eq!(watch.filter, "q");
+        press(&mut watch, "\u{1b}");
+        assert_eq!(watch.filter, "");
+        assert_eq!(watch.key(KeyCode::Char('q').into()), After::Ends);
+        let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(watch.key(control), After::Ends);
+    }
+
+    #[test]
+    fn rates_are_of_two_looks_at_one_process() {
+        let mut watch = some();
+        let open = |stats: &Stats| Some(stats.requests.open);
+        assert_eq!(watch.rate(open), None);
+        watch.take(Ok(looked(3_000, 40, Vec::new())));
+        assert_eq!(watch.rate(open), Some(15.0));
+        // Started anew, it counts from the beginning.
+        watch.take(Ok(looked(4_000, 1, Vec::new())));
+        assert_eq!(watch.rate(open), None);
+        watch.take(Err(anyhow::anyhow!("gone\u{1b}[2J")));
+        assert_eq!(watch.trouble.as_deref(), Some("gone?[2J"));
+        assert!(watch.last().is_some(), "what was seen last stays");
+        press(&mut watch, "p");
+        watch.take(Ok(looked(
+            5_000,
+            3,
+            some().last.unwrap().flows.unwrap().flows,
+        )));
+        assert_eq!((watch.trouble.is_none(), numbers(&watch).len()), (true, 0));
+    }
+}

@@ -147,11 +147,12 @@ fn a_strict_session_is_refused_where_its_endpoint_is_gone() {
     before.listeners[0].address = free_address();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
-    before.access_log = Some(AccessLog {
+    before.access_log = vec![AccessLog {
         target: LogTarget::File(path.clone()),
         span: Span::default(),
         format: LogFormat::Json,
-    });
+        filters: Vec::new(),
+    }];
     let mut proxy = Proxy::start(&before);
     proxy.log = Some(path);
     let first = ask(&proxy, None);

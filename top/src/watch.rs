@@ -116,7 +116,7 @@ impl Watch {
             Sort::Left => flows.sort_by_key(|flow| Reverse(flow.left_bytes)),
             Sort::Sent => flows.sort_by_key(|flow| Reverse(flow.sent_bytes)),
             Sort::Age => {
-                flows.sort_by(|a, b| b.age_ms.total_cmp(&a.age_ms).then(a.number.cmp(&b.number)))
+                flows.sort_by(|a, b| b.age_ms.total_cmp(&a.age_ms).then(a.number.cmp(&b.number)));
             }
         }
         flows

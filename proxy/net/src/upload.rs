@@ -76,6 +76,9 @@ pub struct LeastRate {
     pub is_pressed: Box<dyn Fn() -> bool>,
 }
 
+/// A frame of the client's, and whether it is the last.
+type Next = (Frame<Bytes>, bool);
+
 impl LeastRate {
     fn now(&self) -> &MinRate {
         self.rules.at((self.is_pressed)())
@@ -252,10 +255,7 @@ impl Upload {
     }
 
     /// Returns the next frame that the client sends, and whether it is the last.
-    fn poll_client(
-        &self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<(Frame<Bytes>, bool), UploadError>>> {
+    fn poll_client(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Next, UploadError>>> {
         let mut body = self.body.borrow_mut();
         let mut frame = match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Pending => {

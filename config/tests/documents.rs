@@ -148,8 +148,10 @@ fn framed(text: &str) -> String {
     whole
 }
 
-/// What a block is taken for, most likely first.
+/// What a block is taken for, most likely first. Files that it includes are not here.
 fn readings(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| !line.starts_with("include:"));
+    let text: &str = &lines.map(|line| format!("{line}\n")).collect::<String>();
     let first = text.lines().next().unwrap_or_default();
     if text.lines().any(|line| line.starts_with("version: 1")) {
         return vec![text.to_owned()];

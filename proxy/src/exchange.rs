@@ -43,6 +43,7 @@ use sprat_net::upload::{RequestBody, Upload};
 use sprat_uplink::Course as _;
 
 use self::check::{check, is_last_hop, make_asterisk};
+use self::dispatch::Exchange;
 use self::plan::{Instead, Plan};
 use crate::client::connection::Stream;
 use crate::exchange::answer::Body;
@@ -99,38 +100,47 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             // Boxed: other requests do not carry its room.
             Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
         }
-        Ok(response) => {
-            if let Some(local) = local::in_place_of(&response, &record) {
-                local::drain(response.into_body(), record.lease.take());
-                return answer::give(&stream, local, record).await;
-            }
-            let mut response = response.map(Begun::new);
-            if let Err(reason) = exchange.begin(response.body_mut(), &mut record).await {
-                return answer::refuse(&stream, reason, json, record).await;
-            }
-            let mut response = match exchange.compress(response).await {
-                Ok(response) => response,
-                Err(reason) => return answer::refuse(&stream, reason, json, record).await,
-            };
-            exchange.announce_close(&mut response);
-            let known = exchange.plan.known(&response, &mut record).await;
-            if let Some(lease) = &record.lease {
-                lease.resize(known);
-            }
-            let bounds = exchange.plan.bounds(&record);
-            stream.begin_response(Some(bounds));
-            exchange
-                .plan
-                .keep_session(&mut record, response.headers_mut());
-            record.finish_head(&mut response);
-            let (response, known) = buffering::keep(&mut record, response, known);
-            answer::respond(&stream, response, known, json, record).await
-        }
+        Ok(response) => pass_on(exchange, &stream, response, json, record).await,
         Err(reason) => {
             record.lease = None;
             answer::refuse(&stream, reason, json, record).await
         }
     }
+}
+
+/// Gives the client what an endpoint has answered, once its body has begun.
+async fn pass_on(
+    exchange: Exchange<'_>,
+    stream: &Stream,
+    response: Response<Incoming>,
+    json: bool,
+    mut record: Box<Record>,
+) -> Response<Body> {
+    if let Some(local) = local::in_place_of(&response, &record) {
+        local::drain(response.into_body(), record.lease.take());
+        return answer::give(stream, local, record).await;
+    }
+    let mut response = response.map(Begun::new);
+    if let Err(reason) = exchange.begin(response.body_mut(), &mut record).await {
+        return answer::refuse(stream, reason, json, record).await;
+    }
+    let mut response = match exchange.compress(response).await {
+        Ok(response) => response,
+        Err(reason) => return answer::refuse(stream, reason, json, record).await,
+    };
+    exchange.announce_close(&mut response);
+    let known = exchange.plan.known(&response, &mut record).await;
+    if let Some(lease) = &record.lease {
+        lease.resize(known);
+    }
+    let bounds = exchange.plan.bounds(&record);
+    stream.begin_response(Some(bounds));
+    exchange
+        .plan
+        .keep_session(&mut record, response.headers_mut());
+    record.finish_head(&mut response);
+    let (response, known) = buffering::keep(&mut record, response, known);
+    answer::respond(stream, response, known, json, record).await
 }
 
 /// The body of a request that is not passed on.

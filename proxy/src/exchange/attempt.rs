@@ -89,10 +89,7 @@ impl Exchange<'_> {
                 }
                 began = Instant::now();
             }
-            if self.plan.hostless {
-                let host = lease.authority().clone();
-                request.headers_mut().insert(HOST, host);
-            }
+            self.name_host(&lease, &mut request);
             let put = self.put_body(&mut request);
             stats.requests.increment();
             let safe = self.is_safe(&request);
@@ -138,6 +135,14 @@ impl Exchange<'_> {
                     return Err(failed(lease, again, broken.what, broken.reason));
                 }
             }
+        }
+    }
+
+    /// Gives a request the endpoint's name as its host, where the client named none.
+    fn name_host(&self, lease: &Lease, request: &mut Request<RequestBody>) {
+        if self.plan.hostless {
+            let host = lease.authority().clone();
+            request.headers_mut().insert(HOST, host);
         }
     }
 

@@ -84,7 +84,7 @@ fn refused(verdict: Verdict) -> RefusalReason {
     }
 }
 
-/// Its endpoint could not be reached: another, if there is one.
+/// Tries another endpoint, if there is one, after the ticket's could not be reached.
 fn fail(station: &mut Station, now: Time, ticket: Ticket) -> Verdict {
     station.unreached(ticket);
     match station.step_back(now, ticket, false) {

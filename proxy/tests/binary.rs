@@ -605,6 +605,7 @@ fn explain_says_what_becomes_of_a_request_and_why() {
 request   GET http://www.example.org/downloads/a.iso
 client    192.0.2.1
 route     1 (any host, any path) to farm
+buffer    responses: up to 256KB in memory, where places are bounded (read_ahead)
 class     bulk, level 5, 2000000 bit/s for all of it
 rule      rule 3 of class_rules, line 32, matches
 size      20480 bytes, estimate: what --size says the catalogue holds

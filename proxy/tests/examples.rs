@@ -27,7 +27,14 @@ fn examples() -> Vec<PathBuf> {
 
 /// Where examples look for certificates, pages, files to serve, what Sprat has
 /// saved, and sizes.
-const DIRECTORIES: [&str; 5] = ["TLS_DIR", "PAGES_DIR", "WWW_DIR", "STATE_DIR", "SIZES_DIR"];
+const DIRECTORIES: [&str; 6] = [
+    "TLS_DIR",
+    "PAGES_DIR",
+    "WWW_DIR",
+    "STATE_DIR",
+    "SIZES_DIR",
+    "LOG_DIR",
+];
 
 /// The files that examples name, below [`DIRECTORIES`].
 fn files() -> Authority {
@@ -250,7 +257,13 @@ fn check_accepts_the_configurations_of_documents() {
         let text = std::fs::read_to_string(path).unwrap();
         for block in configurations(&text) {
             let own = format!("{}/", directory.display());
-            std::fs::write(&file, block.replace("/etc/tls/", &own)).unwrap();
+            // Files that it includes are not here.
+            let lines = block.lines().filter(|line| !line.starts_with("include:"));
+            let block = lines.fold(String::new(), |text, line| text + line + "\n");
+            let block = ["/etc/tls/", "/var/lib/sprat/"]
+                .iter()
+                .fold(block, |text, place| text.replace(place, &own));
+            std::fs::write(&file, &block).unwrap();
             let run = |arguments: &[&str]| {
                 let output = sprat(arguments).current_dir(directory).output().unwrap();
                 assert!(output.status.success(), "{path:?}: {block}\n{output:?}");

@@ -8,8 +8,6 @@ mod affinity;
 mod intervals;
 mod rotation;
 
-use std::collections::BTreeSet;
-
 pub use affinity::stable_hash;
 use affinity::{Maglev, Ring};
 pub use intervals::Intervals;
@@ -180,10 +178,14 @@ impl Balancer {
             _ => 0,
         };
         let reserved = endpoints.iter().enumerate();
-        let priorities: BTreeSet<u8> = endpoints.iter().map(|own| own.priority).collect();
+        let mut seen = [false; 256];
+        for endpoint in endpoints {
+            seen[usize::from(endpoint.priority)] = true;
+        }
+        let priorities = seen.iter().filter(|&&own| own).count();
         Self {
             chooser,
-            rotations: vec![Rotation::new(endpoints.len()); priorities.len().max(1)],
+            rotations: vec![Rotation::new(endpoints.len()); priorities.max(1)],
             reserved: reserved.map(|(i, e)| e.reserved || i < first).collect(),
         }
     }

@@ -100,7 +100,11 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
             None => ledger.carried(line.id),
         }
         for address in addresses {
-            let mut own = vec![("address".to_owned(), text(address))];
+            let mut own = vec![
+                ("address".to_owned(), text(address)),
+                // HAProxy gives requests none of its own accord.
+                ("request_id".to_owned(), word("off")),
+            ];
             own.extend(keys.clone());
             out.push(Part {
                 from: line.id,

@@ -254,7 +254,11 @@ fn part(
     ledger: &mut Ledger,
 ) -> Option<Part> {
     let (first, listen) = served.first()?;
-    let mut keys: Map = vec![("address".to_owned(), text(address.to_string()))];
+    let mut keys: Map = vec![
+        ("address".to_owned(), text(address.to_string())),
+        // nginx gives requests none of its own accord.
+        ("request_id".to_owned(), word("off")),
+    ];
     let mut put = |key: &str, value: Value| keys.push((key.to_owned(), value));
     if let Some(bytes) = common.max_body {
         put("max_request_body", size_value(bytes));

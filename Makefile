@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -12,6 +12,10 @@ help: ## List the targets
 run: ## Build and start Sprat with a demo farm, and say what to try
 	@scripts/setup-run.sh
 	@scripts/run-demo.sh
+
+demo: ## nginx and Sprat side by side on a limited link, live on one page (root)
+	@scripts/setup-run.sh
+	@scripts/demo.sh
 
 test: ## Install what the checks and tests need, and run them all
 	@scripts/setup-test.sh
@@ -94,6 +98,10 @@ compare-http2: ## The same over a few HTTP/2 connections that carry all (root)
 compare-counterfactual: ## What Sprat tells that fair would take, against Sprat under fair (root)
 	@scripts/setup-run.sh
 	@scripts/compare-counterfactual.sh
+
+compare-compression: ## What compression is worth on a limited link, and what the bytes predict (root)
+	@scripts/setup-run.sh
+	@scripts/compare-compression.sh
 
 http2-memory: ## What HTTP/2 connections and streams cost in memory
 	@scripts/setup-run.sh

@@ -166,6 +166,20 @@ figure_counterfactual() {
     echo "failed=$(sum told.csv failed)"
 }
 
+figure_compression() {
+    # The farthest from what the bytes predict, either way.
+    awk -F , 'NR > 1 {
+            printf "saved_at_%s=%.2f\nof_plain_at_%s=%.2f\n", $1, $2, $1, $6
+            off = $7 < 1 ? 1 / $7 : $7
+            if (off > worst) worst = off }
+        END { printf "worst=%.2f\n", worst }' "$out/compression.csv"
+}
+
+figure_demonstrated() {
+    said '^demo: .*"moved":\([0-9]*\),"factor":\([0-9.]*\).*$/moved=\1 factor=\2/'
+    said '^.* requests, mean .*, \([0-9]*\) failed$/\1/' | awk '{ failed += $1 } END { print "failed=" failed }'
+}
+
 figure_networks() {
     # The worst of all networks.
     awk -F , '

@@ -40,6 +40,7 @@ fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passe
 fuzz-smoke | 10 | make fuzz-smoke | EACH_S=2 | fuzzed | | proxy filters fuzz
 failover | 5 | make failover | FAULTS=killed | failover | | proxy
 soak-reload | 10 | make soak-reload | | reloads | failed<=0 | proxy
+demo | 5 | ONCE=1 make demo | WATCH_S=1 | demonstrated | moved>=10 factor>=2 failed<=0 | proxy loadgen/src scripts/browser
 demo-envoy | 10 | ONCE=1 CONFIG=all make demo-envoy | | demos | | filters config/envoy
 check-browser | 8 | make check-browser | PRIORITIES=all | browser | | proxy scripts/browser
 check-dashboard | 8 | make check-dashboard | WATCH_S=1 | dashboard | moved>=10 wrong<=0 | proxy scripts/browser
@@ -56,6 +57,7 @@ compare-simulated | 3 | RUNS="$RESULTS/../compare-networks/runs" make compare-si
 compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-counterfactual | 25 | make compare-counterfactual | REQUESTS=500 LOADS=0.7 | counterfactual | failed<=0 | proxy
+compare-compression | 15 | make compare-compression | REQUESTS=500 LOADS=0.7 BAR=1000 | compression | worst<=1.2 | proxy
 compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
 bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000 | proxy
 compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters

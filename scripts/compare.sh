@@ -50,35 +50,13 @@ at_end+=(remove_link)
 # sprat_config RATE POLICY [ENGINE]
 sprat_config() { lab_sprat "$1" "$2" "${3:-pace}" "$tls_of_sprat"; }
 
-haproxy_config() {
-    cat <<CONF
-global
-    maxconn 8000
-    nbthread 2
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 300s
-    timeout server 300s
-frontend in
-    bind $FARM:8080 backlog 4096 ${TLS:+ssl crt $work/both.pem ssl-min-ver TLSv1.3 no-tls-tickets}
-    default_backend farm
-backend farm
-    balance roundrobin
-    http-reuse always
-    server a 127.0.0.1:9101
-    server b 127.0.0.1:9102
-    server c 127.0.0.1:9103
-CONF
-}
-
 # start SYSTEM: in the farm's namespace.
 start() {
     local file=$work/$1.conf
     ! answers "$url/size/10/probe" || die "something answers at $FARM:8080 before $1 is started"
     case $1 in
         nginx) lab_nginx "${TLS:+ssl}" "$tls_of_nginx" >"$file" ;;
-        haproxy) haproxy_config >"$file" ;;
+        haproxy) lab_haproxy "${TLS:+ssl crt $work/both.pem ssl-min-ver TLSv1.3 no-tls-tickets}" >"$file" ;;
         sprat-fair) sprat_config "$UPLINK" fair >"$file" ;;
         sprat-srpt) sprat_config "$UPLINK" srpt >"$file" ;;
         sprat-bands) sprat_config "$UPLINK" bands >"$file" ;;

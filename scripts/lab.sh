@@ -46,6 +46,28 @@ lab_nginx() {
     }"
 }
 
+# lab_haproxy BIND: HAProxy in front of them. BIND is what its `bind` says more.
+lab_haproxy() {
+    local each number=0
+    cat <<CONF
+global
+    maxconn 8000
+    nbthread 2
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 300s
+    timeout server 300s
+frontend in
+    bind $FARM:8080 backlog 4096 $1
+    default_backend farm
+backend farm
+    balance roundrobin
+    http-reuse always
+CONF
+    for each in $LAB_ORIGINS; do echo "    server s$((number += 1)) $each"; done
+}
+
 # lab_sprat RATE POLICY [ENGINE [LISTENER]]: Sprat in front of them. LISTENER is one
 # more key of its listener.
 lab_sprat() {

@@ -316,7 +316,7 @@ impl<T: Decode> JsonSchema for Of<T> {
 pub(crate) struct Field<T> {
     /// None if it is wrong, which was reported, or optional and absent.
     pub(crate) value: Option<T>,
-    /// Of the value; of what encloses it if it is absent.
+    /// The bytes of the value, or of what encloses it if it is absent.
     pub(crate) span: Range<usize>,
     /// Written in the file.
     pub(crate) given: bool,

@@ -195,7 +195,7 @@ impl Leaf for Target {
     }
 }
 
-/// A file.
+/// A path of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePath(pub(crate) PathBuf);
 
@@ -260,7 +260,7 @@ impl Leaf for KeyPrefix {
     }
 }
 
-/// A pass phrase.
+/// A pass phrase of a store, which is never shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Phrase(pub(crate) String);
 
@@ -281,7 +281,7 @@ impl Leaf for Phrase {
     }
 }
 
-/// A network device.
+/// The name of a network device.
 #[derive(Clone, Debug)]
 pub(crate) struct Device(pub(crate) String);
 

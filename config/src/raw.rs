@@ -81,7 +81,7 @@ record! {
         /// is any text. Lists and names are put together, those of included files first;
         /// any other key is in one file alone.
         optional include: List<FilePath, 1>,
-        /// Threads and shutdown.
+        /// Threads of the process, and how long it takes to stop.
         default("{}") runtime: Runtime,
         /// The admin listener: health, readiness, metrics. Keep it off public
         /// addresses.
@@ -124,7 +124,7 @@ record! {
         default("off") overload_manager: Or<Off, OverloadManager>,
     }
 
-    /// Threads and shutdown.
+    /// Threads of the process, and how long it takes to stop.
     closed struct Runtime {
         /// Worker threads, each with an event loop of its own; `auto` is one
         /// for each CPU that the process may use.
@@ -136,9 +136,9 @@ record! {
         default("off") reload_interval: Or<Off, Timeout>,
     }
 
-    /// The admin listener.
+    /// The admin listener: dashboard, metrics, and changes at run time.
     closed struct Admin {
-        /// What to bind.
+        /// Where the admin listener listens.
         default("127.0.0.1:9900") address: ListenAddress,
         /// Names that it may be asked by, without port, beside `localhost` and every
         /// IP address; `*.example.org` is every name below `example.org`. Any other
@@ -155,7 +155,7 @@ record! {
     closed struct Listener {
         /// Name in logs and metrics, unique; the address if absent.
         optional name: Name,
-        /// What to bind.
+        /// Where the listener listens.
         required address: ListenAddress,
         /// Open connections; one over it is closed at once.
         default("16384") max_connections: Limit,
@@ -225,7 +225,7 @@ record! {
         /// Speak HTTP/2 with clients that begin with its preface, or choose it
         /// in the TLS handshake.
         default("{}") http2: Or<Off, Http2>,
-        /// Speak TLS.
+        /// Whether clients speak TLS, and with which certificates.
         default("off") tls: Or<Off, ListenerTls>,
         /// Be told by a load balancer in front whose connection each is.
         default("off") proxy_protocol: Or<Off, ProxyProtocol>,
@@ -281,11 +281,10 @@ record! {
         /// rest, so that a flood of them starves no one (TOCS03 2.2.3).
         /// Without effect under `engine: kernel` and `rate: unlimited`.
         default("4") guard_factor: Factor,
-        /// Of the link, for the response that has gone longest without being
-        /// served, once it is a second old: so that everything moves while
-        /// the link is offered more than it carries. From 0% to 50%.
-        /// Without effect under `policy: fair`, `fcfs`, `edf` and `srq`,
-        /// `engine: kernel` and `rate: unlimited`.
+        /// The share of the link for the response that has gone longest without being
+        /// served, once it is a second old: so that everything moves while the link is
+        /// offered more than it carries. From 0% to 50%. Without effect under `policy:
+        /// fair`, `fcfs`, `edf` and `srq`, `engine: kernel` and `rate: unlimited`.
         default("5%") floor: FloorPercent,
         /// Work out beside how long each response would have taken under `policy: fair`,
         /// so that metrics and the admin listener tell what the policy gains. Without
@@ -344,7 +343,7 @@ record! {
 
     /// Cutoffs learnt from the sizes that pass.
     closed struct Learnt {
-        /// How many classes.
+        /// How many classes of sizes are learnt.
         required learnt: Count<2, 16>,
     }
 
@@ -361,7 +360,7 @@ record! {
         /// Any of these hosts, without port; `*.example.org` is every name
         /// below `example.org`. Every host if absent.
         optional hosts: List<Host, 1>,
-        /// This path alone.
+        /// The one path that matches.
         optional path: UrlPath,
         /// This path and all below it: `/a` matches `/a` and `/a/b`, not
         /// `/ab`.
@@ -434,16 +433,16 @@ choices! {
         "unescape_and_redirect" => Self::UnescapeAndRedirect,
         /// They are taken for slashes.
         "unescape_and_forward" => Self::UnescapeAndForward,
-        /// `keep_unchanged`.
+        /// Envoy's `keep_unchanged`: they stay.
         "keep" => Self::KeepUnchanged,
-        /// `reject_request`.
+        /// Envoy's `reject_request`: the request is refused.
         "reject" => Self::RejectRequest,
-        /// `unescape_and_forward`.
+        /// Envoy's `unescape_and_forward`: they are decoded.
         "unescape" => Self::UnescapeAndForward,
     }
 
     HeadersWithUnderscores as "HeadersWithUnderscores": "what to do about them" {
-        /// They pass.
+        /// Fields with underscores pass.
         "allow" => Self::Allow,
         /// The request is answered 400; in trailers they are dropped.
         "reject_request" => Self::RejectRequest,

@@ -40,7 +40,7 @@ pub(crate) trait Record: Sized + 'static {
     /// Whether keys that start with `x-` are left to the operator.
     const OPEN: bool;
     const KEYS: &'static [Key];
-    /// Of each key's value. By themselves, so that a program that makes no
+    /// The schema of each key's value. By themselves, so that a program that makes no
     /// schema does not carry them.
     const SCHEMAS: &'static [fn(&mut SchemaGenerator) -> Schema];
 

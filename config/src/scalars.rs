@@ -136,21 +136,21 @@ macro_rules! words {
 }
 
 words! {
-    /// Not at all.
+    /// The word `off`: not at all.
     Off = "off",
     /// Found out by Sprat.
     Auto = "auto",
-    /// Without bound.
+    /// The word `unlimited`: without a bound.
     Unlimited = "unlimited",
     /// At all times, busy or not.
     Always = "always",
     /// Clients do not share the link.
     NoShare = "none",
-    /// The paper's choice.
+    /// The word `paper`: what the paper chose.
     Paper = "paper",
     /// Found from what passes.
     LearntWord = "learnt",
-    /// TOCS03 3.4.
+    /// The word `two-class`: TOCS03 3.4's two classes.
     TwoClass = "two-class",
 }
 
@@ -218,7 +218,7 @@ impl<const MIN: u64, const MAX: u64> Leaf for Count<MIN, MAX> {
     }
 }
 
-/// A truth value.
+/// A truth value: `true` or `false`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag(pub(crate) bool);
 

@@ -46,7 +46,7 @@ pub fn station_config(
 pub struct SizeUse {
     /// Where the request goes, or whether it is turned away.
     pub decides: bool,
-    /// Its place among those who wait.
+    /// Whether the class orders those who wait.
     pub orders: bool,
 }
 

@@ -31,6 +31,49 @@ static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
         .collect()
 });
 
+/// The same in words with markup between them, which a coder makes smaller.
+static WORDS: LazyLock<Bytes> = LazyLock::new(|| {
+    let mut period = Vec::with_capacity(PERIOD + 64);
+    for index in 0.. {
+        if period.len() >= PERIOD {
+            break;
+        }
+        write_word(&mut period, mix(index));
+    }
+    period.truncate(PERIOD);
+    period
+        .iter()
+        .copied()
+        .cycle()
+        .take(PERIOD + SLICE_BYTES_MAX)
+        .collect()
+});
+
+/// Writes a word of one to four syllables, after a tag now and then.
+fn write_word(text: &mut Vec<u8>, mut random: u64) {
+    const SYLLABLES: [&[u8]; 32] = [
+        b"the", b"a", b"in", b"re", b"ti", b"on", b"er", b"to", b"com", b"of", b"and", b"en",
+        b"is", b"pro", b"al", b"con", b"de", b"ly", b"ing", b"ment", b"per", b"sub", b"ver", b"ta",
+        b"no", b"mi", b"lo", b"qui", b"gra", b"form", b"ness", b"out",
+    ];
+    let mut draw = |below: u64| {
+        let drawn = random % below;
+        random /= below;
+        drawn as usize
+    };
+    match draw(24) {
+        0 => text.extend_from_slice(b"</p>\n<p class=\"text\">"),
+        1 => text.extend_from_slice(b"<a href=\"/page\">"),
+        _ => {}
+    }
+    for _ in 0..=draw(4) {
+        // The smaller of two: as in a language, a few are frequent.
+        let syllable = draw(32).min(draw(32));
+        text.extend_from_slice(SYLLABLES[syllable]);
+    }
+    text.push(b' ');
+}
+
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 fn mix(index: u64) -> u64 {
     let z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -46,14 +89,16 @@ pub struct Content {
     pub bytes: u64,
     /// Where in the sequence the body begins.
     phase: usize,
+    /// Words rather than letters and digits that nothing makes much smaller.
+    words: bool,
 }
 
 impl Content {
     /// The content of an origin path, with or without a query; `None` if the
     /// path is not one. What stands before `/size/` does not count, so that a
-    /// gateway may take a prefix off.
+    /// gateway may take a prefix off. Of the query `text=1` alone counts: words.
     pub fn of_path(path: &str) -> Option<Self> {
-        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let rest = &path[path.find("/size/")? + "/size/".len()..];
         let (bytes, id) = rest.split_once('/').unwrap_or((rest, ""));
         if id.contains('/') || !bytes.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -62,7 +107,26 @@ impl Content {
         Some(Self {
             bytes: bytes.parse().ok()?,
             phase: phase(rest),
+            words: query.split('&').any(|knob| knob == "text=1"),
         })
+    }
+
+    /// The same size in words, which a coder makes smaller, or in letters.
+    pub(crate) fn in_words(self, words: bool) -> Self {
+        Self { words, ..self }
+    }
+
+    /// Returns what kind of content it is, for a `Content-Type`.
+    pub fn media_type(&self) -> &'static str {
+        if self.words {
+            "text/html; charset=utf-8"
+        } else {
+            "application/octet-stream"
+        }
+    }
+
+    fn sequence(&self) -> &'static Bytes {
+        if self.words { &WORDS } else { &BLOCK }
     }
 
     /// At most `bytes_max` bytes from `offset` on; empty at the end.
@@ -77,7 +141,8 @@ impl Content {
     /// Exactly `len` bytes (at most a slice) as if the body went on for ever.
     pub(crate) fn stretch(&self, offset: u64, len: usize) -> Bytes {
         let start = self.position(offset);
-        BLOCK.slice(start..start + len.min(SLICE_BYTES_MAX))
+        self.sequence()
+            .slice(start..start + len.min(SLICE_BYTES_MAX))
     }
 
     /// Whether `body` is what stands at `offset`.
@@ -86,7 +151,7 @@ impl Content {
         body.chunks(SLICE_BYTES_MAX).all(|chunk| {
             let start = self.position(offset);
             offset += chunk.len() as u64;
-            BLOCK[start..start + chunk.len()] == *chunk
+            self.sequence()[start..start + chunk.len()] == *chunk
         })
     }
 
@@ -144,6 +209,24 @@ mod tests {
                 .unwrap()
                 .matches(0, &body)
         );
+    }
+
+    #[test]
+    fn words_are_text_of_the_same_size_that_a_coder_makes_smaller() {
+        let words = Content::of_path("/size/200000/7?delay=1s&text=1").unwrap();
+        let plain = Content::of_path("/size/200000/7").unwrap();
+        assert_eq!(plain.in_words(true), words);
+        let text = body(&words);
+        assert_eq!(text.len(), 200_000);
+        assert!(text.is_ascii());
+        assert!(words.matches(0, &text) && !plain.matches(0, &text));
+        let small = |body: &[u8]| {
+            let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+            std::io::Write::write_all(&mut coder, body).unwrap();
+            coder.finish().unwrap().len()
+        };
+        assert!(small(&text) < text.len() / 2);
+        assert!(small(&body(&plain)) > plain.bytes as usize * 7 / 10);
     }
 
     #[test]

@@ -29,10 +29,10 @@ meanwhile. Over https any certificate will do.
 Example:
   sprat-loadgen hold --target https://127.0.0.1:8443 --connections 10000")]
 pub struct HoldArgs {
-    /// Server to ask
+    /// The server to connect to
     #[arg(long, value_name = "http[s]://HOST:PORT", value_parser = target)]
     target: Target,
-    /// How many
+    /// How many connections to hold
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: u32,
     /// What each asks for once

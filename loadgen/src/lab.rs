@@ -140,7 +140,7 @@ pub fn burst_bytes(rate_bits_per_s: u64) -> u64 {
 /// What the farm's side of the link is limited to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Farm to client.
+    /// The rate from farm to client.
     pub rate_bits_per_s: u64,
     /// Depth of the token bucket.
     pub burst_bytes: u64,

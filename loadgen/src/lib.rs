@@ -5,6 +5,7 @@
 
 mod cli;
 pub mod content;
+pub mod demo;
 pub mod generate;
 pub mod hold;
 pub mod ideal;

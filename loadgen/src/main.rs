@@ -6,7 +6,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sprat_loadgen::{generate, hold, ideal, lab, network, origin, replay, report, simulate, soak};
+use sprat_loadgen::{
+    demo, generate, hold, ideal, lab, network, origin, replay, report, simulate, soak,
+};
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
 #[derive(Debug, Parser)]
@@ -30,6 +32,7 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     Soak(soak::SoakArgs),
     Hold(hold::HoldArgs),
+    Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Hold(args) => hold::run(&args),
+        Command::Demo(args) => demo::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -56,7 +56,7 @@ Examples:
       sprat-loadgen replay --network $SPRAT_NETWORK --trace trace.csv.gz \\
           --target http://198.18.0.1:8000 -o origin.csv; kill %1'")]
 pub struct NetworkArgs {
-    /// Topology, in YAML
+    /// The topology, a file in YAML
     topology: PathBuf,
     /// Print what would be built, and build nothing
     #[arg(long, conflicts_with_all = ["counters", "command"])]

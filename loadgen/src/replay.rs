@@ -20,6 +20,7 @@ use crate::tls::Tls;
 use crate::trace::Trace;
 use groups::Groups;
 
+pub(crate) use client::Client;
 pub(crate) use groups::split;
 pub(crate) use http2::Connections;
 pub(crate) use received::Received;
@@ -48,7 +49,7 @@ pub struct ReplayArgs {
     /// Trace to replay, as `gen` writes it
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
-    /// Server to ask
+    /// The server to ask
     #[arg(long, value_name = "http[s]://HOST:PORT", value_parser = target)]
     target: Target,
     /// A header field of every request; may be given several times

@@ -36,10 +36,10 @@ status is another than it had to be.
 Examples:
   sprat-loadgen soak --target http://127.0.0.1:10000 --requests 500000 --retries")]
 pub struct SoakArgs {
-    /// Proxy to ask
+    /// The proxy to ask
     #[arg(long, value_name = "http://HOST:PORT", value_parser = target)]
     target: Target,
-    /// Requests in all
+    /// How many requests in all
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     requests: u64,
     /// Requests under way at once
@@ -51,7 +51,7 @@ pub struct SoakArgs {
     /// Seed of the mix
     #[arg(long, default_value_t = 7)]
     seed: u64,
-    /// The largest body
+    /// Bytes of the largest body
     #[arg(long, value_name = "BYTES", default_value_t = 20_000_000)]
     largest: u64,
     /// The proxy retries what was reset before its head, and numbers the
@@ -68,11 +68,11 @@ pub struct SoakArgs {
 pub struct Soak {
     /// The proxy to ask.
     pub target: Target,
-    /// Requests in all.
+    /// How many requests are made in all.
     pub requests: u64,
     /// Requests under way at once.
     pub clients: u32,
-    /// HTTP/2 connections.
+    /// How many connections of HTTP/2 there are.
     pub http2: u32,
     /// What is asked for.
     pub mix: Mix,

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use sprat_loadgen::results::{self, RunInfo};
 use sprat_loadgen::trace::Trace;
@@ -255,4 +256,67 @@ fn simulations_refuse_what_makes_no_sense() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(told.contains(complaint), "{args:?}: {told}");
     }
+}
+
+/// Asks for a page as a browser does, and returns what has come after `until` has.
+fn page(address: &str, path: &str, until: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let (mut got, mut buffer) = (String::new(), [0; 16_384]);
+    while !got.contains(until) {
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "it ended before `{until}`: {got}");
+        got.push_str(&String::from_utf8_lossy(&buffer[..length]));
+    }
+    got
+}
+
+#[test]
+fn a_demo_shows_two_systems_and_says_how_they_did() {
+    use std::io::{BufRead, BufReader, Read};
+    let origin = sprat_loadgen::origin::start(&Default::default()).unwrap();
+    let url = format!("http://{}", origin.addresses[0]);
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_sprat-loadgen"))
+        .args(["demo", "--listen", "127.0.0.1:0", "--requests", "50"])
+        .args(["--uplink", "10mbit", "--duration", "3s"])
+        .args([
+            "--system",
+            &format!("one={url}"),
+            "--system",
+            &format!("two={url}"),
+        ])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(demo.stdout.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("The page: http://").unwrap();
+    assert!(page(address, "/", "</html>").contains("demo.js"));
+    assert!(page(address, "/demo.css", "footer {").contains("text/css"));
+    assert!(page(address, "/demo.js", "EventSource").contains("text/javascript"));
+    assert!(page(address, "/x", "not here").starts_with("HTTP/1.1 404"));
+    let events = page(address, "/events", "\"name\":\"two\"");
+    assert!(events.contains("text/event-stream"), "{events}");
+    assert!(events.contains("\"name\":\"one\"") && events.contains("\"name\":\"two\""));
+    assert!(demo.wait().unwrap().success());
+    let mut summary = String::new();
+    told.read_to_string(&mut summary).unwrap();
+    let lines: Vec<_> = summary.lines().collect();
+    assert!(
+        lines[0].starts_with("one: ") && lines[1].starts_with("two: "),
+        "{summary}"
+    );
+    assert!(
+        lines.iter().all(|line| line.ends_with(" ms, 0 failed")),
+        "{summary}"
+    );
+    assert!(
+        lines.iter().all(|line| !line.contains(": 0 requests")),
+        "{summary}"
+    );
 }

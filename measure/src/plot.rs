@@ -46,11 +46,11 @@ pub struct PlotError {
 pub enum Marker {
     /// Nothing: for bounds, which are no measurements.
     None,
-    /// A filled circle.
+    /// A circle that is filled.
     Circle,
-    /// A filled square.
+    /// A square that is filled.
     Square,
-    /// A filled triangle.
+    /// A triangle that is filled.
     Triangle,
     /// A filled square on its corner.
     Diamond,
@@ -116,11 +116,11 @@ pub struct Series {
 /// Lines over two axes.
 #[derive(Clone, Debug)]
 pub struct LineChart {
-    /// Above the chart.
+    /// The words above the chart.
     pub title: String,
-    /// Along the bottom.
+    /// The axis along the bottom.
     pub x: Axis,
-    /// Along the left.
+    /// The axis along the left.
     pub y: Axis,
     /// Drawn in order, the last on top.
     pub series: Vec<Series>,
@@ -142,9 +142,9 @@ pub struct Bar {
 /// Horizontal bars over one axis, and a line through them.
 #[derive(Clone, Debug)]
 pub struct BarChart {
-    /// Above the chart.
+    /// The words above the chart.
     pub title: String,
-    /// Along the bottom.
+    /// The axis along the bottom.
     pub x: Axis,
     /// The bars, from the top.
     pub bars: Vec<Bar>,

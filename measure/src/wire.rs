@@ -63,7 +63,7 @@ pub fn set_up_bytes(connection: Connection) -> u64 {
 /// Bytes on the link for a response with a body of `payload` bytes: head,
 /// body, the headers of each segment, and the packets of the connection if it
 /// has one of its own. Under TLS also the handshake, and one record for each full
-/// segment, or fewer: whoever is served a grant at a time needs a record for each.
+/// segment, or fewer: a response served a grant at a time needs a record for each.
 pub fn response_bytes(payload: u64, connection: Connection) -> u64 {
     let exchange = payload.saturating_add(RESPONSE_HEAD_BYTES);
     let cost = exchange_cost(connection);

@@ -171,7 +171,7 @@ impl<W> Desk<W> {
     }
 
     /// The same for a writer that looks at once ([`Desk::take`]) whether it is its turn:
-    /// what it is granted before that wakes nobody.
+    /// what it is granted before that wakes no writer.
     pub fn ask(&mut self, now: Time, flow: FlowId, bytes: u64) -> bool {
         if let Some(writer) = self.writer(flow) {
             writer.looks = true;

@@ -75,7 +75,7 @@ impl Dispatch {
 pub struct View {
     /// Whether it may be chosen.
     pub usable: bool,
-    /// Its share, relative to the others; 0 counts as 1.
+    /// The endpoint's share, relative to the others; 0 counts as 1.
     pub weight: u64,
     /// Requests that it serves or that wait for it.
     pub requests: u64,
@@ -83,7 +83,7 @@ pub struct View {
     pub requests_ahead: u64,
     /// The expected bytes that it serves before the asked request.
     pub work_bytes: u64,
-    /// It shares its capacity among its requests.
+    /// Whether the endpoint shares its capacity among its requests.
     pub shared: bool,
 }
 
@@ -145,7 +145,7 @@ impl Load {
 /// An endpoint's fixed properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSpec {
-    /// Its share, relative to the others; at least 1.
+    /// The endpoint's share, relative to the others; at least 1.
     pub weight: u32,
     /// For the highest level alone.
     pub reserved: bool,

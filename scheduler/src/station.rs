@@ -335,16 +335,16 @@ impl Station {
         self.leave(now, ticket, false);
     }
 
-    /// Its endpoint has been reached (a connection was opened to it). One that
-    /// could not be reached before starts slowly.
+    /// Notes that the ticket's endpoint has been reached (a connection was opened to it).
+    /// One that could not be reached before starts slowly.
     pub fn reached(&mut self, now: Time, ticket: Ticket) {
         if let State::Running(endpoint) = self.state(ticket) {
             self.endpoints.reached(now, endpoint);
         }
     }
 
-    /// Its endpoint could not be reached: it is not there, or not well. (That no
-    /// connection may be opened to it for the moment says nothing of it.)
+    /// Notes that the ticket's endpoint could not be reached: it is not there, or not well.
+    /// (That no connection may be opened to it for the moment says nothing of it.)
     pub fn unreached(&mut self, ticket: Ticket) {
         if let State::Running(endpoint) = self.state(ticket) {
             self.endpoints.failed(endpoint);

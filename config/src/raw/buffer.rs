@@ -34,7 +34,7 @@ record! {
 
     /// How much is kept of a body.
     closed struct BufferedBody {
-        /// Bytes in memory.
+        /// Bytes of a body in memory.
         default("256KB") memory: SomeBytes,
         /// Where the rest goes; without it the rest is passed on as it comes.
         default("off") file: Or<Off, BufferFile>,

@@ -32,7 +32,7 @@ record! {
 
     /// A file that lists sizes.
     closed struct Manifest {
-        /// Where it is.
+        /// Where the snapshot is.
         required path: FilePath,
         /// How it is written; `auto` takes a name that ends in `.csv` for CSV,
         /// and any other for JSON lines.
@@ -75,7 +75,7 @@ record! {
 
     /// A store that proxies share, over the Redis protocol.
     closed struct SharedStore {
-        /// Where it is.
+        /// Where the store is.
         required url: RedisUrl,
         /// What its keys begin with.
         default("'sprat:'") prefix: KeyPrefix,

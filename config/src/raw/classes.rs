@@ -13,7 +13,7 @@ use crate::scalars::{BitRate, Count, Flag, Off, Time, Unlimited};
 pub(crate) type Level = Count<0, 15>;
 
 record! {
-    /// A priority class.
+    /// A priority class of responses.
     closed struct Class {
         /// Priority level: 0 is served first, before backends and on the
         /// uplink.
@@ -66,7 +66,7 @@ record! {
     closed struct ClassRule {
         /// What a request must look like: all of these.
         required matches as "match": ClassMatch,
-        /// The class.
+        /// The class that matching requests get.
         required class: Name,
     }
 
@@ -83,7 +83,7 @@ record! {
         /// Any of these hosts, without port; `*.example.org` is every name
         /// below `example.org`.
         optional hosts: List<Host, 1>,
-        /// This path alone.
+        /// The one path that matches.
         optional path: UrlPath,
         /// This path and all below it.
         optional prefix: UrlPath,
@@ -107,7 +107,7 @@ record! {
 
     /// Names in a client's certificate; every key that is given must hold.
     closed struct CertificateMatch {
-        /// It is for one of these hosts; `*.example.org` is every name below
+        /// The request is for one of these hosts; `*.example.org` is every name below
         /// `example.org`.
         optional dns: List<Host, 1>,
         /// One of its URIs, such as a SPIFFE ID, is one of these.
@@ -118,16 +118,16 @@ record! {
 
     /// A header field or a cookie.
     closed struct FieldMatch {
-        /// Its name.
+        /// The name of the header field.
         required name: HeaderName,
-        /// Its value, or the beginning of it before a `*`; any if absent.
+        /// The field's value, or the beginning of it before a `*`; any if absent.
         optional value: ValuePattern,
     }
 
     /// Whom to turn away when there is too much to do (SDIS02 3.2).
     closed struct Admission {
-        /// The time over which the length of wait queues is averaged, so that
-        /// a burst that passes discards nobody.
+        /// The time over which the length of wait queues is averaged, so that a burst that
+        /// passes discards no request.
         default("500ms") averaging: Time<0>,
         /// What to do when the uplink is overloaded.
         default("off") channel: Or<Off, Channel>,

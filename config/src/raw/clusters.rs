@@ -20,7 +20,7 @@ use crate::tree::{Kind, Node};
 record! {
     /// A group of backends that serve the same things.
     closed struct Cluster {
-        /// The backends.
+        /// The backends that requests go to.
         required endpoints: List<Endpoint, 1>,
         /// How the endpoints' names are resolved, and when that is done again.
         default("{}") dns: Dns,
@@ -78,9 +78,9 @@ record! {
 
     /// A backend with parameters.
     closed struct WeightedEndpoint {
-        /// Where it listens.
+        /// Where the endpoint listens.
         required address: Backend,
-        /// Its share of the requests, relative to the others.
+        /// The endpoint's share of the requests, relative to the others.
         default("1") weight: Count<1, 1000>,
         /// The sizes of the responses that it is for, under `dispatch: sita`;
         /// as the cutoffs have it if absent.
@@ -94,9 +94,9 @@ record! {
 
     /// An interval of sizes.
     closed struct SizeRange {
-        /// The smallest.
+        /// The smallest response of the interval.
         default("0B") from: Bytes<0, MAX_SIZE>,
-        /// The largest.
+        /// The largest response of the interval.
         default("unlimited") to: Or<Unlimited, Bytes<0, MAX_SIZE>>,
     }
 
@@ -126,7 +126,7 @@ record! {
 
     /// The first endpoints are reserved for the highest class.
     closed struct Rpsq {
-        /// How many.
+        /// How many endpoints are reserved.
         default("1") reserved: Count<1, 1000>,
     }
 
@@ -140,7 +140,7 @@ record! {
 
     /// The same resource to the same endpoint.
     closed struct Affinity {
-        /// What is hashed.
+        /// What of a request is hashed.
         default("url") key: HashKey,
     }
 }
@@ -193,7 +193,7 @@ choices! {
     }
 
     WaitScope as "WaitScope": "what a request waits for" {
-        /// Any endpoint.
+        /// Any endpoint of the cluster.
         "cluster" => Self::Cluster,
         /// The endpoint chosen when it came.
         "endpoint" => Self::Endpoint,

@@ -13,8 +13,8 @@ record! {
         /// What a name stands for.
         default("strict_dns") discovery as "type": DnsType,
         /// Whom to ask: `system` is whom the system asks, by its hosts file and
-        /// resolv.conf. Servers given here are asked in turn, and nobody else;
-        /// names are then looked up as they stand. 8 at most.
+        /// resolv.conf. Servers given here are asked in turn, and no others; names are then
+        /// looked up as they stand. 8 at most.
         default("system") resolvers: Or<System, List<DnsServer, 1>>,
         /// Which addresses of a name are used.
         default("v4_preferred") lookup_family: LookupFamily,
@@ -34,10 +34,10 @@ record! {
         /// When to ask again after no answer, or one that the name has no
         /// address. What was known of it still stands.
         default("{}") failure_refresh_rate: FailureRefreshRate,
-        /// How long an answer stands past its time, while nobody gives a new one.
+        /// How long an answer stands past its time, while no server gives a new one.
         default("unlimited") max_stale: Or<Unlimited, Timeout>,
-        /// For an answer, whoever is asked. A server gets a quarter of it,
-        /// until another one is asked.
+        /// For an answer, whichever server is asked. A server gets a quarter of it, until
+        /// another one is asked.
         default("5s") timeout: Timeout,
         /// Addresses of a name that are used: the lowest, if it has more.
         default("64") max_addresses: Count<1, 1000>,
@@ -57,21 +57,21 @@ choices! {
     DnsType as "DnsType": "what a name stands for" {
         /// Each of its addresses is an endpoint.
         "strict_dns" => Self::Strict,
-        /// It is one endpoint, whose connections go to the first of its
-        /// addresses that accepts them.
+        /// The name is one endpoint, whose connections go to the first of its addresses
+        /// that accepts them.
         "logical_dns" => Self::Logical,
     }
 
     LookupFamily as "LookupFamily": "which addresses" {
         /// Those of IPv6, or of IPv4 if there are none.
         "auto" => Self::Auto,
-        /// Those of IPv4.
+        /// Addresses of IPv4 alone.
         "v4_only" => Self::V4Only,
-        /// Those of IPv6.
+        /// Addresses of IPv6 alone.
         "v6_only" => Self::V6Only,
         /// Those of IPv4, or of IPv6 if there are none.
         "v4_preferred" => Self::V4Preferred,
-        /// Both.
+        /// Addresses of both families.
         "all" => Self::All,
     }
 }

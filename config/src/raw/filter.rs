@@ -78,11 +78,11 @@ record! {
 
     /// A resource whose size is known beforehand.
     closed struct ListedSize {
-        /// Its host; every host if absent.
+        /// The host asked for; every host if absent.
         optional host: Host,
-        /// Its path, with its query if that matters.
+        /// The path asked for, with its query if that matters.
         required path: Target,
-        /// Its size.
+        /// The body's size in bytes.
         required bytes: Bytes<0, MAX_SIZE>,
     }
 
@@ -115,7 +115,7 @@ record! {
     closed struct PoolParameters {
         /// The name of Envoy's cluster.
         required name: EnvoyCluster,
-        /// Its share of the requests, relative to the others.
+        /// The endpoint's share of the requests, relative to the others.
         default("1") weight: Count<1, 1000>,
         /// The sizes of the responses that it is for, under `dispatch: sita`;
         /// as the cutoffs have it if absent.
@@ -145,9 +145,9 @@ record! {
 
 choices! {
     Hold as "Hold": "what is held of a response" {
-        /// Its head; its body passes.
+        /// The response's head; its body passes.
         "heads" => Self::Heads,
-        /// Its head, and each part of its body.
+        /// The response's head, and each part of its body.
         "bodies" => Self::Bodies,
     }
 }

@@ -28,8 +28,8 @@ record! {
         /// Requests in a row without a response: the endpoint could not be
         /// reached, was too slow, or cut the connection.
         default("5") consecutive_local_origin_failure: Or<Off, Limit>,
-        /// Of the look at success rates. An endpoint that was not ejected for
-        /// one has one ejection less to its account.
+        /// The interval between looks at success rates. An endpoint that was not ejected
+        /// for one has one ejection less to its account.
         default("10s") interval: Timeout,
         /// An ejection takes this times the number of ejections on the
         /// endpoint's account.
@@ -77,7 +77,7 @@ record! {
         default("/") path: RequestTarget,
         /// The `Host`; the endpoint's address if absent.
         optional host: HostHeader,
-        /// How to ask.
+        /// The method that checks use.
         default("GET") method: CheckMethod,
         /// Status codes of an endpoint that is well, such as 204 or 200-399.
         default("[200-299]") expected_statuses: List<StatusRange, 1>,
@@ -103,7 +103,7 @@ record! {
 
     /// Requests that are being repeated, as a share of the requests there are.
     closed struct RetryBudget {
-        /// Of the requests in progress.
+        /// Retries, of the requests in progress.
         default("20") budget_percent: Percent,
         /// So many in any case.
         default("10") min_retry_concurrency: Count<0, 10_000_000>,

@@ -4,11 +4,11 @@ use crate::record::{choices, record};
 use crate::resolved::Priorities;
 use crate::scalars::{Bytes, Count, Flag};
 
-/// Of a flow-control window (RFC 9113 6.9.1).
+/// Bytes of a flow-control window (RFC 9113 6.9.1).
 type Window = Bytes<65_535, 0x7fff_ffff>;
 
 record! {
-    /// HTTP/2 with clients.
+    /// How HTTP/2 is spoken with clients.
     closed struct Http2 {
         /// Requests in progress on one connection.
         default("100") max_concurrent_streams: Count<1, 10_000>,
@@ -24,7 +24,7 @@ record! {
         default("false") required: Flag,
     }
 
-    /// HTTP/2 with backends.
+    /// How HTTP/2 is spoken with backends.
     closed struct UpstreamHttp2 {
         /// Requests in progress on one connection; for more, another one is
         /// opened. Not more than the backend allows: what is over that waits.
@@ -41,7 +41,7 @@ choices! {
         "all" => Self::All,
         /// Urgency; those of the same are ordered as if none were incremental.
         "urgency" => Self::Urgency,
-        /// Nothing.
+        /// Priorities of clients are ignored.
         "none" => Self::None,
     }
 }

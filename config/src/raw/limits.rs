@@ -70,7 +70,7 @@ record! {
 
     /// The value of a header field.
     closed struct HeaderKey {
-        /// The field's name.
+        /// The name of the header field.
         required header: FieldName,
     }
 

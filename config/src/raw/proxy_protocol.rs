@@ -31,7 +31,7 @@ pub(crate) enum Others {
 
 choices! {
     Others as "Others": "what becomes of them" {
-        /// They are closed.
+        /// Connections without a header are closed.
         "refuse" => Self::Refuse,
         /// They are served as the clients that they come from, without a
         /// header.
@@ -41,7 +41,7 @@ choices! {
     ProxyVersion as "ProxyVersion": "a version" {
         /// A line of text.
         "v1" => Self::V1,
-        /// Binary.
+        /// Version 2, which is binary.
         "v2" => Self::V2,
     }
 }

@@ -9,7 +9,7 @@ use crate::resolved::{ClientCertificateMode, ExpiredCrl, TlsVersion};
 use crate::scalars::{Count, Flag, Off};
 
 record! {
-    /// TLS towards clients.
+    /// How TLS is spoken with clients.
     closed struct ListenerTls {
         /// What the listener shows, by the name that a client asks for (SNI):
         /// the first that is for the name and of a kind that the client takes.
@@ -39,7 +39,7 @@ record! {
         required private_key: FilePath,
     }
 
-    /// TLS towards backends.
+    /// How TLS is spoken with backends.
     closed struct ClusterTls {
         /// The authorities that are believed, in PEM; `system` is those that
         /// this system believes.
@@ -51,8 +51,7 @@ record! {
         optional client_certificate: TlsCertificate,
         /// The oldest version that is spoken.
         default("TLSv1_2") minimum_version: TlsVersion,
-        /// Believe any certificate: whoever is on the way can read and change
-        /// everything.
+        /// Believe any certificate: an attacker on the way can read and change everything.
         default("false") insecure_skip_verify: Flag,
     }
 

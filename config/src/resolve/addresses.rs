@@ -36,10 +36,10 @@ impl Addresses {
         }
     }
 
-    /// A listener's address, which nobody else may have. Of two listeners one may
-    /// have all of a machine's addresses and the other a single one of these: their
-    /// sockets are all shared (`SO_REUSEPORT`), and the kernel prefers the single
-    /// one's. The admin listener's is not.
+    /// A listener's address, which no other listener may have. Of two listeners one may
+    /// have all of a machine's addresses and the other a single one of these: their sockets
+    /// are all shared (`SO_REUSEPORT`), and the kernel prefers the single one's. The admin
+    /// listener's is not.
     pub(super) fn add(&mut self, field: &Field<ListenAddress>, reporter: &mut Reporter<'_>) {
         let address = field.copied().map(|address| address.0);
         // Port 0 is a port of the kernel's choosing.

@@ -42,7 +42,7 @@ pub enum Step {
     Answer(Answer),
 }
 
-/// See the module.
+/// A filter of one worker; the module says what it does.
 #[derive(Debug)]
 pub struct Filter {
     reader: Arc<Reader>,
@@ -74,9 +74,9 @@ impl Filter {
         Self::build(config, uplink, false, sizes)
     }
 
-    /// The one filter of all workers, for a host that orders and paces
-    /// responses by itself: no head is held, and sizes are shared with nobody.
-    /// Those of one `secret` know sizes by the same keys.
+    /// The one filter of all workers, for a host that orders and paces responses by itself:
+    /// no head is held, and sizes are not shared. Those of one `secret` know sizes by the
+    /// same keys.
     pub fn of_all_workers(config: &resolved::Filter, secret: (u64, u64)) -> Self {
         let host_paces = config.uplink.rate_bits_per_s.is_some();
         let sizes = |own: &_| Sizes::of_all(own, secret);

@@ -26,8 +26,7 @@ const COST: WireCost = WireCost::ETHERNET_IPV4;
 /// What a head adds to a response.
 const HEAD_BYTES: u64 = 220;
 
-/// Of a response whose head is let go, so much of the body is thought to be
-/// there and to follow at once.
+/// The bytes of a body that are thought to be there and to follow at once.
 const FOLLOWING_BYTES: u64 = 4096;
 
 /// Client connections whose opening is remembered, so that it is debited once.

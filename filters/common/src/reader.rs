@@ -56,7 +56,7 @@ impl Read {
     }
 }
 
-/// See the module.
+/// A reader of heads; the module says of which.
 #[derive(Debug)]
 pub struct Reader {
     pub(crate) classifier: Classifier,

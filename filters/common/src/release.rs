@@ -69,7 +69,7 @@ struct Response {
 }
 
 impl Release {
-    /// At that rate.
+    /// Makes a release that lets bodies go at that rate.
     pub(crate) fn new(
         (uplink, rate_bits_per_s): (&FilterUplink, u64),
         classes: &[Class],

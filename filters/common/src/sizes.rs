@@ -94,7 +94,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Of these parameters, for a worker that shares what it learns with
+    /// Makes sizes with these parameters for a worker that shares what it learns with
     /// others; `seed` is the secret of the keys if no worker has set one.
     pub(crate) fn of_worker(
         config: &FilterCatalogue,

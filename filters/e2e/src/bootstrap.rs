@@ -19,7 +19,7 @@ pub struct Bootstrap {
     pub routes: Vec<Value>,
     /// Further keys of the virtual host.
     pub virtual_host: Value,
-    /// `envoy.config.cluster.v3.Cluster`, each.
+    /// Clusters, each an `envoy.config.cluster.v3.Cluster`.
     pub clusters: Vec<Value>,
     /// Top-level keys of the bootstrap beside `admin` and the resources.
     pub further: Value,

@@ -128,10 +128,10 @@ const SUCCESS: u32 = 0;
 const CONTINUE: u32 = 0;
 /// The status of heads and trailers that are held back.
 const STOP_ITERATION: u32 = 1;
-/// Of bodies: held back, and the upstream is read no further than the buffer's
+/// The answer that holds a body back, and the upstream is read no further than the buffer's
 /// limit.
 const STOP_ITERATION_AND_WATERMARK: u32 = 2;
-/// Of requests' heads: held back, and the client is read no further than the
+/// The answer that holds a request's head back, and the client is read no further than the
 /// buffer's limit.
 const STOP_ALL_AND_WATERMARK: u32 = 4;
 
@@ -192,8 +192,8 @@ impl Metrics {
     }
 }
 
-/// Whether a counter is of something that happens here: sizes are shared with
-/// nobody, and responses are the link's.
+/// Whether a counter is of something that happens here: sizes are not shared, and responses
+/// are the link's.
 fn is_ours(counter: Counter) -> bool {
     use Counter::{Conflicts, Held, Shared, Size, Unscheduled};
     let elsewhere = [Conflicts, Held, Shared, Unscheduled, Size(Source::Shared)];

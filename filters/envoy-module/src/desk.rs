@@ -20,7 +20,7 @@ use crate::link::Link;
 use crate::orders::{Go, Orders};
 use crate::timer::{Tick, Ticking};
 
-/// See the module.
+/// A desk of one worker; the module says what it serves.
 pub(crate) struct Desk {
     reader: Arc<Reader>,
     link: Option<Arc<Ticking<Link>>>,

@@ -28,33 +28,33 @@ impl Wake for Bell {
     }
 }
 
-/// One stream.
+/// The host of one stream, in tests.
 #[derive(Default)]
 pub(crate) struct FakeHost {
     request: BTreeMap<String, String>,
     response: BTreeMap<String, String>,
     /// What was set, and how often a route was to be chosen anew.
     pub(crate) metadata: BTreeMap<String, String>,
-    /// See [`Host::clear_route_cache`].
+    /// How often [`Host::clear_route_cache`] was called.
     pub(crate) routed: usize,
     /// See [`Host::holds_apart`]: the opposite.
     pub(crate) holds_together: bool,
-    /// See [`Host::is_resuming`].
+    /// What the fake answers to [`Host::is_resuming`].
     pub(crate) resuming: bool,
     /// Where requests were sent to, with their heads.
     pub(crate) asked: RefCell<Vec<String>>,
     added: RefCell<BTreeMap<String, u64>>,
-    /// See [`Host::connection`].
+    /// What the fake answers to [`Host::connection`].
     pub(crate) connection: Option<u64>,
-    /// See [`Host::client`].
+    /// What the fake answers to [`Host::client`].
     pub(crate) client: Option<IpAddr>,
-    /// See [`Host::is_multiplexed`].
+    /// What the fake answers to [`Host::is_multiplexed`].
     pub(crate) multiplexed: bool,
-    /// See [`Host::received_bytes`].
+    /// What the fake answers to [`Host::received_bytes`].
     pub(crate) received: Cell<u64>,
-    /// See [`Host::held_bytes`].
+    /// What the fake answers to [`Host::held_bytes`].
     pub(crate) held: Cell<u64>,
-    /// Its filter's waker.
+    /// What wakes the stream's filter.
     pub(crate) bell: Arc<Bell>,
     counts: RefCell<BTreeMap<&'static str, u64>>,
 }
@@ -87,7 +87,7 @@ impl FakeHost {
         self.added.borrow().get(name).copied().unwrap_or_default()
     }
 
-    /// What was counted.
+    /// Returns what a metric was counted up to.
     pub(crate) fn counted(&self, metric: Metric) -> u64 {
         self.counts
             .borrow()

@@ -22,11 +22,11 @@ const CONNECTIONS_REMEMBERED: usize = 65_536;
 /// What an uplink is told by the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// On the wire.
+    /// The link's rate on the wire.
     pub(crate) rate_bits_per_s: u64,
     /// Whom to serve first.
     pub(crate) policy: Discipline,
-    /// Responses in progress.
+    /// The most responses in progress.
     pub(crate) max_flows: usize,
     /// Priority classes, each under the number that it has in every
     /// configuration of this link.
@@ -217,7 +217,7 @@ impl Link {
         (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
-    /// On the wire.
+    /// Returns the link's rate on the wire.
     #[cfg(test)]
     pub(crate) fn rate_bits_per_s(&self) -> u64 {
         self.lock().desk.egress().pacer().rate_bits_per_s()
@@ -230,7 +230,7 @@ impl Link {
         classes.iter().map(|class| class.level).collect()
     }
 
-    /// Responses in progress.
+    /// Returns how many responses are in progress.
     #[cfg(test)]
     pub(crate) fn open_flows(&self) -> usize {
         self.lock().desk.egress().open_flows()

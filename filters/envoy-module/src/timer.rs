@@ -1,7 +1,7 @@
 //! The clock, chance, and the one thread that wakes streams when their time has come.
 //!
 //! Envoy's filters have no timers of their own, so a thread sleeps until
-//! something is due, and for ever while nobody waits.
+//! something is due, and for ever while no stream waits.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;

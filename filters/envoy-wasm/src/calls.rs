@@ -22,9 +22,8 @@ pub(crate) struct Calls {
     pub(crate) current: u32,
     /// Streams that are let go, in order, once that is safe.
     pending: VecDeque<(StreamId, Go)>,
-    /// A queue that the host calls this worker for as soon as it has time, once
-    /// somebody writes to it: this worker or another. None if the host has no
-    /// queues; then a tick does it.
+    /// A queue that the host calls this worker for as soon as it has time, once this worker
+    /// or another writes to it. None if the host has no queues; then a tick does it.
     queue: Option<u32>,
 }
 
@@ -53,7 +52,7 @@ impl Calls {
         }
     }
 
-    /// Lets go whoever is to go on, or the first of many.
+    /// Lets the response go that is to go on, or the first of many.
     ///
     /// Only for a callback that is about no stream. The host continues a stream
     /// as soon as the callback at hand has returned, and before it takes note of

@@ -52,12 +52,12 @@ pub enum Average {
 pub enum QueueSettings {
     /// One FIFO, which drops what does not fit.
     Droptail {
-        /// The FIFO's bound.
+        /// The bound of its FIFO.
         bound: Bound,
     },
     /// One FIFO under random early detection.
     Red {
-        /// The FIFO's bound.
+        /// The bound of its FIFO.
         bound: Bound,
         /// Parameters of all packets.
         red: RedSettings,

@@ -134,8 +134,8 @@ fn broken(recipe: &Recipe, body: FaultyBody) -> Answer {
     *reply.status_mut() = recipe.status;
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_LENGTH, recipe.content.bytes.into());
-    let octets = HeaderValue::from_static("application/octet-stream");
-    headers.insert(header::CONTENT_TYPE, octets);
+    let media_type = HeaderValue::from_static(recipe.content.media_type());
+    headers.insert(header::CONTENT_TYPE, media_type);
     reply
 }
 

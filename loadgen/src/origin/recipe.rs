@@ -59,7 +59,7 @@ pub(super) enum RecipeError {
     #[error("`{0}` is not served here; ask for /size/<bytes>/<id>")]
     Path(String),
     #[error(
-        "`{knob}` is not a knob; the knobs are delay, body_delay, chunked, rate, status, close, trailers, fault, at and attempts"
+        "`{knob}` is not a knob; the knobs are delay, body_delay, chunked, text, rate, status, close, trailers, fault, at and attempts"
     )]
     Knob { knob: String },
     #[error("`{value}` in `{knob}` is not {expected}")]
@@ -130,6 +130,7 @@ impl Recipe {
             "delay" => self.delay = delay()?,
             "body_delay" => self.body_delay = delay()?,
             "chunked" => self.chunked = switch()?,
+            "text" => self.content = self.content.in_words(switch()?),
             "close" => self.close = switch()?,
             "trailers" => self.trailers = switch()?,
             "rate" => {
@@ -201,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn words_are_what_a_client_checks_by_the_same_url() {
+        let uri = "/size/10/a?chunked=1&text=1";
+        assert_eq!(recipe(uri).unwrap().content, Content::of_path(uri).unwrap());
+        let letters = recipe("/size/10/a?text=0").unwrap();
+        assert_eq!(letters, recipe("/size/10/a").unwrap());
+    }
+
+    #[test]
     fn what_is_not_understood_is_named() {
         for (uri, expected) in [
             ("/", "`/` is not served here"),
@@ -213,6 +222,7 @@ mod tests {
             ("/size/1/a?rate=0bit", "`0bit` in `rate`"),
             ("/size/1/a?status=100", "`100` in `status`"),
             ("/size/1/a?chunked=2", "`2` in `chunked`"),
+            ("/size/1/a?text=yes", "`yes` in `text`"),
             ("/size/1/a?fault=oops", "`oops` in `fault`"),
             ("/size/1/a?at=-1", "`-1` in `at`"),
             ("/size/1/a?attempts=x", "`x` in `attempts`"),

@@ -249,8 +249,8 @@ pub(super) fn made_to_order(recipe: &Recipe, method: &Method) -> Reply {
     *reply.status_mut() = recipe.status;
     let headers = reply.headers_mut();
     if !bodiless {
-        let octets = HeaderValue::from_static("application/octet-stream");
-        headers.insert(header::CONTENT_TYPE, octets);
+        let media_type = HeaderValue::from_static(recipe.content.media_type());
+        headers.insert(header::CONTENT_TYPE, media_type);
     }
     if recipe.close {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -64,8 +64,8 @@ impl Server {
         Self { service, work }
     }
 
-    /// Returns when the work for a body of `bytes`, and `delay` on top of it,
-    /// is done. It is done even if nobody waits for it.
+    /// Returns when the work for a body of `bytes`, and `delay` on top of it, is done. It
+    /// is done even if no request waits for it.
     pub(super) async fn serve(&self, bytes: u64, delay: Duration) {
         let work = self.service.time(bytes).saturating_add(delay);
         match &self.work {
@@ -156,8 +156,8 @@ impl Load {
         end
     }
 
-    /// When the request that ends at `end` would be done if nobody came or
-    /// left; `None` if it is done.
+    /// When the request that ends at `end` would be done if no request came or left; `None`
+    /// if it is done.
     fn when(&mut self, now: Instant, end: Duration) -> Option<Instant> {
         self.run(now);
         let left = end.checked_sub(self.clock).filter(|left| !left.is_zero())?;

@@ -31,10 +31,10 @@ enum Link {
 }
 
 /// The address that a request comes from; none: the kernel picks it.
-pub(super) type Source = Option<Ipv4Addr>;
+pub(crate) type Source = Option<Ipv4Addr>;
 
 /// Asks for responses and times them.
-pub(super) struct Client {
+pub(crate) struct Client {
     target: Target,
     connection: Connection,
     fields: String,
@@ -48,7 +48,7 @@ pub(super) struct Client {
 
 impl Client {
     /// `begun` is the moment that starts are counted from.
-    pub(super) fn new(plan: &Replay, begun: Instant) -> Self {
+    pub(crate) fn new(plan: &Replay, begun: Instant) -> Self {
         Self {
             target: plan.target.clone(),
             connection: plan.connection,
@@ -65,17 +65,27 @@ impl Client {
 
     /// Asks for the response and checks it.
     pub(super) async fn fetch(&self, request: &Request, from: Source) -> Outcome {
+        let received = Received::new(&request.path, request.bytes);
+        self.fetch_into(received, request, from).await
+    }
+
+    /// As [`Self::fetch`], with what takes the response, such as one that is watched.
+    pub(crate) async fn fetch_into(
+        &self,
+        mut received: Received,
+        request: &Request,
+        from: Source,
+    ) -> Outcome {
         let start = Instant::now();
         let (result, received, status) = match &self.http2 {
             Some(http2) => {
-                let mut received = Received::new(&request.path, request.bytes);
                 let result = self
                     .bounded(http2.fetch(&request.path, &mut received))
                     .await;
                 (result, received.bytes, received.status)
             }
             None => {
-                let mut reader = ResponseReader::new(&request.path, request.bytes);
+                let mut reader = ResponseReader::new(received);
                 let result = self
                     .bounded(self.attempt(&request.path, from, &mut reader))
                     .await;

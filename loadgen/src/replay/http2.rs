@@ -54,6 +54,9 @@ impl Http2 {
         let response = sender.send_request(request).await;
         let response = response.map_err(|_| Failure::Reset)?;
         received.status = response.status().as_u16();
+        if let Some(encoding) = response.headers().get(http::header::CONTENT_ENCODING) {
+            received.encoding(encoding.to_str().unwrap_or("?"));
+        }
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|_| Failure::Reset)?;

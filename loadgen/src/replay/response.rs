@@ -45,13 +45,12 @@ pub(super) struct End {
 }
 
 impl ResponseReader {
-    /// Expects the body that `path` promises, if it is an origin's, and
-    /// `bytes` bytes of it in any case.
-    pub(super) fn new(path: &str, bytes: u64) -> Self {
+    /// Reads a response into `received`, of which nothing has come.
+    pub(super) fn new(received: Received) -> Self {
         Self {
             state: State::Head,
             partial: Vec::new(),
-            received: Received::new(path, bytes),
+            received,
             keep: true,
             begun: false,
         }
@@ -144,6 +143,9 @@ impl ResponseReader {
             Ok(httparse::Status::Complete(length)) => {
                 let status = head.code.unwrap_or(0);
                 let framing = Framing::of(&head)?;
+                if status >= 200 {
+                    self.received.encoding(content_encoding(head.headers));
+                }
                 self.partial.clear();
                 match status {
                     100 | 102..=199 => {} // Interim: the final head follows.
@@ -205,6 +207,16 @@ fn chunk_bytes(line: &[u8]) -> Result<u64, Failure> {
         .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
         .and_then(|digits| u64::from_str_radix(digits, 16).ok())
         .ok_or(Failure::Corrupt)
+}
+
+/// Returns how a head says that its body is encoded; empty where it is not.
+fn content_encoding<'a>(headers: &[httparse::Header<'a>]) -> &'a str {
+    headers
+        .iter()
+        .find(|header| header.name.eq_ignore_ascii_case("content-encoding"))
+        .map_or("", |header| {
+            std::str::from_utf8(header.value).unwrap_or("?")
+        })
 }
 
 /// What a head says about its body and connection.
@@ -278,7 +290,7 @@ mod tests {
 
     /// Feeds the message in pieces of `piece` bytes, then closes.
     fn read(message: &[u8], piece: usize) -> Result<End, Failure> {
-        let mut reader = ResponseReader::new(PATH, 10);
+        let mut reader = ResponseReader::new(Received::new(PATH, 10));
         let mut end = None;
         for part in message.chunks(piece) {
             end = reader.feed(part)?;
@@ -405,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_response_to_something_else_is_only_measured() {
-        let mut reader = ResponseReader::new("/logo.gif", 4);
+        let mut reader = ResponseReader::new(Received::new("/logo.gif", 4));
         let end = reader.feed(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nabcd");
         assert_eq!(end, Ok(Some(End { keep: false })));
         assert_eq!((reader.status(), reader.received()), (200, 4));

@@ -136,7 +136,7 @@ pub(super) fn sessions(trace: &Trace) -> Vec<Vec<usize>> {
 
 /// Sends each number at its time. A thread of its own, because the runtime's
 /// timers are a millisecond coarse, which is more than many a response takes.
-/// It ends with the last arrival, or when nobody listens any more.
+/// It ends with the last arrival, or when the replay no longer listens.
 fn tell_arrivals(begun: Instant, starts_s: Vec<f64>, arrivals: &mpsc::Sender<usize>) {
     for (index, start_s) in starts_s.into_iter().enumerate() {
         let due = begun + Duration::from_secs_f64(start_s);

@@ -20,13 +20,13 @@ use super::{Common, load, share};
 pub(super) struct DispatchArgs {
     #[command(flatten)]
     common: Common,
-    /// How many requests
+    /// How many requests to simulate
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
     requests: u32,
-    /// Loads, below 1
+    /// Loads of the farm, below 1
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.8", value_parser = load)]
     load: Vec<f64>,
-    /// Endpoints
+    /// How many endpoints there are
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
     endpoints: u32,
     /// Endpoints share their capacity among all they have
@@ -38,7 +38,7 @@ pub(super) struct DispatchArgs {
     /// What a request takes beside its size, as a share of the mean size
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
     fixed: f64,
-    /// Mean service time, in milliseconds, with nobody else there
+    /// Mean service time, in milliseconds, with no other request there
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     service_ms: u32,
 }
@@ -72,7 +72,7 @@ fn systems(args: &DispatchArgs, grid: &Grid) -> Vec<(&'static str, Dispatch, Sco
     systems
 }
 
-/// Runs `simulate dispatch`.
+/// Runs the command `simulate dispatch`.
 pub(super) fn run(args: &DispatchArgs) -> anyhow::Result<()> {
     let grid = args.common.sizes.grid();
     let mut rows = Vec::new();

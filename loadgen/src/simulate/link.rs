@@ -26,16 +26,16 @@ use crate::cli;
 pub(super) struct LinkArgs {
     #[command(flatten)]
     common: Common,
-    /// How many requests
+    /// How many requests to simulate
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
     requests: u32,
     /// Loads of the link, below 1
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.9", value_parser = super::load)]
     load: Vec<f64>,
-    /// Disciplines
+    /// Disciplines to compare, by name
     #[arg(long, value_enum, value_name = "DISCIPLINE", value_delimiter = ',', default_values_t = Policy::ALL)]
     policy: Vec<Policy>,
-    /// The link's rate
+    /// The rate of the link
     #[arg(long, value_name = "RATE", default_value = "1mbit", value_parser = cli::rate)]
     uplink: u64,
     /// What one grant lets a response send [default: a thirty-second of the
@@ -164,7 +164,7 @@ fn short_first(variant: Variant) -> Discipline {
     })
 }
 
-/// Runs `simulate link`.
+/// Runs the command `simulate link`.
 pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
     let grid = args.common.sizes.grid();
     let bytes_per_s = args.uplink as f64 / 8.0;

@@ -144,7 +144,7 @@ struct Measured {
     outcomes: Vec<(System, Outcome)>,
 }
 
-/// Runs `simulate network`.
+/// Runs the command `simulate network`.
 pub(super) fn run(args: &NetworkArgs) -> anyhow::Result<()> {
     let requests = args.requests as usize;
     let work: Vec<Run> = match (&args.seeds, &args.topology, &args.trace) {

@@ -35,8 +35,8 @@ pub(super) struct Sdis02Args {
     /// Requests at each point of each curve
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1_000..=20_000_000))]
     requests: u32,
-    /// Of the files up to 32 KB, the share that the servers have in memory;
-    /// the paper has it from others and does not say
+    /// The share of the files up to 32 KB that the servers have in memory; the paper has it
+    /// from others and does not say
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = hits)]
     cache_hits: f64,
     /// Which of the paper's figures to believe on how much audio and video
@@ -50,8 +50,8 @@ pub(super) struct Sdis02Args {
     /// discard
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = cli::span)]
     averaging: Duration,
-    /// Of the servers' queues, how much may be taken before all of low priority
-    /// is discarded; some of it is, from a half
+    /// How much of the servers' queues may be taken before all of low priority is
+    /// discarded; some of it is, from a half
     #[arg(long, value_name = "SHARE", default_value = "0.75", value_parser = second_threshold)]
     discard_all: f64,
     /// Directory for a CSV and figures
@@ -89,7 +89,7 @@ const SHORT_QUEUE: usize = 100;
 /// 5.5: early discard of low priority begins at half of the buffer.
 const FIRST_THRESHOLD: f64 = 0.5;
 
-/// Runs `simulate sdis02`.
+/// Runs the command `simulate sdis02`.
 pub(super) fn run(args: &Sdis02Args) -> anyhow::Result<()> {
     let base = base(args);
     let capacity = base.capacity();

@@ -12,7 +12,7 @@ use crate::workload;
 pub enum Sizes {
     /// The generated workload, as [`workload::quantile_bytes`] has it.
     Workload,
-    /// The exponential distribution.
+    /// Sizes of the exponential distribution.
     Exponential {
         /// The mean in bytes.
         mean_bytes: f64,

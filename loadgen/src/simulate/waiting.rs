@@ -24,10 +24,10 @@ use super::{Common, load, share};
 pub(super) struct WaitingArgs {
     #[command(flatten)]
     common: Common,
-    /// How many requests
+    /// How many requests to simulate
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
     requests: u32,
-    /// Loads, below 1
+    /// Loads of the endpoint, below 1
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.9", value_parser = load)]
     load: Vec<f64>,
     /// Requests in service at a time
@@ -36,7 +36,7 @@ pub(super) struct WaitingArgs {
     /// What a request takes beside its size, as a share of the mean size
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
     fixed: f64,
-    /// Mean service time, in milliseconds, with nobody else there
+    /// Mean service time, in milliseconds, with no other request there
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     service_ms: u32,
 }
@@ -56,7 +56,7 @@ const CLASSES: [(f64, u32, u32, &str); 3] = [
     (0.3, 50, 1, "loose"),
 ];
 
-/// Runs `simulate waiting`.
+/// Runs the command `simulate waiting`.
 pub(super) fn run(args: &WaitingArgs) -> anyhow::Result<()> {
     let grid = args.common.sizes.grid();
     let mut rows = Vec::new();

@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub struct Background {
     thread: JoinHandle<()>,
-    /// Gone: the end.
+    /// Dropped when the task is to end.
     end: End,
 }
 
-/// Somebody listens at the other end.
+/// The thread listens at the other end.
 #[derive(Debug)]
 enum End {
     Blocking(#[expect(dead_code, reason = "to be dropped")] Sender<()>),

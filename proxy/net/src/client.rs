@@ -67,7 +67,8 @@ impl ClientNumbers {
         Self { header, hasher }
     }
 
-    /// The number of whoever has sent a request with these fields from there.
+    /// Returns the number of the client that has sent a request with these fields from
+    /// there.
     pub fn number(&self, client: impl FnOnce() -> ClientKey, headers: &HeaderMap) -> u64 {
         let value = self.header.as_ref().and_then(|name| headers.get(name));
         match value {

@@ -1,7 +1,7 @@
 //! Counters of one worker.
 //!
 //! Every worker owns its counters, so that counting never makes two threads
-//! share a cache line; whoever reads them (`metrics`) sums over the workers.
+//! share a cache line; their reader (`metrics`) sums over the workers.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -102,7 +102,7 @@ pub struct RequestWatch {
     version: VersionWatch,
     /// In the request line.
     slashes: usize,
-    /// Of the request line whose head is to be asked for next.
+    /// The request line whose head is to be asked for next.
     line: Vec<u8>,
     slips: Slips,
     length: Option<u64>,

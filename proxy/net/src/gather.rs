@@ -68,7 +68,7 @@ struct Small<E> {
     next: Option<Option<Result<Frame<Bytes>, E>>>,
     /// When a small piece may pass again.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Of the connection, if it is known.
+    /// The connection's watch, if it is known.
     unheard: Option<Arc<Unheard>>,
 }
 

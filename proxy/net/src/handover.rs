@@ -43,7 +43,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Handover {
-    /// Who hands over: nobody else's environment is meant.
+    /// Who hands over: another process's environment is not meant.
     parent: u32,
     /// The pipe to say in that all is well.
     ready: RawFd,
@@ -320,7 +320,7 @@ impl Successor {
         }
     }
 
-    /// It has failed, or takes too long: ends it; how it ended.
+    /// Ends a process that has failed or takes too long; returns how it ended.
     pub fn end(mut self) -> String {
         // One that has failed is ending: what it says, and how it ends, is its own.
         let patience = Instant::now() + ENDS_WITHIN;

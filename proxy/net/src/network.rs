@@ -17,7 +17,7 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>
 pub(crate) type Connect = dyn Fn(SocketAddr) -> Connecting + Send + Sync;
 
 thread_local! {
-    /// None: the kernel's.
+    /// The network of a simulation; none is the kernel's.
     static SIMULATED: RefCell<Option<Arc<Connect>>> = const { RefCell::new(None) };
 }
 

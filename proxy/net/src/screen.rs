@@ -114,7 +114,7 @@ impl<T: Peer + ?Sized> Peer for Arc<T> {
 pub struct Screened<S, T> {
     pub(crate) stream: S,
     frames: Box<Frames>,
-    /// Towards a client.
+    /// The frames towards a client.
     outgoing: Option<Box<Outgoing>>,
     told: T,
 }

@@ -13,7 +13,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file that is there now.
+    /// Reads the stamp of the file that is there now.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ pub struct TcpInfo {
     pub last_ack_recv_ms: u32,
     pub pmtu: u32,
     pub rcv_ssthresh: u32,
-    /// Smoothed round-trip time.
+    /// The smoothed round-trip time, in microseconds.
     pub rtt_us: u32,
     pub rttvar_us: u32,
     pub snd_ssthresh: u32,

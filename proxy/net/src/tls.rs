@@ -65,7 +65,7 @@ pub fn watch(
 }
 
 /// The configuration is read anew: has files read again that have changed, and the
-/// authorities that this system believes. Whoever has just put a certificate in its
+/// authorities that this system believes. An operator who has just put a certificate in its
 /// place need not wait for the thread.
 pub fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<ClusterTls>]) {
     all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));

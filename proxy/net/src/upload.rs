@@ -49,7 +49,7 @@ pub struct Upload {
     budget: Cell<Option<u64>>,
     /// The client may wait for a 100 before it sends anything.
     expects: bool,
-    /// Says that 100, unless somebody else does.
+    /// Says that 100, unless the endpoint does.
     ask: RefCell<Option<Ask>>,
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
@@ -112,17 +112,17 @@ impl fmt::Debug for Ask {
 pub enum Progress {
     /// The client owes the next chunk.
     ClientOwes {
-        /// Since when.
+        /// Since when this holds.
         since: Instant,
     },
     /// The upstream has not taken the last chunk yet.
     UpstreamOwes {
-        /// Since when.
+        /// Since when this holds.
         since: Instant,
     },
     /// All of it is with the upstream.
     Done {
-        /// Since when.
+        /// The moment that this holds from.
         at: Instant,
     },
 }
@@ -152,8 +152,8 @@ impl Upload {
         Some(self.in_turn())
     }
 
-    /// Reads as much of it as is there already, which nobody wants. True if
-    /// that was the rest, so that another request can follow.
+    /// Reads as much of it as is there already, which no endpoint wants. True if that was
+    /// the rest, so that another request can follow.
     pub async fn discard(self: &Rc<Self>) -> bool {
         if self.has_come() {
             return true;
@@ -215,7 +215,7 @@ impl Upload {
         self.patience.set(patience);
     }
 
-    /// It has sent so much; whether that was too little for the time it took.
+    /// Returns whether so many bytes were too few for the time they took.
     fn is_too_slow(&self, now: Instant, bytes: usize) -> bool {
         let Some(rule) = &self.rule else { return false };
         let mut patience = self.patience.get();
@@ -337,7 +337,7 @@ pub enum RequestBody {
 #[derive(Debug)]
 pub struct Streaming {
     upload: Rc<Upload>,
-    /// See [`Upload::turn`].
+    /// The turn, as [`Upload::turn`] returns it.
     turn: u32,
     gate: Option<Gate>,
     /// The upstream has answered without asking for it.

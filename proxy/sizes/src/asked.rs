@@ -26,7 +26,7 @@ pub struct Asked {
 /// What a resource is called.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
-    /// Without port.
+    /// The host asked for, without port.
     pub(super) host: Box<str>,
     /// As the client asks for it.
     pub(super) target: PathAndQuery,
@@ -40,7 +40,7 @@ pub struct Destination<'a> {
     pub cluster: usize,
     /// Index of the route.
     pub route: usize,
-    /// Without port.
+    /// The host asked for, without port.
     pub host: &'a str,
     /// As the client asks for it.
     pub target: &'a PathAndQuery,

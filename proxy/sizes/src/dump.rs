@@ -25,7 +25,7 @@ pub struct First {
     pub vary: Vec<String>,
 }
 
-/// Every other line.
+/// A line of the dump, but for the first.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
@@ -79,8 +79,8 @@ pub fn push_line(out: &mut Vec<u8>, value: &impl Serialize) {
     }
 }
 
-/// The whole catalogue as the body of a response, one part of the table at a
-/// time. The secret is left out: whoever may look may not aim.
+/// The whole catalogue as the body of a response, one part of the table at a time. The
+/// secret is left out: a reader may look but not aim.
 pub struct Dump {
     catalogue: Arc<Catalogue>,
     next_part: usize,

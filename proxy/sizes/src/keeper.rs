@@ -15,9 +15,9 @@ use super::{Catalogue, lock};
 
 /// The threads of the catalogue in use.
 pub struct Keeper {
-    /// What is saved.
+    /// The catalogue that is saved.
     present: Arc<ArcSwap<Catalogue>>,
-    /// Whether it is.
+    /// Whether the catalogue is saved at all.
     saves: Arc<AtomicBool>,
     tasks: Vec<(What, Background)>,
 }
@@ -45,7 +45,7 @@ impl PartialEq for What {
 }
 
 impl Keeper {
-    /// Of a catalogue, which is in use from now on.
+    /// Starts the keeper of a catalogue that is in use from now on.
     ///
     /// # Errors
     ///

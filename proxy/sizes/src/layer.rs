@@ -5,7 +5,7 @@ use sprat_scheduler::catalogue::Known;
 
 use super::probe::Prober;
 
-/// How far a size is trusted that somebody else wrote down: files change, and
+/// How far a size is trusted that an operator or a build wrote down: files change, and
 /// backends compress.
 const WRITTEN_DOWN: f32 = 0.9;
 

@@ -18,8 +18,8 @@ pub(super) struct Learnt {
 }
 
 impl Learnt {
-    /// Of at most `max_bytes`, the locks included; so little that no entry has
-    /// room switches it off.
+    /// Makes a table of at most `max_bytes`, the locks included; so little that no entry
+    /// has room switches it off.
     pub(super) fn new(max_bytes: usize, ttl: Duration) -> Self {
         let room = max_bytes.saturating_sub(PARTS * size_of::<Mutex<Table>>());
         let parts = Table::split(room, PARTS, super::seconds(ttl));

@@ -55,9 +55,9 @@ pub struct Catalogue {
     learnt: Arc<Learnt>,
     /// Each with the index of its cluster; none for every one.
     manifests: Vec<(Option<usize>, Arc<Manifest>)>,
-    /// By route.
+    /// The document root of each route.
     document_roots: Vec<Option<Arc<DocumentRoot>>>,
-    /// By route.
+    /// The probes of each route.
     probes: Vec<Option<Arc<RouteProbes>>>,
     /// By route: what its estimates go by.
     kinds: Vec<usize>,
@@ -69,7 +69,7 @@ pub struct Catalogue {
     vary: Vec<String>,
     clusters: Vec<String>,
     started: Instant,
-    /// Of `started`, seconds of Unix time.
+    /// The moment `started`, in seconds of Unix time.
     started_unix_s: u32,
 }
 

@@ -29,8 +29,8 @@ pub(super) struct Manifest {
     config: Config,
     hasher: KeyHasher,
     sizes: ArcSwap<Sizes>,
-    /// Of the file that was looked at last, whether it was good or not; none
-    /// if there was none.
+    /// The stamp of the file that was looked at last, whether it was good or not; none if
+    /// there was none.
     seen: Mutex<Option<Stamp>>,
     good: AtomicU64,
     bad: AtomicU64,

@@ -29,7 +29,7 @@ impl Scale for Doublings {
 struct Outcomes {
     hits: Counter,
     misses: Counter,
-    /// It could not be asked, or did not answer in time.
+    /// The store could not be asked, or did not answer in time.
     errors: Counter,
     /// How far what it said was from the truth, in doublings.
     off: Histogram<Doublings>,
@@ -70,7 +70,7 @@ impl LayerStats {
 #[derive(Debug)]
 pub struct CatalogueView {
     catalogue: Arc<Catalogue>,
-    /// Of each worker.
+    /// The look-ups of each worker.
     look_ups: Vec<Arc<LayerStats>>,
 }
 

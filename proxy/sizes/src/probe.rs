@@ -59,7 +59,7 @@ pub(super) struct RouteProbes {
 #[derive(Debug)]
 struct State {
     probes: Probes,
-    /// Of those under way. Dropped without an answer: there is none.
+    /// The answers of probes under way. Dropped without an answer: there is none.
     answers: HashMap<Key, watch::Receiver<Option<Answer>>>,
     counts: ProbeCounts,
 }

@@ -167,8 +167,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a file beside `path`. Nobody else may read it: who knows the
-    /// secret can aim at one place of the table.
+    /// Begins a file beside `path`. No other user may read it: who knows the secret can aim
+    /// at one place of the table.
     pub fn create(path: &Path, header: &Header) -> anyhow::Result<Self> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".new");

@@ -3,7 +3,7 @@
 //! A thread of its own speaks to the store. A request hands it a question and
 //! waits for no longer than the budget; what responses teach is queued, and
 //! dropped where the queue is full. After failures in a row the store is left
-//! alone for a while: a store that is down or slow costs nobody anything.
+//! alone for a while: a store that is down or slow costs requests nothing.
 //!
 //! Nothing is believed of the store: its replies are bounded, and a connection
 //! on which it has fallen silent is opened anew.

@@ -62,7 +62,7 @@ use tokio::time::Instant;
 pub(crate) enum Phase {
     /// -> a request's first byte came (or the connection was accepted).
     Head {
-        /// When.
+        /// The moment that it began.
         since: Instant,
         /// Whether any byte came.
         begun: bool,
@@ -77,7 +77,7 @@ pub(crate) enum Phase {
     Responding,
     /// -> the response went out.
     Idle {
-        /// When.
+        /// The moment that it began.
         since: Instant,
     },
 }
@@ -99,7 +99,7 @@ pub(crate) struct Connection {
     pub(crate) serving: Rc<Serving>,
     /// The listener that accepted it.
     pub(crate) listener: Arc<ListenerState>,
-    /// When.
+    /// When the connection was accepted.
     pub(crate) accepted: Instant,
     /// The address of the other end.
     pub(crate) peer: SocketAddr,

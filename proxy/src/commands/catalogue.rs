@@ -17,7 +17,7 @@ use sprat_sizes::snapshot::{self, Header, Writer};
 pub(crate) enum Action {
     /// Print the file as JSON lines: first its header, then the entries.
     Dump {
-        /// The snapshot.
+        /// The snapshot to read
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -34,7 +34,7 @@ pub(crate) enum Action {
     },
     /// Print what the file holds.
     Stats {
-        /// The snapshot.
+        /// The snapshot to write
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

@@ -77,7 +77,7 @@ enum Command {
     /// configuration anew, SIGUSR1 reopens the access log, SIGUSR2 starts the
     /// program anew and hands over to it.
     Run {
-        /// The configuration.
+        /// The configuration to serve by
         #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
         config: PathBuf,
         /// Worker threads, instead of what the configuration says.
@@ -90,7 +90,7 @@ enum Command {
     /// Ask the server that runs by a configuration whether it serves; exit with 1
     /// if it does not.
     Healthcheck {
-        /// The configuration.
+        /// The configuration that is served by
         #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
         config: PathBuf,
     },
@@ -113,7 +113,7 @@ enum Command {
     /// Say what would become of a request: its route, class, size and
     /// endpoints, and why.
     Explain {
-        /// The configuration.
+        /// The configuration to ask
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
         #[command(flatten)]
@@ -123,7 +123,7 @@ enum Command {
     Link {
         #[command(subcommand)]
         action: link::Action,
-        /// The configuration.
+        /// The configuration with the link
         #[arg(
             short,
             long,
@@ -322,7 +322,7 @@ fn write_pages(directory: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// Nobody gets it.
+/// Standard output is closed.
 fn print(text: &str) -> anyhow::Result<()> {
     if text.is_empty() {
         return Ok(());

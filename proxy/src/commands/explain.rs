@@ -38,7 +38,7 @@ pub(crate) struct Request {
     /// A header field, `NAME: VALUE`; may be given several times.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// The client's address.
+    /// The address that the client has
     #[arg(long, value_name = "ADDR", default_value = "192.0.2.1")]
     client: IpAddr,
     /// The code point that the client's packets are marked with, 0 to 63.
@@ -50,7 +50,7 @@ pub(crate) struct Request {
     /// The response's size, as if it had been seen before, such as 20KB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
-    /// Print JSON.
+    /// Print the decision as JSON
     #[arg(long)]
     json: bool,
 }

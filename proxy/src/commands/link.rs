@@ -29,7 +29,7 @@ const SEGMENT: u64 = 1514;
 /// on the link (or be a single segment): `engine: pace`'s quantum.
 const PACKET: Duration = Duration::from_micros(300);
 
-/// Segments in a packet where nobody has set a bound (Linux's GSO_MAX_SEGS).
+/// Segments in a packet where no bound is set (Linux's GSO_MAX_SEGS).
 const UNBOUND_SEGMENTS: u64 = 65_535;
 
 /// What `sprat link` does.
@@ -39,7 +39,7 @@ pub(crate) enum Action {
     Plan,
     /// Install the queueing discipline (needs CAP_NET_ADMIN).
     Apply {
-        /// Replace a queueing discipline that somebody has set.
+        /// Replace a queueing discipline that is set already.
         #[arg(long)]
         replace: bool,
     },

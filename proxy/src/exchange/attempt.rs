@@ -265,7 +265,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// A request that nobody has looked at with its body, if there is one and
+    /// Returns a request that no endpoint has read, with its body, if there is one and
     /// nothing of it is gone.
     fn with_body(&self, head: Request<RequestBody>) -> Option<Request<RequestBody>> {
         match &self.upload {
@@ -274,8 +274,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits for the head of the answer to what has just been `sent`, within the
-    /// bounds on whoever keeps it waiting.
+    /// Waits for the head of the answer to what has just been `sent`, within the bounds on
+    /// the peer that keeps it waiting.
     async fn wait<T>(
         &self,
         due: Due<'_>,

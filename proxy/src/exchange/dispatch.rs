@@ -34,7 +34,8 @@ pub(super) struct Exchange<'a> {
     pub(super) plan: Plan<'a>,
     pub(super) request: Cell<Option<Request<RequestBody>>>,
     pub(super) upload: Option<Rc<Upload>>,
-    /// Its body is taken from the client before a place at an endpoint is.
+    /// Whether the request's body is taken from the client before a place at an endpoint
+    /// is.
     pub(super) is_kept: bool,
     /// Interim responses, where the client gets them.
     pub(super) interims: Option<Interims>,
@@ -109,7 +110,7 @@ impl Exchange<'_> {
 
     /// Says so if the client's connection ends with the answer, so that no further
     /// request is on its way (RFC 9112 9.6): something of the request's body is still
-    /// to come, which nobody will want; or the answer ends with the connection.
+    /// to come, which no endpoint will want; or the answer ends with the connection.
     pub(super) fn announce_close(&self, response: &mut Response<Coded<Begun<Incoming>>>) {
         let upload = self.upload.as_ref();
         let is_early = upload.is_some_and(|upload| !upload.has_come());

@@ -66,8 +66,8 @@ pub(super) enum Next {
 }
 
 impl Failed {
-    /// It is not repeated: the client gets its response, or the one that is
-    /// `held`, which is better than none. Time that is up is up.
+    /// Ends a request that is not repeated: the client gets its response, or the one that
+    /// is `held`, which is better than none. Time that is up is up.
     pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {
         if let Some(response) = self.response {
             return Ok(Next::Answer(Answer::now(response, self.lease)));

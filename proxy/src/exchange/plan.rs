@@ -74,7 +74,7 @@ pub(super) struct Plan<'a> {
     pub(super) offer: Option<Box<Offer>>,
     /// For the catalogue, if it could know the size.
     asked: Option<Box<sprat_sizes::Asked>>,
-    /// Of what affinity goes by.
+    /// The hash of what affinity goes by.
     hash: u64,
     /// The session that the request belongs to, if its cookie says one.
     pub(super) session: Option<SessionId>,

@@ -24,7 +24,7 @@ use crate::setup::generation::Generation;
 use crate::setup::limits::RequestPlace;
 use crate::setup::routing::{Granted, Route, Subject, Telling};
 
-/// So long a stream of HTTP/2 stands after its answer, whose body nobody wants.
+/// So long a stream of HTTP/2 stands after its answer, whose body is not wanted.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);
 
 /// A request on its way. It counts as open while this lives; dropped before
@@ -81,7 +81,7 @@ pub(crate) struct Record {
     pub(crate) session: Option<SessionOutcome>,
     /// The same, once what is read ahead may end it before the client has it all.
     held: Option<Rc<Held>>,
-    /// Its place among those in progress, where they are counted.
+    /// The request's place among those in progress, where they are counted.
     pub(crate) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
     pub(crate) upload: Option<Rc<Upload>>,
@@ -293,8 +293,8 @@ impl Record {
         }
     }
 
-    /// Whether nothing of the request's body is still to come on its connection,
-    /// now that nobody wants the rest.
+    /// Whether nothing of the request's body is still to come on its connection, now that
+    /// the rest is not wanted.
     pub(crate) async fn has_all(&self, stream: &Stream) -> bool {
         match &self.upload {
             Some(upload) if !stream.is_http2() => upload.discard().await,

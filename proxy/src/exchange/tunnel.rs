@@ -167,7 +167,7 @@ async fn up(
     Ok(())
 }
 
-/// Writes all of it, and tells of each part when it has been taken: whoever takes
+/// Writes all of it, and tells of each part when it has been taken: a peer that takes
 /// little at a time is not idle.
 async fn pass(
     to: &mut (impl AsyncWrite + Unpin),

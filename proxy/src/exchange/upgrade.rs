@@ -21,7 +21,7 @@ use crate::setup::routing::Route;
 /// What a client would switch to, as far as its route allows.
 pub(super) struct Offer {
     protocols: HeaderValue,
-    /// For the tunnel.
+    /// The place that the tunnel keeps.
     place: Place,
 }
 
@@ -61,7 +61,7 @@ impl Offer {
         Ok(Some(Box::new(Self { protocols, place })))
     }
 
-    /// Asks the upstream.
+    /// Adds what asks the upstream to switch protocols.
     pub(super) fn add(&self, headers: &mut HeaderMap) {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, self.protocols.clone());

@@ -72,7 +72,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Of a server.
+    /// Makes the admin pages of a server.
     pub(crate) fn new(
         metrics: &Arc<Metrics>,
         stage: watch::Receiver<Stage>,

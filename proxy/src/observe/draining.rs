@@ -113,7 +113,8 @@ pub(crate) struct Writing {
 /// Why a writer has not written all.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unwritten {
-    /// Nobody takes what it writes: so much of the queue's room was still in use.
+    /// The reader takes nothing of what it writes: so much of the queue's room was still in
+    /// use.
     Stalled(usize),
     /// The writing thread panicked.
     Panicked,

@@ -77,7 +77,7 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Metrics {
-    /// Of workers with these counters.
+    /// Makes the metrics of workers with these counters.
     pub(crate) fn new(
         workers: Vec<Arc<WorkerStats>>,
         reloads: &Arc<Reloads>,
@@ -220,7 +220,7 @@ struct View {
     /// Names of the priority classes.
     classes: Vec<String>,
     workers: Vec<Arc<WorkerStats>>,
-    /// By worker.
+    /// The counters of each worker.
     named: Vec<NamedStats>,
     listeners: Vec<ListenerView>,
     buffers: Arc<Buffers>,

@@ -1,4 +1,4 @@
-//! How reloads went.
+//! How the reloads of a process went.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -24,7 +24,7 @@ pub(crate) struct Status {
     last_error: Option<String>,
 }
 
-/// What `/config` tells.
+/// What the page `/config` tells.
 #[derive(Serialize)]
 struct Page<'a> {
     #[serde(flatten)]

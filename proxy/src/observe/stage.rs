@@ -3,7 +3,7 @@
 /// What a server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// -> start.
+    /// The start leads here: requests are served.
     Serving,
     /// -> asked to stop: no new connections, open requests go on.
     Draining,

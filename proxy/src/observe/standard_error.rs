@@ -82,7 +82,7 @@ pub(crate) enum StandardError {
 
 impl StandardError {
     /// Starts the thread that writes lines. All that were queued by the time that the
-    /// [`Writer`] is dropped are written then, as long as somebody takes them.
+    /// [`Writer`] is dropped are written then, as long as a reader takes them.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ const SIZE_CLASSES: usize = SIZE_CLASS_NAMES.len();
 /// What is counted for a priority class.
 #[derive(Debug, Default)]
 pub(crate) struct ClassCounters {
-    /// As [`ClusterStats::responses`].
+    /// Responses by class of status, as [`ClusterStats::responses`].
     pub(crate) responses: [Counter; 6],
     /// Bytes of bodies that went out whole.
     pub(crate) bytes: Counter,
@@ -100,7 +100,8 @@ pub(crate) struct NamedStats {
 }
 
 impl NamedStats {
-    /// Of a configuration; what has the same name in the one before counts on.
+    /// Makes the counters of a configuration; what has the same name in the one before
+    /// counts on.
     pub(crate) fn new<'a>(config: &Config, before: Option<(&'a Config, &'a Self)>) -> Self {
         let named = |(config, own): (&'a Config, &'a Self)| {
             let names = config.clusters.iter().map(|old| &*old.name);
@@ -132,7 +133,7 @@ pub(crate) struct WorkerStats {
     pub(crate) response_bytes: Counter,
     /// Bytes that sockets have taken with the code point of IN, and of OUT.
     pub(crate) marked_bytes: [Counter; 2],
-    /// Connections open (gauge).
+    /// Connections that are open (gauge).
     pub(crate) open_connections: Counter,
     /// Requests in progress (gauge).
     pub(crate) open_requests: Counter,
@@ -159,9 +160,9 @@ pub(crate) struct WorkerStats {
     pub(crate) slowdowns: [Histogram<Slowdowns>; SIZE_CLASSES],
     /// Headers of the PROXY protocol.
     pub(crate) proxy_headers: HeaderStats,
-    /// TLS handshakes.
+    /// The TLS handshakes of its connections.
     pub(crate) handshakes: Arc<HandshakeStats>,
-    /// Look-ups of sizes.
+    /// Look-ups of sizes in the catalogue.
     pub(crate) catalogue: Arc<LayerStats>,
     /// Connections that have switched to another protocol so far.
     pub(crate) tunnels: Counter,

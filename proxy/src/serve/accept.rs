@@ -31,7 +31,7 @@ pub(crate) struct Acceptor {
     /// What connections to come are served by.
     listener: Rc<RefCell<Arc<ListenerState>>>,
     socket: Rc<TcpListener>,
-    /// Gone: the end.
+    /// Dropped when accepting is to end.
     end: watch::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -76,7 +76,7 @@ impl Acceptor {
         arrive(worker, &listener, stream, peer, &self.end.subscribe());
     }
 
-    /// A second hold on the socket, for whoever is to replace this process.
+    /// A second hold on the socket, for the process that is to replace this one.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ async fn announced(
     }
 }
 
-/// Nobody accepts any more, and there was time to begin.
+/// Waits until accepting has ended, and for the time to begin.
 async fn late(end: &mut watch::Receiver<()>) {
     while end.changed().await.is_ok() {}
     sleep(NEW_WHILE_DRAINING).await;

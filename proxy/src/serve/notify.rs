@@ -1,5 +1,5 @@
-//! What systemd is told of the process (sd_notify(3)); nothing where nobody
-//! wants to know.
+//! What systemd is told of the process (sd_notify(3)); nothing where no
+//! service manager listens.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ pub(crate) fn ready() {
     tell(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
 }
 
-/// It serves still, after [`reloading`]. Which process is the main one was said at
-/// the start: said again, it would take the place back from one that has replaced it.
+/// Says that the process serves still, after [`reloading`]. Which process is the main one
+/// was said at the start: said again, it would take the place back from one that has
+/// replaced it.
 pub(crate) fn reloaded() {
     tell(&[NotifyState::Ready]);
 }
@@ -35,7 +36,7 @@ pub(crate) fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// How often somebody wants to hear that it is alive, at least.
+/// How often systemd wants to hear that the process is alive, at least.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }

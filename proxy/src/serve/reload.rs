@@ -68,7 +68,7 @@ pub(crate) struct Present {
 }
 
 impl Reloader {
-    /// Of a server that has started.
+    /// Makes the reload of a server that has started.
     pub(crate) fn new(present: Present) -> Arc<Self> {
         Arc::new(Self {
             present: Mutex::new(Some(present)),
@@ -230,9 +230,9 @@ impl Reloader {
 /// Another configuration, made ready to be served by.
 struct Next {
     assembly: Arc<Assembly>,
-    /// Of the access logs, if they are others.
+    /// The writers of the access logs, if they are others.
     writers: Vec<Writer>,
-    /// Of new listeners, by worker.
+    /// The sockets of new listeners, by worker.
     sockets: Vec<Vec<Bound>>,
     tls: Option<Background>,
 }

@@ -84,7 +84,7 @@ impl Control {
         });
     }
 
-    /// Ends everything now.
+    /// Ends everything at once, what is under way too.
     pub fn cut(&self) {
         self.stage.send_replace(Stage::Cut);
     }
@@ -112,8 +112,8 @@ impl Control {
         self.reloader.reload(config, &|| self.is_serving())
     }
 
-    /// What is bound for a server that has begun to stop is not accepted from, and
-    /// nobody else can have it.
+    /// What is bound for a server that has begun to stop is not accepted from, and no other
+    /// process can have it.
     pub(crate) fn is_serving(&self) -> anyhow::Result<()> {
         let serves = *self.stage.borrow() == Stage::Serving;
         anyhow::ensure!(serves, "the server is stopping");
@@ -126,7 +126,7 @@ impl Control {
         begun.map(drop)
     }
 
-    /// See [`crate::serve::simulation::Simulated::debited_wire_bytes`].
+    /// Returns what [`crate::serve::simulation::Simulated::debited_wire_bytes`] does.
     pub(crate) fn debited_wire_bytes(&self) -> Option<u64> {
         match self.reloader.uplink()? {
             SharedUplink::Paced(link) => Some(link.debited_wire_bytes()),
@@ -144,7 +144,7 @@ impl Control {
         self.reloader.order(worker, order)
     }
 
-    /// Whether the workers are alive, for whoever asks again and again.
+    /// Whether the workers are alive, for the watchdog, which asks again and again.
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         Heartbeat::new(Arc::clone(&self.workers))
     }
@@ -263,7 +263,7 @@ impl Server {
     }
 }
 
-/// Where listeners stand.
+/// Returns the addresses that listeners stand at.
 fn addresses(
     listeners: &[Arc<ListenerState>],
     sockets: &[Vec<Bound>],
@@ -294,7 +294,7 @@ fn admin_socket(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Op
 
 /// All of a server but its threads.
 pub(crate) struct Parts {
-    /// A worker each.
+    /// What each worker starts with.
     pub(crate) seeds: Vec<Seed>,
     pub(crate) control: Control,
     pub(crate) metrics: Arc<Metrics>,

@@ -46,7 +46,7 @@ pub(crate) enum Order {
     Lend(Sender<io::Result<(u64, OwnedFd)>>),
     /// To serve a connection that has been accepted elsewhere for a listener.
     Accepted {
-        /// Its [`ListenerState::id`](crate::setup::listener::ListenerState::id).
+        /// The [`ListenerState::id`](crate::setup::listener::ListenerState::id) of the listener.
         listener: u64,
         /// The socket of the connection.
         stream: TcpStream,
@@ -94,7 +94,7 @@ pub(crate) struct Seed {
     pub(crate) first: Serve,
     /// What it is told later.
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
-    /// When it ends.
+    /// Tells when the worker is to end.
     pub(crate) stage: watch::Receiver<Stage>,
 }
 

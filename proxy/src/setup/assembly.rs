@@ -53,7 +53,7 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Of a server that starts.
+    /// Assembles a server that starts.
     ///
     /// # Errors
     ///

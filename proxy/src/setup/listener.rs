@@ -36,7 +36,7 @@ pub(crate) struct ListenerState {
     pub(crate) request_ids: Option<RequestIds>,
     /// The name, as access logs have it.
     pub(crate) name: Arc<str>,
-    /// Serves its connections.
+    /// Serves the connections of the listener.
     pub(crate) http: http1::Builder,
     /// What is kept when a reload changes the listener's bounds.
     pub(crate) shared: ListenerShared,
@@ -68,7 +68,7 @@ pub(crate) struct ListenerShared {
     pub(crate) stats: Arc<[Arc<ListenerStats>]>,
     /// The number of open connections.
     connections: Arc<AtomicUsize>,
-    /// Of these, those that have switched to another protocol.
+    /// The connections of these that have switched to another protocol.
     tunnels: Arc<AtomicUsize>,
     /// Connections that have not told yet whose they are.
     arriving: Arc<AtomicUsize>,

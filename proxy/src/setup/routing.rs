@@ -31,7 +31,7 @@ use sprat_net::problem::Problem;
 /// A route as a worker uses it.
 #[derive(Debug)]
 pub(crate) struct Route {
-    /// Its place among the routes.
+    /// The route's place among the routes.
     pub(crate) index: usize,
     matches: RouteMatch,
     /// None if every request meets them.
@@ -46,7 +46,7 @@ pub(crate) struct Route {
     pub(crate) timeout: Option<Duration>,
     /// From the end of the request to the response's head.
     pub(crate) response_timeout: Duration,
-    /// Between two chunks.
+    /// The longest pause between two chunks.
     pub(crate) idle_timeout: Duration,
     /// Which requests are repeated, and when.
     pub(crate) retry: RetryPolicy,
@@ -58,7 +58,7 @@ pub(crate) struct Route {
     regex_rewrite: Option<RegexRewrite>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
-    /// See [`sprat_config::resolved::Route::upgrade`].
+    /// What may be switched to; see [`sprat_config::resolved::Route::upgrade`].
     pub(crate) upgrade: Option<Upgrade>,
     /// How heads are changed; none if they are not.
     pub(crate) edits: Option<Box<RouteEdits>>,

@@ -13,7 +13,7 @@ use crate::setup::listener::ListenerState;
 pub(crate) struct Serving {
     /// The index of the worker.
     worker: usize,
-    /// Its counters.
+    /// The counters of the worker.
     pub(crate) stats: Arc<WorkerStats>,
     /// None if nothing watches the memory.
     pub(crate) overload: Option<Arc<Overload>>,

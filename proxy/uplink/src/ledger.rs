@@ -5,7 +5,7 @@
 //! acknowledgements of an upload, retransmissions and writes that share a
 //! segment are known to the kernel alone, which is asked every so many bytes:
 //! the difference is small each time. What left long before it became known
-//! counts, and holds nobody up: the link has had the time to carry it.
+//! counts, and delays no response: the link has had the time to carry it.
 
 use std::time::Duration;
 

@@ -323,7 +323,7 @@ impl WorkerLink {
         self.link.rate_bits_per_s()
     }
 
-    /// See [`PacedLink::effective_rate_bits_per_s`].
+    /// Returns what [`PacedLink::effective_rate_bits_per_s`] does.
     pub(crate) fn effective_rate_bits_per_s(&self) -> Option<u64> {
         self.link.effective_rate_bits_per_s()
     }
@@ -411,7 +411,7 @@ impl WorkerLink {
         self.link.awaited.load(Ordering::Relaxed) != 0
     }
 
-    /// See [`Egress::announce`].
+    /// Announces a response, as [`Egress::announce`] does.
     pub(crate) fn announce(&self) {
         let now = self.link.now();
         self.link.lock().desk.announce(now);
@@ -427,12 +427,12 @@ impl WorkerLink {
         granted.into_iter().for_each(Waker::wake);
     }
 
-    /// See [`Egress::open_group`].
+    /// Opens a group, as [`Egress::open_group`] does.
     pub(crate) fn open_group(&self) -> GroupId {
         self.link.lock().desk.egress_mut().open_group()
     }
 
-    /// See [`Egress::close_group`].
+    /// Closes a group, as [`Egress::close_group`] does.
     pub(crate) fn close_group(&self, group: GroupId) {
         let now = self.link.now();
         self.link.lock().desk.close_group(now, group);
@@ -446,12 +446,12 @@ impl WorkerLink {
         (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
-    /// See [`Egress::fast_path`].
+    /// Takes the fast path, as [`Egress::fast_path`] does.
     pub(crate) fn fast_path(&self, wire_bytes: u64) -> bool {
         self.arrive(|desk, now| desk.fast_path(now, wire_bytes))
     }
 
-    /// See [`Egress::connect`].
+    /// Debits a connection, as [`Egress::connect`] does.
     pub(crate) fn connect(&self, wire_bytes: u64) {
         self.arrive(|desk, now| desk.connect(now, wire_bytes));
     }

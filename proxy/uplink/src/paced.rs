@@ -22,8 +22,8 @@ use super::flush::FlushGate;
 use super::gauge::SocketGauge;
 
 /// How long a head waits for the first turn of its response: what is over sooner costs
-/// no segment more, and a client that hears nothing for longer may think that nobody
-/// is there.
+/// no segment more, and a client that hears nothing for longer may think the server
+/// gone.
 const HEAD_TURN_WAIT: Duration = Duration::from_millis(100);
 
 /// Framing of one chunk in chunked coding: the size in hex, two line ends.

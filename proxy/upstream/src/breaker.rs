@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::take_one;
 
-/// Counts the connections to all endpoints of a cluster. The bound comes from
-/// whoever asks: a reload may change it, the count goes on.
+/// Counts the connections to all endpoints of a cluster. The bound comes with each
+/// question: a reload may change it, the count goes on.
 #[derive(Debug, Default)]
 pub struct Breaker {
     connections: AtomicUsize,

@@ -31,8 +31,8 @@ use super::{SharedCluster, connect, sender};
 /// The first checks spread over this much time, or an interval if that is less.
 const FIRST_WITHIN: Duration = Duration::from_secs(1);
 
-/// Checks of a cluster's endpoints at a time. Each holds a socket, for all of its
-/// time-out where nobody answers.
+/// Checks of a cluster's endpoints at a time. Each holds a socket, for all of its time-out
+/// where no endpoint answers.
 const CHECKS_MAX: usize = 256;
 
 /// What the checks say they are.
@@ -43,7 +43,7 @@ const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 pub(super) enum Failure {
     /// An answer that is none of a well endpoint.
     Status(StatusCode),
-    /// None at all.
+    /// The endpoint gave no response at all.
     Reason(Reason),
 }
 

@@ -28,7 +28,7 @@ pub struct Condition {
     pub endpoints: Vec<(Arc<Member>, EndpointCondition)>,
     /// So few are well that all are used.
     pub panics: bool,
-    /// By [`Ejection::index`].
+    /// Ejections by cause, at [`Ejection::index`].
     pub ejections: [u64; Ejection::ALL.len()],
     /// That the bound on their number has prevented.
     pub ejections_prevented: u64,

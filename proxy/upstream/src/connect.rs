@@ -155,9 +155,9 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
     }
 }
 
-/// Nobody wants the connection any more, and it had its time to end. It says
-/// good-bye by itself, but not while the endpoint takes nothing: hyper waits for
-/// that before it looks at a body that is over, or ends.
+/// Waits until the connection is not wanted and had its time to end. It says good-bye by
+/// itself, but not while the endpoint takes nothing: hyper waits for that before it looks
+/// at a body that is over, or ends.
 async fn abandoned(mut wanted: watch::Receiver<()>) {
     while wanted.changed().await.is_ok() {}
     sleep(ENDS_WITHIN).await;
@@ -185,7 +185,7 @@ pub(super) fn http2<E: Clone>(
 /// The largest window of RFC 9113 6.9.1.
 const WINDOW_MAX: u32 = 0x7fff_ffff;
 
-/// A connection, or room on one that somebody else has opened meanwhile.
+/// A connection, or room on one that another request has opened meanwhile.
 ///
 /// An endpoint that is told of `ends` gets a connection for them alone; HTTP/2
 /// is not combined with that.

@@ -31,7 +31,7 @@ pub struct Endpoint {
     pub stats: Arc<EndpointStats>,
     /// The most recently used at the back.
     idle: RefCell<VecDeque<Idle>>,
-    /// With HTTP/2, all.
+    /// Idle connections; with HTTP/2, all of them.
     pub(super) pool: Pool,
 }
 

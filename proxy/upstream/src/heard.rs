@@ -83,7 +83,7 @@ impl Silence {
 pub(super) struct Listening<S> {
     stream: S,
     heard: Arc<Heard>,
-    /// Of TLS, until anything is heard: who is told of it.
+    /// With TLS, until anything is heard: who is told of it.
     unproven: Option<Box<Unproven>>,
 }
 

@@ -3,7 +3,7 @@
 //! The screen sees them with the number of their stream, and hyper tells no request's.
 //! But the library numbers streams in the order in which it is given requests, and
 //! drops a request's extensions as it does so. What hyper drops before that, it drops
-//! because nobody waits for its answer any more.
+//! because its answer is no longer waited for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

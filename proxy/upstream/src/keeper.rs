@@ -103,7 +103,7 @@ struct Kept {
     _checks: JoinSet<()>,
 }
 
-/// Looks after clusters, whichever they are, until there is nobody left to say.
+/// Looks after clusters, whichever they are, until no server is left to say.
 async fn keep(mut present: watch::Receiver<Clusters>) {
     let mut kept: Vec<Kept> = Vec::new();
     // A station may outlive its configuration, as long as requests wait there.

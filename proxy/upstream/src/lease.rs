@@ -26,11 +26,11 @@ pub struct Lease {
     /// None once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<Sender>,
-    /// See [`Lease::spend`].
+    /// Whether [`Lease::spend`] was called.
     is_spent: bool,
     /// Whose request it is, if the endpoint is told.
     ends: Option<Box<Ends>>,
-    /// See [`Lease::begins_well`].
+    /// Whether [`Lease::begins_well`] was called.
     began_well: bool,
 }
 
@@ -90,8 +90,8 @@ impl Lease {
         self.upstream.observe(self.slot, outcome);
     }
 
-    /// Its response has the head of a success. Whether it is one is counted when it
-    /// is over: at its end, or when somebody else than the endpoint ends it.
+    /// Notes that the response has the head of a success. Whether it is one is counted when
+    /// it is over: at its end, or when another than the endpoint ends it.
     pub fn begins_well(&mut self) {
         self.began_well = true;
     }
@@ -175,7 +175,7 @@ impl Lease {
         ConnectionPlace::keep(&self.upstream, &self.endpoint.member.counts)
     }
 
-    /// For [`Upstream::hedge`].
+    /// Returns what [`Upstream::hedge`] needs of the lease.
     pub fn ticket(&self) -> Option<(Ticket, usize)> {
         Some((self.ticket?, self.class))
     }

@@ -69,7 +69,7 @@ pub struct Shared {
     pub outstanding: AtomicUsize,
     /// Open connections, idle ones included.
     pub connections: AtomicUsize,
-    /// Of these, those that have switched to another protocol: they are no
+    /// The connections of these that have switched to another protocol: they are no
     /// request's any more.
     tunnels: AtomicUsize,
     /// The number of idle connections.

@@ -56,8 +56,8 @@ impl Logical {
         }
     }
 
-    /// Its addresses at present, in the order in which they are tried: first the
-    /// one that has accepted the last connection.
+    /// Returns the member's addresses at present, in the order in which they are tried:
+    /// first the one that has accepted the last connection.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         let accepted = *self.accepted();
         let mut found = self.name.addresses().to_vec();

@@ -21,8 +21,8 @@ use super::interim::Hears;
 #[derive(Default)]
 pub(super) struct Pool {
     open: Rc<Open>,
-    /// Held by whoever opens one; what comes meanwhile waits for it rather
-    /// than open another.
+    /// Held by the request that opens one; what comes meanwhile waits for it rather than
+    /// open another.
     pub(super) opening: Mutex<()>,
 }
 
@@ -45,7 +45,7 @@ impl Open {
 struct Carrier {
     pool: Weak<Open>,
     sender: SendRequest<RequestBody>,
-    /// Of its requests' targets.
+    /// The scheme of its requests' targets.
     scheme: Scheme,
     heard: Arc<Heard>,
     /// Who is told of interim responses.
@@ -94,7 +94,7 @@ pub struct StreamSender {
 }
 
 impl StreamSender {
-    /// Of its requests' targets.
+    /// Returns the scheme of its requests' targets.
     pub(super) fn scheme(&self) -> &Scheme {
         &self.carrier.scheme
     }

@@ -48,8 +48,8 @@ impl SharedStation {
         self.source.names()
     }
 
-    /// Grows whenever the endpoints are others than before. Whoever has been
-    /// given a slot sees the version that it belongs to, or a later one.
+    /// Grows whenever the endpoints are others than before. A request that was given a slot
+    /// sees the version that it belongs to, or a later one.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Acquire)
     }

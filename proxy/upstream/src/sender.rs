@@ -101,7 +101,7 @@ impl Sender {
         (silence, answer)
     }
 
-    /// Its request was given an endpoint's time, in vain. A connection of its own
+    /// Gives up: the request was given an endpoint's time, in vain. A connection of its own
     /// ends with it.
     pub(super) fn give_up(&mut self) {
         if let Self::Http2(stream) = self {

@@ -176,7 +176,7 @@ impl SharedStation {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// While nobody else has it.
+    /// Returns the decisions, while no other thread has them.
     pub(super) fn decisions(&mut self) -> &mut Decisions {
         self.decisions
             .get_mut()
@@ -218,7 +218,7 @@ impl SharedStation {
         self.place(class, |station, now| station.again(now, ticket))
     }
 
-    /// Whoever is to wait is known before anything else is decided.
+    /// Which request is to wait is known before anything else is decided.
     fn place(
         self: &Arc<Self>,
         class: usize,

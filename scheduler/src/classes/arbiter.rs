@@ -130,8 +130,8 @@ impl Arbiter {
         }
     }
 
-    /// Nobody is ready here either; what classes owe their own rates is what
-    /// they owed before.
+    /// Takes over from an arbiter where no flow is ready, as none is here; what classes owe
+    /// their own rates is what they owed before.
     pub(crate) fn take_over(&mut self, now: Time, before: &Self) {
         for (own, before) in self.classes.iter_mut().zip(&before.classes) {
             if let (Some(own), Some(before)) = (&mut own.pacer, &before.pacer) {

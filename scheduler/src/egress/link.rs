@@ -8,9 +8,9 @@ use crate::guard::Guard;
 use crate::{Pacer, Time};
 use allowance::Allowance;
 
-/// Of the link's time, percent that debits outside grants may take. Where
-/// every response has a connection of its own, with TLS, set-ups are most of
-/// what is sent; the rest is what a flood of them leaves to responses.
+/// The percentage of the link's time that debits outside grants may take. Where every
+/// response has a connection of its own, with TLS, set-ups are most of what is sent; the
+/// rest is what a flood of them leaves to responses.
 const UNGRANTED_PERCENT: u64 = 80;
 
 /// The percent of the link's time that may be taken without waiting for it.
@@ -54,7 +54,7 @@ impl Link {
         self.ahead.set_link(now, &self.pacer);
     }
 
-    /// See [`Pacer::resume_at`].
+    /// Resumes sending, as [`Pacer::resume_at`] does.
     pub(super) fn resume_at(&mut self, free_at: Time) {
         self.pacer.resume_at(free_at);
     }

@@ -49,7 +49,7 @@ pub enum Outcome {
     Success,
     /// A 5xx that is none of the next.
     ServerError,
-    /// 502, 503, 504.
+    /// A response with status 502, 503 or 504.
     GatewayError,
     /// No response: the endpoint could not be reached, was too slow, or cut the
     /// connection.
@@ -57,7 +57,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Of a response's status code.
+    /// Classifies a response by its status code.
     pub fn of_status(status: u16) -> Self {
         match status {
             502..=504 => Self::GatewayError,
@@ -70,13 +70,13 @@ impl Outcome {
 /// Why an endpoint was ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ejection {
-    /// [`OutlierConfig::consecutive_5xx`].
+    /// By [`OutlierConfig::consecutive_5xx`] in a row.
     Consecutive5xx,
-    /// [`OutlierConfig::consecutive_gateway_failure`].
+    /// By [`OutlierConfig::consecutive_gateway_failure`] in a row.
     ConsecutiveGatewayFailure,
-    /// [`OutlierConfig::consecutive_local_origin_failure`].
+    /// By [`OutlierConfig::consecutive_local_origin_failure`] in a row.
     ConsecutiveLocalOriginFailure,
-    /// [`OutlierConfig::success_rate`].
+    /// By [`OutlierConfig::success_rate`] of its own.
     SuccessRate,
 }
 

@@ -1,6 +1,6 @@
 //! Lets the search for the rate act only while a shared link explains the delays.
 //!
-//! Queues behind clients' own links look like one of the uplink's to whoever watches
+//! Queues behind clients' own links look like one of the uplink's to a control that watches
 //! delays alone: paced down to what such a client takes, all others wait for nothing.
 //! So a bank of hypothetical links is fed with what really leaves the host. Each says
 //! what delay it would have added to a packet. One that would have added more than there

@@ -62,10 +62,10 @@ impl Repeats {
 pub enum Again {
     /// There is an endpoint that it has not tried.
     Elsewhere,
-    /// It has tried them all; those that it could reach may be tried again, after
-    /// a while.
+    /// All endpoints were tried; those that it could reach may be tried again, after a
+    /// while.
     Here,
-    /// It has tried them all, and could reach none; the ticket is void.
+    /// All endpoints were tried, and none could be reached; the ticket is void.
     Nowhere,
     /// As many requests are repeated as may be; the ticket is void.
     Denied,

@@ -2,9 +2,9 @@
 //! record of when it is free, and of how urgent the first is that waits in each
 //! worker.
 //!
-//! A worker that changes the record writes it back if nobody else has in the
+//! A worker that changes the record writes it back if no other has in the
 //! meantime, or else begins again. What is in it is believed for a moment only,
-//! so that a worker that is gone holds nobody up.
+//! so that a worker that is gone holds no other up.
 
 use std::time::Duration;
 
@@ -92,8 +92,8 @@ impl Link {
         version
     }
 
-    /// Whether somebody more urgent waits in another worker, who is woken if
-    /// the link is free.
+    /// Whether a more urgent response waits in another worker, which is woken if the link
+    /// is free.
     pub(super) fn yields(&mut self, now: Time, own: Urgency, host: &mut dyn Host) -> bool {
         let believed = |peer: &&Peer| is_recent(now, peer.since, BELIEVED);
         let first = self

@@ -320,7 +320,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_compl
 macro_rules! unused {
     ($($name:ident($($argument:ty),*) $(-> $result:ty = $value:expr)?;)*) => {
         $(
-            /// Changes nothing.
+            /// Answers that nothing is changed.
             #[unsafe(no_mangle)]
             pub(super) unsafe extern "C" fn $name($(_: $argument),*) $(-> $result)? {
                 $($value)?

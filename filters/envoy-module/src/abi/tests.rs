@@ -16,7 +16,7 @@ struct Noted {
     schedulers: i64,
     commits: usize,
     received: usize,
-    /// Of requests' heads.
+    /// Fields that were set in requests' heads.
     set: Vec<(String, String)>,
     resumed: usize,
     /// A stream whose response comes while its request is let go on, and what
@@ -215,7 +215,7 @@ fn stand_in() {
     });
 }
 
-/// An address that nobody reads.
+/// An address that is never read.
 const STREAM: Envoy = std::ptr::dangling_mut::<u8>().cast();
 
 fn configured(text: &str) -> Ours {

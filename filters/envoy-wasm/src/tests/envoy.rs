@@ -99,7 +99,7 @@ impl Envoy {
         self.encode_data(id, Data::New(bytes), end, true);
     }
 
-    /// Its trailers.
+    /// Ends stream `id` with trailers.
     pub(super) fn trailers(&mut self, id: u32) {
         let stream = self.stream(id);
         (stream.has_trailers, stream.local_complete) = (true, true);

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 unsafe extern "C" {
-    /// The SDK's.
+    /// The SDK's own allocator.
     safe fn proxy_on_memory_allocate(size: usize) -> *mut u8;
 }
 
@@ -26,19 +26,19 @@ pub(crate) struct Fake {
     pub(crate) configuration: String,
     /// By context and map.
     pub(crate) heads: BTreeMap<(u32, u32), Vec<(String, String)>>,
-    /// Of the effective context's stream.
+    /// The client of the effective context's stream.
     pub(crate) client: Option<String>,
     /// The context that calls are about. The host sets it for a callback.
     pub(crate) effective: u32,
     pub(crate) log: Vec<(u32, String)>,
     pub(crate) tick_ms: u32,
-    /// Contexts and halves.
+    /// Contexts and halves that were continued.
     pub(crate) continued: Vec<(u32, u32)>,
-    /// Contexts, statuses, bodies.
+    /// Contexts, statuses and bodies of local answers.
     pub(crate) answered: Vec<(u32, u32, String)>,
-    /// Clusters and heads.
+    /// Clusters and heads of calls.
     pub(crate) calls: Vec<(String, Vec<(String, String)>)>,
-    /// Names and values.
+    /// Names and values of metrics.
     pub(crate) metrics: Vec<(String, u64)>,
     /// Messages in each queue.
     pub(crate) queues: Vec<usize>,

@@ -8,7 +8,7 @@ use super::*;
 
 const PACED: &str = "{catalogue: off, uplink: {rate: 10mbit, hold: bodies}}";
 
-/// A backend's response.
+/// The response of a backend.
 #[derive(Clone, Debug)]
 struct Response {
     parts: Vec<u64>,

@@ -102,8 +102,8 @@ impl Channel {
         Some(task)
     }
 
-    /// Sends the reply whose turn it is; when the channel will be free again. `None` if
-    /// nobody has anything to send.
+    /// Sends the reply whose turn it is; when the channel will be free again. `None` if no
+    /// reply waits.
     pub(super) fn next(&mut self, now: Time) -> anyhow::Result<Option<Time>> {
         match self.egress.grant(now) {
             Grant::Idle => Ok(None),

@@ -58,7 +58,7 @@ const STREAMS_MAX: usize = 4096;
 pub(super) enum Side {
     /// A client's: requests. The last stream that it has opened.
     Client { last: u32 },
-    /// An endpoint's: responses.
+    /// An endpoint, which sends responses.
     Endpoint,
 }
 
@@ -83,7 +83,7 @@ enum Step {
     Wait,
 }
 
-/// A frame's header.
+/// The header of a frame.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     pub(super) length: usize,
@@ -137,9 +137,9 @@ impl Header {
 
 /// A header block that has come as a whole.
 struct Block {
-    /// Of its first frame.
+    /// The header of its first frame.
     header: Header,
-    /// All its frames.
+    /// Bytes of all frames of the block.
     bytes: usize,
 }
 
@@ -162,7 +162,7 @@ pub(super) struct Frames {
     message: Message,
     /// Octets that a message's fields may have.
     list_max: usize,
-    /// Of the preface or a payload, still to pass.
+    /// Bytes of the preface or a payload that are still to pass.
     passing: usize,
     /// The beginning of a header block, or of a frame's header.
     held: Vec<u8>,

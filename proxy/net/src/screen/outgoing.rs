@@ -18,9 +18,9 @@ const SETTINGS_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     header: [u8; HEADER_BYTES],
-    /// Of the header, seen so far.
+    /// Bytes of the header that were seen so far.
     known: usize,
-    /// Of a payload, still to come.
+    /// Bytes of a payload that are still to come.
     passing: usize,
     /// A header block goes on in the next frame.
     in_block: bool,

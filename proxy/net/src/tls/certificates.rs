@@ -194,7 +194,7 @@ impl PeerNames {
         Some(Self::of(&parsed))
     }
 
-    /// Of the certificate in a file, in PEM.
+    /// Reads the certificate of a file in PEM.
     ///
     /// # Errors
     ///

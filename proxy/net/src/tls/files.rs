@@ -22,8 +22,8 @@ pub(super) trait Reloadable: Send + Sync {
     /// Returns the files, as they were before they were read last.
     fn files(&self) -> &Files;
 
-    /// Whether there is more to it than these files: what nobody looks at but when
-    /// the configuration is read anew.
+    /// Whether there is more to it than these files: what is looked at only when the
+    /// configuration is read anew.
     fn has_more(&self) -> bool;
 
     /// Reads them again and takes what they hold; tells what is doubtful.

@@ -15,8 +15,8 @@ use super::provider;
 
 /// Believes what one of these authorities has signed, and the certificate of
 /// such an authority itself, which webpki does not: `openssl req -x509` makes
-/// one that may sign others where a backend's own is meant. Whoever has its key
-/// could sign himself another anyway.
+/// one that may sign others where a backend's own is meant. A holder of its key
+/// could sign another anyway.
 #[derive(Debug)]
 pub(super) struct Trusting {
     signed: Arc<WebPkiServerVerifier>,

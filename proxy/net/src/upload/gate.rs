@@ -36,8 +36,8 @@ impl Gate {
         (gate, GateOpener(Arc::new(Mutex::new(Some(sender)))))
     }
 
-    /// Ready when it is open: false if the final answer came instead, and nobody
-    /// wants the body. Its connection ends with the exchange.
+    /// Ready when it is open: false if the final answer came instead, and the body is not
+    /// wanted. Its connection ends with the exchange.
     pub(super) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Poll::Ready(asked) = Pin::new(&mut self.asked).poll(cx) {
             return Poll::Ready(asked.is_ok());

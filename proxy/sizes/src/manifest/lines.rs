@@ -12,7 +12,7 @@ const MAX_ERRORS: usize = 10;
 /// Bytes of a line in JSON at most.
 const MAX_LINE: u64 = 64 << 10;
 
-/// A line.
+/// A line of a manifest.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {

@@ -7,7 +7,7 @@ use std::fmt;
 pub(super) struct Wrong {
     /// Such as `line 5, column 2`; none for the file as a whole.
     pub(super) place: Option<String>,
-    /// In a line.
+    /// What is wrong, without its line.
     pub(super) message: String,
     /// What to do about it.
     pub(super) help: Option<String>,

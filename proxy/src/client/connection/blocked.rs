@@ -19,13 +19,13 @@ impl Blocked {
         self.since.get()
     }
 
-    /// It is full: since now, whatever was before.
+    /// Notes that the socket is full: since now, whatever was before.
     pub(super) fn begin(&self, now: Instant) {
         self.end(now);
         self.since.set(Some(now));
     }
 
-    /// It takes more; whether it did not before.
+    /// Notes that the socket takes more; returns whether it did not before.
     pub(super) fn end(&self, now: Instant) -> bool {
         let total = self.total(now);
         self.before.set(total);

@@ -112,7 +112,7 @@ fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Says that nothing more comes, to whoever can be told at once.
+/// Says that nothing more comes, to a client that can be told at once.
 async fn farewell(mut io: Io) {
     poll_fn(|cx| {
         // The client has gone, or takes nothing: it is not waited for.

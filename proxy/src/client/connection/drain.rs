@@ -34,7 +34,7 @@ pub(super) enum Look {
     NotDue,
     /// The client takes enough.
     Enough,
-    /// It does not.
+    /// The client takes less than it has to.
     TooSlow,
 }
 

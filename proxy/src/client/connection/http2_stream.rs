@@ -27,8 +27,8 @@ pub(super) struct Http2Stream {
     pub(super) gate: FlushGate,
     /// Chunks that the body gave and the socket does not have.
     pub(super) in_flight: Cell<usize>,
-    /// The body is asked for more as soon as its stream's window has room: nobody
-    /// asks while it has none.
+    /// The body is asked for more as soon as its stream's window has room: the connection
+    /// asks only then.
     asked: Cell<bool>,
     /// When the last byte moved, or the client began to be waited for.
     moved_at: Cell<Instant>,

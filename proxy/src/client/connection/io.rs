@@ -26,7 +26,7 @@ pub(crate) struct Socket {
 
 /// The receiving side of a socket.
 enum Reader {
-    /// It is read.
+    /// The client's half is read from.
     Open(OwnedReadHalf),
     /// All that the client had to send was read.
     Ended(Option<Failing>),
@@ -231,7 +231,7 @@ impl Io {
         }
     }
 
-    /// Of `offered` bytes some were taken. With TLS that does not mean that
+    /// Notes how many of the `offered` bytes were taken. With TLS that does not mean that
     /// the socket has them.
     fn note(&self, taken: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         let all = matches!(taken, Poll::Ready(Ok(bytes)) if bytes == offered);

@@ -1,4 +1,4 @@
-//! A file with the number of the process, for whoever sends it signals.
+//! A file with the number of the process, for programs that send it signals.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -87,7 +87,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// For this file.
+    /// Makes the thread's work for this file.
     pub(super) fn new(file: PathBuf, workers: Option<u16>) -> Self {
         Self {
             file,

@@ -1,5 +1,5 @@
 //! What is known of a name, where both kinds of its addresses are used: of each kind
-//! apart, so that one which nobody can tell leaves what it was, and the other goes on.
+//! apart, so that one which no server can tell leaves what it was, and the other goes on.
 
 use std::net::IpAddr;
 

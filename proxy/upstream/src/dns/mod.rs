@@ -2,7 +2,7 @@
 //!
 //! Each name has a task on a thread of its own, whichever clusters use it, that
 //! asks when `Known` says so and tells those who follow the name when its
-//! addresses have changed. Nobody ever waits for an answer on a request's way.
+//! addresses have changed. No request ever waits for an answer on its way.
 
 mod known;
 mod lookup;
@@ -189,7 +189,7 @@ impl Name {
         &self.host
     }
 
-    /// Its present addresses, ascending; none as long as it has not been
+    /// Returns the name's present addresses, ascending; none as long as it has not been
     /// resolved.
     pub fn addresses(&self) -> Arc<[IpAddr]> {
         Arc::clone(&lock(&self.state).addresses)

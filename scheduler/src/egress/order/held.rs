@@ -129,7 +129,7 @@ impl Held {
         }
     }
 
-    /// See [`Front::take`].
+    /// Takes a flow, as [`Front::take`] does.
     pub(super) fn take(&mut self, standing: &mut Standing, slot: u32) {
         match self {
             Self::Many(many) => many.front.take(&mut standing.ready, slot),

@@ -6,8 +6,8 @@
 //! flow's turn is the virtual time at which its next bytes are due, and the
 //! least turn is served. A flow that comes, or comes back, is due now; one that
 //! waits keeps its turn. So the time passes it at last, also where every flow
-//! that comes is new and has but one small response to send, and whoever comes
-//! after that is behind it.
+//! that comes is new and has but one small response to send, and a flow that
+//! comes after that is behind it.
 //!
 //! The clock of start-time fair queueing, the turn served last, would not do:
 //! flows that are new each time never move it, and would for ever go ahead of

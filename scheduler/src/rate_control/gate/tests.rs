@@ -26,9 +26,9 @@ impl Fifo {
 /// Links, clients and what they ask for.
 struct Bed {
     gate: Gate,
-    /// Of the shared link, by the second.
+    /// The shared link's rate, by the second.
     shared_mbit: fn(f64) -> f64,
-    /// Of each client's own.
+    /// The rate of each client's own link.
     own_mbit: fn(u64) -> f64,
     longest_s: f64,
     jitter_s: f64,

@@ -32,7 +32,7 @@ record! {
 
     /// A file that lists sizes.
     closed struct Manifest {
-        /// Where the snapshot is.
+        /// Where the manifest is.
         required path: FilePath,
         /// How it is written; `auto` takes a name that ends in `.csv` for CSV,
         /// and any other for JSON lines.

@@ -51,7 +51,7 @@ struct Ended {
 pub(super) struct Snapshot {
     /// Requests that are not answered in whole.
     pub(super) open: usize,
-    /// Of the oldest of them: bytes, bytes to come, and age in ms.
+    /// The oldest of them, each as bytes, bytes to come, and age in ms.
     pub(super) flows: Vec<(u64, u64, u64)>,
     /// Responses of the last [`RECENT_S`].
     pub(super) recent: Means,
@@ -76,7 +76,7 @@ pub(super) struct Means {
     pub(super) all: Mean,
     /// Responses that are not large.
     pub(super) small: Mean,
-    /// The largest ones.
+    /// Responses that are large.
     pub(super) large: Mean,
 }
 

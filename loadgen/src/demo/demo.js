@@ -2,6 +2,8 @@
 
 const HISTORY_S = 180;
 const POINTS_MAX = 3000;
+// The charts change slowly, and drawing them takes time from what is measured beside it.
+const CHARTS_EVERY_S = 1;
 const SIZE_RANGE = [30, 3e6];
 const TIME_RANGE = [0.5, 2e4];
 
@@ -176,12 +178,15 @@ function drawSize() {
 }
 
 let resolvedOf = [];
+let charted_s = -CHARTS_EVERY_S;
 
 function draw() {
   if (!state) return;
   resolvedOf = state.systems.map((_, index) => resolved(`--system-${index + 1}`));
   showSystems();
   showGain();
+  if (Math.abs(state.at_s - charted_s) < CHARTS_EVERY_S) return;
+  charted_s = state.at_s;
   drawTime();
   drawSize();
 }
@@ -214,7 +219,10 @@ byId("pause").addEventListener("click", (event) => {
   event.currentTarget.setAttribute("aria-pressed", String(paused));
   event.currentTarget.textContent = paused ? "Go on" : "Pause";
 });
-window.addEventListener("resize", () => requestAnimationFrame(draw));
+window.addEventListener("resize", () => {
+  charted_s = -CHARTS_EVERY_S;
+  requestAnimationFrame(draw);
+});
 
 const source = new EventSource("events");
 source.addEventListener("message", take);

@@ -172,7 +172,7 @@ fn a_reload_with_a_bad_file_keeps_what_there_was() {
         "{error}"
     );
     assert!(
-        error.contains("farm.endpoints:1:1: expected a host and a port"),
+        error.contains("farm.endpoints:1:3: expected a host and a port"),
         "{error}"
     );
     proxy.stop();

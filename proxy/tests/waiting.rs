@@ -54,6 +54,7 @@ fn a_request_waits_for_an_endpoint_that_comes() {
     assert_eq!(proxy.metric(&[ENDS, "given_up"]), 0.0);
     let lines = proxy.log_lines(3);
     assert!(lines.iter().all(|line| line["aborted"] == false));
+    drop(clients);
     proxy.assert_no_leak();
     proxy.stop();
 }
@@ -81,13 +82,13 @@ fn waiting_is_bounded_in_time_and_number() {
     proxy.wait_metric(&[AWAITING], 1.0);
     reset(left);
     proxy.wait_metric(&[AWAITING], 0.0);
+    drop(first);
     proxy.assert_no_leak();
     proxy.stop();
 }
 
 #[test]
 fn a_request_waits_for_checks_to_pass() {
-    let origin = Origin::http(|_| ok("back"));
     let well = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&well);
     let checked = Origin::http(move |request| match request.start.contains("/healthz") {
@@ -106,7 +107,6 @@ fn a_request_waits_for_checks_to_pass() {
     proxy.wait_metric(&[AWAITING], 1.0);
     well.store(true, Ordering::SeqCst);
     assert_eq!(client.message().text(), "back");
-    drop(origin);
     proxy.stop();
 }
 

@@ -85,7 +85,7 @@ record! {
 
     /// A file with backends.
     closed struct EndpointsFile {
-        /// The file.
+        /// Where the file stands.
         required path: FilePath,
         /// How often to look whether it has changed.
         default("1s") interval: Timeout,

@@ -46,24 +46,9 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     }
     let max_connections = max_connections?;
     let endpoints = endpoints?;
-    let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
     let dns = dns?;
-    let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
-    let grows = endpoints_file.is_some()
-        || (dns.discovery == DnsType::Strict && endpoints.iter().any(is_name));
-    if endpoints_file.is_some() && matches!(raw.dispatch.get(), Some(raw::Dispatch::Sita(_))) {
-        let message =
-            "`sita` gives each endpoint an interval of sizes, and those of a file come and go";
-        let help = "use another dispatch, such as least_work, or give `endpoints`";
-        reporter.error(
-            &raw.dispatch.span,
-            message.to_owned(),
-            Some(help.to_owned()),
-        );
-        return None;
-    }
-    let (dispatch, hash_key) = dispatch(&raw.dispatch, (&ranges, grows), reporter)?;
-    priorities_fit(&raw.dispatch, &dispatch, &endpoints, reporter)?;
+    let changes = (endpoints_file.is_some(), &dns);
+    let (dispatch, hash_key) = dispatch_of(raw, &endpoints, changes, reporter)?;
     let stateful_session = sessions::resolve(&raw.stateful_session, reporter)?;
     let binds = match stateful_session {
         Some(_) => Some("`stateful_session`"),
@@ -121,6 +106,29 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         endpoints_file,
         proxy_protocol,
     })
+}
+
+/// How an endpoint is chosen of these, which names and files may change.
+fn dispatch_of(
+    raw: &raw::Cluster,
+    endpoints: &[Endpoint],
+    (is_listed, dns): (bool, &Dns),
+    reporter: &mut Reporter<'_>,
+) -> Option<(Dispatch, HashKey)> {
+    if is_listed && matches!(raw.dispatch.get(), Some(raw::Dispatch::Sita(_))) {
+        let message =
+            "`sita` gives each endpoint an interval of sizes, and those of a file come and go";
+        let help = "use another dispatch, such as least_work, or give `endpoints`";
+        let span = &raw.dispatch.span;
+        reporter.error(span, message.to_owned(), Some(help.to_owned()));
+        return None;
+    }
+    let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
+    let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
+    let has_names = dns.discovery == DnsType::Strict && endpoints.iter().any(is_name);
+    let chosen = dispatch(&raw.dispatch, (&ranges, is_listed || has_names), reporter)?;
+    priorities_fit(&raw.dispatch, &chosen.0, endpoints, reporter)?;
+    Some(chosen)
 }
 
 /// The TLS of a cluster, which needs a name where an endpoint has none of its own.

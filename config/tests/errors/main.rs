@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damaged;
+mod endpoints_file;
 mod routes;
 mod sessions;
 mod slips;

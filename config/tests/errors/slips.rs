@@ -396,7 +396,7 @@ const FILES: &[(&str, &[&str])] = &[
         "version: 1",
         &[
             "1:1 the key `listeners` is missing | `listeners` takes a list, each item a mapping with `address`",
-            "1:1 the key `clusters` is missing | `clusters` takes a mapping from names, each to a mapping with `endpoints`",
+            "1:1 the key `clusters` is missing | `clusters` takes a mapping from names, each to a mapping with `endpoints`, `endpoints_file` and `dns`, and others",
             "1:1 the key `routes` is missing | `routes` takes a list, each item a mapping with `match`, `cluster` and `weighted_clusters`, and others",
         ],
     ),

@@ -54,7 +54,7 @@ struct Handover {
     /// The addresses that these listeners are configured with, as text.
     #[serde(default)]
     addresses: BTreeMap<String, String>,
-    /// Of those that are Unix sockets, whose files the next process is to remove at its
+    /// The names of those Unix sockets whose files the next process is to remove at its
     /// end; the admin listener goes by no name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,

@@ -210,9 +210,9 @@ impl Drop for SocketFile {
 /// A socket that connections are accepted from in an event loop.
 #[derive(Debug)]
 pub enum Accepting {
-    /// On an IP address.
+    /// Listens on an IP address.
     Tcp(TcpListener),
-    /// At a path.
+    /// Listens at a path.
     Unix(UnixListener, Option<Arc<SocketFile>>),
 }
 

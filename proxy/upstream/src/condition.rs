@@ -56,7 +56,7 @@ pub struct EndpointCondition {
     pub is_used: bool,
     /// Whether someone has it drain: it gets those of strict sessions alone.
     pub drains: bool,
-    /// Its share of the requests, relative to the others.
+    /// The endpoint's share of the requests, relative to the others.
     pub weight: u32,
 }
 

@@ -37,7 +37,7 @@ pub struct Listing {
 enum Seen {
     #[default]
     Nothing,
-    /// Its device, number, size, and when it was changed.
+    /// A file's device, number, size, and when it was changed.
     File(u64, u64, u64, (i64, i64)),
 }
 

@@ -83,9 +83,9 @@ impl Logical {
 #[derive(Debug)]
 pub(super) struct Source {
     cluster: Arc<Cluster>,
-    /// Of the configuration.
+    /// Those that the configuration gives.
     endpoints: Vec<Configured>,
-    /// Of the file that the configuration names, if it names one.
+    /// Those of the file that the configuration names, if it names one.
     listed: Mutex<Arc<[Configured]>>,
     workers: usize,
 }

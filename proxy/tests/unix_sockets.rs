@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{JoinHandle, spawn};
@@ -274,6 +274,28 @@ fn another_process_takes_the_paths_over() {
     again.signal("TERM");
     assert_eq!(again.child.wait().unwrap().code(), Some(0));
     assert!(!socket.exists() && !place.at("admin.sock").exists());
+}
+
+#[test]
+fn a_socket_from_systemd_is_served_and_its_file_left() {
+    let place = Place::new();
+    origin_at(&place.at("app.sock"));
+    let configuration = place.write(LISTENER, ENDPOINT, "admin: off\n");
+    let socket = place.at("sprat.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // It waits in the socket's queue.
+    let mut early = connect(&socket);
+    let script = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\"";
+    let inner = run(&configuration);
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(inner.get_program());
+    command.args(inner.get_args());
+    command.stdin(Stdio::from(OwnedFd::from(listener)));
+    let mut running = Running::of(&mut command);
+    assert_eq!(early.ask(get("/")).status(), 200);
+    running.signal("TERM");
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert!(socket.exists());
 }
 
 #[test]

@@ -35,15 +35,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     let dns = dns::resolve(&raw.dns, endpoints.as_deref(), reporter);
     let max_connections = count(&raw.max_connections);
     let max_idle = count(&raw.max_idle_connections);
-    if let (Some(max), Some(idle)) = (max_connections, max_idle)
-        && idle > max
-        && raw.max_idle_connections.given
-    {
-        let message = format!("more idle connections than the {max} that may be open");
-        let help = "lower it, or raise `max_connections`".to_owned();
-        reporter.error(&raw.max_idle_connections.span, message, Some(help));
-        return None;
-    }
+    idle_fits(raw, (max_connections, max_idle), reporter)?;
     let max_connections = max_connections?;
     let endpoints = endpoints?;
     let dns = dns?;
@@ -106,6 +98,24 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         endpoints_file,
         proxy_protocol,
     })
+}
+
+/// Reports more connections that are kept than may be open: the bounds on these, and those.
+fn idle_fits(
+    raw: &raw::Cluster,
+    bounds: (Option<usize>, Option<usize>),
+    reporter: &mut Reporter<'_>,
+) -> Option<()> {
+    if let (Some(max), Some(idle)) = bounds
+        && idle > max
+        && raw.max_idle_connections.given
+    {
+        let message = format!("more idle connections than the {max} that may be open");
+        let help = "lower it, or raise `max_connections`".to_owned();
+        reporter.error(&raw.max_idle_connections.span, message, Some(help));
+        return None;
+    }
+    Some(())
 }
 
 /// How an endpoint is chosen of these, which names and files may change.

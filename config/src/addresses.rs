@@ -2,29 +2,97 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use crate::decode::{Class, shortened};
 use crate::fields::without_root;
-use crate::resolved::{EndpointAddress, HostPattern, Network};
+use crate::resolved::{self, EndpointAddress, HostPattern, Network};
 use crate::scalars::{Fault, Leaf};
 
+/// Bytes of a Unix socket's path at most: Linux has room for 108, with the zero at the
+/// end (unix(7)).
+const MAX_PATH_BYTES: usize = 107;
+
+/// A Unix socket's address, as a part of a schema's pattern.
+const UNIX_PATTERN: &str = "unix:/[ -~]{1,106}";
+
+/// The path of a Unix socket; none if the text is something else.
+fn unix_path(text: &str) -> Option<Result<PathBuf, Fault>> {
+    let instead = |path: &str| {
+        let path = shortened(path.trim_start_matches('/'));
+        Some(Err(Fault::help(format!("write unix:/{path}"))))
+    };
+    let Some(path) = text.strip_prefix(resolved::UNIX) else {
+        // HAProxy's, Caddy's, and a path alone.
+        return match ["unix@/", "unix//", "unix/", "/"].map(|own| text.strip_prefix(own)) {
+            [Some(path), ..] | [_, Some(path), ..] | [.., Some(path), _] | [.., Some(path)] => {
+                instead(path)
+            }
+            _ if text.starts_with("abns@") || text.starts_with('@') => Some(Err(abstract_socket())),
+            _ => None,
+        };
+    };
+    if path.starts_with("//") {
+        return instead(path);
+    }
+    if path.starts_with('@') {
+        return Some(Err(abstract_socket()));
+    }
+    if !path.starts_with('/') {
+        let message = "the path of a Unix socket does not begin with `/`";
+        let help = format!(
+            "write all of it, such as unix:/run/{}",
+            shortened(path.trim_start_matches("./"))
+        );
+        return Some(Err(Fault::new(message, help)));
+    }
+    if path.len() > MAX_PATH_BYTES {
+        let message = format!(
+            "the path of this Unix socket has {} bytes, and {MAX_PATH_BYTES} are the most",
+            path.len()
+        );
+        let help = "the kernel takes no longer one: use a directory such as /run";
+        return Some(Err(Fault::new(message, help)));
+    }
+    let is_file = !path.ends_with('/') && path.bytes().all(|b| (b' '..=b'~').contains(&b));
+    Some(match is_file {
+        true => Ok(path.into()),
+        false => Err(Fault::help(
+            "write the path of a file, such as unix:/run/app.sock",
+        )),
+    })
+}
+
+fn abstract_socket() -> Fault {
+    Fault::new(
+        "abstract Unix sockets are not used: every user of the machine may connect to one",
+        "use one with a path, such as unix:/run/app.sock, whose permissions say who may",
+    )
+}
+
 /// An address to listen on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ListenAddress(pub(crate) SocketAddr);
+#[derive(Clone, Debug)]
+pub(crate) struct ListenAddress(pub(crate) resolved::ListenAddress);
 
 impl Leaf for ListenAddress {
     fn expected() -> Cow<'static, str> {
-        "an IP address and a port, such as 0.0.0.0:8080 or [::]:8080".into()
+        "an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock"
+            .into()
     }
 
     fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^([0-9.]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$"})
+        let ip = r"([0-9.]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}";
+        json!({"type": "string", "pattern": format!("^({ip}|{UNIX_PATTERN})$")})
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        text.parse().map(Self).map_err(|_| {
+        if let Some(path) = unix_path(text) {
+            return path.map(resolved::ListenAddress::Unix).map(Self);
+        }
+        let ip = text.parse().map(resolved::ListenAddress::Ip).map(Self);
+        ip.map_err(|_| {
             let port = text.trim_start_matches([':', '*']);
             let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
             match wrong_port(text) {
@@ -48,23 +116,34 @@ impl Leaf for ListenAddress {
     }
 }
 
-/// `host:port` of a backend.
+/// `host:port` of a backend, or its Unix socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Backend(pub(crate) EndpointAddress);
 
 impl Leaf for Backend {
     fn expected() -> Cow<'static, str> {
-        "a host and a port, such as 127.0.0.1:8000 or web1.example:8000".into()
+        "a host and a port, such as 127.0.0.1:8000 or web1.example:8000, or unix:/run/app.sock"
+            .into()
     }
 
     fn accepts() -> Value {
-        json!({
-            "type": "string",
-            "pattern": r"^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}$",
-        })
+        let host = r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}";
+        json!({"type": "string", "pattern": format!("^({host}|{UNIX_PATTERN})$")})
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let scheme = text
+            .strip_prefix("http://")
+            .filter(|rest| rest.starts_with("unix:"));
+        if let Some(path) = unix_path(scheme.unwrap_or(text)) {
+            return match scheme {
+                None => path.map(EndpointAddress::Unix).map(Self),
+                Some(rest) => Err(Fault::help(format!(
+                    "leave `http://` out: {}",
+                    shortened(rest)
+                ))),
+            };
+        }
         if let Some((scheme, rest)) = text.split_once("://") {
             let rest = shortened(rest.trim_end_matches('/'));
             return Err(Fault::help(format!(
@@ -93,6 +172,32 @@ impl Leaf for Backend {
             })),
             _ => Err(Fault::PLAIN),
         }
+    }
+}
+
+/// Who may use a file: its permissions, in octal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileMode(pub(crate) u32);
+
+impl Leaf for FileMode {
+    fn expected() -> Cow<'static, str> {
+        "a file's permissions in octal, such as \"0660\"".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": "^0?[0-7]{3}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let is_octal = text.bytes().all(|b| (b'0'..=b'7').contains(&b));
+        let digits = match text.len() {
+            4 => text.strip_prefix('0'),
+            3 => Some(text),
+            _ => None,
+        };
+        let mode = digits.filter(|_| is_octal);
+        let mode = mode.and_then(|digits| u32::from_str_radix(digits, 8).ok());
+        mode.map(Self).ok_or(Fault::PLAIN)
     }
 }
 

@@ -19,6 +19,7 @@ mod conditions;
 mod containers;
 mod decode;
 mod diagnostic;
+mod endpoints_file;
 pub mod fields;
 pub mod glob;
 pub mod identity;
@@ -51,6 +52,7 @@ use std::path::{Path, PathBuf};
 use include::Gathered;
 
 pub use diagnostic::{Diagnostic, Errors, Severity};
+pub use endpoints_file::{load_endpoints, parse_endpoints};
 pub use resolved::Config;
 pub use shown::Shown;
 pub use sources::Place;

@@ -50,6 +50,8 @@ const WORDS: &[(&str, &str)] = &[
     ("default_backend", "a last route without `match`"),
     ("use_backend", "`cluster` of a route"),
     ("backend", "`clusters`"),
+    ("eds_cluster_config", "`endpoints_file` of a cluster"),
+    ("lb_try_duration", "`wait_for_endpoint` of a cluster"),
     ("backends", "`clusters`"),
     ("upstream", "`clusters`"),
     ("upstreams", "`clusters`"),

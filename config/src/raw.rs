@@ -28,9 +28,9 @@ use std::borrow::Cow;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::actions::EditedName;
-use crate::addresses::{Cidr, Host, ListenAddress, UrlPath};
+use crate::addresses::{Cidr, FileMode, Host, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or};
-use crate::decode::{Context, Decode, Found, Of};
+use crate::decode::{Context, Decode, Field, Found, Of};
 use crate::names::{Device, FilePath, Name, Pseudonym};
 use crate::numbers::{Factor, FloorPercent};
 use crate::paths::EscapedSlashes;
@@ -85,7 +85,7 @@ record! {
         default("{}") runtime: Runtime,
         /// The admin listener: health, readiness, metrics. Keep it off public
         /// addresses.
-        default("{}") admin: Or<Off, Admin>,
+        default("{}") admin: Or<Off, AdminAt>,
         /// Sockets that clients connect to.
         required listeners: List<Listener, 1>,
         /// The scarce link towards the clients, and who gets it first.
@@ -138,8 +138,11 @@ record! {
 
     /// The admin listener: dashboard, metrics, and changes at run time.
     closed struct Admin {
-        /// Where the admin listener listens.
+        /// What to bind: an IP address with a port, or a Unix socket.
         default("127.0.0.1:9900") address: ListenAddress,
+        /// Who may connect, where `address` is a Unix socket: the permissions of its
+        /// file, in octal; "0600" if absent.
+        optional mode: FileMode,
         /// Names that it may be asked by, without port, beside `localhost` and every
         /// IP address; `*.example.org` is every name below `example.org`. Any other
         /// is answered 421: a web page could have its own name lead here.
@@ -155,8 +158,11 @@ record! {
     closed struct Listener {
         /// Name in logs and metrics, unique; the address if absent.
         optional name: Name,
-        /// Where the listener listens.
+        /// What to bind: an IP address with a port, or a Unix socket.
         required address: ListenAddress,
+        /// Who may connect, where `address` is a Unix socket: the permissions of its
+        /// file, in octal; "0660" if absent.
+        optional mode: FileMode,
         /// Open connections; one over it is closed at once.
         default("16384") max_connections: Limit,
         /// Bytes of a request's head: request line and header fields. A larger
@@ -479,5 +485,37 @@ impl Decode for Cutoffs {
                 None
             }
         }
+    }
+}
+
+/// The admin listener: where it stands, or with parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct AdminAt(pub(crate) Box<Admin>);
+
+impl Decode for AdminAt {
+    fn expected() -> Cow<'static, str> {
+        "an address, such as 127.0.0.1:9900 or unix:/run/admin.sock, or {address, ...}".into()
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            generator.subschema_for::<Of<ListenAddress>>(),
+            generator.subschema_for::<Of<Admin>>(),
+        ]})
+    }
+
+    fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
+        let Kind::Scalar(_) = &node.kind else {
+            return Admin::decode(node, cx).map(Box::new).map(Self);
+        };
+        let text = cx.scalar(node, &Self::expected)?;
+        if !text.text.contains([':', '/']) {
+            cx.mismatch(&text.span, &Self::expected(), &Found::Text(&text.text));
+            return None;
+        }
+        let defaults = cx.default("{}");
+        let mut admin = Admin::decode(&defaults, cx)?;
+        admin.address = Field::decode(node, cx);
+        Some(Self(Box::new(admin)))
     }
 }

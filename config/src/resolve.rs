@@ -22,6 +22,7 @@ mod shared_uplink;
 mod srq;
 mod tls;
 
+pub(crate) use clusters::{endpoints, fits_cluster};
 pub(crate) use filter::filter;
 
 use std::collections::HashMap;
@@ -52,7 +53,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         reporter.error(&file.include.span, message, Some(help));
     }
     let runtime = file.runtime.get().and_then(runtime);
-    let admin = admin(&file.admin);
+    let admin = admin(&file.admin, reporter);
     let acme = acme::resolve(&file.acme);
     let listeners = listeners(file, acme.as_ref().map(Option::as_ref), reporter);
     let uplink = file.uplink.get().and_then(|raw| uplink(raw, reporter));
@@ -106,11 +107,21 @@ fn runtime(raw: &raw::Runtime) -> Option<Runtime> {
     })
 }
 
-fn admin<W>(raw: &Field<Or<W, raw::Admin>>) -> Option<Option<Admin>> {
+/// Permissions of a listener's Unix socket: those of its user and its group.
+const LISTENER_MODE: u32 = 0o660;
+
+/// Permissions of the admin listener's: its user's alone.
+const ADMIN_MODE: u32 = 0o600;
+
+fn admin<W>(
+    raw: &Field<Or<W, raw::AdminAt>>,
+    reporter: &mut Reporter<'_>,
+) -> Option<Option<Admin>> {
     match raw.get()?.value() {
         None => Some(None),
-        Some(admin) => Some(Some(Admin {
-            address: admin.address.copied()?.0,
+        Some(raw::AdminAt(admin)) => Some(Some(Admin {
+            address: admin.address.get()?.0.clone(),
+            mode: addresses::mode((&admin.address, &admin.mode), ADMIN_MODE, reporter)?,
             hosts: each(&admin.hosts, |host| Some(host.0.clone()))?,
             token_file: admin.token_file.optional()?.map(|path| FileAt {
                 path: path.0.clone(),
@@ -126,7 +137,8 @@ fn listeners(
     reporter: &mut Reporter<'_>,
 ) -> Option<Vec<Listener>> {
     let mut names: HashMap<String, usize> = HashMap::new();
-    let mut addresses = Addresses::of(file.admin.get().and_then(Or::value));
+    let admin = file.admin.get().and_then(Or::value);
+    let mut addresses = Addresses::of(admin.map(|raw::AdminAt(admin)| &**admin));
     let mut out = Some(Vec::new());
     for field in &file.listeners.get()?.0 {
         let resolved = field.get().and_then(|raw| listener(raw, acme, reporter));
@@ -153,7 +165,8 @@ fn listener(
     acme: Option<Option<&Acme>>,
     reporter: &mut Reporter<'_>,
 ) -> Option<Listener> {
-    let address = raw.address.copied()?.0;
+    let address = raw.address.get()?.0.clone();
+    let mode = addresses::mode((&raw.address, &raw.mode), LISTENER_MODE, reporter)?;
     let forwarding = raw.forwarding.get()?;
     let name = raw.name.optional()?;
     let http2 = match raw.http2.get()?.value() {
@@ -163,6 +176,7 @@ fn listener(
     Some(Listener {
         name: name.map_or_else(|| address.to_string(), |name| name.0.clone()),
         address,
+        mode,
         max_connections: count(&raw.max_connections)?,
         max_header_bytes: bytes(&raw.max_request_headers)?,
         max_header_fields: count(&raw.max_headers_count)?,

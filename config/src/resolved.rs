@@ -19,9 +19,9 @@ mod network;
 mod proxy_protocol;
 mod routes;
 mod sessions;
+mod sockets;
 mod tls;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ pub use network::*;
 pub use proxy_protocol::*;
 pub use routes::*;
 pub use sessions::*;
+pub use sockets::*;
 pub use tls::*;
 
 /// A whole configuration, checked.
@@ -102,7 +103,9 @@ pub struct Runtime {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
     /// Loopback unless the operator says otherwise.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
+    /// Who may connect, where that is a Unix socket: its file's permissions.
+    pub mode: u32,
     /// What a request may call it, beside `localhost` and IP addresses.
     pub hosts: Vec<HostPattern>,
     /// The token that it wants for what is not for everyone.
@@ -115,7 +118,9 @@ pub struct Listener {
     /// Unique among the listeners; its address when not named.
     pub name: String,
     /// The address that the listener binds.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
+    /// Who may connect, where that is a Unix socket: its file's permissions.
+    pub mode: u32,
     /// Open connections; one over it is closed at once.
     pub max_connections: usize,
     /// Bytes of a request's head (request line and header section).
@@ -297,6 +302,10 @@ pub struct Cluster {
     /// Connections to each endpoint, over all workers; a request over it is
     /// answered 503.
     pub max_connections: usize,
+    /// The file that has the endpoints, in place of `endpoints`, which is empty then.
+    pub endpoints_file: Option<EndpointsFile>,
+    /// How long a request waits for an endpoint where none can be reached; none: not at all.
+    pub wait_for_endpoint: Option<Duration>,
     /// Idle connections kept to each endpoint, over all workers.
     pub max_idle_connections: usize,
     /// How long an idle connection is kept.
@@ -320,6 +329,15 @@ pub struct ReadAhead {
     pub total: usize,
 }
 
+/// A file that a cluster's endpoints stand in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointsFile {
+    /// The path of the file, and where the configuration names it.
+    pub at: FileAt,
+    /// How often to look whether it has changed.
+    pub interval: Duration,
+}
+
 /// One backend of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
@@ -333,29 +351,6 @@ pub struct Endpoint {
     pub reserved: bool,
     /// 0 is served by first; others as far as those before have failed.
     pub priority: u8,
-}
-
-/// Where an endpoint listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum EndpointAddress {
-    /// An IP address with its port, such as `127.0.0.1:8000`.
-    Ip(SocketAddr),
-    /// `web1.example:8000`: a name, resolved as the cluster's [`Dns`] says.
-    Name {
-        /// The host's name, to be looked up.
-        host: String,
-        /// The port at the host's addresses.
-        port: u16,
-    },
-}
-
-impl std::fmt::Display for EndpointAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Ip(address) => address.fmt(f),
-            Self::Name { host, port } => write!(f, "{host}:{port}"),
-        }
-    }
 }
 
 /// What the hash of a request is made of, for dispatch by affinity.

@@ -72,6 +72,8 @@ fn the_design_file_resolves_to_the_defaults() {
         dispatch: Dispatch::LeastRequest,
         hash_key: HashKey::Url,
         stateful_session: None,
+        wait_for_endpoint: None,
+        endpoints_file: None,
         max_requests: usize::MAX,
         read_ahead: Some(ReadAhead {
             per_response: 256 << 10,
@@ -111,12 +113,14 @@ fn the_design_file_resolves_to_the_defaults() {
         },
         admin: Some(Admin {
             address: "127.0.0.1:9900".parse().unwrap(),
+            mode: 0o600,
             hosts: Vec::new(),
             token_file: None,
         }),
         listeners: vec![Listener {
             name: "0.0.0.0:8080".to_owned(),
             address: "0.0.0.0:8080".parse().unwrap(),
+            mode: 0o660,
             max_connections: 16_384,
             max_header_bytes: 65_536,
             max_header_fields: 100,

@@ -101,7 +101,7 @@ fn frontends_of<'s>(sections: &'s [Section], options: &Options) -> Vec<&'s Secti
     let all: Vec<&Section> = sections
         .iter()
         .filter(|own| matches!(&*own.kind, "frontend" | "listen") && is_http(own))
-        .filter(|own| !listeners::ports(own).is_empty())
+        .filter(|own| listeners::listens(own))
         .collect();
     let is_wanted = |own: &&&Section| {
         let ports = listeners::ports(own);

@@ -24,6 +24,7 @@ mod nginx;
 mod patterns;
 mod restrict;
 mod sessions;
+mod sockets;
 mod units;
 mod yaml;
 

@@ -281,6 +281,32 @@ fn line() -> impl Strategy<Value = String> {
     ]
 }
 
+#[test]
+fn unix_sockets_are_taken_over() {
+    let text = "defaults\n mode http\nfrontend f\n bind :80\n bind unix@/run/f.sock mode 660\n \
+                default_backend b\nbackend b\n server a unix@/run/a.sock\n server c /run/c.sock\n \
+                server d abns@d\n";
+    let mut files = Memory::of(&[("haproxy.cfg", text)]);
+    let imported = haproxy("haproxy.cfg", &mut files, &Options::default()).unwrap();
+    let loaded = sprat_config::parse(&imported.yaml, "imported", &|_| None);
+    let config = loaded.unwrap().config;
+    let listener = config
+        .listeners
+        .iter()
+        .find(|own| own.address.path().is_some());
+    let listener = listener.expect("the path is listened on");
+    assert_eq!(listener.address.to_string(), "unix:/run/f.sock");
+    assert_eq!(listener.mode, 0o660);
+    let endpoints = config.clusters[0]
+        .endpoints
+        .iter()
+        .map(|own| own.address.to_string());
+    assert_eq!(
+        endpoints.collect::<Vec<_>>(),
+        ["unix:/run/a.sock", "unix:/run/c.sock"]
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 

@@ -366,7 +366,7 @@ fn what_clients_may_encode_is_matched_in_both_spellings() {
 #[test]
 fn upstreams_become_clusters() {
     let text = "http { upstream u { least_conn; server 10.0.0.1:8000 weight=2 max_conns=9;
-        server 10.0.0.2 backup; server unix:/x; keepalive 8; }
+        server 10.0.0.2 backup; server unix:/x; server unix:x; keepalive 8; }
         server { listen 80; location / { proxy_pass https://u; proxy_connect_timeout 2s;
         proxy_ssl_verify on; proxy_next_upstream error http_502; } } }";
     let imported = import(text);
@@ -375,8 +375,9 @@ fn upstreams_become_clusters() {
     let cluster = &config.clusters[0];
     assert_eq!(
         (cluster.endpoints.len(), cluster.endpoints[0].weight),
-        (1, 2)
+        (2, 2)
     );
+    assert_eq!(cluster.endpoints[1].address.to_string(), "unix:/x");
     assert_eq!((cluster.max_requests, cluster.max_idle_connections), (9, 8));
     assert_eq!(cluster.connect_timeout.as_secs(), 2);
     assert!(cluster.tls.is_some());
@@ -535,4 +536,40 @@ fn variables_of_the_environment_are_none() {
         imported.yaml
     );
     parsed(&imported);
+}
+
+#[test]
+fn unix_sockets_are_taken_over() {
+    let text = "http { server { listen unix:/run/front.sock; listen 80; location /app/ {
+        proxy_pass http://unix:/run/app.sock:/; } location / { proxy_pass http://unix:/run/b.sock; } } }";
+    let imported = import(text);
+    let config = parsed(&imported);
+    let listeners: Vec<_> = config
+        .listeners
+        .iter()
+        .map(|own| own.address.to_string())
+        .collect();
+    assert_eq!(listeners, ["0.0.0.0:80", "unix:/run/front.sock"]);
+    assert_eq!(config.listeners[1].mode, 0o666);
+    let endpoints = config
+        .clusters
+        .iter()
+        .map(|own| own.endpoints[0].address.to_string());
+    let endpoints: Vec<_> = endpoints.collect();
+    assert_eq!(endpoints.len(), 2);
+    assert!(
+        endpoints.contains(&"unix:/run/app.sock".to_owned()),
+        "{endpoints:?}"
+    );
+    assert!(
+        endpoints.contains(&"unix:/run/b.sock".to_owned()),
+        "{endpoints:?}"
+    );
+    // nginx calls such a backend `localhost`.
+    assert!(imported.yaml.contains("localhost"), "{}", imported.yaml);
+    assert!(
+        imported.yaml.contains("prefix_rewrite: /"),
+        "{}",
+        imported.yaml
+    );
 }

@@ -1,6 +1,7 @@
 //! The way of a request: checked, routed, dispatched, sent upstream; its
 //! answer handed to the uplink.
 
+mod absence;
 mod access;
 pub(crate) mod answer;
 mod attempt;

@@ -40,11 +40,11 @@ impl Site {
         secure.tls = Some(listener_tls(&[&own]));
         config.listeners.push(secure);
         for listener in &mut config.listeners {
-            listener.address = free_address();
+            listener.address = free_address().into();
         }
         let proxy = Proxy::start(&config);
         Self {
-            secure: config.listeners[1].address,
+            secure: config.listeners[1].address.ip().unwrap(),
             proxy,
             config,
             storage: tempfile::tempdir().unwrap(),
@@ -179,10 +179,10 @@ fn a_name_is_proven_by_an_answer_and_a_restart_asks_for_nothing() {
     drop(pebble);
     let mut again = site.config.clone();
     for listener in &mut again.listeners {
-        listener.address = free_address();
+        listener.address = free_address().into();
     }
     let second = Proxy::start(&again);
-    let mut peer = client.connect(again.listeners[1].address, NAME);
+    let mut peer = client.connect(again.listeners[1].address.ip().unwrap(), NAME);
     assert_eq!(peer.shown(), first_in(&issued.file.path));
     assert_eq!(peer.ask(get("/b")).text(), "/b");
     second.wait_metric(&[expiry, &told], site.proxy.metric(&[expiry, &told]));
@@ -342,10 +342,10 @@ fn an_authority_that_is_not_there_keeps_nobody_else_from_being_served() {
     // A listener that has nothing else to show.
     let mut alone = site.config.listeners[1].clone();
     alone.name = "alone".to_owned();
-    alone.address = free_address();
+    let address = free_address();
+    alone.address = address.into();
     let issued = IssuedCertificate::new(&acme, vec![NAME.to_owned()], Span::default());
     alone.tls.as_mut().unwrap().certificates = vec![ListenerCertificate::Issued(issued)];
-    let address = alone.address;
     site.config.listeners.push(alone);
     let issued = site.ask_of(acme, &[NAME]);
     wait_long("a failure", || site.orders("unreachable") == 1.0);

@@ -450,6 +450,67 @@ fn the_log_says_as_much_as_it_is_asked_to() {
 }
 
 #[test]
+fn an_endpoint_is_given_another_weight_as_described() {
+    let [a, b] = ["a", "b"].map(|name| Origin::http(move |_| ok(name)));
+    let mut started = None;
+    let proxy = start(&a, |config| {
+        with_cluster(config, |cluster| {
+            cluster.endpoints = vec![endpoint(a.address), endpoint(b.address)];
+        });
+        started = Some(config.clone());
+    });
+    let admin = admin_of(&proxy);
+    let described = described();
+    let path = "/endpoints/weight";
+    let named = |weight: &str| {
+        let address = a.address;
+        format!("{{\"cluster\": \"farm\", \"endpoint\": \"{address}\", \"weight\": {weight}}}")
+    };
+    let share = || {
+        let mut client = proxy.connect();
+        let answers = (0..40).map(|_| client.ask(get("/")).text());
+        answers.filter(|answer| answer == "a").count()
+    };
+    let weight = || read(admin, "/endpoints")[0]["endpoints"][0]["weight"].clone();
+    assert_eq!((share(), weight()), (20, json!(1)));
+    for (given, expected) in [("3", 30), ("1", 20), ("9", 36)] {
+        let answer = post(admin, path, JSON, &named(given));
+        assert_eq!(answer.status(), 200);
+        let value: Value = serde_json::from_slice(&answer.body).unwrap();
+        let schema = &described["paths"][path]["post"]["responses"]["200"];
+        let schema = &schema["content"]["application/json"]["schema"];
+        validate(&described, schema, &value, path);
+        assert_eq!(share(), expected, "{given}");
+        assert_eq!(weight().to_string(), given);
+        let parts = ["sprat_endpoint_weight", &a.address.to_string()];
+        assert_eq!(proxy.metric(&parts).to_string(), given);
+    }
+    for (body, status) in [
+        (named("0"), 422),
+        (named("1001"), 422),
+        (named("-1"), 422),
+        (named("\"3\""), 422),
+        ("{}".to_owned(), 422),
+        (named("3").replace("farm", "x"), 404),
+        (named("3").replace("127.0.0.1", "127.0.0.2"), 404),
+    ] {
+        assert_eq!(post(admin, path, JSON, &body).status(), status, "{body}");
+    }
+    // It holds over reloads, and where another station is made.
+    let control = proxy.server.as_ref().unwrap().control();
+    let mut config = started.unwrap();
+    control.reload(&config).unwrap();
+    assert_eq!((share(), weight()), (36, json!(9)));
+    with_cluster(&mut config, |cluster| cluster.max_requests = 77);
+    control.reload(&config).unwrap();
+    assert_eq!((share(), weight()), (36, json!(9)));
+    // The configuration has another word: that is later.
+    with_cluster(&mut config, |cluster| cluster.endpoints[0].weight = 4);
+    control.reload(&config).unwrap();
+    assert_eq!((share(), weight()), (32, json!(4)));
+}
+
+#[test]
 fn one_endpoint_is_drained_as_described() {
     let origin = Origin::http(|_| ok("hello"));
     let proxy = start(&origin, |_| {});

@@ -144,7 +144,7 @@ fn a_strict_session_is_refused_where_its_endpoint_is_gone() {
     let origins = ["a", "b"].map(named);
     let addresses = origins.each_ref().map(|own| own.address);
     let mut before = keeping(&addresses, |own| own.strict = true);
-    before.listeners[0].address = free_address();
+    before.listeners[0].address = free_address().into();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
     before.access_log = vec![AccessLog {
@@ -269,7 +269,7 @@ fn an_endpoint_that_drains_keeps_strict_sessions_alone_also_over_a_reload() {
         let addresses = origins.each_ref().map(|own| own.address);
         let mut config = keeping(&addresses, |own| own.strict = strict);
         config.admin = Some(admin());
-        config.listeners[0].address = free_address();
+        config.listeners[0].address = free_address().into();
         let proxy = Proxy::start(&config);
         let cookie = cookie_of(&ask(&proxy, None)).unwrap();
         assert_eq!(change(&proxy, "drain", addresses[0]), 200);

@@ -537,7 +537,7 @@ fn a_port_in_use_is_said_so() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let mut config = config(&[address]);
-    config.listeners[0].address = address;
+    config.listeners[0].address = address.into();
     let error = sprat::server::Server::start(&config).err().unwrap();
     let error = format!("{error:#}");
     assert!(

@@ -271,7 +271,7 @@ fn marked_connections_of_ipv4_have_their_class_on_a_socket_of_ipv6() {
          classes: {voice: {level: 0}}\n\
          class_rules: [{match: {dscp: [ef]}, class: voice}]",
     );
-    config.listeners[0].address = any.into();
+    config.listeners[0].address = std::net::SocketAddr::from(any).into();
     let proxy = Proxy::logging(config);
     let port = proxy.address.port();
     for (tos, class) in [(0xb8, "voice"), (0, "default")] {

@@ -556,7 +556,7 @@ fn a_reload_in_the_middle_changes_nothing_for_requests() {
     let mut before = farm.config(&server);
     before.runtime.workers = 2;
     // The same, or the listener would be another.
-    before.listeners[0].address = free_address();
+    before.listeners[0].address = free_address().into();
     let proxy = Proxy::start(&before);
     let control = proxy.server.as_ref().unwrap().control();
     let load = Load::start(proxy.address);

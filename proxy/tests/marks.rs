@@ -357,7 +357,7 @@ fn both_families_are_marked_and_ipv4_on_a_listener_for_both() {
     };
     let any = free.local_addr().unwrap();
     drop(free);
-    config.listeners[0].address = any;
+    config.listeners[0].address = any.into();
     let _proxy = Proxy::start(&config);
     let Some(wire) = Wire::of(any.port()) else {
         return;
@@ -381,7 +381,7 @@ fn a_reload_marks_otherwise_on_the_same_connections() {
     for rate in [Rate::Unlimited, Rate::Fixed(80_000_000)] {
         let mut config = marked(&origin, rate, Variant::Sfd);
         let with = config.uplink.marking;
-        config.listeners[0].address = free_address();
+        config.listeners[0].address = free_address().into();
         config.uplink.marking = None;
         let proxy = Proxy::start(&config);
         let Some(wire) = Wire::of(proxy.address.port()) else {

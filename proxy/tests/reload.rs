@@ -30,7 +30,7 @@ fn reload(proxy: &Proxy, config: &Config) {
 fn of(origin: &Origin) -> Config {
     let mut config = config(&[origin.address]);
     config.runtime.workers = 2;
-    config.listeners[0].address = free_address();
+    config.listeners[0].address = free_address().into();
     config
 }
 
@@ -84,13 +84,13 @@ fn listeners_come_and_go() {
     let mut both = before.clone();
     both.listeners.push(Listener {
         name: "second".to_owned(),
-        address: free_address(),
+        address: free_address().into(),
         ..before.listeners[0].clone()
     });
     // Its bounds change for connections to come.
     both.listeners[0].max_body_bytes = Some(1);
     reload(&proxy, &both);
-    let mut second = Peer::connect(both.listeners[1].address);
+    let mut second = Peer::connect(both.listeners[1].address.ip().unwrap());
     assert_eq!(second.ask(get("/")).status(), 200);
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";
     assert_eq!(proxy.connect().ask(post).status(), 413);
@@ -99,7 +99,7 @@ fn listeners_come_and_go() {
     one.listeners.remove(0);
     reload(&proxy, &one);
     assert!(kept.is_closed());
-    assert!(std::net::TcpStream::connect(before.listeners[0].address).is_err());
+    assert!(std::net::TcpStream::connect(before.listeners[0].address.ip().unwrap()).is_err());
     assert_eq!(second.ask(get("/")).status(), 200);
 }
 
@@ -107,12 +107,12 @@ fn listeners_come_and_go() {
 fn a_listener_moves_between_an_address_and_all_of_them() {
     let origin = named("a");
     let mut config = of(&origin);
-    let own = config.listeners[0].address;
+    let own = config.listeners[0].address.ip().unwrap();
     let proxy = Proxy::start(&config);
     let mut any = own;
     any.set_ip(std::net::Ipv4Addr::UNSPECIFIED.into());
     for address in [any, own] {
-        config.listeners[0].address = address;
+        config.listeners[0].address = address.into();
         reload(&proxy, &config);
         assert_eq!(Peer::connect(own).ask(get("/")).text(), "a");
     }
@@ -130,7 +130,7 @@ fn what_cannot_be_had_leaves_all_as_it_is() {
     });
     after.listeners.push(Listener {
         name: "second".to_owned(),
-        address: taken.local_addr().unwrap(),
+        address: taken.local_addr().unwrap().into(),
         ..before.listeners[0].clone()
     });
     let error = control(&proxy).reload(&after).unwrap_err();
@@ -261,7 +261,7 @@ fn the_access_log_moves() {
     let proxy = Proxy::logging(of(&origin));
     assert_eq!(proxy.connect().ask(get("/one")).status(), 200);
     let mut after = of(&origin);
-    after.listeners[0].address = proxy.address;
+    after.listeners[0].address = proxy.address.into();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("other.log");
     after.access_log = vec![AccessLog {
@@ -297,13 +297,13 @@ fn a_server_that_drains_follows_no_other_configuration() {
     let mut both = before.clone();
     both.listeners.push(Listener {
         name: "second".to_owned(),
-        address: free_address(),
+        address: free_address().into(),
         ..before.listeners[0].clone()
     });
     let error = control(&proxy).reload(&both).unwrap_err();
     assert_eq!(error.to_string(), "the server is stopping");
     // Whoever comes after it may have the address.
-    drop(std::net::TcpListener::bind(both.listeners[1].address).unwrap());
+    drop(std::net::TcpListener::bind(both.listeners[1].address.ip().unwrap()).unwrap());
     go.send(()).unwrap();
     assert_eq!(busy.message().text(), "fine");
 }
@@ -323,7 +323,7 @@ fn listeners_whose_ports_the_kernel_chooses_are_told_apart_by_name() {
         config.listeners.push(own);
     }
     let proxy = Proxy::start(&config);
-    let addresses = proxy.server.as_ref().unwrap().addresses().to_vec();
+    let addresses = proxy.server.as_ref().unwrap().addresses();
     config.listeners.reverse();
     reload(&proxy, &config);
     for (address, via) in addresses.iter().zip(["1.1 one", "1.1 two"]) {

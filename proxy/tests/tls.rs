@@ -316,7 +316,7 @@ fn a_client_whose_certificate_is_revoked_is_refused() {
         expired_crl: ExpiredCrl::Deny,
     });
     let mut config = secure(&origin, tls);
-    config.listeners[0].address = free_address();
+    config.listeners[0].address = free_address().into();
     let proxy = Proxy::start(&config);
     let serves = |client: &TlsClient| client.try_connect(proxy.address, NAME).is_ok();
     assert!(!serves(&one));
@@ -464,7 +464,7 @@ fn sessions_and_the_count_of_handshakes_outlive_a_change_of_settings() {
     let mut tls = listener_tls(&[&authority.issue("site", &[NAME])]);
     tls.max_handshakes = 2;
     let mut config = secure(&origin, tls);
-    config.listeners[0].address = free_address();
+    config.listeners[0].address = free_address().into();
     let proxy = Proxy::start(&config);
     let clients = [&TLS12, &TLS13].map(|version| TlsClient::with(&authority, &[version], None));
     for client in &clients {

@@ -2,6 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +21,9 @@ const MAX_BYTES: u64 = 8 << 20;
 /// Bytes of a file with a token that are read.
 const MAX_TOKEN_BYTES: u64 = 4096;
 
+/// What stands before the path of a Unix socket.
+const UNIX: &str = "unix:";
+
 /// An admin listener and the token it wants.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -27,7 +32,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Returns the listener at an address, a host with a port.
+    /// Returns the listener at an address: a host with a port, or a Unix socket.
     ///
     /// # Errors
     ///
@@ -36,9 +41,14 @@ impl Listener {
         let address = address.strip_prefix("http://").unwrap_or(address);
         let address = address.trim_end_matches('/').to_owned();
         let is_host = |c: char| c.is_ascii_graphic() && c != '/';
+        let is_address = match address.strip_prefix(UNIX) {
+            Some(path) => path.starts_with('/'),
+            None => !address.is_empty() && address.chars().all(is_host),
+        };
         ensure!(
-            !address.is_empty() && address.chars().all(is_host),
-            "the address of an admin listener is a host with a port, such as 127.0.0.1:9900"
+            is_address,
+            "the address of an admin listener is a host with a port, such as 127.0.0.1:9900, \
+             or a Unix socket, such as unix:/run/sprat-admin.sock"
         );
         let token = token_file.map(|file| {
             read_token(file).with_context(|| format!("cannot read {}", file.display()))
@@ -80,11 +90,7 @@ impl Listener {
 
     /// Asks for a page; returns the status and the body.
     fn ask(&self, path: &str) -> anyhow::Result<(u16, Vec<u8>)> {
-        let name = &self.address;
-        let mut addresses = name.to_socket_addrs().context("no such address")?;
-        let address = addresses.next().context("the name has no address")?;
-        let mut stream =
-            TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")?;
+        let (mut stream, name) = self.connect()?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let token = self
@@ -103,6 +109,22 @@ impl Listener {
             .read_to_end(&mut answer)
             .context("it does not answer")?;
         parse(&answer).context("the answer is no HTTP")
+    }
+}
+
+impl Listener {
+    /// Returns a connection, and the `Host` to ask for.
+    fn connect(&self) -> anyhow::Result<(TcpStream, &str)> {
+        let name = &self.address;
+        if let Some(path) = name.strip_prefix(UNIX) {
+            let stream = UnixStream::connect(path).context("cannot connect")?;
+            // It is read and written like TCP's.
+            return Ok((OwnedFd::from(stream).into(), "localhost"));
+        }
+        let mut addresses = name.to_socket_addrs().context("no such address")?;
+        let address = addresses.next().context("the name has no address")?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")?;
+        Ok((stream, name))
     }
 }
 
@@ -153,6 +175,9 @@ mod tests {
             name("http://a.example:9900/").as_deref(),
             Some("a.example:9900")
         );
+        let socket = "unix:/run/sprat-admin.sock";
+        assert_eq!(name(socket).as_deref(), Some(socket));
+        assert_eq!(name("unix:sprat.sock"), None);
         assert_eq!(name("a b:1"), None);
         assert_eq!(name("a:1/\r\nX: y"), None);
         assert_eq!(name(""), None);

@@ -32,7 +32,7 @@ const ONCE_LINES: u16 = 60;
 /// What `sprat top` is told on the command line.
 #[derive(Debug, Parser)]
 pub struct Args {
-    /// The admin listener of the server to watch.
+    /// The admin listener of the server to watch: host and port, or unix:/PATH.
     #[arg(
         long,
         value_name = "ADDRESS",

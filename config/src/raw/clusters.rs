@@ -20,8 +20,11 @@ use crate::tree::{Kind, Node};
 record! {
     /// A group of backends that serve the same things.
     closed struct Cluster {
-        /// The backends that requests go to.
-        required endpoints: List<Endpoint, 1>,
+        /// The backends. This, or `endpoints_file`.
+        optional endpoints: List<Endpoint, 1>,
+        /// A file with the backends: a list as under `endpoints`, in YAML or JSON, or an
+        /// address in each line. A change of it takes effect by itself.
+        optional endpoints_file: EndpointsFileAt,
         /// How the endpoints' names are resolved, and when that is done again.
         default("{}") dns: Dns,
         /// How one is chosen for a request.
@@ -37,6 +40,10 @@ record! {
         default("{}") read_ahead: Or<Off, ReadAhead>,
         /// Requests that wait for an endpoint.
         default("{}") wait_queue: WaitQueue,
+        /// How long a request waits for an endpoint where none can be reached, before it is
+        /// answered 502 or 503: so that an endpoint may be started anew. As many wait as
+        /// the wait queue may have.
+        default("off") wait_for_endpoint: Or<Off, Timeout>,
         /// Endpoints whose answers are bad get no requests for a while.
         default("off") outlier_detection: Or<Off, OutlierDetection>,
         /// Endpoints are asked whether they are well; one that is not gets no
@@ -74,6 +81,14 @@ record! {
         /// Speak HTTP/2 with the endpoints, with prior knowledge or chosen in
         /// the TLS handshake; `{}` with the defaults.
         default("off") http2: Or<Off, UpstreamHttp2>,
+    }
+
+    /// A file with backends.
+    closed struct EndpointsFile {
+        /// Where the file stands.
+        required path: FilePath,
+        /// How often to look whether it has changed.
+        default("1s") interval: Timeout,
     }
 
     /// A backend with parameters.
@@ -232,6 +247,35 @@ impl Decode for Endpoint {
                 .map(Box::new)
                 .map(Self::Weighted),
             _ => Some(Self::Address(Field::decode(node, cx))),
+        }
+    }
+}
+
+/// A file with backends: its path alone, or with parameters.
+#[derive(Clone, Debug)]
+pub(crate) enum EndpointsFileAt {
+    Path(Field<FilePath>),
+    Full(Box<EndpointsFile>),
+}
+
+impl Decode for EndpointsFileAt {
+    fn expected() -> Cow<'static, str> {
+        "a file's path, or {path, interval}".into()
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            generator.subschema_for::<Of<FilePath>>(),
+            generator.subschema_for::<Of<EndpointsFile>>(),
+        ]})
+    }
+
+    fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
+        match &node.kind {
+            Kind::Mapping(_) => EndpointsFile::decode(node, cx)
+                .map(Box::new)
+                .map(Self::Full),
+            _ => Some(Self::Path(Field::decode(node, cx))),
         }
     }
 }

@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::addresses::ListenAddress;
+use crate::addresses::{FileMode, ListenAddress};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
+use crate::resolved;
 
 /// The addresses that are taken, each with the place of its first byte.
 pub(super) struct Addresses {
     admin: Option<Admin>,
-    listeners: HashMap<SocketAddr, usize>,
+    listeners: HashMap<resolved::ListenAddress, usize>,
 }
 
 struct Admin {
-    address: SocketAddr,
+    address: resolved::ListenAddress,
     start: usize,
     given: bool,
 }
@@ -25,7 +26,7 @@ impl Addresses {
     pub(super) fn of(admin: Option<&raw::Admin>) -> Self {
         let admin = admin.and_then(|admin| {
             Some(Admin {
-                address: admin.address.copied()?.0,
+                address: admin.address.get()?.0.clone(),
                 start: admin.address.span.start,
                 given: admin.address.given,
             })
@@ -41,9 +42,9 @@ impl Addresses {
     /// are all shared (`SO_REUSEPORT`), and the kernel prefers the single one's. The admin
     /// listener's is not.
     pub(super) fn add(&mut self, field: &Field<ListenAddress>, reporter: &mut Reporter<'_>) {
-        let address = field.copied().map(|address| address.0);
+        let address = field.get().map(|address| canonical(&address.0));
         // Port 0 is a port of the kernel's choosing.
-        let Some(address) = address.filter(|address| address.port() != 0) else {
+        let Some(address) = address.filter(|address| !address.is_any_port()) else {
             return;
         };
         let other = |reporter: &Reporter<'_>, start| {
@@ -52,12 +53,12 @@ impl Addresses {
         };
         let start = field.span.start;
         if let Some(admin) = &self.admin
-            && overlap(admin.address, address)
+            && overlap(&admin.address, &address)
         {
-            let message = match canonical(admin.address) == canonical(address) {
+            let message = match canonical(&admin.address) == address {
                 true => "the admin listener has the same address".to_owned(),
                 false => {
-                    let admin = admin.address;
+                    let admin = &admin.address;
                     format!("the admin listener has one of the same addresses: {admin}")
                 }
             };
@@ -67,7 +68,7 @@ impl Addresses {
             };
             reporter.error(&field.span, message, Some(help));
         }
-        if let Some(first) = self.listeners.insert(canonical(address), start) {
+        if let Some(first) = self.listeners.insert(address, start) {
             let message = "another listener has the same address".to_owned();
             let help = other(reporter, first);
             reporter.error(&field.span, message, Some(help));
@@ -75,15 +76,47 @@ impl Addresses {
     }
 }
 
+/// Returns the permissions of a socket's file, `default` where none are given. They
+/// are for a Unix socket alone.
+pub(super) fn mode(
+    (address, raw): (&Field<ListenAddress>, &Field<FileMode>),
+    default: u32,
+    reporter: &mut Reporter<'_>,
+) -> Option<u32> {
+    let given = raw.optional()?.map(|mode| mode.0);
+    let is_unix = address.get()?.0.path().is_some();
+    if given.is_some() && !is_unix {
+        let message = "`mode` is for a Unix socket, and this is an IP address";
+        let help = "leave `mode` out, or write `address: unix:/run/sprat.sock`";
+        reporter.error(&raw.span, message.to_owned(), Some(help.to_owned()));
+        return None;
+    }
+    Some(given.unwrap_or(default))
+}
+
 /// The address that packets have.
-fn canonical(address: SocketAddr) -> SocketAddr {
+fn canonical(address: &resolved::ListenAddress) -> resolved::ListenAddress {
+    match address {
+        resolved::ListenAddress::Ip(address) => canonical_ip(*address).into(),
+        unix => unix.clone(),
+    }
+}
+
+fn canonical_ip(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+fn overlap(a: &resolved::ListenAddress, b: &resolved::ListenAddress) -> bool {
+    match (a.ip(), b.ip()) {
+        (Some(a), Some(b)) => overlap_ip(a, b),
+        _ => a == b,
+    }
 }
 
 /// Whether the kernel lets only sockets that share both listen on both. All
 /// addresses of IPv6, `[::]`, are those of IPv4, too.
-fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
-    let (one, other) = (canonical(a).ip(), canonical(b).ip());
+fn overlap_ip(a: SocketAddr, b: SocketAddr) -> bool {
+    let (one, other) = (canonical_ip(a).ip(), canonical_ip(b).ip());
     let covers =
         |all: IpAddr, single: IpAddr| all.is_unspecified() && (all.is_ipv6() || single.is_ipv4());
     a.port() == b.port() && (one == other || covers(one, other) || covers(other, one))
@@ -108,8 +141,8 @@ mod tests {
             for (j, b) in all.iter().enumerate() {
                 let expected = !apart.contains(&(i.min(j), i.max(j)));
                 let (a, b): (SocketAddr, SocketAddr) = (a.parse().unwrap(), b.parse().unwrap());
-                assert_eq!(overlap(a, b), expected, "{a} {b}");
-                assert!(!overlap(a, SocketAddr::new(b.ip(), 81)));
+                assert_eq!(overlap_ip(a, b), expected, "{a} {b}");
+                assert!(!overlap_ip(a, SocketAddr::new(b.ip(), 81)));
             }
         }
     }

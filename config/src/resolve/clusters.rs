@@ -27,27 +27,20 @@ pub(super) fn resolve(
 }
 
 fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Cluster> {
-    let endpoints = endpoints(raw, reporter);
+    let source = source(name, raw, reporter);
+    let (endpoints, endpoints_file) = match source {
+        Some((endpoints, file)) => (Some(endpoints), file),
+        None => (None, None),
+    };
     let dns = dns::resolve(&raw.dns, endpoints.as_deref(), reporter);
     let max_connections = count(&raw.max_connections);
     let max_idle = count(&raw.max_idle_connections);
-    if let (Some(max), Some(idle)) = (max_connections, max_idle)
-        && idle > max
-        && raw.max_idle_connections.given
-    {
-        let message = format!("more idle connections than the {max} that may be open");
-        let help = "lower it, or raise `max_connections`".to_owned();
-        reporter.error(&raw.max_idle_connections.span, message, Some(help));
-        return None;
-    }
+    idle_fits(raw, (max_connections, max_idle), reporter)?;
     let max_connections = max_connections?;
     let endpoints = endpoints?;
-    let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
     let dns = dns?;
-    let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
-    let grows = dns.discovery == DnsType::Strict && endpoints.iter().any(is_name);
-    let (dispatch, hash_key) = dispatch(&raw.dispatch, (&ranges, grows), reporter)?;
-    priorities_fit(&raw.dispatch, &dispatch, &endpoints, reporter)?;
+    let changes = (endpoints_file.is_some(), &dns);
+    let (dispatch, hash_key) = dispatch_of(raw, &endpoints, changes, reporter)?;
     let stateful_session = sessions::resolve(&raw.stateful_session, reporter)?;
     let binds = match stateful_session {
         Some(_) => Some("`stateful_session`"),
@@ -73,8 +66,8 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         },
         wait_queue: wait_queue(&raw.wait_queue, binds, reporter)?,
         stateful_session,
+        wait_for_endpoint: raw.wait_for_endpoint.get()?.value().map(|time| time.0),
         dns,
-        endpoints,
         dispatch,
         hash_key,
         max_requests: max_requests.map_or(usize::MAX, |bound| size(bound.0)),
@@ -100,9 +93,133 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
                 stream_window_bytes: small(bytes(&http2.initial_stream_window_size)?),
             }),
         },
-        tls: tls::cluster(&raw.tls, http2, reporter)?,
+        tls: tls_with_name(raw, (&endpoints, http2), reporter)?,
+        endpoints,
+        endpoints_file,
         proxy_protocol,
     })
+}
+
+/// Reports more connections that are kept than may be open: the bounds on these, and those.
+fn idle_fits(
+    raw: &raw::Cluster,
+    bounds: (Option<usize>, Option<usize>),
+    reporter: &mut Reporter<'_>,
+) -> Option<()> {
+    if let (Some(max), Some(idle)) = bounds
+        && idle > max
+        && raw.max_idle_connections.given
+    {
+        let message = format!("more idle connections than the {max} that may be open");
+        let help = "lower it, or raise `max_connections`".to_owned();
+        reporter.error(&raw.max_idle_connections.span, message, Some(help));
+        return None;
+    }
+    Some(())
+}
+
+/// How an endpoint is chosen of these, which names and files may change.
+fn dispatch_of(
+    raw: &raw::Cluster,
+    endpoints: &[Endpoint],
+    (is_listed, dns): (bool, &Dns),
+    reporter: &mut Reporter<'_>,
+) -> Option<(Dispatch, HashKey)> {
+    if is_listed && matches!(raw.dispatch.get(), Some(raw::Dispatch::Sita(_))) {
+        let message =
+            "`sita` gives each endpoint an interval of sizes, and those of a file come and go";
+        let help = "use another dispatch, such as least_work, or give `endpoints`";
+        let span = &raw.dispatch.span;
+        reporter.error(span, message.to_owned(), Some(help.to_owned()));
+        return None;
+    }
+    let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
+    let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
+    let has_names = dns.discovery == DnsType::Strict && endpoints.iter().any(is_name);
+    let chosen = dispatch(&raw.dispatch, (&ranges, is_listed || has_names), reporter)?;
+    priorities_fit(&raw.dispatch, &chosen.0, endpoints, reporter)?;
+    Some(chosen)
+}
+
+/// The TLS of a cluster, which needs a name where an endpoint has none of its own.
+fn tls_with_name(
+    raw: &raw::Cluster,
+    (endpoints, http2): (&[Endpoint], bool),
+    reporter: &mut Reporter<'_>,
+) -> Option<Option<ClusterTls>> {
+    let tls = tls::cluster(&raw.tls, http2, reporter)?;
+    if tls.as_ref().is_some_and(|tls| tls.sni.is_none()) && endpoints.iter().any(is_nameless) {
+        reporter.error(&raw.tls.span, NAMELESS.to_owned(), Some(NAME_IT.to_owned()));
+        return None;
+    }
+    Some(tls)
+}
+
+const NAMELESS: &str = "a Unix socket has no name that a certificate could be for";
+const NAME_IT: &str = "give `sni`, the name in the endpoints' certificates, in `tls`";
+
+fn is_nameless(own: &Endpoint) -> bool {
+    matches!(own.address, EndpointAddress::Unix(_))
+}
+
+/// Returns why a cluster cannot have these endpoints of a file, and what to do.
+pub(crate) fn fits_cluster(
+    found: &[Endpoint],
+    cluster: &Cluster,
+) -> Option<(String, &'static str)> {
+    let is_name = |own: &&Endpoint| matches!(own.address, EndpointAddress::Name { .. });
+    if let Some(named) = found.iter().find(is_name) {
+        let message = format!(
+            "{} is a name, and a file has addresses alone",
+            named.address
+        );
+        let help = "write its addresses, or give names under `endpoints`, where they are resolved";
+        return Some((message, help));
+    }
+    let has_sni = cluster.tls.as_ref().is_none_or(|tls| tls.sni.is_some());
+    if !has_sni && found.iter().any(is_nameless) {
+        return Some((NAMELESS.to_owned(), NAME_IT));
+    }
+    let first = found.first().map_or(0, |own| own.priority);
+    let stands_by = found.iter().any(|own| own.priority != first);
+    (stands_by && matches!(cluster.dispatch, Dispatch::Rpsq { .. }))
+        .then(|| (APART.to_owned(), NOT_APART))
+}
+
+/// The endpoints of a cluster, or the file that has them.
+type Source = (Vec<Endpoint>, Option<EndpointsFile>);
+
+/// What a file is looked at by, where nothing is said of it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Returns the endpoints that are given, or the file that has them.
+fn source(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Source> {
+    let file = raw.endpoints_file.optional()?;
+    if !raw.endpoints.given && file.is_none() {
+        let message = format!("the cluster `{name}` has no endpoints");
+        let help = "give `endpoints`, a list such as [127.0.0.1:8000], or `endpoints_file`";
+        reporter.error(&raw.endpoints.span, message, Some(help.to_owned()));
+        return None;
+    }
+    let Some(file) = file else {
+        return Some((endpoints(&raw.endpoints.get()?.0, reporter)?, None));
+    };
+    if raw.endpoints.given {
+        let message = "a cluster has its endpoints here or in a file, not both";
+        let help = "remove `endpoints` or `endpoints_file`";
+        let span = &raw.endpoints_file.span;
+        reporter.error(span, message.to_owned(), Some(help.to_owned()));
+        return None;
+    }
+    let (path, interval) = match file {
+        raw::EndpointsFileAt::Path(path) => (path, LOOK_AGAIN),
+        raw::EndpointsFileAt::Full(own) => (&own.path, time(&own.interval)?),
+    };
+    let at = FileAt {
+        path: path.get()?.0.clone(),
+        span: Span(path.span.clone()),
+    };
+    Some((Vec::new(), Some(EndpointsFile { at, interval })))
 }
 
 /// Reports priorities where `dispatch` gives each endpoint a part of its own.
@@ -117,17 +234,22 @@ fn priorities_fit(
     if are_alike || !matches!(dispatch, Dispatch::Sita(_) | Dispatch::Rpsq { .. }) {
         return Some(());
     }
-    let message = "this `dispatch` gives each endpoint its part: none can stand by for others";
-    let help = "use another, such as least_work, or leave `priority` out";
-    reporter.error(&raw.span, message.to_owned(), Some(help.to_owned()));
+    reporter.error(&raw.span, APART.to_owned(), Some(NOT_APART.to_owned()));
     None
 }
 
-fn endpoints(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Vec<Endpoint>> {
+const APART: &str = "this `dispatch` gives each endpoint its part: none can stand by for others";
+const NOT_APART: &str = "use another, such as least_work, or leave `priority` out";
+
+/// Returns the endpoints of a list, each once.
+pub(crate) fn endpoints(
+    raw: &[Field<raw::Endpoint>],
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<Endpoint>> {
     let mut seen: HashMap<EndpointAddress, usize> = HashMap::new();
     let mut good = true;
     let mut resolved = Vec::new();
-    for field in &raw.endpoints.get()?.0 {
+    for field in raw {
         let (address, parameters) = match field.get() {
             Some(raw::Endpoint::Address(address)) => (address, Some((1, None, false, 0))),
             Some(raw::Endpoint::Weighted(endpoint)) => {

@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod damaged;
+mod endpoints_file;
 mod routes;
 mod sessions;
 mod slips;
+mod sockets;
 
 use std::fmt::Write as _;
 
@@ -406,7 +408,7 @@ routes:
   |
   = help: did you mean `listeners`?
 
-error: expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `8080`
+error: expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock, found `8080`
  --> sprat.yaml:5:14
   |
 5 |   - address: 8080

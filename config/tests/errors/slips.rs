@@ -61,19 +61,19 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "admin: false",
         &[
-            "3:8 expected `off` or a mapping with `address`, `hosts` and `token_file`, found `false` | did you mean `off`?",
+            "3:8 expected `off` or an address, such as 127.0.0.1:9900 or unix:/run/admin.sock, or {address, ...}, found `false` | did you mean `off`?",
         ],
     ),
     (
         "admin: {address: '9900'}",
         &[
-            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `9900` | write 0.0.0.0:9900 for every address",
+            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock, found `9900` | write 0.0.0.0:9900 for every address",
         ],
     ),
     (
         "admin: {address: localhost:9900}",
         &[
-            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `localhost:9900` | write 127.0.0.1:9900",
+            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock, found `localhost:9900` | write 127.0.0.1:9900",
         ],
     ),
     (
@@ -83,7 +83,7 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "admin: {address: localhost}",
         &[
-            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `localhost` | write an address and a port, such as 127.0.0.1:8080",
+            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock, found `localhost` | write an address and a port, such as 127.0.0.1:8080",
         ],
     ),
     (
@@ -101,7 +101,7 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "admin: {address: 127.0.0.1}",
         &[
-            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `127.0.0.1` | add a port: 127.0.0.1:8080",
+            "3:18 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock, found `127.0.0.1` | add a port: 127.0.0.1:8080",
         ],
     ),
     (
@@ -396,7 +396,7 @@ const FILES: &[(&str, &[&str])] = &[
         "version: 1",
         &[
             "1:1 the key `listeners` is missing | `listeners` takes a list, each item a mapping with `address`",
-            "1:1 the key `clusters` is missing | `clusters` takes a mapping from names, each to a mapping with `endpoints`",
+            "1:1 the key `clusters` is missing | `clusters` takes a mapping from names, each to a mapping with `endpoints`, `endpoints_file` and `dns`, and others",
             "1:1 the key `routes` is missing | `routes` takes a list, each item a mapping with `match`, `cluster` and `weighted_clusters`, and others",
         ],
     ),
@@ -413,13 +413,13 @@ const FILES: &[(&str, &[&str])] = &[
         "version: 1\nlisteners: [{adress: 0.0.0.0:80}, {address: '*:80'}, 80]\nclusters:\n  a b: {endpoints: []}\n  c: {endpoints: [b, 'http://c:80/', 1.2.3:80, d:0, {adress: d:1}]}\nroutes: [{cluster: c}]\n",
         &[
             "2:14 unknown key `adress` | did you mean `address`?",
-            "2:45 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, found `*:80` | write 0.0.0.0:80 for every address",
+            "2:45 expected an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock, found `*:80` | write 0.0.0.0:80 for every address",
             "2:54 expected a mapping with `address`, found `80`",
             "4:3 `a b` cannot be a name | use 1 to 64 letters, digits, dots, hyphens and underscores",
             "4:20 the list is empty | give at least 1: a host and a port, such as 127.0.0.1:8000, or {address, weight}",
-            "5:19 expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, found `b` | add a port: b:8000",
-            "5:22 expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, found `http://c:80/` | leave `http://` out: c:80",
-            "5:38 expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, found `1.2.3:80`",
+            "5:19 expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, or unix:/run/app.sock, found `b` | add a port: b:8000",
+            "5:22 expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, or unix:/run/app.sock, found `http://c:80/` | leave `http://` out: c:80",
+            "5:38 expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, or unix:/run/app.sock, found `1.2.3:80`",
             "5:48 port 0 cannot be connected to | give the backend's port",
             "5:54 unknown key `adress` | did you mean `address`?",
         ],

@@ -6,6 +6,7 @@ use super::parse::{Line, Section};
 use crate::document::Part;
 use crate::ledger::Ledger;
 use crate::sessions::{self, Cookie};
+use crate::sockets::{BAD_PATH, is_path};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
@@ -95,6 +96,12 @@ pub(super) fn parts(
     ))
 }
 
+/// Returns the path of a Unix socket, as `bind` and `server` name one.
+pub(super) fn unix_path(address: &str) -> Option<&str> {
+    let path = address.strip_prefix("unix@").unwrap_or(address);
+    path.starts_with('/').then_some(path)
+}
+
 impl Servers {
     fn add(&mut self, line: &Line, defaults: &[String], ledger: &mut Ledger) {
         let address = line.word(2);
@@ -105,13 +112,15 @@ impl Servers {
             words.get(at + 1).copied()
         };
         let has = |name: &str| words.contains(&name);
-        if address.starts_with(['/', '@', '*'])
-            || address.starts_with("unix")
-            || !address.contains(':')
-        {
-            let told = "an endpoint is a host and a port, reached over TCP";
+        let path = unix_path(address);
+        if path.is_none() && (address.starts_with(['@', '*']) || !address.contains(':')) {
+            let told = "an endpoint is a host and a port, or a Unix socket with a path";
             return ledger.not(line.id, told);
         }
+        if path.is_some_and(|path| !is_path(path)) {
+            return ledger.not(line.id, BAD_PATH);
+        }
+        let address = path.map_or_else(|| address.to_owned(), |path| format!("unix:{path}"));
         if has("disabled") {
             return ledger.nearly(line.id, "it is disabled, so it is left out");
         }

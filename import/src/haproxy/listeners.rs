@@ -1,5 +1,6 @@
 //! The addresses of frontends, as listeners.
 
+use super::backends::unix_path;
 use super::parse::{Line, Section};
 use crate::document::Part;
 use crate::ledger::Ledger;
@@ -16,6 +17,12 @@ pub(super) fn ports(section: &Section) -> Vec<u16> {
         .collect()
 }
 
+/// Whether a section has an address that Sprat can listen on.
+pub(super) fn listens(section: &Section) -> bool {
+    let mut binds = section.all(&["bind"]).into_iter();
+    binds.any(|line| !addresses(line).is_empty())
+}
+
 /// Whether some of a section's addresses speak TLS, and whether some do not.
 pub(super) fn speaks(section: &Section) -> (bool, bool) {
     let binds = section.all(&["bind"]);
@@ -30,6 +37,9 @@ pub(super) fn speaks(section: &Section) -> (bool, bool) {
 /// are left out.
 fn addresses(line: &Line) -> Vec<String> {
     let each = line.word(1).split(',').filter_map(|own| {
+        if let Some(path) = unix_path(own) {
+            return Some(format!("unix:{path}"));
+        }
         let own = own
             .strip_prefix("ipv4@")
             .or(own.strip_prefix("ipv6@"))
@@ -59,7 +69,7 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
         if addresses.is_empty() {
             ledger.not(
                 line.id,
-                "Sprat listens on IP addresses and single ports alone",
+                "Sprat listens on IP addresses, single ports and Unix sockets alone",
             );
             continue;
         }
@@ -100,11 +110,15 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
             None => ledger.carried(line.id),
         }
         for address in addresses {
-            let mut own = vec![
+            let mut own = match address.starts_with("unix:") {
+                true => vec![("mode".to_owned(), text(mode(line)))],
+                false => Vec::new(),
+            };
+            own.extend([
                 ("address".to_owned(), text(address)),
                 // HAProxy gives requests none of its own accord.
                 ("request_id".to_owned(), word("off")),
-            ];
+            ]);
             own.extend(keys.clone());
             out.push(Part {
                 from: line.id,
@@ -115,6 +129,13 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
         }
     }
     out
+}
+
+/// Returns who may connect to a Unix socket: all users, as HAProxy has it without `mode`
+/// and a umask.
+fn mode(line: &Line) -> String {
+    let given = line.after("mode").filter(|own| own.len() <= 4);
+    format!("{:0>4}", given.unwrap_or("0666"))
 }
 
 fn tls(line: &Line) -> Option<Map> {

@@ -8,6 +8,7 @@ use super::scope::Scope;
 use crate::document::Part;
 use crate::ledger::{Id, Ledger};
 use crate::sessions::{self, Cookie};
+use crate::sockets::{BAD_PATH, is_path};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
@@ -162,8 +163,16 @@ fn is_word(text: &str) -> bool {
     words.contains(&&*text.to_ascii_lowercase())
 }
 
-/// Returns a host with the port of its scheme, if it has none.
+/// Whether a target is a Unix socket, which nginx calls `localhost`.
+pub(super) fn is_unix(target: &str) -> bool {
+    target.starts_with("unix:")
+}
+
+/// Returns a host with the port of its scheme, if it has none; a Unix socket as it is.
 fn with_port(target: &str, tls: bool) -> String {
+    if is_unix(target) {
+        return target.to_owned();
+    }
     let has_port = match target.rsplit_once(':') {
         Some((_, port)) => !port.ends_with(']'),
         None => false,
@@ -228,9 +237,14 @@ impl Servers {
 
     fn add(&mut self, server: &Directive, tls: bool, ledger: &mut Ledger) {
         let target = server.arg(0);
-        if target.starts_with("unix:") || target.is_empty() {
-            let told = "Sprat reaches backends over TCP alone: have this one listen on a port";
-            return ledger.not(server.id, told);
+        if target.is_empty() {
+            return ledger.not(server.id, "it names no server");
+        }
+        if target
+            .strip_prefix("unix:")
+            .is_some_and(|path| !is_path(path))
+        {
+            return ledger.not(server.id, BAD_PATH);
         }
         let flags: Vec<&str> = server.args.iter().skip(1).map(String::as_str).collect();
         let value = |name: &str| {

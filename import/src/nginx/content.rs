@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::clusters::{Tls, Way};
+use super::clusters::{Tls, Way, is_unix};
 use super::converter::{Converter, Place};
 use super::here::{Here, Rewrite};
 use super::locations::{self, Kind, Location};
@@ -37,8 +37,15 @@ impl Pass {
         let (rest, tls, http2) = schemes
             .iter()
             .find_map(|(start, tls, http2)| Some((url.strip_prefix(start)?, *tls, *http2)))?;
-        let end = rest.find(['/', '$']).unwrap_or(rest.len());
-        let (target, uri) = rest.split_at(end);
+        let (target, uri) = match rest.strip_prefix("unix:") {
+            // The path of the socket ends at the next colon.
+            Some(path) => {
+                let end = path.find(':').unwrap_or(path.len()) + "unix:".len();
+                let (target, uri) = rest.split_at(end);
+                (target, uri.strip_prefix(':').unwrap_or(uri))
+            }
+            None => rest.split_at(rest.find(['/', '$']).unwrap_or(rest.len())),
+        };
         Some(Self {
             tls,
             http2,
@@ -188,8 +195,8 @@ impl<'a> Converter<'a, '_> {
         let Some(parts) = Pass::read(&url) else {
             return self.unserved(here, pass, "a URL of HTTP is expected");
         };
-        if parts.target.is_empty() || parts.target == "unix:" || parts.target.starts_with("unix") {
-            return self.unserved(here, pass, "Sprat reaches backends over TCP alone");
+        if parts.target.is_empty() || has_variables(&parts.target) {
+            return self.unserved(here, pass, "it is not known whom to ask");
         }
         let place_of = (place, location);
         match self.forwarded(place_of, here, pass, &parts) {
@@ -397,10 +404,11 @@ impl<'a> Converter<'a, '_> {
         };
         let connect = settle("connect_timeout").and_then(|own| time(own.arg(0), 1000));
         let tls = parts.tls.then(|| {
-            let host = parts
-                .target
-                .rsplit_once(':')
-                .map_or(&*parts.target, |(host, _)| host);
+            let host = match parts.target.rsplit_once(':') {
+                Some(_) if is_unix(&parts.target) => "localhost",
+                Some((host, _)) => host,
+                None => &*parts.target,
+            };
             let name = settle("ssl_name").map_or(host, |own| own.arg(0));
             settle("ssl_server_name");
             let is_name =
@@ -419,7 +427,8 @@ impl<'a> Converter<'a, '_> {
             settle("ssl_verify");
         }
         let mut resolvers = Vec::new();
-        let is_name = parts.target.contains(|c: char| c.is_ascii_alphabetic());
+        let is_name =
+            !is_unix(&parts.target) && parts.target.contains(|c: char| c.is_ascii_alphabetic());
         if let Some(own) = scope.one("resolver").filter(|_| is_name) {
             let is_address = |arg: &&String| {
                 arg.parse::<std::net::IpAddr>().is_ok()

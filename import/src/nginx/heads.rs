@@ -1,5 +1,6 @@
 //! Fields of heads: what backends get, what clients get, and pages in place of answers.
 
+use super::clusters::is_unix;
 use super::content::prefix_of;
 use super::converter::{Converter, Place};
 use super::here::Here;
@@ -115,7 +116,10 @@ impl<'a> Converter<'a, '_> {
         } else {
             ":80"
         });
-        let default = asked.unwrap_or(target).to_owned();
+        let default = match is_unix(target) {
+            true => "localhost".to_owned(),
+            false => asked.unwrap_or(target).to_owned(),
+        };
         let Some((own, value)) = set else {
             return Some(default);
         };

@@ -15,10 +15,31 @@ use crate::ledger::Ledger;
 use crate::units::{size, size_value, time, time_value};
 use crate::yaml::{Map, Value, map, text, texts, word};
 
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Socket {
+    Ip(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(String),
+}
+
+impl Socket {
+    fn port(&self) -> Option<u16> {
+        self.ip().map(|address| address.port())
+    }
+
+    fn ip(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Ip(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
 /// An address that a server listens on.
 #[derive(Clone, Debug)]
 pub(super) struct Listen {
-    pub(super) address: SocketAddr,
+    pub(super) address: Socket,
     pub(super) tls: bool,
     pub(super) is_default: bool,
     pub(super) proxy_protocol: bool,
@@ -55,7 +76,7 @@ pub(super) fn servers<'a>(http: &'a [Directive], ledger: &mut Ledger) -> Vec<Ser
             .collect();
         if named.is_empty() {
             listens.push(Listen {
-                address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 80)),
+                address: Socket::Ip(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 80))),
                 tls: all_tls,
                 is_default: false,
                 proxy_protocol: false,
@@ -73,8 +94,13 @@ pub(super) fn servers<'a>(http: &'a [Directive], ledger: &mut Ledger) -> Vec<Ser
 
 fn listen(directive: &Directive, all_tls: bool, ledger: &mut Ledger) -> Option<Listen> {
     let id = directive.id;
-    let Some(address) = address(directive.arg(0)) else {
-        ledger.not(id, "Sprat listens on IP addresses and ports alone");
+    let unix = directive.arg(0).strip_prefix("unix:");
+    let unix = unix.map(|path| Socket::Unix(path.to_owned()));
+    let Some(address) = unix.or_else(|| address(directive.arg(0)).map(Socket::Ip)) else {
+        ledger.not(
+            id,
+            "Sprat listens on IP addresses, ports and Unix sockets alone",
+        );
         return None;
     };
     let flags: Vec<&str> = directive.args.iter().skip(1).map(String::as_str).collect();
@@ -125,19 +151,22 @@ pub(super) fn choose<'a>(
     let is_wanted = |port: u16| ports.contains(&port);
     let usual = |port: u16| port == 80 || port == 443;
     let best = groups.iter().max_by_key(|group| {
-        let has = |wanted: &dyn Fn(u16) -> bool| group.iter().any(|(_, port)| wanted(*port));
+        let has = |wanted: &dyn Fn(u16) -> bool| {
+            let mut ports = group.iter().filter_map(Socket::port);
+            ports.any(wanted)
+        };
         let served = |server: &&Server<'_>| {
             let mut listens = server.listens.iter();
-            listens.any(|own| group.contains(&(own.address.ip(), own.address.port())))
+            listens.any(|own| group.contains(&own.address))
         };
         let count = servers.iter().filter(served).count();
         (has(&is_wanted), has(&usual), count)
     });
     let best = best.cloned().unwrap_or_default();
     for server in &mut servers {
-        let chosen = |own: &Listen| best.contains(&(own.address.ip(), own.address.port()));
+        let chosen = |own: &Listen| best.contains(&own.address);
         if !server.listens.iter().any(chosen) {
-            let port = server.listens.first().map(|own| own.address.port());
+            let port = server.listens.iter().find_map(|own| own.address.port());
             let told = match port {
                 Some(port) => format!(
                     "it is on other addresses than the rest, and Sprat's routes are those of \
@@ -154,8 +183,6 @@ pub(super) fn choose<'a>(
     servers
 }
 
-type Socket = (IpAddr, u16);
-
 /// Returns the sockets that belong together: those of one server, and the ports 80 and 443
 /// of one address; every address of IPv4 and of IPv6 are one.
 fn groups(servers: &[Server<'_>]) -> Vec<BTreeSet<Socket>> {
@@ -170,30 +197,21 @@ fn groups(servers: &[Server<'_>]) -> Vec<BTreeSet<Socket>> {
     };
     for server in servers {
         let sockets = server.listens.iter();
-        join(
-            sockets
-                .map(|own| (own.address.ip(), own.address.port()))
-                .collect(),
-        );
+        join(sockets.map(|own| own.address.clone()).collect());
     }
-    let all: BTreeSet<Socket> = groups_of(servers);
+    let listens = servers.iter().flat_map(|own| &own.listens);
+    let all: BTreeSet<SocketAddr> = listens.filter_map(|own| own.address.ip()).collect();
     let is_any = |ip: IpAddr| ip.is_unspecified();
-    for &(ip, port) in &all {
-        let twins = all.iter().filter(|(other, other_port)| {
-            let same_ip = *other == ip || (is_any(*other) && is_any(ip));
+    for &own in &all {
+        let (ip, port) = (own.ip(), own.port());
+        let twins = all.iter().filter(|other| {
+            let same_ip = other.ip() == ip || (is_any(other.ip()) && is_any(ip));
             let usual = |port: u16| port == 80 || port == 443;
-            same_ip && (port == *other_port || (usual(port) && usual(*other_port)))
+            same_ip && (port == other.port() || (usual(port) && usual(other.port())))
         });
-        join(twins.copied().collect());
+        join(twins.copied().map(Socket::Ip).collect());
     }
     groups
-}
-
-fn groups_of(servers: &[Server<'_>]) -> BTreeSet<Socket> {
-    let listens = servers.iter().flat_map(|own| &own.listens);
-    listens
-        .map(|own| (own.address.ip(), own.address.port()))
-        .collect()
 }
 
 /// What all listeners have in common.
@@ -208,25 +226,25 @@ pub(super) struct Common {
 
 /// Makes the listeners of servers.
 pub(super) fn parts(servers: &[Server<'_>], common: &Common, ledger: &mut Ledger) -> Vec<Part> {
-    let mut by_address: BTreeMap<SocketAddr, Vec<(&Server<'_>, &Listen)>> = BTreeMap::new();
+    let mut by_address: BTreeMap<Socket, Vec<(&Server<'_>, &Listen)>> = BTreeMap::new();
     for server in servers {
         for own in &server.listens {
             by_address
-                .entry(own.address)
+                .entry(own.address.clone())
                 .or_default()
                 .push((server, own));
         }
     }
     // `[::]` is every address of IPv4, too.
-    let any_v6 = |port| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let any_v6 = |port| Socket::Ip(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
     let doubled: Vec<SocketAddr> = by_address
         .keys()
-        .copied()
+        .filter_map(Socket::ip)
         .filter(|own| own.is_ipv4() && own.ip().is_unspecified())
         .filter(|own| by_address.contains_key(&any_v6(own.port())))
         .collect();
     for address in doubled {
-        let moved = by_address.remove(&address).unwrap_or_default();
+        let moved = by_address.remove(&Socket::Ip(address)).unwrap_or_default();
         let place = by_address.entry(any_v6(address.port())).or_default();
         for (server, own) in moved {
             let is_there = |(other, _): &(&Server<'_>, &Listen)| {
@@ -242,23 +260,28 @@ pub(super) fn parts(servers: &[Server<'_>], common: &Common, ledger: &mut Ledger
         .filter_map(|(address, mut own)| {
             // What clients get that ask for no name is the default server's.
             own.sort_by_key(|(server, listen)| (!listen.is_default, server.directive.id));
-            part(address, &own, common, ledger)
+            part(&address, &own, common, ledger)
         })
         .collect()
 }
 
 fn part(
-    address: SocketAddr,
+    address: &Socket,
     served: &[(&Server<'_>, &Listen)],
     common: &Common,
     ledger: &mut Ledger,
 ) -> Option<Part> {
     let (first, listen) = served.first()?;
-    let mut keys: Map = vec![
-        ("address".to_owned(), text(address.to_string())),
-        // nginx gives requests none of its own accord.
-        ("request_id".to_owned(), word("off")),
-    ];
+    let mut keys: Map = match address {
+        Socket::Ip(address) => vec![("address".to_owned(), text(address.to_string()))],
+        // nginx lets every user of the machine connect.
+        Socket::Unix(path) => vec![
+            ("address".to_owned(), text(format!("unix:{path}"))),
+            ("mode".to_owned(), text("0666")),
+        ],
+    };
+    // nginx gives requests none of its own accord.
+    keys.push(("request_id".to_owned(), word("off")));
     let mut put = |key: &str, value: Value| keys.push((key.to_owned(), value));
     if let Some(bytes) = common.max_body {
         put("max_request_body", size_value(bytes));
@@ -484,7 +507,11 @@ pub(super) fn verifies_alone<'a>(
         let mut listens = server.listens.iter().filter(|own| own.tls);
         listens.any(|own| {
             let mut others = other.listens.iter();
-            others.any(|other| other.address.port() == own.address.port())
+            let is_shared = |other: &Listen| match own.address.port() {
+                Some(port) => other.address.port() == Some(port),
+                None => other.address == own.address,
+            };
+            others.any(is_shared)
         })
     };
     let differs = servers

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use socket2::SockRef;
+use sprat_config::resolved::ListenAddress;
 
+use crate::listening::ListeningSocket;
 use crate::sys;
 
 /// What a process hands to the next, as JSON.
@@ -50,19 +51,36 @@ struct Handover {
     admin: Option<RawFd>,
     /// By the listener's name.
     listeners: BTreeMap<String, Vec<RawFd>>,
-    /// The addresses that these listeners are configured with.
+    /// The addresses that these listeners are configured with, as text.
     #[serde(default)]
-    addresses: BTreeMap<String, SocketAddr>,
+    addresses: BTreeMap<String, String>,
+    /// The names of those Unix sockets whose files the next process is to remove at its
+    /// end; the admin listener goes by no name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    files: Vec<String>,
 }
+
+/// What the admin listener goes by among the files, for no listener can.
+const ADMIN: &str = "";
 
 /// A socket for a process that is to replace this one.
 pub struct Lent {
     /// The name of the socket's listener.
     pub name: String,
     /// The one that the listener is configured with.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// The socket, which this process holds as well.
     pub socket: OwnedFd,
+    /// Whether this process has made the file of a Unix socket.
+    pub has_file: bool,
+}
+
+/// The admin listener's socket for a process that is to replace this one.
+pub struct LentAdmin {
+    /// The socket, which this process holds as well.
+    pub socket: OwnedFd,
+    /// Whether this process has made the file of a Unix socket.
+    pub has_file: bool,
 }
 
 /// A socket that is there already.
@@ -71,13 +89,13 @@ struct Waiting {
     name: String,
     /// Handed over by ourselves: the address that its listener was configured
     /// with. A socket from systemd may stand on another.
-    address: Option<SocketAddr>,
-    socket: TcpListener,
+    address: Option<ListenAddress>,
+    socket: ListeningSocket,
 }
 
 impl Waiting {
-    fn stands_on(&self, address: SocketAddr) -> bool {
-        self.socket.local_addr().is_ok_and(|own| own == address)
+    fn stands_on(&self, address: &ListenAddress) -> bool {
+        self.socket.address().is_ok_and(|own| own == *address)
     }
 }
 
@@ -87,7 +105,7 @@ pub struct Inherited {
     sockets: Vec<Waiting>,
     /// From the process that this one is to replace.
     handed: bool,
-    admin: Option<TcpListener>,
+    admin: Option<ListeningSocket>,
     ready: Option<OwnedFd>,
 }
 
@@ -111,11 +129,15 @@ impl Inherited {
     fn handed(handed: Handover) -> anyhow::Result<Self> {
         let mut sockets = Vec::new();
         for (name, fds) in handed.listeners {
+            let mut file = None;
             for fd in fds {
-                let socket = listening(fd)?;
+                let mut socket = listening(fd)?;
+                if handed.files.contains(&name) {
+                    socket.adopt(&mut file);
+                }
                 let address = match handed.addresses.get(&name) {
-                    Some(address) => *address,
-                    None => socket.local_addr()?,
+                    Some(address) => address.parse().context("an address of a handover")?,
+                    None => socket.address()?,
                 };
                 sockets.push(Waiting {
                     name: name.clone(),
@@ -124,10 +146,14 @@ impl Inherited {
                 });
             }
         }
+        let mut admin = handed.admin.map(listening).transpose()?;
+        if handed.files.iter().any(|own| own == ADMIN) {
+            admin.iter_mut().for_each(|own| own.adopt(&mut None));
+        }
         Ok(Self {
             sockets,
             handed: true,
-            admin: handed.admin.map(listening).transpose()?,
+            admin,
             ready: Some(sys::inherit(handed.ready).context("the pipe of a handover")?),
         })
     }
@@ -159,20 +185,21 @@ impl Inherited {
         })
     }
 
-    /// Returns the addresses of the sockets that no listener has taken.
+    /// Returns the IP addresses of the sockets that no listener has taken.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let all = self.sockets.iter();
-        all.filter_map(|own| own.socket.local_addr().ok())
+        all.filter_map(|own| own.socket.address().ok()?.ip())
     }
 
     /// The sockets of a listener: those with its name, or else with its
     /// address. Of those that this program has had before the address alone
     /// says whose they are: the configuration may have changed since. Only a
     /// port of the kernel's choosing goes by the name.
-    pub fn take(&mut self, name: &str, address: SocketAddr) -> Vec<TcpListener> {
+    pub fn take(&mut self, name: &str, address: &ListenAddress) -> Vec<ListeningSocket> {
         let named = |own: &Waiting| own.name == name;
-        let configured =
-            |own: &Waiting| own.address == Some(address) && (address.port() != 0 || named(own));
+        let configured = |own: &Waiting| {
+            own.address.as_ref() == Some(address) && (!address.is_any_port() || named(own))
+        };
         let first: &dyn Fn(&Waiting) -> bool = match self.handed {
             true => &configured,
             false => &named,
@@ -184,9 +211,9 @@ impl Inherited {
         };
         let its: Vec<_> = self.sockets.extract_if(.., is_its).collect();
         if let Some(other) = its.iter().find(|own| !own.stands_on(address))
-            && address.port() != 0
+            && !address.is_any_port()
         {
-            let socket = other.socket.local_addr().ok();
+            let socket = other.socket.address().ok();
             tracing::warn!(
                 listener = name,
                 ?socket,
@@ -199,7 +226,7 @@ impl Inherited {
     }
 
     /// The admin listener's socket.
-    pub fn take_admin(&mut self) -> Option<TcpListener> {
+    pub fn take_admin(&mut self) -> Option<ListeningSocket> {
         self.admin.take()
     }
 
@@ -207,7 +234,7 @@ impl Inherited {
     /// says which sockets no listener wanted; they are closed.
     pub fn settle(self) {
         for own in self.sockets {
-            let (name, address) = (own.name, own.socket.local_addr().ok());
+            let (name, address) = (own.name, own.socket.address().ok());
             tracing::warn!(name, ?address, "no listener has this inherited socket");
         }
         if let Some(ready) = self.ready
@@ -218,16 +245,9 @@ impl Inherited {
     }
 }
 
-fn listening(fd: RawFd) -> anyhow::Result<TcpListener> {
-    let inherited = |fd| {
-        let socket = TcpListener::from(sys::inherit(fd)?);
-        let listens = SockRef::from(&socket).is_listener()?;
-        socket.set_nonblocking(true)?;
-        let error = || io::Error::other("it is no listening TCP socket");
-        socket.local_addr()?;
-        listens.then_some(socket).ok_or_else(error)
-    };
-    inherited(fd).with_context(|| format!("the inherited descriptor {fd} is of no use"))
+fn listening(fd: RawFd) -> anyhow::Result<ListeningSocket> {
+    let inherited = sys::inherit(fd).and_then(ListeningSocket::inherited);
+    inherited.with_context(|| format!("the inherited descriptor {fd} is of no use"))
 }
 
 /// How this process was started, for the next.
@@ -262,7 +282,7 @@ impl Launch {
     /// # Errors
     ///
     /// It does not start.
-    pub fn successor(&self, sockets: &[Lent], admin: Option<&OwnedFd>) -> io::Result<Successor> {
+    pub fn successor(&self, sockets: &[Lent], admin: Option<&LentAdmin>) -> io::Result<Successor> {
         let (reader, writer) = io::pipe()?;
         // Duplicates that an exec leaves open; closed here once it is done.
         let mut kept = Vec::new();
@@ -274,17 +294,21 @@ impl Launch {
         };
         let mut listeners = BTreeMap::new();
         let mut addresses = BTreeMap::new();
+        let named = |own: &Lent| own.has_file.then(|| own.name.clone());
+        let mut files: Vec<_> = sockets.iter().filter_map(named).collect();
+        files.extend(admin.filter(|own| own.has_file).map(|_| ADMIN.to_owned()));
         for lent in sockets {
             let of_listener: &mut Vec<_> = listeners.entry(lent.name.clone()).or_default();
             of_listener.push(keep(&lent.socket)?);
-            addresses.insert(lent.name.clone(), lent.address);
+            addresses.insert(lent.name.clone(), lent.address.to_string());
         }
         let handover = Handover {
             parent: std::process::id(),
             ready: keep(&writer.into())?,
-            admin: admin.map(&mut keep).transpose()?,
+            admin: admin.map(|own| keep(&own.socket)).transpose()?,
             listeners,
             addresses,
+            files,
         };
         let mut command = Command::new(&self.program);
         command

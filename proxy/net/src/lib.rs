@@ -22,6 +22,7 @@ pub mod gather;
 pub mod handover;
 pub mod headers;
 pub mod hpack;
+pub mod listening;
 pub mod metrics;
 pub mod network;
 pub mod places;

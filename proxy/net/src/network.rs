@@ -4,11 +4,18 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream as StdStream};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::sleep;
+
+/// Between two attempts at a Unix socket whose queue is full.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// What a connection to an address comes to.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
@@ -51,6 +58,32 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
         None => TcpStream::connect(address).await,
         Some(simulated) => simulated(address).await,
     }
+}
+
+/// Connects to a Unix socket. One whose queue of connections is full is tried again until
+/// the caller gives up: the kernel refuses at once, where TCP would wait.
+///
+/// # Errors
+///
+/// As the kernel says: the file is not there, or may not be used, or no process listens.
+pub async fn connect_unix(path: &Path) -> io::Result<TcpStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(AGAIN_AFTER).await,
+            connected => return as_stream(connected?),
+        }
+    }
+}
+
+/// Returns a connection over a Unix socket as one that is read and written like TCP's.
+/// What only TCP has is an error on it: addresses, options, `TCP_INFO`.
+///
+/// # Errors
+///
+/// The event loop does not take it.
+pub fn as_stream(stream: UnixStream) -> io::Result<TcpStream> {
+    let descriptor = OwnedFd::from(stream.into_std()?);
+    TcpStream::from_std(StdStream::from(descriptor))
 }
 
 /// What is written goes at once, whatever is on its way already.

@@ -171,6 +171,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         let cluster = route.clusters().first().map(|own| &own.cluster);
         let cluster = cluster.filter(|_| explained["route"]["answer"].is_null());
         if let Some(cluster) = cluster {
+            let cluster = &with_listed(cluster)?;
             let client = request.client.to_canonical().to_string();
             let hash = affinity_hash(cluster.hash_key, client.as_bytes(), host, uri);
             let arrival = arrival(classified.class, size, hash);
@@ -180,6 +181,16 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         }
     }
     Ok(explained)
+}
+
+/// Returns a cluster with the endpoints of its file, if it has one, in their place.
+fn with_listed(cluster: &Cluster) -> anyhow::Result<Cluster> {
+    let mut own = cluster.clone();
+    if let Some(file) = &cluster.endpoints_file {
+        let listed = sprat_config::load_endpoints(&file.at.path, cluster);
+        own.endpoints = listed.map_err(|errors| anyhow::anyhow!(errors.render(false)))?;
+    }
+    Ok(own)
 }
 
 /// Returns a request as a cluster is told of it where nothing else goes on.
@@ -281,7 +292,10 @@ fn look_up(
 /// The request's target in the normal form of the listener that it comes to: the one on
 /// its port, or the first; and the path's other reading, if rules may be for that.
 fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<(Uri, Option<String>), Reason>> {
-    let has_port = |own: &&Listener| Some(own.address.port()) == uri.port_u16();
+    let has_port = |own: &&Listener| {
+        let port = own.address.ip().map(|address| address.port());
+        port.is_some() && port == uri.port_u16()
+    };
     let listener = config.listeners.iter().find(has_port);
     let listener = listener.or(config.listeners.first());
     let rules = listener.context("a configuration has a listener")?.paths;
@@ -453,7 +467,10 @@ fn endpoints(
         Dispatch::Sita(_) => "the one whose interval the size falls into, then those above",
         Dispatch::RingHash | Dispatch::Maglev => "by the hash of what it asks for",
     };
-    json!({"order": order, "why": why})
+    let waits = cluster
+        .wait_for_endpoint
+        .map(|time| time.as_millis() as u64);
+    json!({"order": order, "why": why, "wait_for_endpoint_ms": waits})
 }
 
 /// Describes a class in a line: its name, and what it is under.
@@ -543,6 +560,12 @@ fn text(explained: &Value) -> String {
     }
     if !explained["endpoints"].is_null() {
         line("", &word(&explained["endpoints"]["why"]));
+    }
+    if let Some(waits) = explained["endpoints"]["wait_for_endpoint_ms"].as_u64() {
+        line(
+            "",
+            &format!("where none can be reached it waits up to {waits} ms for one"),
+        );
     }
     out
 }

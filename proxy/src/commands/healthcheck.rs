@@ -8,11 +8,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use socket2::{Domain, SockAddr, Socket, Type};
 use sprat_config::Config;
+use sprat_config::resolved::ListenAddress;
 
 /// For each of connecting, writing and reading; below the time-out of the image's
 /// health check.
@@ -43,14 +46,14 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<String> {
 
 fn ask(config: &Config) -> anyhow::Result<String> {
     if let Some(admin) = &config.admin {
-        let address = within_reach(admin.address);
-        ready(address).with_context(|| format!("the admin listener {address}"))?;
+        let address = within_reach(&admin.address);
+        ready(&address).with_context(|| format!("the admin listener {address}"))?;
         return Ok(format!("ready, says the admin listener {address}"));
     }
     let mut silent = Vec::new();
     for listener in &config.listeners {
-        let address = within_reach(listener.address);
-        match closes(address) {
+        let address = within_reach(&listener.address);
+        match closes(&address) {
             Ok(()) => return Ok(format!("alive: the listener {address} answers")),
             Err(error) => silent.push(format!("the listener {address}: {error:#}")),
         }
@@ -59,9 +62,12 @@ fn ask(config: &Config) -> anyhow::Result<String> {
 }
 
 /// Fails unless `/readyz` is answered with 200.
-fn ready(address: SocketAddr) -> anyhow::Result<()> {
+fn ready(address: &ListenAddress) -> anyhow::Result<()> {
     let mut stream = connect(address)?;
-    let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let host = address
+        .ip()
+        .map_or_else(|| "localhost".to_owned(), |ip| ip.to_string());
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     let mut piece = [0; MAX_BYTES_READ];
@@ -80,7 +86,7 @@ fn ready(address: SocketAddr) -> anyhow::Result<()> {
 }
 
 /// Fails unless a connection without a request is closed by the other side as well.
-fn closes(address: SocketAddr) -> anyhow::Result<()> {
+fn closes(address: &ListenAddress) -> anyhow::Result<()> {
     let mut stream = connect(address)?;
     stream.shutdown(Shutdown::Write)?;
     let mut piece = [0; MAX_BYTES_READ];
@@ -89,21 +95,40 @@ fn closes(address: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
-    ensure!(
-        address.port() != 0,
-        "its port is the kernel's choice, which only the server knows"
-    );
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")?;
+fn connect(address: &ListenAddress) -> anyhow::Result<TcpStream> {
+    let stream = match address {
+        ListenAddress::Ip(address) => connect_ip(*address)?,
+        ListenAddress::Unix(path) => connect_unix(path).context("cannot connect")?,
+    };
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(stream)
 }
 
+fn connect_ip(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    ensure!(
+        address.port() != 0,
+        "its port is the kernel's choice, which only the server knows"
+    );
+    TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")
+}
+
+/// Returns a connection that is read and written like TCP's.
+fn connect_unix(path: &Path) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // Of a queue that is full, too (socket(7)).
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
 /// Where a server on this address is reached from its own machine.
-fn within_reach(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
+fn within_reach(address: &ListenAddress) -> ListenAddress {
+    let mut address = address.clone();
+    if let ListenAddress::Ip(ip) = &mut address
+        && ip.ip().is_unspecified()
+    {
+        ip.set_ip(match ip {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         });
@@ -117,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_server_on_every_address_is_asked_on_loopback() {
-        let reach = |address: &str| within_reach(address.parse().expect("an address")).to_string();
+        let reach = |address: &str| within_reach(&address.parse().expect("an address")).to_string();
         assert_eq!(reach("0.0.0.0:9900"), "127.0.0.1:9900");
         assert_eq!(reach("[::]:9900"), "[::1]:9900");
         assert_eq!(reach("192.0.2.1:9900"), "192.0.2.1:9900");

@@ -21,6 +21,7 @@ use sprat_upstream::SessionOutcome;
 use tokio::time::{Instant, timeout_at};
 
 use super::Plan;
+use super::absence::Patience;
 use super::interim::Interims;
 use super::outcome::{Answer, Due, Next};
 use crate::exchange::record::Record;
@@ -54,13 +55,10 @@ impl Exchange<'_> {
             // Boxed: other requests do not carry its room.
             Box::pin(self.keep_body(record, &mut request)).await?;
         }
-        let upstream = self.plan.upstream;
         let arrival = self.plan.arrival(record, &request).await;
-        let dispatched = upstream.dispatch(&arrival, self.plan.session);
-        let mut lease = match self.queue(record, dispatched).await? {
-            Ok(lease) => lease,
-            Err(refusal) => return Err(self.turned_away(record, &refusal, request.headers())),
-        };
+        let mut patience = Patience::default();
+        let placed = self.place(record, &arrival, &mut patience, request.headers());
+        let mut lease = placed.await?;
         let due = Due {
             deadline: self.plan.deadline(record),
             own_timers: false,
@@ -74,11 +72,18 @@ impl Exchange<'_> {
                 Some(delay) => Box::pin(self.hedged(lease, request, due, delay)).await,
             };
             let failed = match outcome {
-                Ok(answer) => return self.accept(record, answer),
+                Ok(answer) => {
+                    patience.served();
+                    return self.accept(record, answer);
+                }
                 Err(failed) => failed,
             };
             record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
-            match Box::pin(self.repeat(record, *failed, repeats, &mut held)).await? {
+            let next = match self.waits_after(&failed, &held) {
+                true => Box::pin(self.wait_out(record, *failed, &arrival, &mut patience)).await,
+                false => Box::pin(self.repeat(record, *failed, repeats, &mut held)).await,
+            };
+            match next? {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
                 Next::Answer(answer) => return self.accept(record, answer),
             }

@@ -14,7 +14,6 @@ mod seats;
 mod watchers;
 
 use std::convert::Infallible;
-use std::net::TcpListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +24,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use socket2::SockRef;
+use sprat_net::listening::{Accepting, ListeningSocket};
 use sprat_sizes::Dump;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval};
@@ -52,6 +52,8 @@ const INDEX: &str = "sprat\n\n/         the dashboard, for a browser\n\
                      POST /endpoints/drain    no further requests to an endpoint:\n\
                      \x20                        {\"cluster\": \"farm\", \"endpoint\": \"10.0.0.1:80\"}\n\
                      POST /endpoints/undrain  requests to it again\n\
+                     POST /endpoints/weight   another share of the requests:\n\
+                     \x20                        {\"cluster\": ..., \"endpoint\": ..., \"weight\": 10}\n\
                      /endpoints       which endpoints are used, and why not\n\
                      /catalogue       what the catalogue of sizes holds\n\
                      /catalogue/dump  its entries as JSON lines\n\
@@ -92,7 +94,7 @@ impl Desk {
     }
 
     /// Serves until the server is cut, or replaced, on the calling thread.
-    pub(crate) fn run(self, socket: StdListener) {
+    pub(crate) fn run(self, socket: ListeningSocket) {
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return tracing::error!(%error, "the admin listener cannot start"),
@@ -115,8 +117,8 @@ const UNSENT_BYTES: u32 = 16 << 10;
 /// Bytes of an answer that are held for the kernel.
 const BUFFER_BYTES: usize = 64 << 10;
 
-async fn accept(socket: StdListener, desk: Arc<Desk>) {
-    let socket = match TcpListener::from_std(socket) {
+async fn accept(socket: ListeningSocket, desk: Arc<Desk>) {
+    let socket = match Accepting::from_socket(socket) {
         Ok(socket) => socket,
         Err(error) => return tracing::error!(%error, "the admin listener cannot start"),
     };
@@ -153,7 +155,7 @@ async fn serve(stream: TcpStream, desk: Arc<Desk>, seat: Arc<Seat>) {
 }
 
 impl Desk {
-    async fn serve(self, socket: StdListener) {
+    async fn serve(self, socket: ListeningSocket) {
         let desk = Arc::new(self);
         tokio::join!(
             accept(socket, Arc::clone(&desk)),

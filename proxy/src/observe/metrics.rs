@@ -29,7 +29,7 @@ use sprat_net::tls::{ListenerTls, TLS, TlsView};
 use sprat_scheduler::station::ClassStats;
 use sprat_sizes::{CATALOGUE, Catalogue, CatalogueView};
 use sprat_uplink::{LinkView, SharedUplink};
-use sprat_upstream::{Breaker, Condition, SharedCluster, SharedStation};
+use sprat_upstream::{Breaker, Condition, Listing, SharedCluster, SharedStation};
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
@@ -118,6 +118,14 @@ impl Metrics {
         found.is_some_and(|own| own.station.set_draining(endpoint, drains))
     }
 
+    /// Gives an endpoint another weight; false if there is no such endpoint.
+    pub(crate) fn set_weight(&self, cluster: &str, endpoint: &str, weight: u32) -> bool {
+        let present = self.present.load();
+        let mut clusters = present.view.clusters.iter();
+        let found = clusters.find(|own| own.name == cluster);
+        found.is_some_and(|own| own.station.set_weight(endpoint, weight))
+    }
+
     /// Returns the present values in this format.
     pub(crate) fn text(&self, format: Exposition) -> String {
         let mut out = String::new();
@@ -197,6 +205,7 @@ struct ClusterView {
     breaker: Arc<Breaker>,
     read_ahead: Arc<AtomicUsize>,
     station: Arc<SharedStation>,
+    listing: Arc<Listing>,
 }
 
 impl ClusterView {
@@ -208,6 +217,7 @@ impl ClusterView {
             breaker: Arc::clone(&shared.breaker),
             read_ahead: Arc::clone(&shared.read_ahead),
             station: Arc::clone(&shared.station),
+            listing: Arc::clone(&shared.listing),
         };
         each.map(view).collect()
     }

@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sprat_net::handover::Lent;
+use sprat_net::listening::{Accepting, LOCAL_CLIENT, ListeningSocket};
 use sprat_net::proxy_protocol::{self, Ends};
 use sprat_scheduler::limits::HeapState;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep;
@@ -30,8 +32,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Acceptor {
     /// What connections to come are served by.
     listener: Rc<RefCell<Arc<ListenerState>>>,
-    socket: Rc<TcpListener>,
-    /// Dropped when accepting is to end.
+    socket: Rc<Accepting>,
+    /// Gone: the end.
     end: watch::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -45,9 +47,9 @@ impl Acceptor {
     pub(crate) fn start(
         worker: &Rc<Worker>,
         listener: &Arc<ListenerState>,
-        socket: StdListener,
+        socket: ListeningSocket,
     ) -> io::Result<Self> {
-        let socket = Rc::new(TcpListener::from_std(socket)?);
+        let socket = Rc::new(Accepting::from_socket(socket)?);
         let listener = Rc::new(RefCell::new(Arc::clone(listener)));
         let (end, ended) = watch::channel(());
         let (of, from) = (Rc::clone(&listener), Rc::clone(&socket));
@@ -81,8 +83,14 @@ impl Acceptor {
     /// # Errors
     ///
     /// No descriptor can be had.
-    pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
-        self.socket.as_fd().try_clone_to_owned()
+    pub(crate) fn lend(&self) -> io::Result<Lent> {
+        let listener = self.listener.borrow();
+        Ok(Lent {
+            name: listener.config.name.clone(),
+            address: listener.config.address.clone(),
+            socket: self.socket.as_fd().try_clone_to_owned()?,
+            has_file: self.socket.file().is_some(),
+        })
     }
 
     /// Accepts what the kernel has, and closes the socket.
@@ -96,7 +104,7 @@ impl Acceptor {
 async fn accept(
     worker: Rc<Worker>,
     listener: Rc<RefCell<Arc<ListenerState>>>,
-    socket: Rc<TcpListener>,
+    socket: Rc<Accepting>,
     mut end: watch::Receiver<()>,
 ) {
     let mut complained = false;
@@ -144,8 +152,7 @@ fn arrive(
 ) {
     let ends = Ends {
         client: peer,
-        // Not to be had: the client has gone already.
-        local: stream.local_addr().unwrap_or(listener.config.address),
+        local: local(&stream, listener),
     };
     if listener.config.proxy_protocol.is_none() {
         admit(worker, listener, stream, ends);
@@ -174,6 +181,16 @@ fn arrive(
         worker.arriving.set(worker.arriving.get() - 1);
         worker.left();
     });
+}
+
+/// What a client is connected to.
+fn local(stream: &TcpStream, listener: &ListenerState) -> SocketAddr {
+    let configured = &listener.config.address;
+    match configured.ip() {
+        // Not to be had: the client has gone already.
+        Some(address) => stream.local_addr().unwrap_or(address),
+        None => LOCAL_CLIENT,
+    }
 }
 
 /// Whose connection it is; none if it is not to be served.
@@ -235,7 +252,8 @@ fn admit(
         return None;
     };
     let client_place = client_place(worker, listener, ends.client.ip()).ok()?;
-    if let Err(error) = stream.set_nodelay(true) {
+    let is_unix = listener.config.address.path().is_some();
+    if !is_unix && let Err(error) = stream.set_nodelay(true) {
         // The client has gone already.
         tracing::debug!(%error, "an accepted socket does not take TCP_NODELAY");
     }

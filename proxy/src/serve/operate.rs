@@ -78,10 +78,10 @@ impl Operator {
         let signals = signals.context("cannot install signal handlers")?;
         let server = Server::start_with(&config, &mut inherited)?;
         let _pid_file = self.pid_file.take().map(PidFile::write).transpose()?;
-        for (listener, address) in config.listeners.iter().zip(server.addresses()) {
+        for (listener, address) in config.listeners.iter().zip(server.places()) {
             tracing::info!(%address, listener = listener.name, "listening");
         }
-        if let Some(address) = server.admin_address() {
+        if let Some(address) = server.admin_place() {
             tracing::info!(%address, "admin");
         }
         inherited.settle();

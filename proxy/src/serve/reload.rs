@@ -4,8 +4,8 @@
 //! parts built. Then it is handed to the workers, and requests that begin from
 //! then on are served by it. What fails leaves all as it is.
 
-use std::net::TcpListener;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use sprat_config::resolved::Config;
 use sprat_net::background::Background;
-use sprat_net::handover::{Inherited, Lent};
+use sprat_net::handover::{Inherited, Lent, LentAdmin};
+use sprat_net::listening::ListeningSocket;
 use sprat_net::tls;
 use sprat_sizes::Keeper;
 use sprat_uplink::SharedUplink;
@@ -45,7 +46,7 @@ pub(crate) type Serves<'a> = &'a dyn Fn() -> anyhow::Result<()>;
 /// Sockets for a process that is to replace this one.
 pub(crate) struct LentAll {
     pub(crate) listeners: Vec<Lent>,
-    pub(crate) admin: Option<OwnedFd>,
+    pub(crate) admin: Option<LentAdmin>,
 }
 
 /// What has to be kept while a configuration is served by.
@@ -61,7 +62,7 @@ pub(crate) struct Present {
     /// Keeps the certificates issued that listeners want.
     pub(crate) acme: sprat_acme::Keeper,
     /// A second hold on the admin listener's socket.
-    pub(crate) admin: Option<TcpListener>,
+    pub(crate) admin: Option<ListeningSocket>,
     /// The log's writers, the present one last: the others end with the last
     /// request that they log.
     pub(crate) logs: Vec<Writer>,
@@ -180,28 +181,30 @@ impl Reloader {
         }
         drop(to);
         let mut listeners = Vec::new();
-        while let Ok(socket) = lent.recv_timeout(TAKEN_WITHIN) {
-            let (id, socket) = socket.context("a listening socket")?;
-            let mut known = present.assembly.listeners.iter();
-            let listener = known.find(|listener| listener.id == id);
-            listeners.extend(listener.map(|own| Lent {
-                name: own.config.name.clone(),
-                address: own.config.address,
-                socket,
-            }));
+        while let Ok(lent) = lent.recv_timeout(TAKEN_WITHIN) {
+            listeners.push(lent.context("a listening socket")?);
         }
-        let admin = present
-            .admin
-            .as_ref()
-            .map(|socket| socket.as_fd().try_clone_to_owned());
+        let lend = |own: &ListeningSocket| {
+            io::Result::Ok(LentAdmin {
+                socket: own.as_fd().try_clone_to_owned()?,
+                has_file: own.file().is_some(),
+            })
+        };
+        let admin = present.admin.as_ref().map(lend);
         let admin = admin.transpose().context("the admin listener's socket")?;
         Ok(LentAll { listeners, admin })
     }
 
-    /// Another process has taken over; it saves what is learnt from now on.
-    pub(crate) fn leave_saving(&self) {
+    /// Another process has taken over: it saves what is learnt from now on, and the files
+    /// of Unix sockets are its own.
+    pub(crate) fn leave(&self) {
         if let Some(present) = self.lock().as_ref() {
             present.keeper.leave_saving();
+            let listeners = present.assembly.listeners.iter();
+            let files = listeners.filter_map(|own| own.shared.file());
+            files.for_each(|file| file.leave());
+            let admin = present.admin.as_ref().and_then(ListeningSocket::file);
+            admin.into_iter().for_each(|file| file.leave());
         }
     }
 
@@ -307,6 +310,7 @@ impl Present {
             before.join();
         }
         assembly.buffers.resize(assembly.config.buffer);
+        listener::set_modes(&self.assembly.listeners, &assembly.listeners);
         changes.tell();
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());

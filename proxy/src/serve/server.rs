@@ -1,13 +1,14 @@
 //! Puts the parts together: sockets, workers, the admin listener, shutdown.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use sprat_config::resolved::Config;
+use sprat_config::resolved::{Config, ListenAddress};
 use sprat_net::handover::Inherited;
+use sprat_net::listening::ListeningSocket;
 use sprat_net::tls;
 use sprat_sizes::Keeper;
 use sprat_uplink::SharedUplink;
@@ -29,8 +30,8 @@ use crate::setup::listener::{self, Bound, ListenerState, bind};
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
 /// end, which [`Control::drain`] or [`Control::cut`] brings about.
 pub struct Server {
-    addresses: Vec<SocketAddr>,
-    admin: Option<SocketAddr>,
+    places: Vec<ListenAddress>,
+    admin: Option<ListenAddress>,
     control: Control,
     workers: Vec<JoinHandle<anyhow::Result<()>>>,
     admin_thread: Option<JoinHandle<()>>,
@@ -74,7 +75,7 @@ impl Control {
 
     /// Another process has taken over: drains.
     pub(crate) fn replaced(&self) {
-        self.reloader.leave_saving();
+        self.reloader.leave();
         self.stage.send_if_modified(|stage| {
             let begins = *stage < Stage::Replaced;
             if begins {
@@ -177,7 +178,7 @@ impl Server {
             seeds,
             control,
             metrics,
-            addresses,
+            places,
             admin: socket,
         } = Parts::build(config, inherited)?;
         let workers = seeds.into_iter().map(|seed| {
@@ -186,11 +187,11 @@ impl Server {
             started.context("cannot start a worker")
         });
         let workers = workers.collect::<Result<_, _>>()?;
-        let admin = socket.as_ref().map(TcpListener::local_addr);
+        let admin = socket.as_ref().map(ListeningSocket::address);
         let admin = admin.transpose()?;
         let admin_thread = match socket {
             Some(socket) => {
-                let rights = Rights::of(config.admin.as_ref(), socket.local_addr()?)?;
+                let rights = Rights::of(config.admin.as_ref(), &socket.address()?)?;
                 let (stage, drained) = (control.stage.subscribe(), control.clone());
                 let drain = Box::new(move || drained.drain());
                 let desk = Desk::new(&metrics, stage, rights, drain);
@@ -200,7 +201,7 @@ impl Server {
             None => None,
         };
         Ok(Self {
-            addresses,
+            places,
             admin,
             control,
             workers,
@@ -212,13 +213,23 @@ impl Server {
     /// Where the listeners stood at the start, in the order of the
     /// configuration; with the ports that the kernel chose where none was
     /// given.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    pub fn places(&self) -> &[ListenAddress] {
+        &self.places
+    }
+
+    /// Returns the same of those that stand on IP addresses.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.places.iter().filter_map(ListenAddress::ip).collect()
     }
 
     /// Where the admin listener stands.
+    pub fn admin_place(&self) -> Option<&ListenAddress> {
+        self.admin.as_ref()
+    }
+
+    /// Returns the same if it stands on an IP address.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin
+        self.admin.as_ref()?.ip()
     }
 
     /// A handle for other threads.
@@ -263,23 +274,26 @@ impl Server {
     }
 }
 
-/// Returns the addresses that listeners stand at.
-fn addresses(
+/// Where listeners stand.
+fn places(
     listeners: &[Arc<ListenerState>],
     sockets: &[Vec<Bound>],
-) -> anyhow::Result<Vec<SocketAddr>> {
+) -> anyhow::Result<Vec<ListenAddress>> {
     let address = |listener: &Arc<ListenerState>| {
         let mut bound = sockets.iter().flatten();
         let (_, socket) = bound
             .find(|(id, _)| *id == listener.id)
             .context("a listener has a socket")?;
-        Ok(socket.local_addr()?)
+        Ok(socket.address()?)
     };
     listeners.iter().map(address).collect()
 }
 
 /// The admin listener's socket, if there is to be one.
-fn admin_socket(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Option<TcpListener>> {
+fn admin_socket(
+    config: &Config,
+    inherited: &mut Inherited,
+) -> anyhow::Result<Option<ListeningSocket>> {
     let there = inherited.take_admin();
     let Some(admin) = &config.admin else {
         return Ok(None);
@@ -287,7 +301,10 @@ fn admin_socket(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Op
     if there.is_some() {
         return Ok(there);
     }
-    let bound = bind(admin.address, false);
+    let bound = match &admin.address {
+        ListenAddress::Ip(address) => bind(*address, false),
+        ListenAddress::Unix(path) => ListeningSocket::unix(path, admin.mode),
+    };
     let bound = bound.with_context(|| format!("cannot listen on {} (admin)", admin.address))?;
     Ok(Some(bound))
 }
@@ -298,9 +315,9 @@ pub(crate) struct Parts {
     pub(crate) seeds: Vec<Seed>,
     pub(crate) control: Control,
     pub(crate) metrics: Arc<Metrics>,
-    addresses: Vec<SocketAddr>,
+    places: Vec<ListenAddress>,
     /// The admin listener's socket.
-    admin: Option<TcpListener>,
+    admin: Option<ListeningSocket>,
 }
 
 impl Parts {
@@ -315,7 +332,7 @@ impl Parts {
         let assembly = Arc::new(Assembly::new(config, log)?);
         let count = assembly.stats.len();
         let sockets = listener::bind_all(&assembly.listeners, count, inherited, &[])?;
-        let addresses = addresses(&assembly.listeners, &sockets)?;
+        let places = places(&assembly.listeners, &sockets)?;
         let admin = admin_socket(config, inherited)?;
         let (seeds, orders) = seeds(&assembly, sockets, &stage);
         let stats: Vec<_> = seeds.iter().map(|seed| Arc::clone(&seed.stats)).collect();
@@ -330,7 +347,7 @@ impl Parts {
             assembly,
             workers: orders,
             metrics: Arc::clone(&metrics),
-            admin: admin.as_ref().map(TcpListener::try_clone).transpose()?,
+            admin: admin.as_ref().map(ListeningSocket::try_clone).transpose()?,
             logs: writers,
         });
         let control = Control {
@@ -343,7 +360,7 @@ impl Parts {
             seeds,
             control,
             metrics,
-            addresses,
+            places,
             admin,
         })
     }

@@ -6,7 +6,6 @@ mod shedding;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -15,6 +14,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use slab::Slab;
 use sprat_net::error::Reason;
+use sprat_net::handover::Lent;
 use sprat_uplink::{Granting, Uplink};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
@@ -41,9 +41,8 @@ const CUT_BOUND: Duration = Duration::from_secs(2);
 pub(crate) enum Order {
     /// To serve by this from now on.
     Serve(Serve),
-    /// To hand its listening sockets over, each with its
-    /// [`ListenerState::id`](crate::setup::listener::ListenerState::id).
-    Lend(Sender<io::Result<(u64, OwnedFd)>>),
+    /// To hand its listening sockets over.
+    Lend(Sender<io::Result<Lent>>),
     /// To serve a connection that has been accepted elsewhere for a listener.
     Accepted {
         /// The [`ListenerState::id`](crate::setup::listener::ListenerState::id) of the listener.
@@ -279,9 +278,9 @@ impl Worker {
 }
 
 /// Hands the sockets over; a receiver that is gone has given up.
-fn lend(acceptors: &[Acceptor], to: &Sender<io::Result<(u64, OwnedFd)>>) {
+fn lend(acceptors: &[Acceptor], to: &Sender<io::Result<Lent>>) {
     for acceptor in acceptors {
-        let _ = to.send(acceptor.lend().map(|socket| (acceptor.id(), socket)));
+        let _ = to.send(acceptor.lend());
     }
 }
 

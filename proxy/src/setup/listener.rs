@@ -2,16 +2,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::Context as _;
 use hyper::server::conn::http1;
 use socket2::{Domain, Protocol, Socket, Type};
-use sprat_config::resolved::Listener;
+use sprat_config::resolved::{ListenAddress, Listener};
 use sprat_net::handover::Inherited;
 use sprat_net::headers::Forwarder;
+use sprat_net::listening::{self, ListeningSocket, SocketFile};
 use sprat_net::tls::ListenerTls;
 
 use crate::observe::stats::{ListenerStats, ListenerView};
@@ -47,8 +48,8 @@ pub(crate) struct ListenerState {
 pub(crate) fn kept(before: &[&Listener], after: &[Listener]) -> Vec<Option<usize>> {
     let mut places: HashMap<_, VecDeque<_>> = HashMap::new();
     let key = |own: &Listener| {
-        let named = (own.address.port() == 0).then(|| own.name.clone());
-        (own.address, named)
+        let named = own.address.is_any_port().then(|| own.name.clone());
+        (own.address.clone(), named)
     };
     for (at, own) in before.iter().enumerate() {
         places.entry(key(own)).or_default().push_back(at);
@@ -72,8 +73,10 @@ pub(crate) struct ListenerShared {
     tunnels: Arc<AtomicUsize>,
     /// Connections that have not told yet whose they are.
     arriving: Arc<AtomicUsize>,
-    /// Where its sockets stand, once it has some.
+    /// Where its sockets stand, once it has some, if that is on IP addresses.
     stands_on: Arc<OnceLock<Vec<SocketAddr>>>,
+    /// The file of its Unix socket, if it has one; a hold on the socket is a hold on it.
+    file: Arc<OnceLock<Weak<SocketFile>>>,
 }
 
 impl ListenerShared {
@@ -91,7 +94,13 @@ impl ListenerShared {
             tunnels: Arc::default(),
             arriving: Arc::default(),
             stands_on: Arc::default(),
+            file: Arc::default(),
         })
+    }
+
+    /// Returns the file of its Unix socket, if this process has made it.
+    pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
+        self.file.get()?.upgrade()
     }
 }
 
@@ -193,7 +202,7 @@ impl Drop for Place {
 }
 
 /// A listening socket, and the [`ListenerState::id`] of its listener.
-pub(crate) type Bound = (u64, TcpListener);
+pub(crate) type Bound = (u64, ListeningSocket);
 
 /// For each of so many workers, a socket or more for each of these listeners:
 /// those that are there already, or new ones. `present` are the listeners that
@@ -213,19 +222,26 @@ pub(crate) fn bind_all(
     own.extend(inherited.addresses());
     let mut rows: Vec<Vec<Bound>> = (0..workers).map(|_| Vec::new()).collect();
     for listener in listeners {
-        let (name, address) = (&listener.config.name, listener.config.address);
+        let (name, address) = (&listener.config.name, &listener.config.address);
         let there = inherited.take(name, address);
-        let sockets = match there.is_empty() {
-            true => bind_shared(address, workers, &own),
-            false => share(there, workers),
+        let sockets = match (there.is_empty(), address) {
+            (false, _) => share(there, workers),
+            (true, ListenAddress::Ip(address)) => bind_shared(*address, workers, &own),
+            (true, ListenAddress::Unix(path)) => {
+                let socket = ListeningSocket::unix(path, listener.config.mode);
+                socket.and_then(|socket| share(vec![socket], workers))
+            }
         };
         let sockets =
             sockets.with_context(|| format!("cannot listen on {address} (listener `{name}`)"))?;
-        let stands_on = sockets.iter().map(TcpListener::local_addr);
-        let stands_on = stands_on.collect::<Result<Vec<_>, _>>()?;
+        let stands_on = sockets.iter().map(|own| Ok(own.address()?.ip()));
+        let stands_on = stands_on.collect::<io::Result<Vec<_>>>()?;
+        let stands_on: Vec<_> = stands_on.into_iter().flatten().collect();
         own.extend(&stands_on);
         // A listener that is new has none.
         let _ = listener.shared.stands_on.set(stands_on);
+        let file = sockets.first().and_then(ListeningSocket::file);
+        file.inspect(|file| drop(listener.shared.file.set(Arc::downgrade(file))));
         for (index, socket) in sockets.into_iter().enumerate() {
             rows[index % workers].push((listener.id, socket));
         }
@@ -233,12 +249,28 @@ pub(crate) fn bind_all(
     Ok(rows)
 }
 
+/// Gives the files of Unix sockets that stay at a reload their new permissions.
+pub(crate) fn set_modes(before: &[Arc<ListenerState>], after: &[Arc<ListenerState>]) {
+    for listener in after {
+        let config = &listener.config;
+        let is_other =
+            |own: &Arc<ListenerState>| own.id == listener.id && own.config.mode != config.mode;
+        if let Some(path) = config.address.path()
+            && before.iter().any(is_other)
+            && let Err(error) = listening::set_mode(path, config.mode)
+        {
+            let name = &config.name;
+            tracing::warn!(listener = name, %error, "a socket's permissions stay as they are");
+        }
+    }
+}
+
 /// A socket for each worker on one address; `own` are those that are ours.
 fn bind_shared(
     mut address: SocketAddr,
     workers: usize,
     own: &[SocketAddr],
-) -> io::Result<Vec<TcpListener>> {
+) -> io::Result<Vec<ListeningSocket>> {
     if address.port() != 0 && !own.iter().any(|own| overlap(*own, address)) {
         // The workers' sockets would share it with another process's.
         unbound(address, false)?.bind(&address.into())?;
@@ -247,7 +279,7 @@ fn bind_shared(
     for _ in 0..workers {
         let socket = bind(address, true)?;
         // Port 0: the other workers share the one that the kernel chose.
-        address = socket.local_addr()?;
+        address = socket.address()?.ip().unwrap_or(address);
         sockets.push(socket);
     }
     Ok(sockets)
@@ -262,7 +294,7 @@ fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
 /// What is there, for all workers: each socket is somebody's, or connections
 /// that the kernel gives to it would wait for ever. Where there are fewer than
 /// workers, some are shared.
-fn share(mut sockets: Vec<TcpListener>, workers: usize) -> io::Result<Vec<TcpListener>> {
+fn share(mut sockets: Vec<ListeningSocket>, workers: usize) -> io::Result<Vec<ListeningSocket>> {
     for index in 0..workers.saturating_sub(sockets.len()) {
         sockets.push(sockets[index].try_clone()?);
     }
@@ -274,11 +306,11 @@ fn share(mut sockets: Vec<TcpListener>, workers: usize) -> io::Result<Vec<TcpLis
 /// # Errors
 ///
 /// The address cannot be had.
-pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<ListeningSocket> {
     let socket = unbound(address, shared)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(ListeningSocket::Tcp(socket.into()))
 }
 
 fn unbound(address: SocketAddr, shared: bool) -> io::Result<Socket> {

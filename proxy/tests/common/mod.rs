@@ -285,6 +285,8 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         dispatch: Dispatch::RoundRobin,
         hash_key: HashKey::Url,
         stateful_session: None,
+        wait_for_endpoint: None,
+        endpoints_file: None,
         max_requests: usize::MAX,
         read_ahead: Some(ReadAhead {
             per_response: 256 << 10,
@@ -318,6 +320,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
         listeners: vec![Listener {
             name: "test".to_owned(),
             address: "127.0.0.1:0".parse().unwrap(),
+            mode: 0o660,
             max_connections: 1024,
             max_header_bytes: 64 << 10,
             max_header_fields: 100,
@@ -386,6 +389,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
 pub(crate) fn admin() -> Admin {
     Admin {
         address: "127.0.0.1:0".parse().unwrap(),
+        mode: 0o600,
         hosts: vec![HostPattern::Exact("test.example".to_owned())],
         token_file: None,
     }

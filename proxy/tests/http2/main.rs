@@ -441,7 +441,7 @@ fn order_where(
     asked: &[(&'static str, Option<&'static str>)],
 ) -> Vec<&'static str> {
     let mut config = config(&[origin.address]);
-    config.listeners[0].address = free_address();
+    config.listeners[0].address = free_address().into();
     config.listeners[0].http2.as_mut().unwrap().priorities = priorities;
     // So slow that the first response takes 80 s, and its client's buffers seconds.
     config.uplink.adapt = false;

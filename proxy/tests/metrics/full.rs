@@ -55,6 +55,7 @@ impl Full {
         change(&mut config.uplink);
         with_cluster(&mut config, |cluster| {
             cluster.wait_queue.scope = WaitScope::Endpoint;
+            cluster.wait_for_endpoint = Some(Duration::from_millis(1));
             cluster.stateful_session = Some(StatefulSession {
                 cookie: "at".to_owned(),
                 attributes: String::new(),
@@ -63,13 +64,13 @@ impl Full {
             });
         });
         add_listener(&mut config, &authority, directory.path());
-        add_clusters(&mut config, &names);
+        add_clusters(&mut config, &names, directory.path());
         add_stores(&mut config, directory.path());
         let proxy = Proxy::start(&config);
         let count = |per| match per {
             Per::Cluster => config.clusters.len(),
-            // One at the origin, one that is not there, three by name.
-            Per::Endpoint => 5,
+            // One at the origin, one that is not there, three by name, one in a file.
+            Per::Endpoint => 6,
             Per::Class => config.classes.list.len(),
             Per::Listener => config.listeners.len(),
             Per::Name => 1,
@@ -143,8 +144,8 @@ fn issued(config: &mut Config, authority: &Authority, directory: &Path) -> Liste
     }
 }
 
-/// A cluster whose endpoint is not there, for `/dead/`, and one by name.
-fn add_clusters(config: &mut Config, names: &NameServer) {
+/// A cluster whose endpoint is not there, for `/dead/`, one by name, and one of a file.
+fn add_clusters(config: &mut Config, names: &NameServer, directory: &Path) {
     let farm = Cluster::clone(&config.clusters[0]);
     let endpoint = |address| Endpoint {
         address,
@@ -165,7 +166,22 @@ fn add_clusters(config: &mut Config, names: &NameServer) {
         dns: names.dns(),
         ..farm.clone()
     });
-    config.clusters.extend([dead, named]);
+    let path = directory.join("listed.endpoints");
+    std::fs::write(&path, farm.endpoints[0].address.to_string()).unwrap();
+    let at = FileAt {
+        path,
+        span: Span::default(),
+    };
+    let listed = Arc::new(Cluster {
+        name: "listed".to_owned(),
+        endpoints: Vec::new(),
+        endpoints_file: Some(EndpointsFile {
+            at,
+            interval: PATIENCE,
+        }),
+        ..farm.clone()
+    });
+    config.clusters.extend([dead, named, listed]);
 }
 
 /// Manifests, and a shared store that is not there.

@@ -158,7 +158,9 @@ impl WireMark {
         self.current.set(wanted);
         let socket = SockRef::from(stream);
         let applied = self.set_code_point(&socket, is_ipv4(stream), wanted);
+        // A Unix socket has no packets, and no such address.
         if let Err(error) = applied
+            && stream.peer_addr().is_ok()
             && !HAS_COMPLAINED.swap(true, Relaxed)
         {
             tracing::warn!(%error, "a client's socket takes no code point");

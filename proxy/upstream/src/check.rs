@@ -236,7 +236,7 @@ async fn status(
 
 /// None if the configuration's words make no request, which its check excludes.
 fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request<Empty<Bytes>>> {
-    let host = check.host.clone().unwrap_or_else(|| address.to_string());
+    let host = check.host.clone().unwrap_or_else(|| address.authority());
     Request::builder()
         .method(check.method.as_str())
         .uri(check.path.as_str())

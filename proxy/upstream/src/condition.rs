@@ -6,6 +6,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use sprat_scheduler::Time;
+use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::health::{Cause, Change, Ejection, Health, Outcome};
 use tokio::time::Instant;
 
@@ -55,6 +56,8 @@ pub struct EndpointCondition {
     pub is_used: bool,
     /// Whether someone has it drain: it gets those of strict sessions alone.
     pub drains: bool,
+    /// The endpoint's share of the requests, relative to the others.
+    pub weight: u32,
 }
 
 impl SharedStation {
@@ -176,6 +179,7 @@ impl SharedStation {
         wakers.into_iter().for_each(Waker::wake);
         if !changes.is_empty() {
             self.changed.notify_one();
+            self.absence.end();
         }
         for (endpoint, cause) in changes {
             tell(&self.name, &endpoint, (cause, failure), now);
@@ -189,18 +193,22 @@ impl SharedStation {
         let decisions = self.lock();
         let (station, health) = (&decisions.station, &decisions.health);
         let now = Time::ZERO + self.epoch.elapsed();
-        let endpoint = |(slot, member): (usize, &Arc<Member>)| {
+        let endpoint = |((slot, member), spec): ((usize, &Arc<Member>), &EndpointSpec)| {
             let known = health.endpoint(slot);
             let condition = EndpointCondition {
                 ejected_for: known.ejected_until.map(|until| until.since(now)),
                 passes_checks: known.passes_checks,
                 is_used: station.is_usable(slot),
                 drains: station.is_draining(slot),
+                weight: spec.weight,
             };
             (Arc::clone(member), condition)
         };
         Condition {
-            endpoints: decisions.members.present().map(endpoint).collect(),
+            endpoints: {
+                let present = decisions.members.present().zip(&decisions.specs);
+                present.map(endpoint).collect()
+            },
             panics: station.panics(),
             ejections: health.ejections(),
             ejections_prevented: health.ejections_prevented(),

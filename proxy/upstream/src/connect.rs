@@ -303,6 +303,13 @@ async fn open(target: &Target, within: Duration) -> Result<TcpStream, Reason> {
             let connected = network::connect(*address).await;
             connected.map_err(|error| failed(&error, *address))?
         }
+        Target::Path(path) => {
+            let connected = network::connect_unix(path).await;
+            return connected.map_err(|error| match lacks_means(&error) {
+                true => Reason::NoSocket,
+                false => reason(&error),
+            });
+        }
         Target::Name(name) => open_first(name, within).await?,
     };
     // Without it a small request waits for the ACK of the last; a socket that
@@ -342,11 +349,18 @@ fn failed(error: &io::Error, address: SocketAddr) -> Reason {
 /// was not even asked: no descriptor, no memory, or no port.
 fn is_shortage(error: &io::Error, address: SocketAddr) -> bool {
     match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => true,
         // Of ports, unless it is that this system has no address to go there from.
         Some(libc::EADDRNOTAVAIL) => is_routed(address),
-        _ => false,
+        _ => lacks_means(error),
     }
+}
+
+/// Whether this system has no descriptor or no memory.
+fn lacks_means(error: &io::Error) -> bool {
+    let means = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error
+        .raw_os_error()
+        .is_some_and(|code| means.contains(&code))
 }
 
 /// Whether this system has an address from which to go there. Nothing is sent.
@@ -361,7 +375,8 @@ fn is_routed(address: SocketAddr) -> bool {
 
 fn reason(error: &io::Error) -> Reason {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => Reason::ConnectionRefused,
+        // Of a Unix socket's file: the endpoint is not there, or not any more.
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Reason::ConnectionRefused,
         io::ErrorKind::TimedOut => Reason::ConnectionTimeout,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Reason::ConnectionTerminated,
         _ => Reason::Unreachable,

@@ -1,6 +1,6 @@
 //! A thread that looks after the clusters' endpoints: it lets those back that
-//! were ejected, and asks those that are to be asked. One for all workers and
-//! all configurations.
+//! were ejected, asks those that are to be asked, and looks at files that have endpoints.
+//! One for all workers and all configurations.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 
 use super::check::Checked;
-use super::{SharedCluster, SharedStation};
+use super::{SharedCluster, SharedStation, listed};
 
 /// How often a cluster is looked at that has nothing due.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -93,7 +93,8 @@ impl Keeper {
 
 fn needs_keeping(cluster: &SharedCluster) -> bool {
     let resilience = &cluster.config.resilience;
-    resilience.outlier_detection.is_some() || resilience.health_checks.is_some()
+    let is_judged = resilience.outlier_detection.is_some() || resilience.health_checks.is_some();
+    is_judged || cluster.config.endpoints_file.is_some()
 }
 
 /// A cluster that is looked after.
@@ -101,6 +102,8 @@ struct Kept {
     cluster: Arc<SharedCluster>,
     /// Dropped with it, which ends them.
     _checks: JoinSet<()>,
+    /// The look at its file, too.
+    _file: JoinSet<()>,
 }
 
 /// Looks after clusters, whichever they are, until no server is left to say.
@@ -118,6 +121,7 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
                 kept.push(Kept {
                     cluster: Arc::clone(cluster),
                     _checks: Checked::all(cluster),
+                    _file: follow_file(cluster),
                 });
             }
             let station = Arc::downgrade(&cluster.station);
@@ -131,6 +135,15 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
             return;
         }
     }
+}
+
+/// A task that looks at the file with a cluster's endpoints, if there is one.
+fn follow_file(cluster: &Arc<SharedCluster>) -> JoinSet<()> {
+    let mut task = JoinSet::new();
+    if let Some(file) = &cluster.config.endpoints_file {
+        task.spawn_local(listed::follow(Arc::clone(cluster), file.clone()));
+    }
+    task
 }
 
 /// Does what is due for a station's endpoints, until it is gone.

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absence;
 mod breaker;
 mod check;
 mod condition;
@@ -15,6 +16,7 @@ mod held;
 mod interim;
 mod keeper;
 mod lease;
+mod listed;
 mod members;
 mod multiplexed;
 mod probe;
@@ -26,6 +28,7 @@ mod sizes;
 mod station;
 mod stats;
 mod transport;
+mod weights;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -45,6 +48,7 @@ use tokio::time::Instant;
 
 use sprat_net::tls::ClusterTls;
 
+pub use absence::{Absence, Awaiting, WAIT_RESULTS};
 pub use breaker::Breaker;
 pub use condition::{Condition, EndpointCondition};
 pub use connect::Slot as ConnectionPlace;
@@ -54,6 +58,7 @@ pub use held::{Held, buffer, hold};
 pub use interim::Hear;
 pub use keeper::Keeper as HealthKeeper;
 pub use lease::{Lease, Place};
+pub use listed::{LISTING_RESULTS, Listing};
 pub use members::Member;
 pub use sender::{Refused, Sender, reason as broken_reason};
 pub use sessions::{SessionId, SessionOutcome, Sessions};

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderValue;
@@ -34,6 +35,8 @@ pub struct Member {
 #[derive(Debug)]
 pub(super) enum Target {
     Address(SocketAddr),
+    /// A Unix socket.
+    Path(PathBuf),
     /// To the first of its addresses that accepts them.
     Name(Logical),
 }
@@ -80,13 +83,17 @@ impl Logical {
 #[derive(Debug)]
 pub(super) struct Source {
     cluster: Arc<Cluster>,
+    /// Those that the configuration gives.
     endpoints: Vec<Configured>,
+    /// Those of the file that the configuration names, if it names one.
+    listed: Mutex<Arc<[Configured]>>,
     workers: usize,
 }
 
-/// An endpoint of the configuration.
+/// An endpoint of the configuration, or of a file.
 #[derive(Debug)]
 struct Configured {
+    endpoint: Endpoint,
     authority: HeaderValue,
     /// If that is its address.
     name: Option<Arc<Name>>,
@@ -94,7 +101,7 @@ struct Configured {
 }
 
 impl Source {
-    /// A cluster's, for so many workers.
+    /// A cluster's, for so many workers; `listed` are those of its file.
     ///
     /// # Errors
     ///
@@ -104,6 +111,7 @@ impl Source {
         cluster: &Arc<Cluster>,
         names: &Names,
         workers: usize,
+        listed: Vec<Endpoint>,
     ) -> anyhow::Result<Self> {
         let count = cluster.endpoints.len();
         let range = |index: usize, own: &Endpoint| match &cluster.dispatch {
@@ -113,11 +121,12 @@ impl Source {
         let endpoints = cluster.endpoints.iter().enumerate();
         let endpoints = endpoints.map(|(index, own)| {
             let name = match &own.address {
-                EndpointAddress::Ip(_) => None,
+                EndpointAddress::Ip(_) | EndpointAddress::Unix(_) => None,
                 EndpointAddress::Name { host, .. } => Some(names.get(host, &cluster.dns)?),
             };
             anyhow::Ok(Configured {
-                authority: HeaderValue::try_from(own.address.to_string())?,
+                endpoint: own.clone(),
+                authority: HeaderValue::try_from(own.address.authority())?,
                 name,
                 size_range: range(index, own),
             })
@@ -125,8 +134,41 @@ impl Source {
         Ok(Self {
             cluster: Arc::clone(cluster),
             endpoints: endpoints.collect::<Result<_, _>>()?,
+            listed: Mutex::new(Self::configured(listed)?),
             workers,
         })
+    }
+
+    fn configured(listed: Vec<Endpoint>) -> anyhow::Result<Arc<[Configured]>> {
+        let one = |endpoint: Endpoint| {
+            anyhow::Ok(Configured {
+                authority: HeaderValue::try_from(endpoint.address.authority())?,
+                name: None,
+                size_range: endpoint.size_range,
+                endpoint,
+            })
+        };
+        listed.into_iter().map(one).collect()
+    }
+
+    /// Goes on with other endpoints of the file.
+    ///
+    /// # Errors
+    ///
+    /// An endpoint's address stands in no header field.
+    pub(super) fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
+        *self.lock_listed() = Self::configured(listed)?;
+        Ok(())
+    }
+
+    /// Returns the endpoints of the file.
+    pub(super) fn listed(&self) -> Vec<Endpoint> {
+        let listed = Arc::clone(&self.lock_listed());
+        listed.iter().map(|own| own.endpoint.clone()).collect()
+    }
+
+    fn lock_listed(&self) -> MutexGuard<'_, Arc<[Configured]>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names among the endpoints, each once.
@@ -143,17 +185,17 @@ impl Source {
     /// Where each of the configuration's endpoints is found at present. What
     /// two names have in common is an endpoint once, and what is given by its
     /// address none of a name's.
-    fn targets(&self) -> Vec<(usize, String, Target)> {
+    fn targets(&self, all: &[&Configured]) -> Vec<(usize, String, Target)> {
         let mut targets = Vec::new();
-        let given = self.cluster.endpoints.iter();
-        let mut seen: HashSet<SocketAddr> = given
-            .filter_map(|own| match &own.address {
+        let mut seen: HashSet<SocketAddr> = all
+            .iter()
+            .filter_map(|own| match &own.endpoint.address {
                 EndpointAddress::Ip(address) => Some(*address),
-                EndpointAddress::Name { .. } => None,
+                EndpointAddress::Name { .. } | EndpointAddress::Unix(_) => None,
             })
             .collect();
-        for (index, own) in self.endpoints.iter().enumerate() {
-            let address = &self.cluster.endpoints[index].address;
+        for (index, own) in all.iter().enumerate() {
+            let address = &own.endpoint.address;
             match (address, &own.name) {
                 (EndpointAddress::Name { port, .. }, Some(name)) => {
                     let found = name.addresses();
@@ -174,6 +216,9 @@ impl Source {
                 (EndpointAddress::Ip(found), _) => {
                     targets.push((index, found.to_string(), Target::Address(*found)));
                 }
+                (EndpointAddress::Unix(path), _) => {
+                    targets.push((index, address.to_string(), Target::Path(path.clone())));
+                }
                 // A name is resolved.
                 (EndpointAddress::Name { .. }, None) => {}
             }
@@ -184,8 +229,11 @@ impl Source {
     /// The members at present, and what a station is told of them. What is
     /// `known` already stays what it is, or at least counts on.
     pub(super) fn members(&self, known: &[Arc<Member>]) -> Vec<(Arc<Member>, EndpointSpec)> {
+        let listed = Arc::clone(&self.lock_listed());
+        let all: Vec<&Configured> = self.endpoints.iter().chain(listed.iter()).collect();
         let member = |(index, label, target): (usize, String, Target)| {
-            let (configured, own) = (&self.cluster.endpoints[index], &self.endpoints[index]);
+            let own = all[index];
+            let configured = &own.endpoint;
             let spec = EndpointSpec {
                 weight: configured.weight,
                 reserved: configured.reserved,
@@ -213,7 +261,7 @@ impl Source {
             };
             (member, spec)
         };
-        self.targets().into_iter().map(member).collect()
+        self.targets(&all).into_iter().map(member).collect()
     }
 }
 
@@ -221,6 +269,7 @@ impl Target {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Address(own), Self::Address(other)) => own == other,
+            (Self::Path(own), Self::Path(other)) => own == other,
             (Self::Name(own), Self::Name(other)) => {
                 Arc::ptr_eq(&own.name, &other.name) && own.port == other.port
             }

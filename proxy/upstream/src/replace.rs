@@ -1,7 +1,7 @@
 //! Endpoints that come and go while requests are served.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 
 use sprat_scheduler::Time;
@@ -90,32 +90,54 @@ impl SharedStation {
 
 impl Decisions {
     /// Goes on with these endpoints, if they are not those that there are.
-    fn replace(&mut self, now: Time, own: &SharedStation) -> bool {
-        let found = own.source.members(&self.members.by_slot);
+    fn replace(&mut self, now: Time, own: &SharedStation) -> Replaced {
+        let mut found = own.source.members(&self.members.by_slot);
+        self.weights.apply(&mut found);
         let there = self.members.present().map(|(_, member)| member);
-        if there
+        let same = there
             .map(Arc::as_ptr)
-            .eq(found.iter().map(|(member, _)| Arc::as_ptr(member)))
-        {
-            return false;
-        }
+            .eq(found.iter().map(|(member, _)| Arc::as_ptr(member)));
         let (members, specs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        if same && specs == self.specs {
+            return Replaced::Nothing;
+        }
         let slots = self.station.set_endpoints(now, &specs);
+        self.specs = specs;
+        if same {
+            return Replaced::Shares;
+        }
         let kept = self.members.set(slots.clone(), members);
         // First without those that have come, so that nothing is left in their
         // slots of those who had them before.
         self.health.set_endpoints(&kept);
         self.health.set_endpoints(&slots);
-        true
+        Replaced::Endpoints
     }
+}
+
+/// What has changed of a station's endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replaced {
+    Nothing,
+    /// They are the same, and their shares of the requests are others.
+    Shares,
+    /// Some have come, or are gone.
+    Endpoints,
 }
 
 impl Follow for SharedStation {
     fn names_changed(&self) {
+        self.renew(self.lock());
+    }
+}
+
+impl SharedStation {
+    /// Goes on with the endpoints that there are now.
+    pub(super) fn renew(&self, mut decisions: MutexGuard<'_, Decisions>) {
         let now = Time::ZERO + self.epoch.elapsed();
-        let mut decisions = self.lock();
         let panicked = decisions.station.panics();
-        if !decisions.replace(now, self) {
+        let replaced = decisions.replace(now, self);
+        if replaced == Replaced::Nothing {
             return;
         }
         let panics = decisions.station.panics();
@@ -126,11 +148,30 @@ impl Follow for SharedStation {
         drop(decisions);
         wakers.into_iter().for_each(Waker::wake);
         self.replaced.notify_waiters();
-        tracing::info!(
-            cluster = self.name,
-            endpoints = count,
-            "a cluster has other endpoints"
-        );
+        self.absence.end();
+        if replaced == Replaced::Endpoints {
+            tracing::info!(
+                cluster = self.name,
+                endpoints = count,
+                "a cluster has other endpoints"
+            );
+        }
         tell_panic(&self.name, panicked, panics);
+    }
+
+    /// Gives the endpoint with this label another share of the requests; false if there is
+    /// none. So it stays while the endpoint does and has the same weight in the
+    /// configuration, over reloads and changes of the others.
+    pub fn set_weight(&self, endpoint: &str, weight: u32) -> bool {
+        let mut decisions = self.lock();
+        let configured = self.source.members(&decisions.members.by_slot);
+        let found = configured.iter().find(|(own, _)| own.label == endpoint);
+        let Some((_, spec)) = found else {
+            return false;
+        };
+        decisions.weights.give(endpoint, weight, spec.weight);
+        self.renew(decisions);
+        tracing::info!(cluster = %self.name, %endpoint, weight, "an endpoint has another weight");
+        true
     }
 }

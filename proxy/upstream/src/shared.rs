@@ -11,6 +11,7 @@ use sprat_net::tls::ClusterTls;
 use sprat_scheduler::station::StationConfig;
 
 use super::breaker::Breaker;
+use super::listed::{self, Listing};
 use super::members::Source;
 use super::sessions::Sessions;
 use super::{SharedStation, station_config};
@@ -29,6 +30,8 @@ pub struct SharedCluster {
     pub breaker: Arc<Breaker>,
     /// Bytes that are read ahead of clients.
     pub read_ahead: Arc<AtomicUsize>,
+    /// What is known of the file with its endpoints, if it has one.
+    pub listing: Arc<Listing>,
     pub(super) overload_page: Option<Bytes>,
     /// None for plain text.
     pub tls: Option<Arc<ClusterTls>>,
@@ -46,8 +49,8 @@ impl SharedCluster {
     /// # Errors
     ///
     /// The page for browsers cannot be read, or a certificate, or a key, or an
-    /// endpoint's address stands in no header field, or there can be no thread
-    /// for names.
+    /// endpoint's address stands in no header field, or the file with endpoints is
+    /// refused, or there can be no thread for names.
     pub fn new(
         cluster: &Arc<Cluster>,
         config: &Config,
@@ -59,12 +62,19 @@ impl SharedCluster {
         let overload_page = overload_page.transpose()?;
         let (classes, admission) = (&config.classes.list, &config.admission);
         let decides = station_config(cluster, classes, admission);
+        let listing = before.map_or_else(Arc::default, |before| Arc::clone(&before.listing));
         let station = match before {
             Some(before) if before.decides == decides && before.finds_and_judges_as(cluster) => {
                 Arc::clone(&before.station)
             }
             _ => {
-                let source = Source::new(cluster, names, config.runtime.workers.max(1))?;
+                let listed = before.filter(|before| before.has_file_of(cluster));
+                let listed = listed.map(|before| &*before.station);
+                let listed = match &cluster.endpoints_file {
+                    Some(file) => listing.first(file, cluster, listed)?,
+                    None => Vec::new(),
+                };
+                let source = Source::new(cluster, names, config.runtime.workers.max(1), listed)?;
                 let before = before.map(|before| &*before.station);
                 SharedStation::new(source, (cluster, classes, admission), before)
             }
@@ -79,6 +89,7 @@ impl SharedCluster {
             decides,
             breaker: before.map_or_else(Arc::default, |before| Arc::clone(&before.breaker)),
             read_ahead: before.map_or_else(Arc::default, |before| Arc::clone(&before.read_ahead)),
+            listing,
             overload_page,
             tls,
             sessions: Sessions::of(cluster)?,
@@ -90,8 +101,15 @@ impl SharedCluster {
     fn finds_and_judges_as(&self, cluster: &Cluster) -> bool {
         let (own, other) = (&self.config.resilience, &cluster.resilience);
         self.config.dns == cluster.dns
+            && self.has_file_of(cluster)
             && own.outlier_detection == other.outlier_detection
             && own.thresholds() == other.thresholds()
+    }
+
+    /// Whether the endpoints are of the same file as in another configuration, or of none.
+    fn has_file_of(&self, cluster: &Cluster) -> bool {
+        let path = |of: &Cluster| of.endpoints_file.as_ref().map(|own| own.at.path.clone());
+        path(&self.config) == path(cluster)
     }
 
     /// Returns whether rebuilding from the new configuration has changed nothing.
@@ -117,7 +135,11 @@ pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
         let help = "write it with `openssl rand -hex 32`, or leave `key_file` out";
         Some(Problem::at(&file.span, format!("{error:#}")).help(help))
     });
-    pages.chain(keys)
+    let files = config
+        .clusters
+        .iter()
+        .filter_map(|cluster| listed::inspect(cluster));
+    pages.chain(keys).chain(files)
 }
 
 fn read_page(cluster: &Cluster, page: &FileAt) -> anyhow::Result<Bytes> {

@@ -21,8 +21,10 @@ use sprat_scheduler::{Size, Time};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::absence::Absence;
 use super::members::{Members, Source};
 use super::stable_hash;
+use super::weights::Weights;
 
 /// The station of a cluster, shared by the workers.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub struct SharedStation {
     pub(super) version: AtomicU64,
     /// Told when the endpoints have changed.
     pub(super) replaced: Notify,
+    /// Those that wait while all endpoints are away.
+    pub absence: Arc<Absence>,
     /// By class: how long a request may wait.
     timeouts: Vec<Option<Duration>>,
     limits_classes: bool,
@@ -53,6 +57,10 @@ pub(super) struct Decisions {
     pub(super) station: Station,
     pub(super) health: Health,
     pub(super) members: Members,
+    /// What the station was told of those that are present, in order.
+    pub(super) specs: Vec<EndpointSpec>,
+    /// Those that were given while they serve.
+    pub(super) weights: Weights,
     /// Those who wait, until they have heard what has become of them.
     parked: Slab<Parked>,
     /// Who in `parked` has a ticket, by [`Ticket::index`]. That goes to the next
@@ -110,11 +118,16 @@ impl SharedStation {
         (cluster, classes, admission): (&Cluster, &[Class], &Admission),
         before: Option<&Self>,
     ) -> Arc<Self> {
-        let known = before.map(|before| before.lock().members.by_slot.clone());
-        let found = source.members(&known.unwrap_or_default());
-        let (present, endpoints): (Vec<_>, _) = found.into_iter().unzip();
+        let known = before.map(|before| {
+            let decisions = before.lock();
+            (decisions.members.by_slot.clone(), decisions.weights.clone())
+        });
+        let (known, mut weights) = known.unwrap_or_default();
+        let mut found = source.members(&known);
+        weights.apply(&mut found);
+        let (present, endpoints): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let config = StationConfig {
-            endpoints,
+            endpoints: endpoints.clone(),
             ..station_config(cluster, classes, admission)
         };
         let (dispatch, queue) = (&cluster.dispatch, &cluster.wait_queue);
@@ -129,12 +142,15 @@ impl SharedStation {
             source,
             version: AtomicU64::new(0),
             replaced: Notify::new(),
+            absence: before.map_or_else(Arc::default, |before| Arc::clone(&before.absence)),
             epoch: before.map_or_else(Instant::now, |before| before.epoch),
             timeouts: specs.iter().map(|class| class.timeout).collect(),
             limits_classes: specs.iter().any(|class| class.max_concurrency < usize::MAX),
             has_channel_rule: config.admission.channel.is_some(),
             size_use,
             decisions: Mutex::new(Decisions {
+                specs: endpoints,
+                weights,
                 health: Health::new(outliers, thresholds, config.endpoints.len()),
                 station: Station::new(config),
                 members: Members {
@@ -260,6 +276,7 @@ impl SharedStation {
 
     pub(super) fn reached(&self, ticket: Ticket) {
         self.decide(|station, now| station.reached(now, ticket));
+        self.absence.end();
     }
 
     pub(super) fn resize(&self, ticket: Ticket, size: Size) {

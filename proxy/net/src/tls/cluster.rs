@@ -151,6 +151,8 @@ impl ClusterTls {
             (Some(name), _) => ServerName::try_from(name.clone()).ok(),
             (None, EndpointAddress::Name { host, .. }) => ServerName::try_from(host.clone()).ok(),
             (None, EndpointAddress::Ip(address)) => Some(ServerName::from(address.ip())),
+            // The configuration names it.
+            (None, EndpointAddress::Unix(_)) => None,
         }
     }
 }

@@ -38,19 +38,43 @@ pub(super) enum Look {
     TooSlow,
 }
 
+/// What a client has taken so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    bytes: u64,
+    /// How long its receive window was closed.
+    limited: Duration,
+}
+
+impl Taken {
+    /// Asks the kernel. On a Unix socket, which acknowledges nothing, it is what was
+    /// `written`: what the socket has taken beyond that is less than its buffer.
+    pub(super) fn of(socket: BorrowedFd<'_>, written: u64) -> Self {
+        // Or the connection is gone, as the next write will find.
+        match sys::tcp_info(&socket) {
+            Ok(info) => Self {
+                bytes: info.bytes_acked,
+                limited: Duration::from_micros(info.rwnd_limited_us),
+            },
+            Err(_) => Self {
+                bytes: written,
+                limited: Duration::ZERO,
+            },
+        }
+    }
+}
+
 impl Drain {
     /// The socket is full for the first time.
-    pub(super) fn new(rules: MinRateRules, now: Instant, socket: BorrowedFd<'_>) -> Self {
-        // An error: the connection is gone, as the next write will find.
-        let info = sys::tcp_info(&socket).unwrap_or_default();
+    pub(super) fn new(rules: MinRateRules, now: Instant, taken: Taken) -> Self {
         let mut patience = Patience::default();
         patience.wait(Time::ZERO);
         Self {
             rules,
             epoch: now,
             patience,
-            acked: info.bytes_acked,
-            limited: Duration::from_micros(info.rwnd_limited_us),
+            acked: taken.bytes,
+            limited: taken.limited,
             look: false,
         }
     }
@@ -93,27 +117,25 @@ impl Drain {
     pub(super) fn look(
         &mut self,
         now: Instant,
-        socket: BorrowedFd<'_>,
+        taken: impl FnOnce() -> Taken,
         queued_here: bool,
         pressed: bool,
     ) -> Look {
         if !std::mem::take(&mut self.look) {
             return Look::NotDue;
         }
-        let info = sys::tcp_info(&socket).unwrap_or_default();
-        let limited = Duration::from_micros(info.rwnd_limited_us);
+        let Taken { bytes, limited } = taken();
         let now = self.time(now);
         let closed = limited.saturating_sub(self.limited);
         if queued_here && closed * 2 < self.patience.waited(now) {
             self.patience.moved(u64::MAX);
         } else {
-            self.patience
-                .moved(info.bytes_acked.saturating_sub(self.acked));
+            self.patience.moved(bytes.saturating_sub(self.acked));
         }
         if self.patience.is_too_slow(now, self.rules.at(pressed)) {
             return Look::TooSlow;
         }
-        (self.acked, self.limited) = (info.bytes_acked, limited);
+        (self.acked, self.limited) = (bytes, limited);
         Look::Enough
     }
 }

@@ -8,7 +8,7 @@ use sprat_scheduler::Time;
 use sprat_uplink::Outlet;
 use tokio::time::Instant;
 
-use super::drain::{Drain, Look};
+use super::drain::{Drain, Look, Taken};
 use super::http2::Http2;
 use super::{Connection, Phase};
 
@@ -115,7 +115,10 @@ impl Connection {
             Some(drain) => drain.wait(Instant::now()),
             None => {
                 let rules = self.listener.config.limits.min_rates.of_response();
-                *drain = rules.map(|rules| Box::new(Drain::new(rules, Instant::now(), socket)));
+                *drain = rules.map(|rules| {
+                    let taken = Taken::of(socket, self.written.get());
+                    Box::new(Drain::new(rules, Instant::now(), taken))
+                });
             }
         }
         if began {
@@ -130,7 +133,8 @@ impl Connection {
     fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
         let now = Instant::now();
         let queued_here = matches!(self.outlet, Outlet::Marked(_));
-        match drain.look(now, socket, queued_here, self.is_pressed()) {
+        let taken = || Taken::of(socket, self.written.get());
+        match drain.look(now, taken, queued_here, self.is_pressed()) {
             Look::NotDue => {}
             // The socket's buffer hides it, but there is progress.
             Look::Enough => self.write_blocked.begin(now),

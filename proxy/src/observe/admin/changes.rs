@@ -1,5 +1,7 @@
 //! What can be changed by the admin listener.
 
+use std::ops::RangeInclusive;
+
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -24,9 +26,18 @@ const LOG_LEVEL: &str = "/log-level";
 const DRAIN_ENDPOINT: &str = "/endpoints/drain";
 const UNDRAIN_ENDPOINT: &str = "/endpoints/undrain";
 
+/// Gives an endpoint another share of the requests.
+const WEIGH_ENDPOINT: &str = "/endpoints/weight";
+
+/// The weights that an endpoint may have, as in the configuration.
+const WEIGHTS: RangeInclusive<u32> = 1..=1000;
+
 /// Whether a path is for changes.
 pub(super) fn is_change(path: &str) -> bool {
-    matches!(path, DRAIN | LOG_LEVEL | DRAIN_ENDPOINT | UNDRAIN_ENDPOINT)
+    matches!(
+        path,
+        DRAIN | LOG_LEVEL | DRAIN_ENDPOINT | UNDRAIN_ENDPOINT | WEIGH_ENDPOINT
+    )
 }
 
 /// An endpoint, as `/endpoints` has it.
@@ -35,6 +46,15 @@ pub(super) fn is_change(path: &str) -> bool {
 struct Named {
     cluster: String,
     endpoint: String,
+}
+
+/// An endpoint, and its share of the requests.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Weighed {
+    cluster: String,
+    endpoint: String,
+    weight: u32,
 }
 
 /// How much the process is to say.
@@ -96,6 +116,7 @@ impl Desk {
             }
             DRAIN_ENDPOINT => self.drain_endpoint(&body.to_bytes(), true, answering),
             UNDRAIN_ENDPOINT => self.drain_endpoint(&body.to_bytes(), false, answering),
+            WEIGH_ENDPOINT => self.weigh_endpoint(&body.to_bytes(), answering),
             _ => set_level(&body.to_bytes(), answering),
         }
     }
@@ -107,8 +128,7 @@ impl Desk {
             return plain(StatusCode::UNPROCESSABLE_ENTITY, unknown, answering);
         };
         if !self.metrics.set_draining(&cluster, &endpoint, drains) {
-            let none = "there is no such endpoint; /endpoints lists them\n";
-            return plain(StatusCode::NOT_FOUND, none, answering);
+            return plain(StatusCode::NOT_FOUND, NO_ENDPOINT, answering);
         }
         let said = match drains {
             true => "{\"draining\": true}\n",
@@ -116,7 +136,30 @@ impl Desk {
         };
         json(said, StatusCode::OK, answering)
     }
+
+    fn weigh_endpoint(&self, body: &[u8], answering: Answering) -> Response<Answer> {
+        let asked = serde_json::from_slice(body).ok();
+        let asked = asked.filter(|own: &Weighed| WEIGHTS.contains(&own.weight));
+        let Some(Weighed {
+            cluster,
+            endpoint,
+            weight,
+        }) = asked
+        else {
+            let unknown = "wanted: {\"cluster\": C, \"endpoint\": E, \"weight\": W}, the first two as \
+                           /endpoints has them, the last from 1 to 1000; /endpoints/drain has an \
+                           endpoint get nothing\n";
+            return plain(StatusCode::UNPROCESSABLE_ENTITY, unknown, answering);
+        };
+        match self.metrics.set_weight(&cluster, &endpoint, weight) {
+            true => json("{}\n", StatusCode::OK, answering),
+            false => plain(StatusCode::NOT_FOUND, NO_ENDPOINT, answering),
+        }
+    }
 }
+
+/// What is said where there is no endpoint of that name.
+const NO_ENDPOINT: &str = "there is no such endpoint; /endpoints lists them\n";
 
 fn set_level(body: &[u8], answering: Answering) -> Response<Answer> {
     let Ok(Level { level }) = serde_json::from_slice(body) else {

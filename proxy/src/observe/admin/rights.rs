@@ -1,19 +1,18 @@
 //! Who may ask what of the admin listener.
 //!
-//! A request names a host that is known ([`hosts`]). What tells more than figures wants the
+//! A request names a host that is known ([`hosts`]), unless it comes over a Unix socket. What tells more than figures wants the
 //! token, where there is one, and so does every change. A change is refused to web pages of
 //! other sites, and to everyone where the address is not a loopback address and there is no
 //! token.
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context as _;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
-use sprat_config::resolved::{Admin, HostPattern};
+use sprat_config::resolved::{Admin, HostPattern, ListenAddress};
 use sprat_net::problem::Problem;
 
 use super::changes;
@@ -54,7 +53,28 @@ pub(crate) struct Rights {
     /// Names that the listener may be asked by.
     hosts: Vec<HostPattern>,
     token: Option<String>,
-    is_loopback: bool,
+    reach: Reach,
+}
+
+/// From where the listener can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// By programs that may use the socket's file: no browser is among them.
+    File,
+    /// By all programs of this machine.
+    Machine,
+    /// From other machines.
+    Network,
+}
+
+impl Reach {
+    fn of(address: &ListenAddress) -> Self {
+        match address.ip() {
+            None => Self::File,
+            Some(address) if address.ip().is_loopback() => Self::Machine,
+            Some(_) => Self::Network,
+        }
+    }
 }
 
 impl Rights {
@@ -63,7 +83,7 @@ impl Rights {
     /// # Errors
     ///
     /// The token cannot be read.
-    pub(crate) fn of(admin: Option<&Admin>, address: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) fn of(admin: Option<&Admin>, address: &ListenAddress) -> anyhow::Result<Self> {
         let file = admin.and_then(|admin| admin.token_file.as_ref());
         let token = file.map(|file| {
             read(&file.path).with_context(|| format!("admin.token_file {}", file.path.display()))
@@ -71,17 +91,20 @@ impl Rights {
         Ok(Self {
             hosts: admin.map(|admin| admin.hosts.clone()).unwrap_or_default(),
             token: token.transpose()?,
-            is_loopback: address.ip().is_loopback(),
+            reach: Reach::of(address),
         })
     }
 
     /// Checks that a request may be answered.
     pub(super) fn ask<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
-        hosts::check(request, &self.hosts)?;
         let path = request.uri().path();
         let is_change = request.method() == Method::POST && changes::is_change(path);
-        if is_change {
-            check_site(request.headers())?;
+        // What guards against web pages has no use where no browser comes.
+        if self.reach != Reach::File {
+            hosts::check(request, &self.hosts)?;
+            if is_change {
+                check_site(request.headers())?;
+            }
         }
         match &self.token {
             Some(token) if is_change || GUARDED.contains(&path) => {
@@ -89,7 +112,7 @@ impl Rights {
                 let is_it = given.is_some_and(|given| is_same(given, token.as_bytes()));
                 is_it.then_some(()).ok_or(NO_TOKEN)
             }
-            None if is_change && !self.is_loopback => Err(NOT_HERE),
+            None if is_change && self.reach == Reach::Network => Err(NOT_HERE),
             _ => Ok(()),
         }
     }
@@ -157,11 +180,11 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef";
 
-    fn rights(token: Option<&str>, is_loopback: bool) -> Rights {
+    fn rights(token: Option<&str>, reach: Reach) -> Rights {
         Rights {
             hosts: Vec::new(),
             token: token.map(str::to_owned),
-            is_loopback,
+            reach,
         }
     }
 
@@ -189,8 +212,8 @@ mod tests {
             "/stats",
             "/dashboard.js",
         ];
-        for is_loopback in [true, false] {
-            let rights = rights(Some(TOKEN), is_loopback);
+        for reach in [Reach::File, Reach::Machine, Reach::Network] {
+            let rights = rights(Some(TOKEN), reach);
             for path in all {
                 assert_eq!(status(&rights, &Method::GET, path, &[]), 200, "{path}");
             }
@@ -201,7 +224,7 @@ mod tests {
             assert_eq!(status(&rights, &Method::POST, "/drain", &[JSON]), 401);
             assert_eq!(status(&rights, &Method::POST, "/drain", &[JSON, good]), 200);
         }
-        let rights = rights(Some(TOKEN), true);
+        let rights = rights(Some(TOKEN), Reach::Machine);
         for wrong in [
             "Bearer 0123456789abcdeF",
             "Bearer 0123456789abcdef0",
@@ -217,8 +240,12 @@ mod tests {
 
     #[test]
     fn without_a_token_changes_are_for_this_machine() {
-        for (is_loopback, expected) in [(true, 200), (false, 403)] {
-            let rights = rights(None, is_loopback);
+        for (reach, expected) in [
+            (Reach::File, 200),
+            (Reach::Machine, 200),
+            (Reach::Network, 403),
+        ] {
+            let rights = rights(None, reach);
             assert_eq!(status(&rights, &Method::POST, "/drain", &[JSON]), expected);
             assert_eq!(status(&rights, &Method::GET, "/flows", &[]), 200);
         }
@@ -226,7 +253,7 @@ mod tests {
 
     #[test]
     fn pages_of_other_sites_change_nothing() {
-        let rights = rights(None, true);
+        let rights = rights(None, Reach::Machine);
         let ask = |fields: &[_]| status(&rights, &Method::POST, "/log-level", fields);
         for kind in [
             "text/plain",
@@ -253,6 +280,16 @@ mod tests {
         ] {
             assert_eq!(ask(&[JSON, ("sec-fetch-site", site)]), expected, "{site}");
         }
+    }
+
+    #[test]
+    fn a_file_is_used_by_no_web_page() {
+        let rights = rights(None, Reach::File);
+        for fields in [&[][..], &[("origin", "http://other.example")]] {
+            assert_eq!(status(&rights, &Method::POST, "/drain", fields), 200);
+        }
+        let nameless = Request::get("/metrics").body(()).unwrap();
+        assert!(rights.ask(&nameless).is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use sprat_net::counters::{Histogram, Seconds, Total};
 use sprat_net::metrics::{Labels, Per, Row, Series, Topic, Value};
 use sprat_scheduler::health::Ejection;
 use sprat_scheduler::station::{ClassStats, RefusalReason};
-use sprat_upstream::{ClusterStats, Condition, SessionOutcome};
+use sprat_upstream::{ClusterStats, Condition, LISTING_RESULTS, SessionOutcome, WAIT_RESULTS};
 
 use super::table::CLUSTER;
 use super::{ClusterView, Snapshot};
@@ -48,6 +48,30 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
                 out.put(&[&cluster.name, outcome.name()], counts.sum::<u64>());
             }
         }),
+    Row::gauge("sprat_requests_awaiting_endpoint", CLUSTER,
+        "Requests that wait because none of a cluster's endpoints can be reached, of clusters with wait_for_endpoint",
+        |now, out| for cluster in awaiting(now) {
+            out.put(&[&cluster.name], cluster.station.absence.waiting());
+        }),
+    Row::counter("sprat_endpoint_waits_total", CLUSTER.and("result", WAIT_RESULTS.len()),
+        "Requests that waited because none of a cluster's endpoints could be reached: an endpoint answered in time (served), or not (given_up)",
+        |now, out| for cluster in awaiting(now) {
+            for (result, ended) in WAIT_RESULTS.into_iter().zip(&cluster.station.absence.ends) {
+                out.put(&[&cluster.name, result], ended.load(Relaxed));
+            }
+        }),
+    Row::counter("sprat_endpoints_file_reads_total", CLUSTER.and("result", LISTING_RESULTS.len()),
+        "Times that a new version of a cluster's endpoints_file was read: in use (applied), or not, so that the endpoints before stayed (refused)",
+        |now, out| for cluster in listing(now) {
+            for (result, reads) in LISTING_RESULTS.into_iter().zip(&cluster.listing.reads) {
+                out.put(&[&cluster.name, result], reads.load(Relaxed));
+            }
+        }),
+    Row::gauge("sprat_endpoints_file_good", CLUSTER,
+        "Whether a cluster's endpoints_file is in use as it stands",
+        |now, out| for cluster in listing(now) {
+            out.put(&[&cluster.name], cluster.listing.is_good());
+        }),
     Row::gauge("sprat_repeated_requests", CLUSTER,
         "Requests that are being repeated",
         |now, out| each(now, out, |_, own| own.repeated)),
@@ -78,6 +102,18 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
         "Bytes of responses that have been read ahead of their clients",
         |now, out| each(now, out, |cluster, _| cluster.read_ahead.load(Relaxed))),
 ] };
+
+/// Returns the clusters whose endpoints stand in a file.
+fn listing(now: &Snapshot) -> impl Iterator<Item = &ClusterView> {
+    let clusters = now.view.clusters.iter();
+    clusters.filter(|own| own.config.endpoints_file.is_some())
+}
+
+/// Returns the clusters whose requests wait where no endpoint can be reached.
+fn awaiting(now: &Snapshot) -> impl Iterator<Item = &ClusterView> {
+    let clusters = now.view.clusters.iter();
+    clusters.filter(|own| own.config.wait_for_endpoint.is_some())
+}
 
 impl Snapshot {
     /// Returns each cluster and how it is.

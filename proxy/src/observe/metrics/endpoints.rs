@@ -65,6 +65,9 @@ pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows:
     Row::gauge("sprat_endpoint_draining", ENDPOINT,
         "Whether an endpoint gets no requests but those of strict sessions, because the admin listener was asked for that",
         |now, out| each(now, out, |_, state| state.drains)),
+    Row::gauge("sprat_endpoint_weight", ENDPOINT,
+        "An endpoint's share of the requests, relative to the others: the configuration's, or as the admin listener was asked for",
+        |now, out| each(now, out, |_, state| u64::from(state.weight))),
     Row::counter("sprat_health_checks_total", ENDPOINT.and("result", 2),
         "Health checks of an endpoint: passed or failed",
         |now, out| for (cluster, own, _) in now.endpoints() {

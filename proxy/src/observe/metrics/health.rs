@@ -34,6 +34,7 @@ impl ClusterView {
                 "address": member.label,
                 "used": endpoint.is_used,
                 "draining": endpoint.drains,
+                "weight": endpoint.weight,
                 "ejected_for_ms": endpoint.ejected_for.map(|time| time.as_millis() as u64),
                 "passes_checks": endpoint.passes_checks,
                 "outstanding": shared.outstanding.load(Relaxed),

@@ -1,0 +1,106 @@
+//! Addresses of sockets: IP addresses with ports, and the paths of Unix sockets.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// What stands before the path of a Unix socket.
+pub const UNIX: &str = "unix:";
+
+/// The `Host` of requests to a Unix socket that came without one.
+const LOCAL_AUTHORITY: &str = "localhost";
+
+/// An address that is listened on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ListenAddress {
+    /// An IP address with its port; port 0 is a port of the kernel's choosing.
+    Ip(SocketAddr),
+    /// `unix:/run/sprat.sock`: the path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// Returns the IP address and the port, unless it is a Unix socket.
+    pub fn ip(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Ip(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Returns the path of a Unix socket.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Ip(_) => None,
+            Self::Unix(path) => Some(path),
+        }
+    }
+
+    /// Returns whether the kernel chooses the port.
+    pub fn is_any_port(&self) -> bool {
+        self.ip().is_some_and(|address| address.port() == 0)
+    }
+}
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(address)
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = std::net::AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix(UNIX) {
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text.parse().map(Self::Ip),
+        }
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+/// Where an endpoint listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EndpointAddress {
+    /// An IP address with its port, such as `127.0.0.1:8000`.
+    Ip(SocketAddr),
+    /// `web1.example:8000`: a name, resolved as the cluster's [`Dns`](super::Dns) says.
+    Name {
+        /// The host's name, to be looked up.
+        host: String,
+        /// The port at the host's addresses.
+        port: u16,
+    },
+    /// `unix:/run/app.sock`: the path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl EndpointAddress {
+    /// Returns the `Host` for a request that came without one.
+    pub fn authority(&self) -> String {
+        match self {
+            Self::Ip(_) | Self::Name { .. } => self.to_string(),
+            Self::Unix(_) => LOCAL_AUTHORITY.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for EndpointAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Requests that wait for an endpoint where none can be reached.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use sprat_config::resolved::RetryOn;
+use sprat_net::error::Reason;
+use sprat_scheduler::station::{Arrival, RefusalReason};
+use sprat_upstream::{Awaiting, Lease};
+use tokio::time::Instant;
+
+use super::dispatch::Exchange;
+use super::outcome::{Failed, Held, Next};
+use crate::exchange::record::Record;
+
+/// What a request has waited for an endpoint, if it has to: the time runs from the first
+/// attempt that failed.
+#[derive(Default)]
+pub(super) struct Patience(Option<Awaiting>);
+
+impl Patience {
+    /// An endpoint has answered.
+    pub(super) fn served(&mut self) {
+        self.0.iter_mut().for_each(Awaiting::served);
+    }
+}
+
+/// Whether an endpoint is not there, for this reason: it may come back.
+fn is_away(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ConnectionRefused
+            | Reason::ConnectionTimeout
+            | Reason::ConnectionTerminated
+            | Reason::Unreachable
+            | Reason::NameNotFound
+    )
+}
+
+impl Exchange<'_> {
+    /// Finds an endpoint for a request; where all are away it waits for one, if the
+    /// cluster has it wait.
+    pub(super) async fn place(
+        &self,
+        record: &mut Record,
+        arrival: &Arrival,
+        patience: &mut Patience,
+        asked: &HeaderMap,
+    ) -> Result<Lease, Reason> {
+        let upstream = self.plan.upstream;
+        let dispatched = upstream.dispatch(arrival, self.plan.session);
+        let refusal = match self.queue(record, dispatched).await? {
+            Ok(lease) => return Ok(lease),
+            Err(refusal) => refusal,
+        };
+        if refusal.reason == RefusalReason::NoHealthyEndpoint && upstream.waits_for_endpoint() {
+            let waits = Box::pin(self.await_endpoint(record, arrival, patience, asked));
+            if let Some(lease) = waits.await? {
+                return Ok(lease);
+            }
+        }
+        Err(self.turned_away(record, &refusal, asked))
+    }
+
+    /// Returns whether an attempt has failed because its endpoint is away, and the request
+    /// can wait for it.
+    pub(super) fn waits_after(&self, failed: &Failed, held: &Held) -> bool {
+        self.plan.upstream.waits_for_endpoint()
+            && failed.what == RetryOn::ConnectFailure
+            && is_away(failed.reason)
+            && failed.request.is_some()
+            && held.is_none()
+    }
+
+    /// Tries a request at the endpoints that it has not tried, and then again at whichever
+    /// is back, as long as it may wait. Nothing of it was sent.
+    pub(super) async fn wait_out(
+        &self,
+        record: &mut Record,
+        mut failed: Failed,
+        arrival: &Arrival,
+        patience: &mut Patience,
+    ) -> Result<Next, Reason> {
+        let Some(request) = failed.request.take() else {
+            return failed.end(&mut None);
+        };
+        failed.lease.unreached();
+        let stats = Arc::clone(&failed.lease.endpoint().stats);
+        let found = match failed.lease.step_back(false) {
+            Some((away, true)) => self.queue(record, away.again()).await?.ok(),
+            _ => None,
+        };
+        let found = match found {
+            Some(lease) => Some(lease),
+            None => {
+                let asked = request.headers();
+                self.await_endpoint(record, arrival, patience, asked)
+                    .await?
+            }
+        };
+        let Some(lease) = found else {
+            return failed.end(&mut None);
+        };
+        stats.retries.increment();
+        stats.errors[failed.reason.index()].increment();
+        Ok(Next::Attempt(lease, request))
+    }
+
+    /// Asks for an endpoint again and again; none if the time is up, or as many requests
+    /// wait as may.
+    async fn await_endpoint(
+        &self,
+        record: &mut Record,
+        arrival: &Arrival,
+        Patience(patience): &mut Patience,
+        asked: &HeaderMap,
+    ) -> Result<Option<Lease>, Reason> {
+        let upstream = self.plan.upstream;
+        let began = Instant::now();
+        if patience.is_none() {
+            *patience = upstream.await_endpoint(began);
+        }
+        let Some(awaiting) = patience else {
+            return Ok(None);
+        };
+        loop {
+            let paused = Instant::now();
+            self.plan.stream.wait();
+            let goes_on = awaiting.pause(self.plan.deadline(record)).await;
+            record.queue_wait += paused.elapsed();
+            if !goes_on {
+                return Ok(None);
+            }
+            let dispatched = upstream.dispatch(arrival, self.plan.session);
+            match self.queue(record, dispatched).await? {
+                Ok(lease) => return Ok(Some(lease)),
+                Err(refusal) if refusal.reason == RefusalReason::NoHealthyEndpoint => {}
+                Err(refusal) => return Err(self.turned_away(record, &refusal, asked)),
+            }
+        }
+    }
+}

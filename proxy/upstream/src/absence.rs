@@ -1,0 +1,107 @@
+//! Requests that wait for an endpoint of a cluster whose all are away: one that is started
+//! anew, say.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use sprat_scheduler::health::Backoff;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Upstream, take_one};
+
+/// Between two attempts of one request: soon at first, for a restart takes little time,
+/// and a few times a second later.
+const AGAIN: Backoff = Backoff {
+    base: Duration::from_millis(20),
+    max: Duration::from_millis(250),
+};
+
+/// At least so long.
+const LEAST: Duration = Duration::from_millis(5);
+
+/// How waiting may end, in the order in which [`Absence::ends`] counts.
+pub const WAIT_RESULTS: [&str; 2] = ["served", "given_up"];
+
+/// The requests of a cluster that wait while its endpoints are away.
+#[derive(Debug, Default)]
+pub struct Absence {
+    waiting: AtomicUsize,
+    /// Told when an endpoint is back.
+    returned: Notify,
+    /// How waiting ended, by [`WAIT_RESULTS`].
+    pub ends: [AtomicU64; WAIT_RESULTS.len()],
+}
+
+impl Absence {
+    /// Returns the number of requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// An endpoint may be back: those that wait try it.
+    pub(super) fn end(&self) {
+        if self.waiting.load(Relaxed) > 0 {
+            self.returned.notify_waiters();
+        }
+    }
+}
+
+/// A request's place among those that wait. Dropped, it is given back.
+pub struct Awaiting {
+    absence: Arc<Absence>,
+    until: Instant,
+    pauses: u32,
+    is_served: bool,
+}
+
+impl Upstream {
+    /// Returns whether requests wait for an endpoint where none can be reached.
+    pub fn waits_for_endpoint(&self) -> bool {
+        self.config.wait_for_endpoint.is_some()
+    }
+
+    /// Returns a place among the requests that wait; none if as many wait as may.
+    pub fn await_endpoint(&self, now: Instant) -> Option<Awaiting> {
+        let within = self.config.wait_for_endpoint?;
+        let absence = &self.station.absence;
+        let pending = self.config.resilience.max_pending_requests;
+        let bound = self.config.wait_queue.max_requests.min(pending);
+        take_one(&absence.waiting, bound).then(|| Awaiting {
+            absence: Arc::clone(absence),
+            until: now + within,
+            pauses: 0,
+            is_served: false,
+        })
+    }
+}
+
+impl Awaiting {
+    /// Waits until an endpoint is worth another attempt; false if the time is up, the
+    /// cluster's or what the request has until `deadline`.
+    pub async fn pause(&mut self, deadline: Option<Instant>) -> bool {
+        let until = deadline.map_or(self.until, |at| at.min(self.until));
+        let now = Instant::now();
+        if now >= until {
+            return false;
+        }
+        let pause = AGAIN.before(self.pauses, fastrand::u64(..)).max(LEAST);
+        self.pauses += 1;
+        // Either way it is time to try again.
+        let _ = timeout_at((now + pause).min(until), self.absence.returned.notified()).await;
+        true
+    }
+
+    /// An endpoint has answered.
+    pub fn served(&mut self) {
+        self.is_served = true;
+    }
+}
+
+impl Drop for Awaiting {
+    fn drop(&mut self) {
+        self.absence.waiting.fetch_sub(1, Relaxed);
+        self.absence.ends[usize::from(!self.is_served)].fetch_add(1, Relaxed);
+    }
+}

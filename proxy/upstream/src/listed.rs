@@ -1,0 +1,172 @@
+//! Endpoints that stand in a file, which is looked at again and again.
+//!
+//! A file is looked at by its number, size and time, and read when one of these is another:
+//! so it may be replaced (rename(2)) or written over. What cannot be read leaves the
+//! endpoints as they are.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, anyhow};
+use sprat_config::resolved::{Cluster, Endpoint, EndpointsFile};
+use sprat_net::problem::Problem;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::{SharedCluster, SharedStation};
+
+/// How reading a file may end, in the order in which [`Listing::reads`] counts.
+pub const LISTING_RESULTS: [&str; 2] = ["applied", "refused"];
+
+/// What is known of a cluster's file.
+#[derive(Debug, Default)]
+pub struct Listing {
+    seen: Mutex<Seen>,
+    /// The last look has found a file that is refused, or none.
+    is_refused: AtomicBool,
+    /// How often the file was read, by [`LISTING_RESULTS`].
+    pub reads: [AtomicU64; LISTING_RESULTS.len()],
+}
+
+/// What a look at a file has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Seen {
+    #[default]
+    Nothing,
+    /// A file's device, number, size, and when it was changed.
+    File(u64, u64, u64, (i64, i64)),
+}
+
+impl Seen {
+    fn of(file: &Metadata) -> Self {
+        let time = (file.mtime(), file.mtime_nsec());
+        Self::File(file.dev(), file.ino(), file.len(), time)
+    }
+}
+
+/// A file's endpoints, or what is wrong with it, as the log says it.
+type Read = Result<Vec<Endpoint>, String>;
+
+/// Reads a file, unless it is the one that was `seen`.
+fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, Read)> {
+    let found = |path: &Path| io::Result::Ok(Seen::of(&std::fs::metadata(path)?));
+    let before = match found(path) {
+        Ok(now) if now == seen => return None,
+        Ok(now) => now,
+        Err(error) => return Some((Seen::Nothing, Err(error.to_string()))),
+    };
+    let read = sprat_config::load_endpoints(path, cluster);
+    // One that is being written is looked at again.
+    let after = found(path).unwrap_or_default();
+    let read = read.map_err(|errors| errors.lines().next().unwrap_or_default());
+    (before == after || read.is_err()).then_some((before, read))
+}
+
+impl Listing {
+    /// Returns whether the last look has found a file that is in use.
+    pub fn is_good(&self) -> bool {
+        !self.is_refused.load(Relaxed)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a look; false if the file was refused before already, and not read since.
+    fn note(&self, seen: Seen, is_good: bool) -> bool {
+        let before = std::mem::replace(&mut *self.seen(), seen);
+        let was_refused = self.is_refused.swap(!is_good, Relaxed);
+        let is_news = is_good || !was_refused || before != seen;
+        if is_news {
+            self.reads[usize::from(!is_good)].fetch_add(1, Relaxed);
+        }
+        is_news
+    }
+
+    /// Returns the endpoints that a cluster begins with. Where its file is refused they are
+    /// those of the station `before`, if that has any of the same file.
+    ///
+    /// # Errors
+    ///
+    /// The file is refused, and there are none from before.
+    pub(super) fn first(
+        &self,
+        file: &EndpointsFile,
+        cluster: &Cluster,
+        before: Option<&SharedStation>,
+    ) -> anyhow::Result<Vec<Endpoint>> {
+        let path = &file.at.path;
+        let Some((seen, read)) = look(path, Seen::Nothing, cluster) else {
+            // It is being written: the next look finds it.
+            return Ok(before.map(|own| own.source.listed()).unwrap_or_default());
+        };
+        self.note(seen, read.is_ok());
+        match (read, before) {
+            (Ok(found), _) => Ok(found),
+            (Err(error), Some(before)) => {
+                refused(&cluster.name, path, &error);
+                Ok(before.source.listed())
+            }
+            (Err(error), None) => Err(anyhow!(error)).with_context(|| {
+                let path = path.display();
+                format!(
+                    "cannot use {path}, the endpoints_file of the cluster `{}`",
+                    cluster.name
+                )
+            }),
+        }
+    }
+}
+
+fn refused(cluster: &str, path: &Path, error: &str) {
+    let path = path.display();
+    tracing::warn!(%cluster, %path, error, "an endpoints file is refused: those before it stay");
+}
+
+/// Looks at a cluster's file as often as it is to be, and has the station go on with the
+/// endpoints that it finds.
+pub(super) async fn follow(cluster: Arc<SharedCluster>, file: EndpointsFile) {
+    loop {
+        sleep(file.interval).await;
+        let (seen, path) = (*cluster.listing.seen(), file.at.path.clone());
+        let config = Arc::clone(&cluster.config);
+        let looked = spawn_blocking(move || look(&path, seen, &config)).await;
+        // An error: the event loop ends.
+        let Ok(Some((seen, read))) = looked else {
+            continue;
+        };
+        let is_news = cluster.listing.note(seen, read.is_ok());
+        let name = &cluster.config.name;
+        let applied = read.and_then(|found| {
+            let applied = cluster.station.set_listed(found);
+            applied.map_err(|error| format!("{error:#}"))
+        });
+        match applied {
+            Ok(()) => {}
+            Err(error) if is_news => refused(name, &file.at.path, &error),
+            Err(_) => {}
+        }
+    }
+}
+
+impl SharedStation {
+    /// Goes on with other endpoints of a file.
+    fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
+        self.source.set_listed(listed)?;
+        self.renew(self.lock());
+        Ok(())
+    }
+}
+
+/// Says what is wrong with the file of a cluster.
+pub(super) fn inspect(cluster: &Cluster) -> Option<Problem> {
+    let file = cluster.endpoints_file.as_ref()?;
+    let errors = sprat_config::load_endpoints(&file.at.path, cluster).err()?;
+    let message = errors.lines().next().unwrap_or_default();
+    let help = "write a list of endpoints there, or an address in each line";
+    Some(Problem::at(&file.at.span, message).help(help))
+}

@@ -25,6 +25,7 @@ mod pacer;
 mod queue;
 pub mod rate_control;
 pub mod resolution;
+pub mod retries;
 mod sfd;
 mod size;
 pub mod srq;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use sprat_scheduler::health::{Backoff, OutlierConfig, SuccessRate, Thresholds};
+use sprat_scheduler::retries::Allowance;
 pub use sprat_scheduler::station::RetryBudget;
 
 /// When a cluster's endpoints are used, and how many requests it takes.
@@ -153,6 +154,16 @@ impl RetryPolicy {
     pub fn repeats_what_was_sent(&self) -> bool {
         let unsent = |on| matches!(on, RetryOn::ConnectFailure | RetryOn::RefusedStream);
         self.num_retries > 0 && !self.retry_on.iter().copied().all(unsent)
+    }
+
+    /// Returns which failures lead to a repetition, and how often.
+    pub fn allowance(&self) -> Allowance {
+        Allowance {
+            repeats_max: self.num_retries,
+            connect_failure: self.is_on(RetryOn::ConnectFailure),
+            refused_stream: self.is_on(RetryOn::RefusedStream),
+            reset: self.is_on(RetryOn::Reset),
+        }
     }
 
     /// Whether something leads to a repetition.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use sprat_config::resolved::RetryOn;
 use sprat_net::error::Reason;
+use sprat_scheduler::retries::Failure;
 use sprat_scheduler::station::{Arrival, RefusalReason};
 use sprat_upstream::{Awaiting, Lease};
 use tokio::time::Instant;
@@ -66,7 +66,7 @@ impl Exchange<'_> {
     /// can wait for it.
     pub(super) fn waits_after(&self, failed: &Failed, held: &Held) -> bool {
         self.plan.upstream.waits_for_endpoint()
-            && failed.what == RetryOn::ConnectFailure
+            && failed.failure == Failure::Unreached
             && is_away(failed.reason)
             && failed.request.is_some()
             && held.is_none()

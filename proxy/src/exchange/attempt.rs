@@ -9,10 +9,10 @@ use http::header::HOST;
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
-use sprat_config::resolved::RetryOn;
 use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::{Progress, RequestBody};
 use sprat_scheduler::health::Outcome;
+use sprat_scheduler::retries::{self, Failure, History, Step};
 use sprat_upstream::{Lease, Refused};
 use tokio::time::{Instant, timeout_at};
 
@@ -20,39 +20,12 @@ use super::dispatch::Exchange;
 use super::outcome::{Answer, Due, Failed};
 use super::spare::Spare;
 
-/// New connections for a request that came too late for the ones before, to
-/// one endpoint.
-const REFUSALS_MAX: usize = 3;
-
 /// Why a request got no answer over a connection.
 struct Broken {
     reason: Reason,
-    /// The endpoint says that it did nothing of it.
-    refused: Option<Refused>,
-    /// Nothing of it was sent.
-    untouched: bool,
-    /// What of the policy it falls under.
-    what: RetryOn,
+    failure: Failure,
     /// The request, if it may be sent again.
     again: Option<Request<RequestBody>>,
-}
-
-impl Broken {
-    /// The endpoint has ended the handshake: there was no connection.
-    fn without_connection(again: Option<Request<RequestBody>>) -> Self {
-        Self {
-            reason: Reason::TlsAlertReceived,
-            refused: None,
-            untouched: false,
-            what: RetryOn::ConnectFailure,
-            again,
-        }
-    }
-
-    /// Whether the endpoint has said nothing of why.
-    fn is_unexplained(&self) -> bool {
-        self.refused.is_none() && self.what != RetryOn::ConnectFailure
-    }
 }
 
 impl Exchange<'_> {
@@ -72,7 +45,7 @@ impl Exchange<'_> {
         let tried_until = self.plan.route.retry.per_try_timeout;
         let tried_until = tried_until.map(|bound| began + bound);
         let mut may_reuse = true;
-        let mut refusals = 0;
+        let mut refused_connections = 0;
         if self.plan.upstream.tells_clients() {
             lease.tell(self.plan.stream.connection.ends());
         }
@@ -85,7 +58,11 @@ impl Exchange<'_> {
                 if let Err(reason) = connecting.await {
                     self.blame_endpoint(&lease, reason);
                     let again = Some(request);
-                    return Err(failed(lease, again, RetryOn::ConnectFailure, reason));
+                    let failure = match reason.is_shortage() {
+                        true => Failure::Shortage,
+                        false => Failure::Unreached,
+                    };
+                    return Err(self.failed(lease, again, failure, reason));
                 }
                 began = Instant::now();
             }
@@ -97,10 +74,10 @@ impl Exchange<'_> {
             let Some(sender) = lease.sender() else {
                 let reason = Reason::ConnectionTerminated;
                 let again = spare.filter(|_| safe).map(Spare::request);
-                return Err(failed(lease, again, RetryOn::Reset, reason));
+                return Err(self.failed(lease, again, Failure::Reset, reason));
             };
             if let Err(reason) = put.and_then(|()| sender.prepare(&mut request)) {
-                return Err(failed(lease, None, RetryOn::Reset, reason));
+                return Err(self.failed(lease, None, Failure::Reset, reason));
             }
             self.listen(&mut request);
             let (silence, answer) = sender.try_send_request(request);
@@ -116,26 +93,78 @@ impl Exchange<'_> {
                     // The route's own bounds are not for one attempt alone.
                     let again = spare.filter(|_| safe && reason == Reason::PerTryTimeout);
                     let again = again.map(Spare::request);
-                    return Err(failed(lease, again, RetryOn::Reset, reason));
+                    return Err(self.failed(lease, again, Failure::Reset, reason));
                 }
             };
             let broken = self.broken(error, spare, safe, silence.is_refused());
-            let late = broken.refused == Some(Refused::Connection) && refusals < REFUSALS_MAX;
-            let was_dead = || broken.untouched || silence.was_dead();
-            let dead = reused && broken.is_unexplained() && was_dead();
+            let facts = retries::Broken {
+                failure: broken.failure,
+                was_dead: reused && (broken.failure == Failure::Untouched || silence.was_dead()),
+                is_repeatable: broken.again.is_some(),
+            };
+            let history = History {
+                refused_connections,
+                ..self.history.get()
+            };
+            let step = retries::next(self.plan.route.retry.allowance(), history, facts);
             match broken.again {
-                Some(again) if late || (dead && !self.replaced.replace(true)) => {
+                Some(again) if step == Step::Reconnect => {
                     stats.retries.increment();
                     request = again;
                     may_reuse = false;
-                    refusals += usize::from(late);
+                    match broken.failure {
+                        Failure::RefusedConnection => refused_connections += 1,
+                        _ => self.note(|history| history.is_replaced = true),
+                    }
                 }
-                again => {
+                request => {
                     self.blame_endpoint(&lease, broken.reason);
-                    return Err(failed(lease, again, broken.what, broken.reason));
+                    return Err(Box::new(Failed {
+                        reason: broken.reason,
+                        failure: broken.failure,
+                        step,
+                        lease,
+                        request,
+                        response: None,
+                    }));
                 }
             }
         }
+    }
+
+    /// Changes what is known of the request's attempts so far.
+    pub(super) fn note(&self, change: impl FnOnce(&mut History)) {
+        let mut history = self.history.get();
+        change(&mut history);
+        self.history.set(history);
+    }
+
+    /// Returns an attempt that failed without a dead connection to blame for it.
+    fn failed(
+        &self,
+        lease: Lease,
+        request: Option<Request<RequestBody>>,
+        failure: Failure,
+        reason: Reason,
+    ) -> Box<Failed> {
+        let failure = match reason {
+            Reason::RouteTimeout => Failure::OutOfTime,
+            _ => failure,
+        };
+        let facts = retries::Broken {
+            failure,
+            was_dead: false,
+            is_repeatable: request.is_some(),
+        };
+        let allowance = self.plan.route.retry.allowance();
+        Box::new(Failed {
+            reason,
+            failure,
+            step: retries::next(allowance, self.history.get(), facts),
+            lease,
+            request,
+            response: None,
+        })
     }
 
     /// Gives a request the endpoint's name as its host, where the client named none.
@@ -166,19 +195,23 @@ impl Exchange<'_> {
     ) -> Broken {
         let untouched = error.take_message();
         if is_refused {
-            let again = untouched.or_else(|| self.with_body(spare?.request()));
-            return Broken::without_connection(again);
+            // The endpoint has ended the handshake: there was no connection.
+            return Broken {
+                reason: Reason::TlsAlertReceived,
+                failure: Failure::Unreached,
+                again: untouched.or_else(|| self.with_body(spare?.request())),
+            };
         }
         let refused = Refused::of(error.error());
         let reason = self.blame(error.error());
         let is_unanswered = matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);
         Broken {
             reason,
-            refused,
-            untouched: untouched.is_some(),
-            what: match refused.is_some() || untouched.is_some() {
-                true => RetryOn::RefusedStream,
-                false => RetryOn::Reset,
+            failure: match refused {
+                Some(Refused::Connection) => Failure::RefusedConnection,
+                Some(_) => Failure::RefusedStream,
+                None if untouched.is_some() => Failure::Untouched,
+                None => Failure::Reset,
             },
             again: untouched
                 .or_else(|| match refused {
@@ -220,13 +253,10 @@ impl Exchange<'_> {
                 heard,
             });
         }
-        Err(Box::new(Failed {
-            reason: Reason::ProtocolError,
-            what: RetryOn::StatusCodes,
-            lease,
-            request: spare.map(Spare::request),
-            response: Some(response),
-        }))
+        let request = spare.map(Spare::request);
+        let mut failed = self.failed(lease, request, Failure::Status, Reason::ProtocolError);
+        failed.response = Some(response);
+        Err(failed)
     }
 
     /// Opens a connection. The cluster bounds each step to it, the request the
@@ -371,19 +401,4 @@ fn earlier(
     b: Option<(Instant, Reason)>,
 ) -> Option<(Instant, Reason)> {
     [a, b].into_iter().flatten().min_by_key(|(at, _)| *at)
-}
-
-fn failed(
-    lease: Lease,
-    request: Option<Request<RequestBody>>,
-    what: RetryOn,
-    reason: Reason,
-) -> Box<Failed> {
-    Box::new(Failed {
-        reason,
-        what,
-        lease,
-        request,
-        response: None,
-    })
 }

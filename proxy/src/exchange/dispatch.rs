@@ -15,6 +15,7 @@ use sprat_net::coding::Coded;
 use sprat_net::error::{Advice, Reason, accepts_html};
 use sprat_net::headers;
 use sprat_net::upload::{GateOpener, RequestBody, Upload};
+use sprat_scheduler::retries::History;
 use sprat_scheduler::station::{Refusal, RefusalReason};
 use sprat_uplink::Course as _;
 use sprat_upstream::SessionOutcome;
@@ -42,8 +43,8 @@ pub(super) struct Exchange<'a> {
     pub(super) interims: Option<Interims>,
     /// To be used when the endpoint asks for the request's body.
     pub(super) opener: Option<GateOpener>,
-    /// Whether a kept connection that was dead has been replaced.
-    pub(super) replaced: Cell<bool>,
+    /// What was done for the request so far.
+    pub(super) history: Cell<History>,
 }
 
 impl Exchange<'_> {
@@ -64,7 +65,7 @@ impl Exchange<'_> {
             own_timers: false,
             sent: None,
         };
-        let (mut repeats, mut held) = (0, None);
+        let mut held = None;
         loop {
             record.endpoint = Some(Rc::clone(lease.endpoint()));
             let outcome = match self.plan.route.retry.hedge_delay {
@@ -81,13 +82,13 @@ impl Exchange<'_> {
             record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
             let next = match self.waits_after(&failed, &held) {
                 true => Box::pin(self.wait_out(record, *failed, &arrival, &mut patience)).await,
-                false => Box::pin(self.repeat(record, *failed, repeats, &mut held)).await,
+                false => Box::pin(self.repeat(record, *failed, &mut held)).await,
             };
             match next? {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
                 Next::Answer(answer) => return self.accept(record, answer),
             }
-            repeats += 1;
+            self.note(|history| history.repeats += 1);
         }
     }
 

@@ -5,10 +5,10 @@ use std::fmt;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use sprat_config::resolved::RetryOn;
 use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
 use sprat_scheduler::health::Outcome;
+use sprat_scheduler::retries::{Failure, Step};
 use sprat_upstream::{Lease, Place, Silence};
 use tokio::time::Instant;
 
@@ -46,8 +46,9 @@ impl Answer {
 /// One that was not, or with a response that the route does not want.
 pub(super) struct Failed {
     pub(super) reason: Reason,
-    /// What of the policy it falls under.
-    pub(super) what: RetryOn,
+    pub(super) failure: Failure,
+    /// How the request goes on.
+    pub(super) step: Step,
     pub(super) lease: Lease,
     /// The request, if it may be sent again.
     pub(super) request: Option<Request<RequestBody>>,

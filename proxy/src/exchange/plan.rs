@@ -331,7 +331,7 @@ impl<'a> Plan<'a> {
             plan: self,
             request: Cell::new(Some(request)),
             upload,
-            replaced: Cell::new(false),
+            history: Cell::default(),
         }
     }
 

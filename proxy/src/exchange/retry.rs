@@ -4,9 +4,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use http::Request;
-use sprat_config::resolved::RetryOn;
 use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
+use sprat_scheduler::retries::Step;
 use sprat_scheduler::station::RefusalReason;
 use sprat_upstream::Lease;
 use tokio::time::{Instant, sleep, timeout};
@@ -17,26 +17,23 @@ use super::spare::Spare;
 use crate::exchange::record::Record;
 
 impl Exchange<'_> {
-    /// Tries a request elsewhere, or here after a while, if the policy and the
-    /// budget allow it. `repeats`: so many times it was tried again already.
+    /// Tries a request elsewhere, or here after a while, if that is the next step and the
+    /// budget allows it.
     pub(super) async fn repeat(
         &self,
         record: &mut Record,
         mut failed: Failed,
-        repeats: u32,
         held: &mut Held,
     ) -> Result<Next, Reason> {
         let policy = &self.plan.route.retry;
-        let wanted = failed.response.is_some() || policy.is_on(failed.what);
-        if repeats >= policy.num_retries || !wanted || failed.reason == Reason::RouteTimeout {
+        let Step::Repeat { sent, unreached } = failed.step else {
             return failed.end(held);
-        }
+        };
         let Some(request) = failed.request.take() else {
             return failed.end(held);
         };
         let endpoint = Rc::clone(failed.lease.endpoint());
-        let sent = failed.what != RetryOn::ConnectFailure;
-        if !sent && !failed.reason.is_shortage() {
+        if unreached {
             failed.lease.unreached();
         }
         let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
@@ -45,7 +42,7 @@ impl Exchange<'_> {
         let stats = &endpoint.stats;
         if !elsewhere {
             let random = fastrand::u64(..);
-            let pause = policy.back_off.before(repeats, random);
+            let pause = policy.back_off.before(self.history.get().repeats, random);
             if !self.pause(record, pause).await {
                 return failed.end(held);
             }

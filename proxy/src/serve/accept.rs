@@ -33,7 +33,7 @@ pub(crate) struct Acceptor {
     /// What connections to come are served by.
     listener: Rc<RefCell<Arc<ListenerState>>>,
     socket: Rc<Accepting>,
-    /// Gone: the end.
+    /// Dropped when accepting is to end.
     end: watch::Sender<()>,
     task: JoinHandle<()>,
 }

@@ -274,7 +274,7 @@ impl Server {
     }
 }
 
-/// Where listeners stand.
+/// Returns the places that listeners stand at.
 fn places(
     listeners: &[Arc<ListenerState>],
     sockets: &[Vec<Bound>],

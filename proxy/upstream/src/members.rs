@@ -35,7 +35,7 @@ pub struct Member {
 #[derive(Debug)]
 pub(super) enum Target {
     Address(SocketAddr),
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Path(PathBuf),
     /// To the first of its addresses that accepts them.
     Name(Logical),

@@ -63,7 +63,7 @@ enum Reach {
     File,
     /// By all programs of this machine.
     Machine,
-    /// From other machines.
+    /// By programs on other machines as well.
     Network,
 }
 

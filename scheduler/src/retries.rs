@@ -1,0 +1,310 @@
+//! What follows an attempt at a request that has failed: pure, so that it is a table.
+//!
+//! An attempt that fails may be made good in two ways. A connection that was dead, or
+//! refused, before the endpoint read the request is replaced by a new one to the same
+//! endpoint, which costs the endpoint nothing. All else is a repetition: the route's
+//! policy allows it, the station finds it a place, and the budget counts it
+//! ([`Station::step_back`](crate::station::Station::step_back)).
+
+/// Connections of one endpoint that may refuse a request one after the other.
+pub const REFUSED_CONNECTIONS_MAX: u32 = 3;
+
+/// Which failures of a route's requests lead to a repetition, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// The most repetitions of a request.
+    pub repeats_max: u32,
+    /// Whether a request is repeated that found no connection.
+    pub connect_failure: bool,
+    /// Whether a request is repeated that the endpoint left untouched.
+    pub refused_stream: bool,
+    /// Whether a request is repeated that got no response.
+    pub reset: bool,
+}
+
+/// What was done for a request before the attempt that has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// How often it was repeated so far.
+    pub repeats: u32,
+    /// Connections in a row that have refused it, of the present endpoint.
+    pub refused_connections: u32,
+    /// Whether a dead connection was replaced, once for all endpoints: one that dies of
+    /// the request must not get it over and over.
+    pub is_replaced: bool,
+}
+
+/// How an attempt has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The endpoint let no connection come about.
+    Unreached,
+    /// No connection could be opened for want of something on this side, such as ports.
+    Shortage,
+    /// The endpoint was about to end the connection, and did not read the request.
+    RefusedConnection,
+    /// The endpoint has refused this request alone, unread.
+    RefusedStream,
+    /// The connection ended before anything of the request was sent.
+    Untouched,
+    /// The connection ended, or the attempt's time, without a response.
+    Reset,
+    /// The response has a status after which the route repeats a request.
+    Status,
+    /// The time for the request as a whole is over.
+    OutOfTime,
+}
+
+/// An attempt that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// How it has failed.
+    pub failure: Failure,
+    /// Whether its connection was kept from an earlier request, and dead before the
+    /// endpoint could read this one.
+    pub was_dead: bool,
+    /// Whether the request can be sent again: its body is still there, and either it is
+    /// safe to repeat or the endpoint has not read it.
+    pub is_repeatable: bool,
+}
+
+/// How a request goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The request is sent again on a new connection to the same endpoint.
+    Reconnect,
+    /// The request asks for another place.
+    Repeat {
+        /// Whether the endpoint may have worked on it, which counts towards the budget.
+        sent: bool,
+        /// Whether the endpoint is to be known as one that could not be reached.
+        unreached: bool,
+    },
+    /// The request ends: the client gets the response that there is, or an error.
+    End,
+}
+
+/// Decides what follows an attempt that has failed.
+pub fn next(allowance: Allowance, history: History, broken: Broken) -> Step {
+    if broken.failure == Failure::OutOfTime || !broken.is_repeatable {
+        return Step::End;
+    }
+    let is_late = broken.failure == Failure::RefusedConnection
+        && history.refused_connections < REFUSED_CONNECTIONS_MAX;
+    let is_dead = broken.was_dead && broken.failure.is_unexplained() && !history.is_replaced;
+    if is_late || is_dead {
+        return Step::Reconnect;
+    }
+    if history.repeats >= allowance.repeats_max || !allowance.allows(broken.failure) {
+        return Step::End;
+    }
+    Step::Repeat {
+        sent: broken.failure.is_of_a_connection(),
+        unreached: broken.failure == Failure::Unreached,
+    }
+}
+
+impl Allowance {
+    fn allows(self, failure: Failure) -> bool {
+        match failure {
+            Failure::Unreached | Failure::Shortage => self.connect_failure,
+            Failure::RefusedConnection | Failure::RefusedStream | Failure::Untouched => {
+                self.refused_stream
+            }
+            Failure::Reset => self.reset,
+            // The route has looked at the status before it called it a failure.
+            Failure::Status => true,
+            Failure::OutOfTime => false,
+        }
+    }
+}
+
+impl Failure {
+    /// Whether the endpoint has said nothing of why the connection ended.
+    fn is_unexplained(self) -> bool {
+        matches!(self, Self::Untouched | Self::Reset)
+    }
+
+    /// Whether there was a connection at all.
+    fn is_of_a_connection(self) -> bool {
+        !matches!(self, Self::Unreached | Self::Shortage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Failure; 8] = [
+        Failure::Unreached,
+        Failure::Shortage,
+        Failure::RefusedConnection,
+        Failure::RefusedStream,
+        Failure::Untouched,
+        Failure::Reset,
+        Failure::Status,
+        Failure::OutOfTime,
+    ];
+    const EVERYTHING: Allowance = Allowance {
+        repeats_max: 2,
+        connect_failure: true,
+        refused_stream: true,
+        reset: true,
+    };
+    const NOTHING: Allowance = Allowance {
+        repeats_max: 2,
+        connect_failure: false,
+        refused_stream: false,
+        reset: false,
+    };
+    const UNREACHED: Step = Step::Repeat {
+        sent: false,
+        unreached: true,
+    };
+    const UNSENT: Step = Step::Repeat {
+        sent: false,
+        unreached: false,
+    };
+    const SENT: Step = Step::Repeat {
+        sent: true,
+        unreached: false,
+    };
+
+    fn broken(failure: Failure) -> Broken {
+        Broken {
+            failure,
+            was_dead: false,
+            is_repeatable: true,
+        }
+    }
+
+    fn dead(failure: Failure) -> Broken {
+        Broken {
+            was_dead: true,
+            ..broken(failure)
+        }
+    }
+
+    fn steps(allowance: Allowance, history: History, of: fn(Failure) -> Broken) -> [Step; 8] {
+        ALL.map(|failure| next(allowance, history, of(failure)))
+    }
+
+    #[test]
+    fn each_failure_has_its_step() {
+        use Step::{End, Reconnect};
+        let fresh = History::default();
+        let refused = History {
+            refused_connections: REFUSED_CONNECTIONS_MAX,
+            ..fresh
+        };
+        let replaced = History {
+            is_replaced: true,
+            ..fresh
+        };
+        let used_up = History {
+            repeats: 2,
+            ..fresh
+        };
+        // In the order of `ALL`.
+        let table: [(Allowance, History, fn(Failure) -> Broken, [Step; 8]); 8] = [
+            (
+                EVERYTHING,
+                fresh,
+                broken,
+                [UNREACHED, UNSENT, Reconnect, SENT, SENT, SENT, SENT, End],
+            ),
+            (
+                EVERYTHING,
+                fresh,
+                dead,
+                [
+                    UNREACHED, UNSENT, Reconnect, SENT, Reconnect, Reconnect, SENT, End,
+                ],
+            ),
+            (
+                EVERYTHING,
+                replaced,
+                dead,
+                [UNREACHED, UNSENT, Reconnect, SENT, SENT, SENT, SENT, End],
+            ),
+            (
+                EVERYTHING,
+                refused,
+                broken,
+                [UNREACHED, UNSENT, SENT, SENT, SENT, SENT, SENT, End],
+            ),
+            (
+                NOTHING,
+                fresh,
+                broken,
+                [End, End, Reconnect, End, End, End, SENT, End],
+            ),
+            (
+                NOTHING,
+                fresh,
+                dead,
+                [End, End, Reconnect, End, Reconnect, Reconnect, SENT, End],
+            ),
+            (
+                EVERYTHING,
+                used_up,
+                broken,
+                [End, End, Reconnect, End, End, End, End, End],
+            ),
+            (
+                EVERYTHING,
+                used_up,
+                dead,
+                [End, End, Reconnect, End, Reconnect, Reconnect, End, End],
+            ),
+        ];
+        for (row, (allowance, history, of, expected)) in table.into_iter().enumerate() {
+            assert_eq!(steps(allowance, history, of), expected, "row {row}");
+        }
+    }
+
+    #[test]
+    fn each_cause_is_allowed_by_itself() {
+        let only = |connect_failure, refused_stream, reset| Allowance {
+            connect_failure,
+            refused_stream,
+            reset,
+            ..NOTHING
+        };
+        let repeated = |allowance| {
+            let history = History {
+                refused_connections: REFUSED_CONNECTIONS_MAX,
+                ..History::default()
+            };
+            steps(allowance, history, broken).map(|step| step != Step::End)
+        };
+        let rows = [
+            (
+                only(true, false, false),
+                [true, true, false, false, false, false, true, false],
+            ),
+            (
+                only(false, true, false),
+                [false, false, true, true, true, false, true, false],
+            ),
+            (
+                only(false, false, true),
+                [false, false, false, false, false, true, true, false],
+            ),
+        ];
+        for (allowance, expected) in rows {
+            assert_eq!(repeated(allowance), expected, "{allowance:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_sent_again_ends_whatever_is_allowed() {
+        for failure in ALL {
+            let gone = Broken {
+                is_repeatable: false,
+                ..dead(failure)
+            };
+            assert_eq!(next(EVERYTHING, History::default(), gone), Step::End);
+        }
+    }
+}

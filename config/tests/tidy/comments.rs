@@ -5,7 +5,7 @@ use crate::tree::Tree;
 /// Doc comments that say too little, by what is wrong with them. None of these may
 /// grow; lower them as they shrink.
 const AT_MOST: [(Fault, usize); 3] = [
-    (Fault::Short, 185),
+    (Fault::Short, 184),
     (Fault::Subject, 85),
     (Fault::Actor, 74),
 ];

@@ -16,6 +16,7 @@ mod health;
 mod limits;
 mod marking;
 mod paths;
+mod reach;
 mod routes;
 mod sessions;
 mod shared_uplink;

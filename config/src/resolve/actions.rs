@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::each;
 use super::routes::Known;
-use crate::containers::{List, Or};
+use crate::containers::{List, Or, Seldom};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -350,7 +350,7 @@ fn error_page(
 }
 
 /// Resolves whom a route serves; none is everyone.
-pub(super) fn maintenance<W>(raw: &Or<W, raw::Maintenance>) -> Option<Option<Maintenance>> {
+pub(super) fn maintenance<W>(raw: &Or<W, Seldom<raw::Maintenance>>) -> Option<Option<Maintenance>> {
     Some(match raw.value() {
         None => None,
         Some(raw) => Some(Maintenance {

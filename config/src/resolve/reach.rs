@@ -317,7 +317,10 @@ mod tests {
         for own in 0..=MAX_LOOKS {
             earlier.keep(&of(&[shared.clone(), own.to_string()]), &(), own);
         }
-        assert_eq!(earlier.first_taking_all(&of(&[shared.clone()]), &()), Some(0));
+        assert_eq!(
+            earlier.first_taking_all(&of(&[shared.clone()]), &()),
+            Some(0)
+        );
         let last = of(&[shared, MAX_LOOKS.to_string()]);
         assert_eq!(earlier.first_taking_all(&last, &()), None);
     }

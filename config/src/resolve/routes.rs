@@ -20,8 +20,8 @@ use crate::diagnostic::Reporter;
 use crate::names::Name;
 use crate::raw;
 use crate::resolved::{
-    Access, Action, BodyBound, Cluster, Conditions, Maintenance, PathPattern, Route,
-    RouteBuffer, RouteMatch, Upgrade,
+    Access, Action, BodyBound, Cluster, Conditions, Maintenance, PathPattern, Route, RouteBuffer,
+    RouteMatch, Upgrade,
 };
 use crate::wording::listed;
 
@@ -114,8 +114,7 @@ pub(super) fn resolve(
         });
         let action = raw.and_then(|raw| action(raw, &field.span, &mut known, reporter));
         if let Some((matches, conditions)) = &looks {
-            let is_left_some =
-                earlier.check("route", (matches, conditions), &field.span, reporter);
+            let is_left_some = earlier.check("route", (matches, conditions), &field.span, reporter);
             // It takes what came in plain text, and leaves the rest to those after it.
             let leaves_tls = matches!(&action, Some(Action::Redirect(own)) if own.https);
             if is_left_some && !leaves_tls {

@@ -1,5 +1,6 @@
 //! nginx: from its directives to a configuration of Sprat's.
 
+mod authz;
 mod bounds;
 mod buffers;
 mod clusters;

@@ -55,7 +55,7 @@ fn farms_are_accepted_and_every_exception_is_told() {
         }
         count += 1;
     }
-    assert_eq!(count, 10);
+    assert_eq!(count, 11);
 }
 
 #[test]
@@ -104,6 +104,50 @@ fn what_guards_and_cannot_be_said_refuses() {
             assert!(refuses, "{guard}\n{}", imported.yaml);
         }
         assert!(imported.summary.count(Outcome::Not) > 0, "{guard}");
+    }
+}
+
+#[test]
+fn a_server_that_is_asked_is_asked_here_too() {
+    let location = |auth: &str| {
+        format!(
+            "location = /auth {{ {auth} }}
+             location / {{
+                 auth_request /auth;
+                 auth_request_set $user $upstream_http_x_user;
+                 proxy_set_header X-User $user;
+                 proxy_pass http://10.0.0.1;
+             }}"
+        )
+    };
+    let auth = "internal; proxy_pass http://10.0.0.2:8000/check; proxy_pass_request_body off;
+        proxy_read_timeout 3s; proxy_set_header X-Original-URI $request_uri;
+        proxy_set_header X-Key $http_x_key; proxy_set_header Origin '';";
+    let imported = import(&server(&location(auth)));
+    let config = parsed(&imported);
+    let route = &config.routes[1];
+    let asked = route.access.ext_authz.as_ref().unwrap();
+    assert_eq!(
+        asked.cluster.endpoints[0].address.to_string(),
+        "10.0.0.2:8000"
+    );
+    assert_eq!((&*asked.path, asked.timeout.as_secs()), ("/check", 3));
+    assert_eq!(asked.told, ["authorization", "cookie", "x-key"]);
+    assert_eq!(asked.passed_on, ["x-user"]);
+    assert_eq!(asked.added.len(), 1);
+    assert_eq!(imported.summary.count(Outcome::Not), 0, "{}", imported.yaml);
+    // What cannot be asked so is refused.
+    for auth in [
+        "internal; return 204;",
+        "proxy_pass http://$host/check;",
+        "deny 10.0.0.0/8; proxy_pass http://10.0.0.2;",
+        "proxy_pass http://10.0.0.2; proxy_set_header X-Key $secret;",
+        "proxy_pass http://10.0.0.2/check?a=b;",
+    ] {
+        let config = parsed(&import(&server(&location(auth))));
+        let last = config.routes.last().unwrap();
+        let refuses = matches!(&last.action, Action::Respond(own) if own.status == 403);
+        assert!(refuses, "{auth}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CertificateMatch, Cluster, FileAt, Network, TextPattern, ValueMatch};
+use super::{CertificateMatch, Cluster, FileAt, Network, Template, TextPattern, ValueMatch};
 
 /// Who may use what a route leads to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,6 +78,8 @@ pub struct ExtAuthz {
     pub timeout: Duration,
     /// Fields of the request that it is told, in lower case.
     pub told: Vec<String>,
+    /// Fields that it is told, with their values.
+    pub added: Vec<(String, Template)>,
     /// Fields of its answer that the backend gets, in lower case.
     pub passed_on: Vec<String>,
     /// The field of its answer that names the user, in lower case.

@@ -149,7 +149,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// Keeps of a request what the changes of heads may tell.
-    fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
+    pub(super) fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
         let connection = &self.stream.connection;
         let peer = Peer {
             client: connection.peer,

@@ -152,6 +152,42 @@ fn a_server_that_is_asked_is_asked_here_too() {
 }
 
 #[test]
+fn lines_of_the_access_log_are_as_they_were() {
+    let of = |format: &str| {
+        let text = format!(
+            "http {{ log_format own {format}; access_log /var/log/a own;
+             server {{ listen 80; location / {{ proxy_pass http://10.0.0.1; }} }} }}"
+        );
+        let imported = import(&text);
+        parsed(&imported);
+        let (_, log) = imported.yaml.split_once("access_log:").unwrap();
+        let lines: Vec<_> = log
+            .lines()
+            .filter(|line| !line.trim().starts_with('#'))
+            .collect();
+        (
+            lines[..4].join("\n"),
+            imported.summary.count(Outcome::Nearly),
+        )
+    };
+    let format =
+        "'$remote_addr [$time_local] \"$request\" $status ' '100% $http_x_a $request_time'";
+    let (log, _) = of(format);
+    let wanted = "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% [%START_TIME%] \\\"%REQUEST_LINE%\\\" \
+                  %RESPONSE_CODE% 100%% %REQ(x-a)% %DURATION%";
+    let plain = wanted.replace('\\', "");
+    assert!(log.contains(wanted) || log.contains(&plain), "{log}");
+    for format in [
+        "'$geoip_country'",
+        "escape=json '{\"a\": \"$status\"}'",
+        "$http_cookie",
+    ] {
+        let (log, nearly) = of(format);
+        assert!(log.contains("format: combined") && nearly > 0, "{log}");
+    }
+}
+
+#[test]
 fn a_guard_of_the_whole_holds_in_its_locations() {
     let text = server(
         "auth_jwt x;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::told::{Flows, Looked, clean};
 
@@ -21,7 +22,7 @@ const MAX_TOKEN_BYTES: u64 = 4096;
 
 /// An admin listener and the token it wants.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub struct Listener {
     address: String,
     token: Option<String>,
 }
@@ -32,7 +33,7 @@ impl Listener {
     /// # Errors
     ///
     /// The token cannot be read, or may not be one.
-    pub(crate) fn new(address: &str, token_file: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn new(address: &str, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let address = address.strip_prefix("http://").unwrap_or(address);
         let address = address.trim_end_matches('/').to_owned();
         let is_host = |c: char| c.is_ascii_graphic() && c != '/';
@@ -50,7 +51,7 @@ impl Listener {
     }
 
     /// Returns the address as it was given.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.address
     }
 
@@ -67,12 +68,23 @@ impl Listener {
         Ok(Looked { stats, flows })
     }
 
+    /// Asks for the configuration that is served by: what its file says, without secrets.
+    ///
+    /// # Errors
+    ///
+    /// As [`Listener::look`]; or it may not be seen.
+    pub fn configuration(&self) -> anyhow::Result<Value> {
+        let mut page: Value = self.read("/config")?;
+        let own = page.get_mut("configuration").map(Value::take);
+        own.context("/config does not tell of a configuration")
+    }
+
     fn read<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let (status, body) = self.ask(path)?;
         match status {
             200 => serde_json::from_slice(&body)
                 .with_context(|| format!("{path} is not what Sprat's admin listener tells")),
-            401 => bail!("{path}: the token is wanted (--token-file)"),
+            401 | 403 => bail!("{path}: the token is wanted (--token-file)"),
             421 => bail!("{path}: the server does not go by this name (`admin.hosts`)"),
             status => bail!("{path}: answered {status}"),
         }

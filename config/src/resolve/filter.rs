@@ -13,6 +13,9 @@ use crate::resolved::*;
 /// is checked, whatever is wrong with the others.
 pub(crate) fn filter(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Filter> {
     let classes = classes::resolve(&raw.classes, &raw.class_rules, reporter);
+    let rules = raw.class_rules.get().map_or(&[][..], |rules| &rules.0);
+    let help = "Envoy's own filters find that out: match a header that they set";
+    classes::warn_unknown_users(rules, false, help, reporter);
     let catalogue = match raw.catalogue.get().map(Or::value) {
         None => None,
         Some(None) => Some(None),

@@ -24,6 +24,12 @@ impl Access {
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Returns whether it finds out who the user is.
+    pub fn finds_user(&self) -> bool {
+        let asks = |own: &ExtAuthz| own.user_header.is_some();
+        self.basic_auth.is_some() || self.ext_authz.as_ref().is_some_and(asks)
+    }
 }
 
 /// What is done with a request.

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
-use sprat_config::resolved::{Class, Cluster, Dispatch, Listener};
+use sprat_config::resolved::{Access, Class, Cluster, Dispatch, Listener};
 use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 use sprat_net::tls::PeerNames;
@@ -47,6 +47,9 @@ pub(crate) struct Request {
     /// A file with the certificate that the client has shown, in PEM.
     #[arg(long, value_name = "FILE")]
     client_certificate: Option<PathBuf>,
+    /// The user who asks, as `basic_auth` or `ext_authz` of the route would find out.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// The response's size, as if it had been seen before, such as 20KB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
@@ -122,6 +125,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         client: Some(request.client),
         dscp: request.dscp,
         certificate: shown.as_ref().map(PeerNames::as_certificate),
+        user: None,
         host,
         path: uri.path(),
         method: method.as_str(),
@@ -142,10 +146,23 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         Err(reason) => return Ok(explain_refusal(request, reason)),
     };
     let Decision {
-        classified,
-        later,
+        mut classified,
+        mut later,
         route,
     } = decided;
+    if let Some(user) = &request.user {
+        let access = route.map(|own| &config.routes[own.index].access);
+        anyhow::ensure!(
+            access.is_some_and(Access::finds_user),
+            "the route of this request finds out no user: leave `--user` out"
+        );
+        let asked = Asked {
+            user: Some(user),
+            ..asked
+        };
+        classified = classifier.classify(&asked);
+        later = classifier.later(&asked, classified);
+    }
     let (size, source) = size_before(config, request, route, (host, uri, &headers))?;
     let mut explained = json!({
         "request": format!("{method} {}", request.request.uri),

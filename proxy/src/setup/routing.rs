@@ -325,6 +325,7 @@ mod tests {
             client: None,
             dscp: None,
             certificate: None,
+            user: None,
             host,
             path,
             method: "GET",

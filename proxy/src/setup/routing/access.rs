@@ -91,12 +91,8 @@ impl Access {
         self.rules.iter().any(|rule| !rule.users.is_empty())
     }
 
-    /// Returns whether the rules let a request of a user pass.
-    pub(crate) fn allows<F: Fields + ?Sized>(
-        &self,
-        asked: &Asked<'_, F>,
-        user: Option<&str>,
-    ) -> bool {
+    /// Returns whether the rules let a request of its user pass.
+    pub(crate) fn allows<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> bool {
         let fits = |rule: &&RbacRule| {
             let networks = &rule.clients;
             let is_in = |ip| networks.iter().any(|network| network.contains(ip));
@@ -108,7 +104,9 @@ impl Access {
                     .iter()
                     .all(|own| own.holds_for_field(asked.fields))
                 && (rule.users.is_empty()
-                    || user.is_some_and(|user| rule.users.iter().any(|own| own.matches(user))))
+                    || asked
+                        .user
+                        .is_some_and(|user| rule.users.iter().any(|own| own.matches(user))))
         };
         match self.rules.iter().find(fits) {
             Some(rule) => rule.verdict == Verdict::Allow,

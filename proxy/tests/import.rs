@@ -619,7 +619,13 @@ fn serves_the_same(name: &str, over: Over) -> bool {
             .next()
             .unwrap();
         let seen = |answer| Seen::of(answer, host, (is_odd, shares), &maybe);
-        let (their, our) = (seen(&theirs), seen(&ours));
+        let (mut their, our) = (seen(&theirs), seen(&ours));
+        // What came over TLS is not led out of it.
+        for url in their.fields.get_mut("location").into_iter().flatten() {
+            if over != Over::Plain {
+                *url = url.replacen("http://", "https://", 1);
+            }
+        }
         let is_told = told
             .iter()
             .all(|(name, value)| telling.get(name) == Some(value));

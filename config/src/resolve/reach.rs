@@ -137,14 +137,13 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         let hosts = self.hosts_above(matches.hosts.first());
         let paths = self.paths_above(&matches.path);
         let ends = paths.iter().flat_map(|path| {
-            let of_path = hosts.iter().flat_map(move |host| {
+            hosts.iter().flat_map(move |host| {
                 conditions().map(move |conditions| End {
                     path: *path,
                     host: *host,
                     conditions,
                 })
-            });
-            of_path
+            })
         });
         let mut left = MAX_LOOKS;
         let first_of = |end: End| {

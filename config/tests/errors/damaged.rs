@@ -42,7 +42,7 @@ fn aliases_cannot_stand_for_much_text() {
 fn short_items_cannot_stand_for_much_memory() {
     let routes = format!("[{}]", vec!["{}"; 150_000].join(","));
     let text = format!("{HEAD}{TAIL_CLUSTERS}routes: {routes}\n");
-    let found = brief(&sprat_config::parse(&text, "farm.yaml", &|_| None).unwrap_err());
+    let found = brief(&parse(&text, "farm.yaml", &|_| None).unwrap_err());
     let wanted = "the configuration takes more than 128 MB of memory | an alias counts as all that it repeats";
     assert!(found.len() == 1 && found[0].ends_with(wanted), "{found:?}");
 }

@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean
+.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -165,6 +165,10 @@ fuzz-smoke: ## Each fuzz target for half a minute (EACH_S=30 TARGETS=...)
 soak: ## An hour of everything at once, held against its own beginning (SECONDS=3600)
 	@scripts/setup-run.sh
 	@scripts/soak.sh
+
+config-load: ## A configuration of 1 MB: to load it, and requests during its reloads
+	@scripts/setup-run.sh
+	@scripts/config-load.sh
 
 soak-reload: ## A hundred reloads in a minute under load, with a thousand WebSockets
 	@scripts/setup-run.sh

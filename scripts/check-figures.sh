@@ -78,6 +78,8 @@ figure_reloads() {
     said '^\([0-9]*\) reloads, \([0-9]*\) requests, \([0-9]*\) WebSockets in .*; memory \([0-9]*\) kB after .*, \([0-9]*\) kB at the end$/reloads=\1 requests=\2 websockets=\3 kb_before=\4 kb_after=\5 failed=0/'
 }
 
+figure_config_load() { said '^load_ms=\([0-9.]*\) delay_ms=\([0-9.]*\) reloads=\([0-9]*\)$/load_ms=\1 delay_ms=\2 reloads=\3/'; }
+
 figure_demos() { said '^Tried: \([a-z-]*\), .* counts \([0-9]*\)$/\1=\2/'; }
 
 figure_browser() {

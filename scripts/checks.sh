@@ -39,6 +39,7 @@ http2-memory | 5 | make http2-memory | CONNECTIONS=200 | http2_memory | | proxy
 fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passed>=1 | proxy proxy/tests/faults
 fuzz-smoke | 10 | make fuzz-smoke | EACH_S=2 | fuzzed | | proxy filters fuzz
 failover | 5 | make failover | FAULTS=killed | failover | | proxy
+config-load | 8 | make config-load | ROUNDS=1 REQUESTS=20000 LOAD_BAR_MS=10000 DELAY_BAR_MS=10000 | config_load | load_ms<=200 delay_ms<=10 | proxy config/benches
 soak-reload | 10 | make soak-reload | | reloads | failed<=0 | proxy
 demo | 5 | ONCE=1 make demo | WATCH_S=1 | demonstrated | moved>=10 factor>=2 failed<=0 | proxy loadgen/src scripts/browser
 demo-envoy | 10 | ONCE=1 CONFIG=all make demo-envoy | | demos | | filters config/envoy

@@ -25,6 +25,8 @@ pub struct Asked<'a, F: ?Sized> {
     pub dscp: Option<u8>,
     /// What it has shown, if it has.
     pub certificate: Option<Certificate<'a>>,
+    /// The user that its route has found out; none where that is not known (yet).
+    pub user: Option<&'a str>,
     /// Without port; empty if there is none.
     pub host: &'a str,
     /// The path of the target.
@@ -120,6 +122,11 @@ impl Classifier {
         self.rules.iter().any(|rule| !rule.matches.dscp.is_empty())
     }
 
+    /// Returns whether a rule looks at the user.
+    pub fn wants_user(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.matches.users.is_empty())
+    }
+
     /// The class of a request.
     pub fn classify<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> Classified {
         let fits = |rule: &Rule| rule.matches.response_types.is_empty() && rule.matches(asked);
@@ -174,6 +181,9 @@ impl Rule {
             && any(&rule.dscp, |&dscp| asked.dscp == Some(dscp))
             && (rule.certificate.as_ref())
                 .is_none_or(|own| has_certificate(asked.certificate.as_ref(), own))
+            && any(&rule.users, |own| {
+                asked.user.is_some_and(|user| own.matches(user))
+            })
             && host_matches(&rule.hosts, asked.host)
             && rule.path.matches(asked.path)
             && any(&rule.extensions, |own| has_extension(asked.path, own))
@@ -286,6 +296,7 @@ class_rules:
         let classified = classifier.classify(&Asked {
             client: client.parse().ok(),
             dscp,
+            user: None,
             certificate: None,
             method: part(),
             host: part(),

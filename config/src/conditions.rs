@@ -154,6 +154,7 @@ mod tests {
             client: "192.0.2.1".parse().ok(),
             dscp: None,
             certificate: None,
+            user: None,
             host: "",
             path,
             method,

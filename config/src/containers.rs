@@ -45,6 +45,9 @@ impl<T: Decode, const MIN: usize> Decode for List<T, MIN> {
             cx.reporter.error(&node.span, message, Some(help));
             return None;
         }
+        if !cx.has_room_for::<Field<T>>(items.len(), &node.span) {
+            return None;
+        }
         Some(cx.inside(|cx| Self(items.iter().map(|item| Field::decode(item, cx)).collect())))
     }
 }
@@ -75,6 +78,9 @@ impl<T: Decode> Decode for Named<T> {
             cx.reporter.error(&node.span, message, Some(help));
             return None;
         }
+        if !cx.has_room_for::<(Field<String>, Field<T>)>(entries.len(), &node.span) {
+            return None;
+        }
         Some(cx.inside(|cx| {
             let read = |entry: &Entry| {
                 let name = check_name(&entry.key);
@@ -92,6 +98,35 @@ impl<T: Decode> Decode for Named<T> {
             };
             Self(entries.iter().map(read).collect())
         }))
+    }
+}
+
+/// A value that few records have, kept apart so that those without it are smaller.
+#[derive(Clone, Debug)]
+pub(crate) struct Seldom<T>(Box<T>);
+
+impl<T> std::ops::Deref for Seldom<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Decode> Decode for Seldom<T> {
+    fn expected() -> Cow<'static, str> {
+        T::expected()
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Of<T>>()
+    }
+
+    fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
+        if !cx.has_room_for::<T>(1, &node.span) {
+            return None;
+        }
+        T::decode(node, cx).map(|own| Self(Box::new(own)))
     }
 }
 

@@ -26,7 +26,14 @@ pub(crate) struct Context<'a, 't> {
     pub(crate) words: Vec<&'static str>,
     /// Defaults that were read before, by their YAML.
     defaults: HashMap<&'static str, Rc<Node>>,
+    /// Bytes of memory that are left for what is read.
+    room_bytes: usize,
 }
+
+/// Bytes of memory that the items of a configuration's lists and mappings may take. A key
+/// takes some even where it is left out: an empty route is three bytes of the file, and
+/// 3 KB here.
+const MAX_MEMORY_BYTES: usize = 128 << 20;
 
 /// Says what a value looks like, for an error's text, if there is one.
 pub(crate) type Expected<'a> = &'a dyn Fn() -> Cow<'static, str>;
@@ -41,7 +48,23 @@ impl<'a, 't> Context<'a, 't> {
             env,
             words: Vec::new(),
             defaults: HashMap::new(),
+            room_bytes: MAX_MEMORY_BYTES,
         }
+    }
+
+    /// Takes the memory for so many values; false if there is no room for them, which is
+    /// reported.
+    pub(crate) fn has_room_for<T>(&mut self, values: usize, span: &Range<usize>) -> bool {
+        let bytes = values.saturating_mul(size_of::<T>());
+        let left = self.room_bytes.checked_sub(bytes);
+        if left.is_none() {
+            let mb = MAX_MEMORY_BYTES >> 20;
+            let message = format!("the configuration takes more than {mb} MB of memory");
+            let help = "an alias counts as all that it repeats".to_owned();
+            self.reporter.error(span, message, Some(help));
+        }
+        self.room_bytes = left.unwrap_or(self.room_bytes);
+        left.is_some()
     }
 
     /// The tree of a default, which is read once.

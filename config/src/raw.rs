@@ -29,7 +29,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::actions::EditedName;
 use crate::addresses::{Cidr, FileMode, Host, ListenAddress, UrlPath};
-use crate::containers::{List, Named, Or};
+use crate::containers::{List, Named, Or, Seldom};
 use crate::decode::{Context, Decode, Field, Found, Of};
 use crate::names::{Device, FilePath, Name, Pseudonym};
 use crate::numbers::{Factor, FloorPercent};
@@ -97,9 +97,9 @@ record! {
         required routes: List<Route, 1>,
         /// Answer 503 to all clients but a few, whatever they ask for; a route may say
         /// otherwise.
-        default("off") maintenance: Or<Off, Maintenance>,
+        default("off") maintenance: Or<Off, Seldom<Maintenance>>,
         /// Compress responses to clients that take it; a route may say otherwise.
-        default("off") compressor: Or<Off, Compressor>,
+        default("off") compressor: Or<Off, Seldom<Compressor>>,
         /// Keep of bodies what their clients have not sent or taken yet, so that no
         /// backend waits for them.
         default("{}") buffer: Buffer,
@@ -203,7 +203,7 @@ record! {
         /// Sprat waiting.
         default("{}") min_rates: Or<Off, MinRates>,
         /// Requests of each client over time, wherever they go.
-        default("off") rate_limit: Or<Off, RateLimit>,
+        default("off") rate_limit: Or<Off, Seldom<RateLimit>>,
         /// Match rules with paths in the normal form of RFC 3986 6.2.2, and
         /// pass those on: what needs no encoding is decoded, encodings are in
         /// capitals, dot segments resolved. A path that leads above the root

@@ -16,6 +16,7 @@ mod health;
 mod limits;
 mod marking;
 mod paths;
+mod reach;
 mod routes;
 mod sessions;
 mod shared_uplink;
@@ -61,6 +62,15 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
     let routes = routes::resolve(file, clusters.as_deref(), reporter);
     let classes = classes::resolve(&file.classes, &file.class_rules, reporter);
     classes::warn_unasked(file, listeners.as_deref(), reporter);
+    // Where one is wrong, it may be the one.
+    let finds_user = |all: &Vec<Route>| all.iter().any(|own| own.access.finds_user());
+    let rules = file.class_rules.get().map_or(&[][..], |rules| &rules.0);
+    classes::warn_unknown_users(
+        rules,
+        routes.as_ref().is_none_or(finds_user),
+        "give a route `basic_auth`, or `ext_authz` with a `user_header`",
+        reporter,
+    );
     if let Some(listeners) = &listeners {
         paths::warn_abnormal(file, listeners, reporter);
     }

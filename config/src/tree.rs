@@ -18,7 +18,9 @@ use crate::diagnostic::Reporter;
 /// Bytes of a configuration, with all that it includes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 /// Nodes of a configuration, counting an aliased one each time that it is used.
-pub(crate) const MAX_NODES: usize = 1_000_000;
+pub(crate) const MAX_NODES: usize = 500_000;
+/// Bytes of text that count as a node of their own: an alias repeats them, too.
+const NODE_BYTES: usize = 128;
 /// Lists and mappings inside each other.
 const MAX_DEPTH: usize = 32;
 
@@ -366,9 +368,12 @@ impl Builder<'_, '_, '_> {
 
     fn close(&mut self, kind: Kind, span: Range<usize>, anchor: usize) -> Result<(), Stop> {
         let below = match &kind {
-            Kind::Scalar(_) => 0,
+            Kind::Scalar(scalar) => scalar.text.len() / NODE_BYTES,
             Kind::Sequence(items) => items.iter().map(|item| item.weight).sum(),
-            Kind::Mapping(entries) => entries.iter().map(|entry| 1 + entry.value.weight).sum(),
+            Kind::Mapping(entries) => {
+                let of = |entry: &Entry| 1 + entry.key.len() / NODE_BYTES + entry.value.weight;
+                entries.iter().map(of).sum()
+            }
         };
         let weight = 1 + below;
         let node = Rc::new(Node {

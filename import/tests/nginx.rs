@@ -55,7 +55,7 @@ fn farms_are_accepted_and_every_exception_is_told() {
         }
         count += 1;
     }
-    assert_eq!(count, 10);
+    assert_eq!(count, 11);
 }
 
 #[test]
@@ -104,6 +104,86 @@ fn what_guards_and_cannot_be_said_refuses() {
             assert!(refuses, "{guard}\n{}", imported.yaml);
         }
         assert!(imported.summary.count(Outcome::Not) > 0, "{guard}");
+    }
+}
+
+#[test]
+fn a_server_that_is_asked_is_asked_here_too() {
+    let location = |auth: &str| {
+        format!(
+            "location = /auth {{ {auth} }}
+             location / {{
+                 auth_request /auth;
+                 auth_request_set $user $upstream_http_x_user;
+                 proxy_set_header X-User $user;
+                 proxy_pass http://10.0.0.1;
+             }}"
+        )
+    };
+    let auth = "internal; proxy_pass http://10.0.0.2:8000/check; proxy_pass_request_body off;
+        proxy_read_timeout 3s; proxy_set_header X-Original-URI $request_uri;
+        proxy_set_header X-Key $http_x_key; proxy_set_header Origin '';";
+    let imported = import(&server(&location(auth)));
+    let config = parsed(&imported);
+    let route = &config.routes[1];
+    let asked = route.access.ext_authz.as_ref().unwrap();
+    assert_eq!(
+        asked.cluster.endpoints[0].address.to_string(),
+        "10.0.0.2:8000"
+    );
+    assert_eq!((&*asked.path, asked.timeout.as_secs()), ("/check", 3));
+    assert_eq!(asked.told, ["authorization", "cookie", "x-key"]);
+    assert_eq!(asked.passed_on, ["x-user"]);
+    assert_eq!(asked.added.len(), 1);
+    assert_eq!(imported.summary.count(Outcome::Not), 0, "{}", imported.yaml);
+    // What cannot be asked so is refused.
+    for auth in [
+        "internal; return 204;",
+        "proxy_pass http://$host/check;",
+        "deny 10.0.0.0/8; proxy_pass http://10.0.0.2;",
+        "proxy_pass http://10.0.0.2; proxy_set_header X-Key $secret;",
+        "proxy_pass http://10.0.0.2/check?a=b;",
+    ] {
+        let config = parsed(&import(&server(&location(auth))));
+        let last = config.routes.last().unwrap();
+        let refuses = matches!(&last.action, Action::Respond(own) if own.status == 403);
+        assert!(refuses, "{auth}");
+    }
+}
+
+#[test]
+fn lines_of_the_access_log_are_as_they_were() {
+    let of = |format: &str| {
+        let text = format!(
+            "http {{ log_format own {format}; access_log /var/log/a own;
+             server {{ listen 80; location / {{ proxy_pass http://10.0.0.1; }} }} }}"
+        );
+        let imported = import(&text);
+        parsed(&imported);
+        let (_, log) = imported.yaml.split_once("access_log:").unwrap();
+        let lines: Vec<_> = log
+            .lines()
+            .filter(|line| !line.trim().starts_with('#'))
+            .collect();
+        (
+            lines[..4].join("\n"),
+            imported.summary.count(Outcome::Nearly),
+        )
+    };
+    let format =
+        "'$remote_addr [$time_local] \"$request\" $status ' '100% $http_x_a $request_time'";
+    let (log, _) = of(format);
+    let wanted = "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% [%START_TIME%] \\\"%REQUEST_LINE%\\\" \
+                  %RESPONSE_CODE% 100%% %REQ(x-a)% %DURATION%";
+    let plain = wanted.replace('\\', "");
+    assert!(log.contains(wanted) || log.contains(&plain), "{log}");
+    for format in [
+        "'$geoip_country'",
+        "escape=json '{\"a\": \"$status\"}'",
+        "$http_cookie",
+    ] {
+        let (log, nearly) = of(format);
+        assert!(log.contains("format: combined") && nearly > 0, "{log}");
     }
 }
 

@@ -224,6 +224,34 @@ fn a_server_is_asked_about_each_request() {
 }
 
 #[test]
+fn a_server_is_told_more_and_its_user_has_a_class() {
+    let auth = Origin::http(|request| {
+        let told = request.field("x-original").unwrap_or("nothing");
+        let user = request.field("cookie").unwrap_or("nobody");
+        format!("HTTP/1.1 200 OK\r\nX-User: {user}\r\nX-Saw: {told}\r\nContent-Length: 0\r\n\r\n")
+    });
+    let app = echo();
+    let proxy = serve(
+        &app,
+        &auth,
+        "classes: {gold: {level: 1}, other: {level: 2}}\n\
+         class_rules:\n- {match: {users: [anna*]}, class: gold}\n\
+         - {match: {prefix: /other}, class: other}\n- {match: {users: [ben]}, class: gold}\n\
+         routes:\n- cluster: app\n  ext_authz:\n    cluster: auth\n    path: /check\n    \
+         headers_to_add: [{name: X-Original, value: '%REQ(:METHOD)% %REQ(:PATH)% %REQ(X-A)%'}]\n    \
+         allowed_upstream_headers: [X-Saw]\n    user_header: X-User",
+    );
+    let text = ask(&proxy, "GET /a?b", "X-A: 1\r\nCookie: anna-2\r\n").text();
+    assert!(text.contains("x-saw: GET /a?b 1"), "{text}");
+    ask(&proxy, "GET /other", "Cookie: ben\r\n");
+    ask(&proxy, "GET /other", "Cookie: anna\r\n");
+    ask(&proxy, "GET /", "Cookie: carla\r\n");
+    let lines = proxy.log_lines(4);
+    let classes: Vec<_> = lines.iter().map(|line| &line["class"]).collect();
+    assert_eq!(classes, ["gold", "other", "gold", "default"]);
+}
+
+#[test]
 fn a_server_that_does_not_answer_opens_nothing_unless_it_is_said() {
     let app = echo();
     let silent = Origin::start(|peer| {

@@ -276,6 +276,30 @@ fn a_diff_says_what_a_reload_would_change() {
 }
 
 #[test]
+fn a_running_server_is_compared_without_its_secrets() {
+    let directory = tempfile::tempdir().unwrap();
+    let (origin, admin) = (free_address(), free_address().to_string());
+    let more = "runtime: {workers: 2}\ncatalogue: {shared: {url: \
+                'redis://user:pass@127.0.0.1:1/0', phrase: hush}}\n";
+    let file = write(directory.path(), origin, more);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let own = format!("admin: {{address: '{admin}'}}");
+    let text = text.replace("admin: {address: 127.0.0.1:0}", &own);
+    std::fs::write(&file, &text).unwrap();
+    let _running = Running::start(&file);
+    let new = file.to_str().unwrap();
+    assert_eq!(printed(&["diff", "--admin", &admin, new]).0, Some(0));
+    std::fs::write(&file, text.replace("rate: unlimited", "rate: 10mbit")).unwrap();
+    let (code, told) = printed(&["diff", "--admin", &admin, new]);
+    let wanted = "uplink\n  rate: unlimited -> 10mbit";
+    assert!(code == Some(1) && told.trim() == wanted, "{told}");
+    let (code, told) = printed(&["diff", "--admin", &admin, new, new]);
+    assert!(code == Some(2) && told.contains("give the other"), "{told}");
+    let (code, told) = printed(&["diff", new]);
+    assert!(code == Some(2) && told.contains("--admin"), "{told}");
+}
+
+#[test]
 fn a_trial_tells_what_is_carried_over_and_what_is_gained() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).display().to_string();

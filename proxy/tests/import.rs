@@ -7,12 +7,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
+#[path = "http2/client.rs"]
+mod http2;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use common::tls::*;
 use common::*;
 use sprat_import::{Files, Options};
 
@@ -59,6 +62,21 @@ fn echo(name: usize) -> Origin {
             body.len()
         };
         let body = if length == 0 { "" } else { &body };
+        // A server that is asked who the client is.
+        if request.start.contains(" /check") {
+            let knows = request
+                .field("cookie")
+                .is_some_and(|own| own.contains("session=1"));
+            let told = request.field("x-original-uri").unwrap_or("nothing");
+            return match knows {
+                true => format!(
+                    "HTTP/1.1 200 OK\r\nX-Auth-User: anna\r\nX-Seen: {told}\r\nContent-Length: 0\r\n\r\n"
+                ),
+                false => "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\n\
+                          Content-Length: 0\r\n\r\n"
+                    .to_owned(),
+            };
+        }
         format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/x-echo\r\nX-Powered-By: echo\r\n\
              X-Runtime: 1\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -66,11 +84,25 @@ fn echo(name: usize) -> Origin {
     })
 }
 
-/// A farm's configuration with this test's addresses.
-fn farm(name: &str, listen: SocketAddr, origins: &[Origin]) -> String {
+/// How clients reach a farm.
+#[derive(Clone, Copy, PartialEq)]
+enum Over {
+    Plain,
+    Tls,
+    /// HTTP/2, over TLS.
+    Http2,
+}
+
+/// A farm's configuration with this test's addresses, and a certificate.
+fn farm(name: &str, (listen, over): (SocketAddr, Over), origins: &[Origin]) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/farms");
     let mut text = std::fs::read_to_string(path.join(name)).unwrap();
-    text = text.replace("listen 8080", &format!("listen {listen}"));
+    let more = match over {
+        Over::Plain => "",
+        Over::Tls => " ssl",
+        Over::Http2 => " ssl http2",
+    };
+    text = text.replace("listen 8080", &format!("listen {listen}{more}"));
     text = text.replace("bind 127.0.0.1:8080", &format!("bind {listen}"));
     text = text.replace("bind 127.0.0.1:8404", &format!("bind {}", free_address()));
     for (number, origin) in origins.iter().enumerate() {
@@ -78,6 +110,13 @@ fn farm(name: &str, listen: SocketAddr, origins: &[Origin]) -> String {
         text = text.replace(&known, &origin.address.to_string());
     }
     text
+}
+
+/// The configuration with this certificate for all of its servers.
+fn with_certificate(text: &str, issued: &Issued) -> String {
+    let (chain, key) = (issued.chain.display(), issued.key.display());
+    let own = format!("http {{\n    ssl_certificate {chain};\n    ssl_certificate_key {key};");
+    text.replacen("http {", &own, 1)
 }
 
 /// nginx with a configuration; none where there is no nginx.
@@ -464,12 +503,62 @@ fn without_port(url: &str) -> String {
     )
 }
 
-fn ask(address: SocketAddr, request: &str) -> Message {
-    let mut peer = Peer::connect(address);
-    assert!(peer.send(request));
+/// Asks as a client does, on a connection of its own.
+fn ask(address: SocketAddr, request: &str, (over, client): (Over, &TlsClient)) -> Message {
     let has_body = !request.starts_with("HEAD");
-    let answer = peer.try_message(has_body);
+    let answer = match over {
+        Over::Plain => {
+            let mut peer = Peer::connect(address);
+            assert!(peer.send(request));
+            peer.try_message(has_body)
+        }
+        Over::Tls => {
+            let mut peer = client.connect(address, NAME);
+            assert!(peer.send(request));
+            peer.try_message(has_body)
+        }
+        Over::Http2 => Some(ask_http2(address, request, client)),
+    };
     answer.unwrap_or_else(|| panic!("no answer to {request}"))
+}
+
+/// The name in the certificate.
+const NAME: &str = "farm.example";
+
+/// Asks by HTTP/2: what a request of HTTP/1.1 says in it.
+fn ask_http2(address: SocketAddr, request: &str, client: &TlsClient) -> Message {
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let mut lines = head.lines();
+    let mut words = lines.next().unwrap().split(' ');
+    let (method, target) = (words.next().unwrap(), words.next().unwrap());
+    let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(": ")).collect();
+    let host = fields.iter().find(|(name, _)| *name == "Host").unwrap().1;
+    let mut asked = http::Request::builder().method(method);
+    asked = asked.uri(format!("https://{host}{target}"));
+    let of_connections = ["Host", "Connection", "Upgrade", "Content-Length"];
+    for (name, value) in fields
+        .iter()
+        .filter(|(name, _)| !of_connections.contains(name))
+    {
+        asked = asked.header(*name, *value);
+    }
+    let asked = asked.body(http2::full(body.to_owned())).unwrap();
+    let mut config = (*client.config).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let answer = http2::run(async {
+        let sender = http2::connect_tls(address, NAME, config).await;
+        http2::ask(&sender, asked).await
+    });
+    let fields = answer.headers.iter().map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        (name.as_str().to_owned(), value.into_owned())
+    });
+    Message {
+        start: format!("HTTP/2 {}", answer.status),
+        fields: fields.collect(),
+        body: answer.body.to_vec(),
+        trailers: Vec::new(),
+    }
 }
 
 /// Fields that nginx adds to good answers alone.
@@ -489,11 +578,16 @@ fn added_to_good(text: &str) -> BTreeSet<String> {
 }
 
 /// Whether the other proxy is installed.
-fn serves_the_same(name: &str) -> bool {
+fn serves_the_same(name: &str, over: Over) -> bool {
     let origins = [echo(1), echo(2), echo(3)];
     let directory = tempfile::tempdir().unwrap();
     let address = free_address();
-    let text = farm(name, address, &origins);
+    let authority = Authority::new();
+    let client = &TlsClient::new(&authority);
+    let mut text = farm(name, (address, over), &origins);
+    if over != Over::Plain {
+        text = with_certificate(&text, &authority.issue("farm", &[NAME]));
+    }
     let of_haproxy = name.ends_with(".cfg");
     let other = match of_haproxy {
         true => haproxy(&text, directory.path(), address),
@@ -514,7 +608,8 @@ fn serves_the_same(name: &str) -> bool {
         if of_haproxy && is_odd {
             continue;
         }
-        let (theirs, ours) = (ask(address, &request), ask(proxy.address, &request));
+        let of = |address| ask(address, &request, (over, client));
+        let (theirs, ours) = (of(address), of(proxy.address));
         let (told, telling) = (forwarded(&theirs), forwarded(&ours));
         let host = request
             .split("Host: ")
@@ -524,7 +619,13 @@ fn serves_the_same(name: &str) -> bool {
             .next()
             .unwrap();
         let seen = |answer| Seen::of(answer, host, (is_odd, shares), &maybe);
-        let (their, our) = (seen(&theirs), seen(&ours));
+        let (mut their, our) = (seen(&theirs), seen(&ours));
+        // What came over TLS is not led out of it.
+        for url in their.fields.get_mut("location").into_iter().flatten() {
+            if over != Over::Plain {
+                *url = url.replacen("http://", "https://", 1);
+            }
+        }
         let is_told = told
             .iter()
             .all(|(name, value)| telling.get(name) == Some(value));
@@ -558,28 +659,57 @@ fn serves_the_same(name: &str) -> bool {
 }
 
 macro_rules! farms {
-    ($($name:ident = $file:literal,)*) => {$(
+    ($($over:ident {$($name:ident = $file:literal,)*})*) => {$($(
         #[test]
         fn $name() {
-            if !serves_the_same($file) {
+            if !serves_the_same($file, Over::$over) {
                 eprintln!("skipped: the other proxy is not installed");
             }
         }
-    )*};
+    )*)*};
 }
 
 farms! {
-    wordpress_is_served_the_same = "wordpress.conf",
-    nextcloud_is_served_the_same = "nextcloud.conf",
-    grafana_is_served_the_same = "grafana.conf",
-    gitlab_is_served_the_same = "gitlab.conf",
-    an_application_and_its_api_are_served_the_same = "spa.conf",
-    a_static_site_is_served_the_same = "static.conf",
-    a_chat_is_served_the_same = "websocket.conf",
-    services_of_grpc_are_served_the_same = "grpc.conf",
-    media_are_served_the_same = "media.conf",
-    many_hosts_are_served_the_same = "hosts.conf",
-    a_shop_of_haproxy_is_served_the_same = "shop.cfg",
+    Plain {
+        wordpress_is_served_the_same = "wordpress.conf",
+        nextcloud_is_served_the_same = "nextcloud.conf",
+        grafana_is_served_the_same = "grafana.conf",
+        gitlab_is_served_the_same = "gitlab.conf",
+        an_application_and_its_api_are_served_the_same = "spa.conf",
+        a_static_site_is_served_the_same = "static.conf",
+        a_chat_is_served_the_same = "websocket.conf",
+        services_of_grpc_are_served_the_same = "grpc.conf",
+        media_are_served_the_same = "media.conf",
+        many_hosts_are_served_the_same = "hosts.conf",
+        an_intranet_is_served_the_same = "intranet.conf",
+        a_shop_of_haproxy_is_served_the_same = "shop.cfg",
+    }
+    Tls {
+        wordpress_is_served_the_same_over_tls = "wordpress.conf",
+        nextcloud_is_served_the_same_over_tls = "nextcloud.conf",
+        grafana_is_served_the_same_over_tls = "grafana.conf",
+        gitlab_is_served_the_same_over_tls = "gitlab.conf",
+        an_application_and_its_api_are_served_the_same_over_tls = "spa.conf",
+        a_static_site_is_served_the_same_over_tls = "static.conf",
+        a_chat_is_served_the_same_over_tls = "websocket.conf",
+        services_of_grpc_are_served_the_same_over_tls = "grpc.conf",
+        media_are_served_the_same_over_tls = "media.conf",
+        many_hosts_are_served_the_same_over_tls = "hosts.conf",
+        an_intranet_is_served_the_same_over_tls = "intranet.conf",
+    }
+    Http2 {
+        wordpress_is_served_the_same_by_http2 = "wordpress.conf",
+        nextcloud_is_served_the_same_by_http2 = "nextcloud.conf",
+        grafana_is_served_the_same_by_http2 = "grafana.conf",
+        gitlab_is_served_the_same_by_http2 = "gitlab.conf",
+        an_application_and_its_api_are_served_the_same_by_http2 = "spa.conf",
+        a_static_site_is_served_the_same_by_http2 = "static.conf",
+        a_chat_is_served_the_same_by_http2 = "websocket.conf",
+        services_of_grpc_are_served_the_same_by_http2 = "grpc.conf",
+        media_are_served_the_same_by_http2 = "media.conf",
+        many_hosts_are_served_the_same_by_http2 = "hosts.conf",
+        an_intranet_is_served_the_same_by_http2 = "intranet.conf",
+    }
 }
 
 /// Runs `sprat import` on a file with this text; what it prints, what it tells, and

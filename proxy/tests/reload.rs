@@ -75,6 +75,34 @@ fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own
 }
 
 #[test]
+fn what_a_reload_leaves_is_freed_beside_the_workers() {
+    let origin = named("a");
+    let small = of(&origin);
+    let mut large = small.clone();
+    let route = large.routes[0].clone();
+    large.routes = (0..2000)
+        .map(|number| Route {
+            matches: RouteMatch {
+                hosts: Vec::new(),
+                path: PathPattern::Exact(format!("/{number}")),
+            },
+            ..route.clone()
+        })
+        .collect();
+    let proxy = Proxy::start(&large);
+    let mut kept = proxy.connect();
+    assert_eq!(kept.ask(get("/1999")).status(), 200);
+    reload(&proxy, &small);
+    assert_eq!(kept.ask(get("/other")).status(), 200);
+    let is_there = || {
+        let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+        tasks.any(|task| name(task.unwrap()).is_some_and(|own| own.trim() == "disposal"))
+    };
+    wait_for("the thread that frees the table", is_there);
+}
+
+#[test]
 fn listeners_come_and_go() {
     let origin = named("a");
     let before = of(&origin);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::told::{Flows, Looked, clean};
 
@@ -26,7 +27,7 @@ const UNIX: &str = "unix:";
 
 /// An admin listener and the token it wants.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub struct Listener {
     address: String,
     token: Option<String>,
 }
@@ -37,7 +38,7 @@ impl Listener {
     /// # Errors
     ///
     /// The token cannot be read, or may not be one.
-    pub(crate) fn new(address: &str, token_file: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn new(address: &str, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let address = address.strip_prefix("http://").unwrap_or(address);
         let address = address.trim_end_matches('/').to_owned();
         let is_host = |c: char| c.is_ascii_graphic() && c != '/';
@@ -60,7 +61,7 @@ impl Listener {
     }
 
     /// Returns the address as it was given.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.address
     }
 
@@ -77,12 +78,23 @@ impl Listener {
         Ok(Looked { stats, flows })
     }
 
+    /// Asks for the configuration that is served by: what its file says, without secrets.
+    ///
+    /// # Errors
+    ///
+    /// As [`Listener::look`]; or it may not be seen.
+    pub fn configuration(&self) -> anyhow::Result<Value> {
+        let mut page: Value = self.read("/config")?;
+        let own = page.get_mut("configuration").map(Value::take);
+        own.context("/config does not tell of a configuration")
+    }
+
     fn read<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let (status, body) = self.ask(path)?;
         match status {
             200 => serde_json::from_slice(&body)
                 .with_context(|| format!("{path} is not what Sprat's admin listener tells")),
-            401 => bail!("{path}: the token is wanted (--token-file)"),
+            401 | 403 => bail!("{path}: the token is wanted (--token-file)"),
             421 => bail!("{path}: the server does not go by this name (`admin.hosts`)"),
             status => bail!("{path}: answered {status}"),
         }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Parser;
 
-use self::ask::Listener;
+pub use self::ask::Listener;
 use self::page::{Looks, page};
 use self::watch::Watch;
 

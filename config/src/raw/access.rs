@@ -1,6 +1,6 @@
 //! Who may ask, as it is written.
 
-use super::{CertificateMatch, HeaderMatch, Timeout};
+use super::{CertificateMatch, HeaderMatch, HeaderValue, Timeout};
 use crate::actions::{EditedName, OriginPattern, Realm, UserPattern};
 use crate::addresses::{Cidr, UrlPath};
 use crate::containers::{List, Or};
@@ -59,6 +59,9 @@ record! {
         /// Fields of the request that it is told, beside `X-Forwarded-Method`, `-Proto`,
         /// `-Host`, `-Uri` and `-For`.
         default("[Authorization, Cookie, Origin]") allowed_headers: List<HeaderName, 0>,
+        /// More fields that it is told, in place of those of the same name: values as in
+        /// `request_headers_to_set`.
+        default("[]") headers_to_add: List<HeaderValue, 0>,
         /// Fields of its answer that the backend gets; what the client sends under these
         /// names is dropped.
         default("[]") allowed_upstream_headers: List<EditedName, 0>,

@@ -1,6 +1,7 @@
 //! Priority classes and admission as they are written.
 
 use super::{Limit, SomeBytes, Timeout};
+use crate::actions::UserPattern;
 use crate::addresses::{Cidr, Host, UrlPath};
 use crate::containers::{List, Or};
 use crate::names::Name;
@@ -80,6 +81,9 @@ record! {
         /// The client has shown a certificate that its listener believes, with
         /// these names; `{}` is any.
         optional client_certificate: CertificateMatch,
+        /// The user that `basic_auth` or `ext_authz` of the route has found out is one of
+        /// these. That is known after the route is chosen: rules are tried anew then.
+        optional users: List<UserPattern, 1>,
         /// Any of these hosts, without port; `*.example.org` is every name
         /// below `example.org`.
         optional hosts: List<Host, 1>,

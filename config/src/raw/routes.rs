@@ -9,7 +9,7 @@ use crate::actions::{
     RedirectTarget, StatusRange, Substitution,
 };
 use crate::addresses::{Cidr, Host, HostHeader, UrlPath};
-use crate::containers::{List, Or};
+use crate::containers::{List, Or, Seldom};
 use crate::names::{FilePath, Name, Protocol};
 use crate::patterns::{HeaderName, MethodName, ValuePattern};
 use crate::record::record;
@@ -28,9 +28,9 @@ record! {
         /// Where requests go while their cluster has no endpoint that is well.
         optional fallback: Name,
         /// The client is sent elsewhere.
-        optional redirect: Redirect,
+        optional redirect: Seldom<Redirect>,
         /// Sprat answers by itself.
-        optional direct_response: DirectResponse,
+        optional direct_response: Seldom<DirectResponse>,
         /// From the end of the request's head to the end of the response.
         default("off") timeout: Or<Off, Timeout>,
         /// From the end of the request to the response's head.
@@ -41,15 +41,15 @@ record! {
         /// Which requests are repeated, and when.
         default("{}") retry_policy: Or<Off, RetryPolicy>,
         /// A second attempt beside a first one that is slow.
-        default("off") hedge_policy: Or<Off, HedgePolicy>,
+        default("off") hedge_policy: Or<Off, Seldom<HedgePolicy>>,
         /// Requests of each client over time.
-        default("off") rate_limit: Or<Off, RateLimit>,
+        default("off") rate_limit: Or<Off, Seldom<RateLimit>>,
         /// Bytes of a request's body, in place of the listener's bound.
         optional max_request_body: Or<Unlimited, Bytes<0, MAX_SIZE>>,
         /// Replaces the matched `prefix` (or `path`).
         optional prefix_rewrite: UrlPath,
         /// Replaces what a regular expression matches in the path.
-        optional regex_rewrite: RegexRewrite,
+        optional regex_rewrite: Seldom<RegexRewrite>,
         /// Replaces the `Host` that the backend sees.
         optional host_rewrite: HostHeader,
         /// Fields that the backend gets beside those of the request.
@@ -72,30 +72,30 @@ record! {
         default("[]") error_pages: List<ErrorPage, 0>,
         /// Answer 503 to all but a few, with a page of `error_pages` if there is one; as
         /// the file's own `maintenance` says if absent.
-        optional maintenance: Or<Off, Maintenance>,
+        optional maintenance: Or<Off, Seldom<Maintenance>>,
         /// Which web pages of other origins may use it; without it that is left to the
         /// backends.
-        optional cors: Cors,
+        optional cors: Seldom<Cors>,
         /// Clients must name a user with a password.
-        optional basic_auth: BasicAuth,
+        optional basic_auth: Seldom<BasicAuth>,
         /// A server is asked about each request.
-        optional ext_authz: ExtAuthz,
+        optional ext_authz: Seldom<ExtAuthz>,
         /// Rules about who may ask, of which the first that fits decides; a request that
         /// none fits is answered 403.
         default("[]") rbac: List<RbacRule, 0>,
         /// Compress responses to clients that take it; as the file's own `compressor` says
         /// if absent.
-        optional compressor: Or<Off, Compressor>,
+        optional compressor: Or<Off, Seldom<Compressor>>,
         /// Keep of bodies what their clients have not sent or taken yet, so that no
         /// backend waits for them.
         default("{}") buffer: RouteBuffer,
         /// A directory that holds what the backends serve, so that sizes are
         /// known before the first response.
-        default("off") document_root: Or<Off, DocumentRoot>,
+        default("off") document_root: Or<Off, Seldom<DocumentRoot>>,
         /// Ask the backend for sizes by HEAD, where the order of waiting
         /// requests or the choice of an endpoint depends on them. For
         /// backends that answer HEAD as they would GET, and cheaply.
-        default("off") head_probe: Or<Off, HeadProbe>,
+        default("off") head_probe: Or<Off, Seldom<HeadProbe>>,
         /// Requests that switch to another protocol (RFC 9110 7.8), after which
         /// Sprat passes on bytes in both directions. `off` serves them as if
         /// they had not asked.

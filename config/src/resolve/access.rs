@@ -1,6 +1,6 @@
 //! Who may ask: what a route says of it.
 
-use super::actions::values;
+use super::actions::{header_values, values};
 use super::classes::certificate;
 use super::routes::Known;
 use super::{count, each, time};
@@ -92,6 +92,7 @@ fn ext_authz(
         path: raw.path.get()?.0.clone(),
         timeout: time(&raw.timeout)?,
         told: each(&raw.allowed_headers, lower)?,
+        added: header_values(&raw.headers_to_add, true, reporter)?,
         passed_on: each(&raw.allowed_upstream_headers, |name| Some(name.0.clone()))?,
         user_header: raw.user_header.optional()?.and_then(lower),
         fails_open: raw.failure_mode_allow.copied()?.0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::each;
 use super::routes::Known;
-use crate::containers::{List, Or};
+use crate::containers::{List, Or, Seldom};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -350,7 +350,7 @@ fn error_page(
 }
 
 /// Resolves whom a route serves; none is everyone.
-pub(super) fn maintenance<W>(raw: &Or<W, raw::Maintenance>) -> Option<Option<Maintenance>> {
+pub(super) fn maintenance<W>(raw: &Or<W, Seldom<raw::Maintenance>>) -> Option<Option<Maintenance>> {
     Some(match raw.value() {
         None => None,
         Some(raw) => Some(Maintenance {
@@ -391,23 +391,30 @@ pub(super) fn header_edits(
     is_request: bool,
     reporter: &mut Reporter<'_>,
 ) -> Option<HeaderEdits> {
-    let mut values = |list: &Field<List<raw::HeaderValue, 0>>| {
-        let mut out = Some(Vec::new());
-        for own in &list.get()?.0 {
-            let pair = own.get().and_then(|raw| value(raw, is_request, reporter));
-            match (pair, &mut out) {
-                (Some(pair), Some(all)) => all.push(pair),
-                _ => out = None,
-            }
-        }
-        out
-    };
-    let (add, set) = (values(add), values(set));
+    let add = header_values(add, is_request, reporter);
+    let set = header_values(set, is_request, reporter);
     Some(HeaderEdits {
         remove: each(remove, |name| Some(name.0.clone()))?,
         set: set?,
         add: add?,
     })
+}
+
+/// Resolves fields and their values; those of a request know nothing of its response.
+pub(super) fn header_values(
+    list: &Field<List<raw::HeaderValue, 0>>,
+    is_request: bool,
+    reporter: &mut Reporter<'_>,
+) -> Option<Vec<(String, Template)>> {
+    let mut out = Some(Vec::new());
+    for own in &list.get()?.0 {
+        let pair = own.get().and_then(|raw| value(raw, is_request, reporter));
+        match (pair, &mut out) {
+            (Some(pair), Some(all)) => all.push(pair),
+            _ => out = None,
+        }
+    }
+    out
 }
 
 fn value(

@@ -208,6 +208,7 @@ fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<Cla
             None => None,
             Some(own) => Some(certificate(own)?),
         },
+        users: listed_in!(raw.users, |user| Some(user.0.clone())),
         hosts: listed_in!(raw.hosts, |host| Some(host.0.clone())),
         path: match (raw.path.optional()?, raw.prefix.optional()?) {
             (Some(path), _) => PathPattern::Exact(path.0.clone()),
@@ -249,6 +250,21 @@ pub(super) fn warn_unasked(
             let span = &matches.client_certificate.span;
             reporter.warning(span, message, Some(help.to_owned()));
         }
+    }
+}
+
+/// Warns of rules that go by users where nothing finds out who the user is.
+pub(super) fn warn_unknown_users(
+    rules: &[Field<raw::ClassRule>],
+    finds_users: bool,
+    help: &str,
+    reporter: &mut Reporter<'_>,
+) {
+    let matches = rules.iter().filter_map(|rule| rule.get()?.matches.get());
+    for own in matches.filter(|own| own.users.given && !finds_users) {
+        let message = "nothing finds out here who the user is".to_owned();
+        let help = format!("this rule matches nothing: {help}");
+        reporter.warning(&own.users.span, message, Some(help));
     }
 }
 

@@ -1,12 +1,12 @@
 //! Compression of responses, as it is resolved.
 
 use super::{bytes, count, each};
-use crate::containers::Or;
+use crate::containers::{Or, Seldom};
 use crate::raw;
 use crate::resolved::Compressor;
 
 /// Resolves how responses are compressed; none if they are not.
-pub(super) fn compressor<W>(raw: &Or<W, raw::Compressor>) -> Option<Option<Compressor>> {
+pub(super) fn compressor<W>(raw: &Or<W, Seldom<raw::Compressor>>) -> Option<Option<Compressor>> {
     let Some(raw) = raw.value() else {
         return Some(None);
     };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::reach::Earlier;
 use super::{catalogue, classes, clusters, count, policy, routes, size, srq, time};
 use crate::containers::Or;
 use crate::diagnostic::Reporter;
@@ -12,6 +13,9 @@ use crate::resolved::*;
 /// is checked, whatever is wrong with the others.
 pub(crate) fn filter(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Filter> {
     let classes = classes::resolve(&raw.classes, &raw.class_rules, reporter);
+    let rules = raw.class_rules.get().map_or(&[][..], |rules| &rules.0);
+    let help = "Envoy's own filters find that out: match a header that they set";
+    classes::warn_unknown_users(rules, false, help, reporter);
     let catalogue = match raw.catalogue.get().map(Or::value) {
         None => None,
         Some(None) => Some(None),
@@ -86,18 +90,14 @@ fn sizes(raw: &raw::FilterCatalogue, reporter: &mut Reporter<'_>) -> Option<Filt
 
 fn groups(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Vec<FilterCluster>> {
     let mut out = Some(Vec::new());
-    let mut reachable = Vec::new();
+    let mut earlier = Earlier::new();
     for (name, field) in raw.clusters.optional()?.map_or(&[][..], |named| &named.0) {
         let own = field.get();
         let matches = own.and_then(|own| routes::route_match(own.matches.get()?, reporter));
-        if let Some(matches) = &matches {
-            routes::check_reachable(
-                "cluster",
-                (matches, &()),
-                &name.span,
-                &mut reachable,
-                reporter,
-            );
+        if let Some(matches) = &matches
+            && earlier.check("cluster", (matches, &()), &name.span, reporter)
+        {
+            earlier.keep(matches, &(), name.span.start);
         }
         let name = name.get().map_or("", String::as_str);
         let resolved = own.and_then(|own| group(name, own, matches?, reporter));

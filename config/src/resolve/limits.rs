@@ -5,7 +5,7 @@ use std::time::Duration;
 use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
 
 use super::{count, size, time};
-use crate::containers::Or;
+use crate::containers::{Or, Seldom};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -75,7 +75,9 @@ fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<(MinRate, MinRate)> 
 }
 
 /// A listener's or a route's.
-pub(super) fn rate_limit(raw: &Field<Or<Off, raw::RateLimit>>) -> Option<Option<RateLimit>> {
+pub(super) fn rate_limit(
+    raw: &Field<Or<Off, Seldom<raw::RateLimit>>>,
+) -> Option<Option<RateLimit>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
     };

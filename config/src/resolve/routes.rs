@@ -11,6 +11,7 @@ use super::catalogue::{document_root, head_probe};
 use super::compressor::compressor;
 use super::health::retry_policy;
 use super::limits::rate_limit;
+use super::reach::Earlier;
 use super::{bytes, each, time};
 use crate::addresses::UrlPath;
 use crate::containers::Or;
@@ -19,8 +20,8 @@ use crate::diagnostic::Reporter;
 use crate::names::Name;
 use crate::raw;
 use crate::resolved::{
-    Access, Action, BodyBound, Cluster, Conditions, HostPattern, Maintenance, PathPattern, Route,
-    RouteBuffer, RouteMatch, Upgrade,
+    Access, Action, BodyBound, Cluster, Conditions, Maintenance, PathPattern, Route, RouteBuffer,
+    RouteMatch, Upgrade,
 };
 use crate::wording::listed;
 
@@ -102,7 +103,7 @@ pub(super) fn resolve(
     let buffered = file.buffer.get().and_then(buffer::of_file);
     let mut known = Known::new(file, clusters);
     let mut out = Some(Vec::new());
-    let mut reachable = Vec::new();
+    let mut earlier = Earlier::new();
     for field in raw_routes {
         let raw = field.get();
         let looks = raw.and_then(|raw| {
@@ -113,17 +114,11 @@ pub(super) fn resolve(
         });
         let action = raw.and_then(|raw| action(raw, &field.span, &mut known, reporter));
         if let Some((matches, conditions)) = &looks {
-            let before = reachable.len();
-            check_reachable(
-                "route",
-                (matches, conditions),
-                &field.span,
-                &mut reachable,
-                reporter,
-            );
+            let is_left_some = earlier.check("route", (matches, conditions), &field.span, reporter);
             // It takes what came in plain text, and leaves the rest to those after it.
-            if matches!(&action, Some(Action::Redirect(redirect)) if redirect.https) {
-                reachable.truncate(before);
+            let leaves_tls = matches!(&action, Some(Action::Redirect(own)) if own.https);
+            if is_left_some && !leaves_tls {
+                earlier.keep(matches, conditions, field.span.start);
             }
         }
         let access = raw.and_then(|raw| access(raw, &mut known, reporter));
@@ -288,61 +283,4 @@ pub(super) fn route_match(
         (None, None) => PathPattern::Any,
     };
     Some(RouteMatch { hosts, path })
-}
-
-/// Routes compared with those before them; a longer table is not checked, as
-/// the cost is quadratic.
-const MAX_COMPARED: usize = 1000;
-
-/// Warns of a route (or other `what`) that an earlier one leaves nothing to. What a
-/// request must look like is a match, and conditions beside it.
-pub(super) fn check_reachable<C: Clone + Default + PartialEq>(
-    what: &str,
-    (matches, conditions): (&RouteMatch, &C),
-    span: &Range<usize>,
-    earlier: &mut Vec<(RouteMatch, C, usize)>,
-    reporter: &mut Reporter<'_>,
-) {
-    let takes_all = |(other, own, _): &&(RouteMatch, C, usize)| {
-        covers(other, matches) && (*own == C::default() || own == conditions)
-    };
-    match earlier.iter().find(takes_all) {
-        Some((.., first)) => {
-            let line = reporter.line_of(*first);
-            let message = format!("this {what} can never match");
-            let help =
-                format!("the {what} on line {line} takes all its requests: put this one before it");
-            reporter.warning(span, message, Some(help));
-        }
-        None if earlier.len() < MAX_COMPARED => {
-            earlier.push((matches.clone(), conditions.clone(), span.start));
-        }
-        None => {}
-    }
-}
-
-/// Whether every request that `b` matches is matched by `a`.
-fn covers(a: &RouteMatch, b: &RouteMatch) -> bool {
-    let below = |path: &str, prefix: &str| {
-        path.strip_prefix(prefix)
-            .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'))
-    };
-    let path = match (&a.path, &b.path) {
-        (PathPattern::Any, _) => true,
-        (PathPattern::Prefix(a), PathPattern::Any) => a == "/",
-        (PathPattern::Prefix(a), PathPattern::Exact(b) | PathPattern::Prefix(b)) => below(b, a),
-        (PathPattern::Exact(a), PathPattern::Exact(b)) => a == b,
-        (PathPattern::Exact(_), _) => false,
-    };
-    let host = |b: &HostPattern| {
-        a.hosts.iter().any(|a| match (a, b) {
-            (HostPattern::Exact(a), HostPattern::Exact(b)) => a == b,
-            (HostPattern::Suffix(a), HostPattern::Exact(b)) => {
-                b.len() > a.len() && b.ends_with(a.as_str())
-            }
-            (HostPattern::Suffix(a), HostPattern::Suffix(b)) => b.ends_with(a.as_str()),
-            (HostPattern::Exact(_), HostPattern::Suffix(_)) => false,
-        })
-    };
-    path && (a.hosts.is_empty() || (!b.hosts.is_empty() && b.hosts.iter().all(host)))
 }

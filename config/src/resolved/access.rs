@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CertificateMatch, Cluster, FileAt, Network, TextPattern, ValueMatch};
+use super::{CertificateMatch, Cluster, FileAt, Network, Template, TextPattern, ValueMatch};
 
 /// Who may use what a route leads to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +23,12 @@ impl Access {
     /// Returns whether all may ask.
     pub fn is_open(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns whether it finds out who the user is.
+    pub fn finds_user(&self) -> bool {
+        let asks = |own: &ExtAuthz| own.user_header.is_some();
+        self.basic_auth.is_some() || self.ext_authz.as_ref().is_some_and(asks)
     }
 }
 
@@ -78,6 +84,8 @@ pub struct ExtAuthz {
     pub timeout: Duration,
     /// Fields of the request that it is told, in lower case.
     pub told: Vec<String>,
+    /// Fields that it is told, with their values.
+    pub added: Vec<(String, Template)>,
     /// Fields of its answer that the backend gets, in lower case.
     pub passed_on: Vec<String>,
     /// The field of its answer that names the user, in lower case.

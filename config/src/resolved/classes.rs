@@ -164,6 +164,8 @@ pub struct ClassMatch {
     pub dscp: Vec<u8>,
     /// The client has shown a certificate with these names.
     pub certificate: Option<CertificateMatch>,
+    /// The route has found out that one of these is the user.
+    pub users: Vec<TextPattern>,
     /// Any of these hosts.
     pub hosts: Vec<HostPattern>,
     /// The pattern of the path.

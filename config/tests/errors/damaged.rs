@@ -18,9 +18,33 @@ fn aliases_cannot_stand_for_billions() {
     assert_eq!(
         brief(&errors(&text)),
         [
-            "6:10 the configuration comes to more than 1000000 values | an alias counts as all that it repeats"
+            "6:10 the configuration comes to more than 500000 values | an alias counts as all that it repeats"
         ]
     );
+}
+
+#[test]
+fn aliases_cannot_stand_for_much_text() {
+    let text = format!(
+        "x-0: &a {}\nx-1: [{}]\n",
+        "a".repeat(1 << 19),
+        vec!["*a"; 1000].join(", ")
+    );
+    assert_eq!(
+        brief(&errors(&text)),
+        [
+            "2:6 the configuration comes to more than 500000 values | an alias counts as all that it repeats"
+        ]
+    );
+}
+
+#[test]
+fn short_items_cannot_stand_for_much_memory() {
+    let routes = format!("[{}]", vec!["{}"; 150_000].join(","));
+    let text = format!("{HEAD}{TAIL_CLUSTERS}routes: {routes}\n");
+    let found = brief(&parse(&text, "farm.yaml", &|_| None).unwrap_err());
+    let wanted = "the configuration takes more than 128 MB of memory | an alias counts as all that it repeats";
+    assert!(found.len() == 1 && found[0].ends_with(wanted), "{found:?}");
 }
 
 #[test]

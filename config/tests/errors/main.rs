@@ -90,6 +90,22 @@ fn one_connection_of_http2_is_not_one_client_s() {
 }
 
 #[test]
+fn rules_go_by_users_where_one_is_found_out() {
+    let rules = "class_rules: [{match: {users: [anna]}, class: default}]\n";
+    assert_eq!(
+        brief_of(rules),
+        [
+            "5:31 warning: nothing finds out here who the user is | this rule matches nothing: \
+             give a route `basic_auth`, or `ext_authz` with a `user_header`"
+        ]
+    );
+    let routes = "routes: [{cluster: farm, basic_auth: {users_file: /etc/users}}]\n";
+    let text = format!("{HEAD}{TAIL_CLUSTERS}{routes}{rules}");
+    let loaded = parse(&text, "sprat.yaml", &|_| None).unwrap();
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+}
+
+#[test]
 fn classes_and_their_rules_are_checked() {
     for (keys, expected) in [
         (

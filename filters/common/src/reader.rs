@@ -93,6 +93,7 @@ impl Reader {
             client: head.client,
             dscp: None,
             certificate: None,
+            user: None,
             host: name,
             path,
             method: head.method,

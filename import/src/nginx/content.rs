@@ -16,18 +16,18 @@ use crate::units::{time, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
 /// What `proxy_pass` says: how, whom, and with which path.
-struct Pass {
+pub(super) struct Pass {
     tls: bool,
     http2: bool,
     /// The name of an upstream, or a host and a port.
-    target: String,
+    pub(super) target: String,
     /// The path that replaces the location's.
-    uri: Option<String>,
+    pub(super) uri: Option<String>,
 }
 
 impl Pass {
     /// Reads a URL whose variables are filled in as far as they are known.
-    fn read(url: &str) -> Option<Self> {
+    pub(super) fn read(url: &str) -> Option<Self> {
         let schemes = [
             ("http://", false, false),
             ("https://", true, false),
@@ -394,7 +394,7 @@ impl<'a> Converter<'a, '_> {
     }
 
     /// Returns how a location speaks to its backends.
-    fn way(&mut self, here: &Here<'a>, parts: &Pass) -> Way {
+    pub(super) fn way(&mut self, here: &Here<'a>, parts: &Pass) -> Way {
         let scope = &here.scope;
         let kind = if parts.http2 { "grpc" } else { "proxy" };
         let mut settle = |name: &str| {

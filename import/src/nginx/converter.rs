@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::authz;
 use super::clusters::Clusters;
 use super::here::Here;
 use super::known;
 use super::listeners::{Server, verifies_alone};
 use super::locations::{self, Asked, Kind, Location, Turn};
 use super::parse::Directive;
-use super::scope::Scope;
 use super::variables::Constants;
 use crate::MAX_ROUTES;
 use crate::document::{Match, PathIs, Route};
@@ -298,12 +298,23 @@ impl<'a> Converter<'a, '_> {
 
     /// Returns the keys that ask who a client is, as far as the guards of a place have
     /// them; none if one of them has none.
-    fn asked_who(&mut self, scope: &Scope<'a>) -> Option<Map> {
+    fn asked_who(&mut self, here: &Here<'a>) -> Option<Map> {
+        let scope = &here.scope;
         let mut out = Map::new();
         let mut is_known = true;
         for own in known::guards().filter_map(|name| scope.one(name)) {
             if own.arg(0) == "off" {
                 self.ledger.carried(own.id);
+                continue;
+            }
+            if own.name == "auth_request" {
+                match self.ext_authz(here, own) {
+                    Ok(asked) => out.extend(authz::key(asked)),
+                    Err(told) => {
+                        self.ledger.not(own.id, format!("{told}: answers 403"));
+                        is_known = false;
+                    }
+                }
                 continue;
             }
             let file = scope.one("auth_basic_user_file");
@@ -336,7 +347,7 @@ impl<'a> Converter<'a, '_> {
         serve: &mut dyn FnMut(&mut Self, &Here<'a>) -> Vec<Route>,
     ) -> Vec<Route> {
         let scope = &here.scope;
-        let access = self.asked_who(scope);
+        let access = self.asked_who(here);
         let rules = scope.all(&["allow", "deny"]);
         let any = scope.one("satisfy").filter(|own| own.arg(0) == "any");
         if let Some(own) = scope.one("satisfy") {

@@ -1,5 +1,6 @@
 //! Fields of heads: what backends get, what clients get, and pages in place of answers.
 
+use super::authz;
 use super::clusters::is_unix;
 use super::content::prefix_of;
 use super::converter::{Converter, Place};
@@ -15,7 +16,7 @@ use crate::yaml::{Map, Value, map, text, word};
 const GOOD: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
 /// Fields that Sprat writes itself, as the message and the connection need them.
-const FRAMING: [&str; 8] = [
+pub(super) const FRAMING: [&str; 8] = [
     "connection",
     "content-length",
     "keep-alive",
@@ -49,6 +50,10 @@ impl<'a> Converter<'a, '_> {
                 continue;
             }
             if self.is_forwarding(own, &name, &value) {
+                continue;
+            }
+            if authz::is_answered(&here.scope, &name, &value) {
+                self.ledger.carried(own.id);
                 continue;
             }
             match template(&value) {

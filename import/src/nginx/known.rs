@@ -173,7 +173,7 @@ const ADVICE: &[(&str, &str)] = &[
     ("read_ahead", "Sprat serves no files"),
     (
         "log_format",
-        "formats of the access log are `json` and `combined`",
+        "no access log that is carried over goes by it",
     ),
     (
         "map",

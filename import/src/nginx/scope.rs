@@ -23,6 +23,13 @@ impl<'a> Scope<'a> {
         Self { levels }
     }
 
+    /// Returns the scope of the server that the place is in.
+    pub(super) fn of_server(&self) -> Self {
+        Self {
+            levels: self.levels.iter().copied().take(2).collect(),
+        }
+    }
+
     /// Returns the innermost block.
     pub(super) fn own(&self) -> &'a [Directive] {
         self.levels.last().copied().unwrap_or_default()

@@ -16,6 +16,7 @@ pub mod coding;
 #[path = "../../../scheduler/tests/operations/corpus.rs"]
 mod corpus;
 pub mod counters;
+pub mod disposal;
 pub mod error;
 pub mod framing;
 pub mod gather;

@@ -1,24 +1,33 @@
 //! `sprat diff`: what a reload from one configuration to another would change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};
-use serde_json::json;
-use sprat_config::Config;
+use serde_json::{Value, json};
+use sprat_config::{Config, process_env};
+use sprat_top::Listener;
 
 use crate::serve::changes::Changes;
 use crate::serve::loaded::is_stdin;
 
 /// Which configurations are compared, and how that is told.
 #[derive(Debug, Parser)]
+#[command(
+    override_usage = "sprat diff [OPTIONS] OLD NEW\n       sprat diff [OPTIONS] --admin ADDRESS NEW"
+)]
 pub(crate) struct Args {
-    /// The configuration that is served by; `-` is standard input.
-    #[arg(value_name = "OLD")]
-    old: PathBuf,
-    /// The configuration that is to be.
-    #[arg(value_name = "NEW")]
-    new: PathBuf,
+    /// The configuration that is served by, and the one that is to be; `-` is standard
+    /// input. With `--admin` the second alone.
+    #[arg(value_name = "OLD NEW", num_args = 1..=2, required = true)]
+    files: Vec<PathBuf>,
+    /// Compare with what a running server serves by, as its admin listener tells it. Secrets
+    /// are not told, and not compared; variables are those of this shell.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// A file with the token that the server's `admin.token_file` has.
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    token_file: Option<PathBuf>,
     /// How differences are written.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -46,14 +55,20 @@ pub(super) struct Compared {
 /// One of them is refused.
 pub(super) fn run(
     args: &Args,
-    load: impl Fn(&std::path::Path) -> anyhow::Result<Config>,
+    load: impl Fn(&Path) -> anyhow::Result<Config>,
 ) -> anyhow::Result<Compared> {
-    ensure!(
-        !(is_stdin(&args.old) && is_stdin(&args.new)),
-        "standard input is one configuration: give the other as a file"
-    );
-    let own = load(&args.old)?;
-    let mut next = load(&args.new)?;
+    let (own, mut next) = match (&args.admin, &args.files[..]) {
+        (Some(admin), [new]) => running(admin, args.token_file.as_deref(), &load(new)?)?,
+        (Some(_), _) => bail!("with `--admin` the server has one configuration: give the other"),
+        (None, [old, new]) => {
+            ensure!(
+                !(is_stdin(old) && is_stdin(new)),
+                "standard input is one configuration: give the other as a file"
+            );
+            (load(old)?, load(new)?)
+        }
+        (None, _) => bail!("give two configurations, or one and `--admin ADDRESS`"),
+    };
     let changes = Changes::prepare(&mut next, &own);
     let differs = !changes.is_empty();
     let text = match args.format {
@@ -65,4 +80,33 @@ pub(super) fn run(
         }
     };
     Ok(Compared { text, differs })
+}
+
+/// Returns what a server serves by, and another configuration as that server would tell of
+/// it: without secrets, which would be differences otherwise.
+fn running(
+    admin: &str,
+    token_file: Option<&Path>,
+    new: &Config,
+) -> anyhow::Result<(Config, Config)> {
+    let listener = Listener::new(admin, token_file)?;
+    let name = listener.name();
+    let told = listener.configuration();
+    let told = told.map_err(|error| error.context(format!("the admin listener {name}")))?;
+    let own = told_of(&told, &format!("what {name} serves by"))?;
+    let next = told_of(
+        new.shown.json(),
+        "the configuration that is to be, without secrets",
+    )?;
+    Ok((own, next))
+}
+
+/// Reads a configuration as it is told of.
+fn told_of(told: &Value, name: &str) -> anyhow::Result<Config> {
+    // A user and a password that are not told are no part of a URL.
+    let text = told.to_string().replace("://(not shown)@", "://");
+    match sprat_config::parse(&text, name, &process_env) {
+        Ok(loaded) => Ok(loaded.config),
+        Err(errors) => bail!("{}", errors.render(false)),
+    }
 }

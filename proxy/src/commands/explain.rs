@@ -15,7 +15,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
-use sprat_config::resolved::{Class, Cluster, Dispatch, Listener};
+use sprat_config::fields::Fields;
+use sprat_config::resolved::{Access, Class, Cluster, Dispatch, Listener};
 use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 use sprat_net::tls::PeerNames;
@@ -47,6 +48,9 @@ pub(crate) struct Request {
     /// A file with the certificate that the client has shown, in PEM.
     #[arg(long, value_name = "FILE")]
     client_certificate: Option<PathBuf>,
+    /// The user who asks, as `basic_auth` or `ext_authz` of the route would find out.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// The response's size, as if it had been seen before, such as 20KB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
@@ -115,17 +119,17 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     let mut headers: HeaderMap = request.headers.iter().cloned().collect();
     headers.insert(HOST, HeaderValue::from_str(authority.as_str())?);
     let classifier = Classifier::new(&config.classes);
-    let fields = Head(&headers);
     let file = request.client_certificate.as_deref();
     let shown = file.map(PeerNames::of_file).transpose()?;
     let asked = Asked {
         client: Some(request.client),
         dscp: request.dscp,
         certificate: shown.as_ref().map(PeerNames::as_certificate),
+        user: None,
         host,
         path: uri.path(),
         method: method.as_str(),
-        fields: &fields,
+        fields: &Head(&headers),
     };
     let routes = Routes::new(config, &[])?;
     let rules = Rules {
@@ -138,7 +142,12 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         is_secure: uri.scheme() == Some(&http::uri::Scheme::HTTPS),
     };
     let decided = match rules.decide(&sought, other_reading.as_deref()) {
-        Ok(decided) => decided,
+        Ok(decided) => of_user(
+            decided,
+            config,
+            &classifier,
+            (&asked, request.user.as_deref()),
+        )?,
         Err(reason) => return Ok(explain_refusal(request, reason)),
     };
     let Decision {
@@ -160,25 +169,20 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "endpoints": Value::Null,
     });
     if let Some(own) = route {
-        let route = &config.routes[own.index];
         let asking = route::Asking {
             client: request.client,
             authority: authority.as_str(),
             uri,
             is_secure: sought.is_secure,
         };
-        explained["route"] = route::value(route, own, &asking);
-        let cluster = route.clusters().first().map(|own| &own.cluster);
-        let cluster = cluster.filter(|_| explained["route"]["answer"].is_null());
-        if let Some(cluster) = cluster {
-            let cluster = &with_listed(cluster)?;
-            let client = request.client.to_canonical().to_string();
-            let hash = affinity_hash(cluster.hash_key, client.as_bytes(), host, uri);
-            let arrival = arrival(classified.class, size, hash);
-            let session = session(cluster, &headers)?;
-            explained["endpoints"] = endpoints(config, cluster, &arrival, session.at);
-            explained["session"] = session.told;
-        }
+        let known = (classified.class, size);
+        tell_route(
+            &mut explained,
+            config,
+            own,
+            (&asking, host, &headers),
+            known,
+        )?;
     }
     Ok(explained)
 }
@@ -191,6 +195,54 @@ fn with_listed(cluster: &Cluster) -> anyhow::Result<Cluster> {
         own.endpoints = listed.map_err(|errors| anyhow::anyhow!(errors.render(false)))?;
     }
     Ok(own)
+}
+
+/// Tells what a route does with a request, and whom its cluster would ask.
+fn tell_route(
+    explained: &mut Value,
+    config: &Config,
+    own: &routing::Route,
+    (asking, host, headers): (&route::Asking<'_>, &str, &HeaderMap),
+    (class, size): (usize, Size),
+) -> anyhow::Result<()> {
+    let route = &config.routes[own.index];
+    explained["route"] = route::value(route, own, asking);
+    let cluster = route.clusters().first().map(|own| &own.cluster);
+    let cluster = cluster.filter(|_| explained["route"]["answer"].is_null());
+    if let Some(cluster) = cluster {
+        let cluster = &with_listed(cluster)?;
+        let client = asking.client.to_canonical().to_string();
+        let hash = affinity_hash(cluster.hash_key, client.as_bytes(), host, asking.uri);
+        let session = session(cluster, headers)?;
+        let arrival = arrival(class, size, hash);
+        explained["endpoints"] = endpoints(config, cluster, &arrival, session.at);
+        explained["session"] = session.told;
+    }
+    Ok(())
+}
+
+/// Returns what is decided of a request once its route has found out this user.
+fn of_user<'a, F: Fields + ?Sized>(
+    decided: Decision<'a>,
+    config: &Config,
+    classifier: &Classifier,
+    (asked, user): (&Asked<'_, F>, Option<&str>),
+) -> anyhow::Result<Decision<'a>> {
+    if user.is_none() {
+        return Ok(decided);
+    }
+    let access = decided.route.map(|own| &config.routes[own.index].access);
+    anyhow::ensure!(
+        access.is_some_and(Access::finds_user),
+        "the route of this request finds out no user: leave `--user` out"
+    );
+    let asked = Asked { user, ..*asked };
+    let classified = classifier.classify(&asked);
+    Ok(Decision {
+        classified,
+        later: classifier.later(&asked, classified),
+        ..decided
+    })
 }
 
 /// Returns a request as a cluster is told of it where nothing else goes on.

@@ -7,7 +7,6 @@ mod basic;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use sprat_config::classify::Asked;
 use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 
@@ -76,16 +75,7 @@ fn obey(
     parts: &Parts,
     user: Option<&str>,
 ) -> Result<(), Reason> {
-    let connection = &chosen.stream.connection;
-    let asked = Asked {
-        client: Some(connection.peer.ip()),
-        dscp: connection.dscp,
-        certificate: connection.certificate(),
-        host: chosen.host(),
-        path: parts.uri.path(),
-        method: parts.method.as_str(),
-        fields: &Head(&parts.headers),
-    };
-    let allowed = access.allows(&asked, user);
+    let fields = Head(&parts.headers);
+    let allowed = access.allows(&chosen.asked_by(parts, &fields, user));
     allowed.then_some(()).ok_or(Reason::Forbidden)
 }

@@ -148,8 +148,45 @@ impl<'a> Chosen<'a> {
         host_of(self.asked.as_ref()).unwrap_or_default()
     }
 
+    /// Returns the request as rules ask about it; `user` is who asks, if that is known.
+    pub(super) fn asked_by<'s>(
+        &'s self,
+        parts: &'s Parts,
+        fields: &'s Head<'s>,
+        user: Option<&'s str>,
+    ) -> Asked<'s, Head<'s>> {
+        let connection = &self.stream.connection;
+        Asked {
+            client: Some(connection.peer.ip()),
+            dscp: connection.dscp,
+            certificate: connection.certificate(),
+            user,
+            host: self.host(),
+            path: parts.uri.path(),
+            method: parts.method.as_str(),
+            fields,
+        }
+    }
+
+    /// Gives the request the class of the user who asks, where rules go by users: its route
+    /// had to be known first.
+    fn classify_user(&self, parts: &Parts, record: &mut Record) {
+        let classifier = &self.generation.classifier;
+        let Some(user) = record.user.as_deref().filter(|_| classifier.wants_user()) else {
+            return;
+        };
+        let fields = Head(&parts.headers);
+        let asked = self.asked_by(parts, &fields, Some(user));
+        let classified = classifier.classify(&asked);
+        record.later = classifier.later(&asked, classified);
+        record.class = classified.class;
+        if let Some(gauge) = self.stream.connection.gauge() {
+            gauge.expect(classified.class);
+        }
+    }
+
     /// Keeps of a request what the changes of heads may tell.
-    fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
+    pub(super) fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
         let connection = &self.stream.connection;
         let peer = Peer {
             client: connection.peer,
@@ -212,6 +249,7 @@ impl<'a> Plan<'a> {
         if let Some(access) = &chosen.route.access {
             // Boxed: other requests do not carry its room.
             Box::pin(access::check(access, &chosen, parts, record)).await?;
+            chosen.classify_user(parts, record);
         }
         Self::make(chosen, parts, record)
     }
@@ -453,6 +491,7 @@ fn find_route<'a>(
         client: Some(connection.peer.ip()),
         dscp: connection.dscp,
         certificate: connection.certificate(),
+        user: None,
         host,
         path: parts.uri.path(),
         method: parts.method.as_str(),

@@ -3,6 +3,7 @@
 //! A request takes the present generation when it begins and keeps it to its
 //! end, so that a reload changes nothing under it.
 
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -69,9 +70,10 @@ impl Generation {
     ) -> Self {
         let stats = &assembly.stats[worker];
         let clusters = assembly.clusters.iter().zip(&stats.clusters);
+        let before_all = before.iter().flat_map(|before| &before.upstreams);
+        let known: HashMap<_, _> = before_all.map(|own| (own.shared_by(), own)).collect();
         let upstreams = clusters.map(|(shared, stats)| {
-            let mut known = before.iter().flat_map(|before| &before.upstreams);
-            let same = known.find(|upstream| upstream.is_of(shared));
+            let same = known.get(&Arc::as_ptr(shared)).copied();
             same.map_or_else(
                 || {
                     Rc::new(Upstream::new(
@@ -124,8 +126,9 @@ impl Generation {
     /// Another has come: what that one has not taken over keeps no connection
     /// for requests to come.
     pub(crate) fn give_way_to(&self, next: &Self) {
+        let kept: HashSet<_> = next.upstreams.iter().map(Rc::as_ptr).collect();
         for upstream in &self.upstreams {
-            if !next.upstreams.iter().any(|own| Rc::ptr_eq(own, upstream)) {
+            if !kept.contains(&Rc::as_ptr(upstream)) {
                 upstream.retire();
             }
         }

@@ -26,6 +26,7 @@ pub(crate) use self::edits::{Edits, Needs, Peer, Subject, Telling};
 pub(crate) use self::pages::{ErrorPages, Page};
 use self::table::Table;
 use crate::setup::limits::RateLimiter;
+use sprat_net::disposal::FreedAside;
 use sprat_net::problem::Problem;
 
 /// A route as a worker uses it.
@@ -116,8 +117,9 @@ pub(crate) struct Sought<'a, F: ?Sized> {
 /// The routes of a configuration, in order, and an index of what they match.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    list: Box<[Route]>,
-    table: Table,
+    // The last to hold them is a worker.
+    list: FreedAside<Box<[Route]>>,
+    table: FreedAside<Table>,
 }
 
 impl Routes {
@@ -166,7 +168,10 @@ impl Routes {
 
     fn of(list: Box<[Route]>) -> Self {
         let table = Table::new(list.iter().map(|own| (&own.matches, own.takes_all())));
-        Self { list, table }
+        Self {
+            list: FreedAside::new(list),
+            table: FreedAside::new(table),
+        }
     }
 
     /// Returns the first route that a request fits.
@@ -320,6 +325,7 @@ mod tests {
             client: None,
             dscp: None,
             certificate: None,
+            user: None,
             host,
             path,
             method: "GET",

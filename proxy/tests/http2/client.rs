@@ -47,6 +47,24 @@ pub(crate) async fn connect(address: SocketAddr) -> Sender {
     sender
 }
 
+/// A connection over TLS, whose configuration offers HTTP/2 alone.
+pub(crate) async fn connect_tls(
+    address: SocketAddr,
+    name: &str,
+    config: rustls::ClientConfig,
+) -> Sender {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let name = rustls::pki_types::ServerName::try_from(name.to_owned()).unwrap();
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    let stream = connector.connect(name, stream).await.unwrap();
+    let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
 pub(crate) fn empty() -> AnyBody {
     Empty::new().boxed()
 }

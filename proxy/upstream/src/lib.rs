@@ -216,9 +216,9 @@ impl Upstream {
         Rc::clone(&self.endpoints.borrow()[slot])
     }
 
-    /// Whether it is a part in this cluster.
-    pub fn is_of(&self, shared: &Arc<SharedCluster>) -> bool {
-        Arc::ptr_eq(&self.shared, shared)
+    /// Returns what tells its cluster from others: where the part that all workers share is.
+    pub fn shared_by(&self) -> *const SharedCluster {
+        Arc::as_ptr(&self.shared)
     }
 
     /// No further request comes: keeps no connection for one.

@@ -17,7 +17,7 @@ use crate::exchange::local::Local;
 use crate::exchange::plan::{Chosen, Instead};
 use crate::exchange::record::Record;
 use crate::exchange::side::{Side, discard, read};
-use crate::setup::routing::{Authz, Page};
+use crate::setup::routing::{Authz, Page, Telling};
 
 /// Bytes of an answer that a client gets at most.
 const MAX_BYTES: usize = 64 << 10;
@@ -104,6 +104,16 @@ fn question(authz: &Authz, chosen: &Chosen<'_>, asked: &Parts) -> Request<Reques
         told.insert(URI, uri);
     }
     told.insert(FOR, chosen.stream.connection.peer_text().clone());
+    if let Some((edits, needs)) = &authz.added {
+        let subject = chosen.subject(asked, needs);
+        let telling = Telling {
+            subject: &subject,
+            cluster: chosen.generation.upstreams[authz.cluster].name(),
+            endpoint: "",
+            response: None,
+        };
+        edits.apply(edits.values(&telling), told);
+    }
     request
 }
 

@@ -2,10 +2,12 @@
 //! and signals are not to wait for that.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use anyhow::Context as _;
+use rustix::process::setpriority_process;
 use sprat_config::{Config, Errors, Loaded};
 use sprat_net::problem::Purpose;
 use sprat_net::stamp::Stamp;
@@ -15,6 +17,9 @@ use tokio::time::Instant;
 use crate::serve::loaded;
 use crate::serve::notify;
 use crate::serve::server::Control;
+
+/// How far a thread that reads a configuration stands back, as `nice` counts.
+const NICE: i32 = 10;
 
 /// What the thread is asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +145,22 @@ impl Follower {
         Ok((config, doubts))
     }
 
+    /// Reads the configuration where it stands back behind the workers: on a thread that
+    /// the system gives what they leave.
+    fn read_aside(&mut self) -> anyhow::Result<(Config, Errors)> {
+        std::thread::scope(|scope| {
+            let read = || {
+                // What cannot be had is no reason not to read.
+                let _ = setpriority_process(None, NICE);
+                self.read(false)
+            };
+            let thread = std::thread::Builder::new().name("configuration".to_owned());
+            let thread = thread.spawn_scoped(scope, read);
+            let thread = thread.context("cannot start a thread")?;
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
     /// Reads the configuration. What it was read from the last time is looked at before: a
     /// change meanwhile is seen the next time.
     fn read_what_is_seen(&mut self, colour: bool) -> anyhow::Result<Loaded> {
@@ -175,7 +196,7 @@ impl Follower {
     /// refused just so before.
     fn follow(&mut self, control: &Control) -> Option<Config> {
         let mut doubts = None;
-        let reloaded = self.read(false).and_then(|(config, doubtful)| {
+        let reloaded = self.read_aside().and_then(|(config, doubtful)| {
             doubts = Some(doubtful);
             Ok((control.try_reload(&config)?, config))
         });

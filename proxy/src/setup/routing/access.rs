@@ -11,11 +11,12 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri};
 use sprat_config::classify::{Asked, has_certificate};
 use sprat_config::fields::Fields;
-use sprat_config::resolved::{self, Config, FileAt, RbacRule, Verdict};
+use sprat_config::resolved::{self, Config, FileAt, HeaderEdits, RbacRule, Template, Verdict};
 use sprat_net::problem::Problem;
 
 pub(crate) use self::cors::{Cors, Granted};
 pub(crate) use self::users::{Denied, Users};
+use super::edits::{Edits, Needs};
 
 /// Who may use what a route leads to.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(crate) struct Authz {
     pub(crate) timeout: Duration,
     /// Fields of the request that it is told.
     pub(crate) told: Vec<HeaderName>,
+    /// More that it is told, and what that asks of the request; none if there is no more.
+    pub(crate) added: Option<(Edits, Needs)>,
     /// Fields of its answer that the backend gets.
     pub(crate) passed_on: Vec<HeaderName>,
     /// The field of its answer that names the user.
@@ -88,12 +91,8 @@ impl Access {
         self.rules.iter().any(|rule| !rule.users.is_empty())
     }
 
-    /// Returns whether the rules let a request of a user pass.
-    pub(crate) fn allows<F: Fields + ?Sized>(
-        &self,
-        asked: &Asked<'_, F>,
-        user: Option<&str>,
-    ) -> bool {
+    /// Returns whether the rules let a request of its user pass.
+    pub(crate) fn allows<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> bool {
         let fits = |rule: &&RbacRule| {
             let networks = &rule.clients;
             let is_in = |ip| networks.iter().any(|network| network.contains(ip));
@@ -105,7 +104,9 @@ impl Access {
                     .iter()
                     .all(|own| own.holds_for_field(asked.fields))
                 && (rule.users.is_empty()
-                    || user.is_some_and(|user| rule.users.iter().any(|own| own.matches(user))))
+                    || asked
+                        .user
+                        .is_some_and(|user| rule.users.iter().any(|own| own.matches(user))))
         };
         match self.rules.iter().find(fits) {
             Some(rule) => rule.verdict == Verdict::Allow,
@@ -137,11 +138,23 @@ impl Authz {
             path: own.path.parse()?,
             timeout: own.timeout,
             told: names(&own.told)?,
+            added: added(&own.added)?,
             passed_on: names(&own.passed_on)?,
             user_header: name(own.user_header.as_ref())?,
             fails_open: own.fails_open,
         })
     }
+}
+
+fn added(pairs: &[(String, Template)]) -> anyhow::Result<Option<(Edits, Needs)>> {
+    let edits = Edits::of(&HeaderEdits {
+        set: pairs.to_vec(),
+        ..HeaderEdits::default()
+    })?;
+    Ok(edits.map(|edits| {
+        let needs = Needs::of([Some(&edits), None]);
+        (edits, needs)
+    }))
 }
 
 fn name(name: Option<&String>) -> anyhow::Result<Option<HeaderName>> {

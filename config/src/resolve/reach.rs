@@ -1,0 +1,326 @@
+//! Routes that an earlier one leaves nothing to.
+//!
+//! A table of 10,000 routes is compared by what two of them must have in common for one
+//! to take all of the other's requests: paths by a tree of their segments, a host and its
+//! domains, and conditions, which are the same or none.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+
+use crate::diagnostic::Reporter;
+use crate::resolved::{HostPattern, PathPattern, RouteMatch};
+
+/// Looks at what was kept, for one match; a hostile table of long paths below each other
+/// may want more, and is left unchecked from there.
+const MAX_LOOKS: usize = 10_000;
+
+/// The number of what was not given: every host, no condition.
+const NONE: usize = 0;
+
+/// The earlier matches of a table, each with its conditions, indexed.
+pub(super) struct Earlier<C> {
+    /// Each with where it is written, in bytes.
+    kept: Vec<(RouteMatch, usize)>,
+    /// The nodes of the tree of paths: from a segment to the node below.
+    segments: Vec<HashMap<Box<str>, usize>>,
+    hosts: HashMap<String, usize>,
+    /// Domains whose names below match, such as `.example.org`.
+    domains: HashMap<String, usize>,
+    conditions: HashMap<C, usize>,
+    /// Which of those kept end here.
+    ends: HashMap<End, Vec<usize>>,
+    /// Nodes of the tree that a path ends at.
+    is_end: Vec<bool>,
+}
+
+/// A path, a host and conditions, by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct End {
+    path: PathEnd,
+    host: usize,
+    conditions: usize,
+}
+
+/// A path, by its node in the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum PathEnd {
+    Any,
+    Exact(usize),
+    Prefix(usize),
+}
+
+impl<C: Clone + Default + Eq + Hash> Earlier<C> {
+    /// Returns an empty table.
+    pub(super) fn new() -> Self {
+        Self {
+            kept: Vec::new(),
+            segments: vec![HashMap::new()],
+            hosts: HashMap::new(),
+            domains: HashMap::new(),
+            conditions: HashMap::from([(C::default(), NONE)]),
+            ends: HashMap::new(),
+            is_end: vec![false],
+        }
+    }
+
+    /// Warns of a route (or other `what`) that an earlier one leaves nothing to; returns
+    /// whether it is left something.
+    pub(super) fn check(
+        &self,
+        what: &str,
+        (matches, conditions): (&RouteMatch, &C),
+        span: &Range<usize>,
+        reporter: &mut Reporter<'_>,
+    ) -> bool {
+        let Some(first) = self.first_taking_all(matches, conditions) else {
+            return true;
+        };
+        let line = reporter.line_of(self.kept[first].1);
+        let message = format!("this {what} can never match");
+        let help =
+            format!("the {what} on line {line} takes all its requests: put this one before it");
+        reporter.warning(span, message, Some(help));
+        false
+    }
+
+    /// Keeps a match, written at byte `start`, for those after it.
+    pub(super) fn keep(&mut self, matches: &RouteMatch, conditions: &C, start: usize) {
+        let path = match &matches.path {
+            PathPattern::Any => PathEnd::Any,
+            PathPattern::Exact(path) => PathEnd::Exact(self.node(path)),
+            PathPattern::Prefix(path) => PathEnd::Prefix(self.node(path)),
+        };
+        let conditions = numbered(&mut self.conditions, conditions);
+        let mut hosts: Vec<_> = (matches.hosts.iter())
+            .map(|host| match host {
+                // A host and a domain never have the same number, nor has either none.
+                HostPattern::Exact(host) => 1 + 2 * numbered(&mut self.hosts, host),
+                HostPattern::Suffix(domain) => 2 + 2 * numbered(&mut self.domains, domain),
+            })
+            .collect();
+        if hosts.is_empty() {
+            hosts.push(NONE);
+        }
+        for host in hosts {
+            let end = End {
+                path,
+                host,
+                conditions,
+            };
+            self.ends.entry(end).or_default().push(self.kept.len());
+        }
+        self.kept.push((matches.clone(), start));
+    }
+
+    /// Returns the node that a path ends at, which is made if it is not there.
+    fn node(&mut self, path: &str) -> usize {
+        let mut node = 0;
+        for segment in path.split('/') {
+            let next = self.segments.len();
+            let known = self.segments[node].get(segment);
+            node = known.copied().unwrap_or_else(|| {
+                self.segments[node].insert(segment.into(), next);
+                self.segments.push(HashMap::new());
+                self.is_end.push(false);
+                next
+            });
+        }
+        self.is_end[node] = true;
+        node
+    }
+
+    /// Returns the place of the first one kept that takes every request of this one.
+    fn first_taking_all(&self, matches: &RouteMatch, conditions: &C) -> Option<usize> {
+        let own = self.conditions.get(conditions).copied();
+        let conditions = || [NONE].into_iter().chain(own.filter(|own| *own != NONE));
+        let hosts = self.hosts_above(matches.hosts.first());
+        let paths = self.paths_above(&matches.path);
+        let ends = paths.iter().flat_map(|path| {
+            hosts.iter().flat_map(move |host| {
+                conditions().map(move |conditions| End {
+                    path: *path,
+                    host: *host,
+                    conditions,
+                })
+            })
+        });
+        let mut left = MAX_LOOKS;
+        let first_of = |end: End| {
+            left = left.saturating_sub(1);
+            let mut kept = self.ends.get(&end)?.iter();
+            let first = kept.find(|kept| {
+                left = left.saturating_sub(1);
+                left == 0 || covers(&self.kept[**kept].0, matches)
+            });
+            first.copied().filter(|_| left > 0)
+        };
+        ends.take(MAX_LOOKS).filter_map(first_of).min()
+    }
+
+    /// Returns the numbers of the hosts that have all requests to this one.
+    fn hosts_above(&self, host: Option<&HostPattern>) -> Vec<usize> {
+        let mut above = vec![NONE];
+        let (name, from) = match host {
+            None => return above,
+            Some(HostPattern::Exact(host)) => {
+                above.extend(self.hosts.get(host).map(|own| 1 + 2 * own));
+                (host, 1)
+            }
+            Some(HostPattern::Suffix(domain)) => (domain, 0),
+        };
+        if !self.domains.is_empty() {
+            let dots = name.match_indices('.').filter(|(at, _)| *at >= from);
+            let known = dots.filter_map(|(at, _)| self.domains.get(&name[at..]));
+            above.extend(known.map(|own| 2 + 2 * own));
+        }
+        above
+    }
+
+    /// Returns the paths kept that have all of this one.
+    fn paths_above(&self, path: &PathPattern) -> Vec<PathEnd> {
+        let mut above = vec![PathEnd::Any];
+        let below = |node: usize, segment: &str| self.segments[node].get(segment).copied();
+        let (text, is_exact) = match path {
+            PathPattern::Any => {
+                // `/` has every path.
+                let root = below(0, "").and_then(|node| below(node, ""));
+                above.extend(root.map(PathEnd::Prefix));
+                return above;
+            }
+            PathPattern::Exact(path) => (path, true),
+            PathPattern::Prefix(path) => (path, false),
+        };
+        let mut add = |node: usize| {
+            if self.is_end[node] {
+                above.push(PathEnd::Prefix(node));
+            }
+        };
+        let mut node = 0;
+        let mut segments = text.split('/').peekable();
+        while let Some(segment) = segments.next() {
+            match below(node, segment) {
+                Some(next) => node = next,
+                None => return above,
+            }
+            add(node);
+            // A prefix that ends in `/` has what is below it, and not the path without.
+            if let Some(slash) = segments.peek().and_then(|_| below(node, "")) {
+                add(slash);
+            }
+        }
+        if is_exact && self.is_end[node] {
+            above.push(PathEnd::Exact(node));
+        }
+        above
+    }
+}
+
+/// Returns the number of a key, a new one if it is not known.
+fn numbered<K: Clone + Eq + Hash>(known: &mut HashMap<K, usize>, key: &K) -> usize {
+    let next = known.len();
+    match known.get(key) {
+        Some(number) => *number,
+        None => {
+            known.insert(key.clone(), next);
+            next
+        }
+    }
+}
+
+/// Whether every request that `b` matches is matched by `a`.
+fn covers(a: &RouteMatch, b: &RouteMatch) -> bool {
+    let below = |path: &str, prefix: &str| {
+        path.strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'))
+    };
+    let path = match (&a.path, &b.path) {
+        (PathPattern::Any, _) => true,
+        (PathPattern::Prefix(a), PathPattern::Any) => a == "/",
+        (PathPattern::Prefix(a), PathPattern::Exact(b) | PathPattern::Prefix(b)) => below(b, a),
+        (PathPattern::Exact(a), PathPattern::Exact(b)) => a == b,
+        (PathPattern::Exact(_), _) => false,
+    };
+    let host = |b: &HostPattern| {
+        a.hosts.iter().any(|a| match (a, b) {
+            (HostPattern::Exact(a), HostPattern::Exact(b)) => a == b,
+            (HostPattern::Suffix(a), HostPattern::Exact(b)) => {
+                b.len() > a.len() && b.ends_with(a.as_str())
+            }
+            (HostPattern::Suffix(a), HostPattern::Suffix(b)) => b.ends_with(a.as_str()),
+            (HostPattern::Exact(_), HostPattern::Suffix(_)) => false,
+        })
+    };
+    path && (a.hosts.is_empty() || (!b.hosts.is_empty() && b.hosts.iter().all(host)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    fn host() -> impl Strategy<Value = HostPattern> {
+        let names = select(&["a.b.c", "x.a.b.c", "b.c", "c", "a", "y.b.c"][..]);
+        (names, any::<bool>()).prop_map(|(name, is_exact)| match is_exact {
+            true => HostPattern::Exact(name.to_owned()),
+            false => HostPattern::Suffix(format!(".{name}")),
+        })
+    }
+
+    fn path() -> impl Strategy<Value = PathPattern> {
+        let text = vec(select(&["", "a", "b", "ab"][..]), 1..4)
+            .prop_map(|segments| format!("/{}", segments.join("/")));
+        prop_oneof![
+            1 => Just(PathPattern::Any),
+            4 => text.clone().prop_map(PathPattern::Exact),
+            4 => text.prop_map(PathPattern::Prefix),
+        ]
+    }
+
+    fn matches() -> impl Strategy<Value = (RouteMatch, u8)> {
+        let hosts = vec(host(), 0..4);
+        (hosts, path(), 0_u8..3)
+            .prop_map(|(hosts, path, conditions)| (RouteMatch { hosts, path }, conditions))
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_finds_what_comparing_all_finds(table in vec(matches(), 0..40)) {
+            let mut earlier = Earlier::new();
+            let mut kept: Vec<(RouteMatch, u8)> = Vec::new();
+            for (matches, conditions) in table {
+                let found = earlier.first_taking_all(&matches, &conditions);
+                let takes_all = |(other, own): &(RouteMatch, u8)| {
+                    covers(other, &matches) && (*own == 0 || *own == conditions)
+                };
+                prop_assert_eq!(found, kept.iter().position(takes_all));
+                if found.is_none() {
+                    earlier.keep(&matches, &conditions, 0);
+                    kept.push((matches, conditions));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_that_wants_too_many_looks_is_left_unchecked() {
+        let mut earlier = Earlier::new();
+        let of = |hosts: &[String]| RouteMatch {
+            hosts: hosts.iter().cloned().map(HostPattern::Exact).collect(),
+            path: PathPattern::Any,
+        };
+        let shared = "a".to_owned();
+        for own in 0..=MAX_LOOKS {
+            earlier.keep(&of(&[shared.clone(), own.to_string()]), &(), own);
+        }
+        assert_eq!(
+            earlier.first_taking_all(&of(&[shared.clone()]), &()),
+            Some(0)
+        );
+        let last = of(&[shared, MAX_LOOKS.to_string()]);
+        assert_eq!(earlier.first_taking_all(&last, &()), None);
+    }
+}

@@ -20,6 +20,7 @@ mod proxy_protocol;
 mod routes;
 mod sessions;
 mod tls;
+mod tracing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use proxy_protocol::*;
 pub use routes::*;
 pub use sessions::*;
 pub use tls::*;
+pub use tracing::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +77,8 @@ pub struct Config {
     pub admission: Admission,
     /// The access logs; none if switched off.
     pub access_log: Vec<AccessLog>,
+    /// The traces that requests have; none if switched off.
+    pub tracing: Option<Tracing>,
     /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
     /// The authority that issues certificates; none if switched off.

@@ -1,5 +1,6 @@
 //! nginx: from its directives to a configuration of Sprat's.
 
+mod access_log;
 mod bounds;
 mod buffers;
 mod clusters;
@@ -28,7 +29,7 @@ use crate::document::Document;
 use crate::files::{Fault, Files, Place, Reader};
 use crate::ledger::{Ledger, Outcome};
 use crate::units::{size, size_value};
-use crate::yaml::{Map, Value, map, text, texts, word};
+use crate::yaml::{Map, Value, texts, word};
 use crate::{Imported, MAX_ROUTES, Options};
 
 /// The bound on bodies that nginx has where none is given.
@@ -109,11 +110,10 @@ fn convert(
         trusted,
     };
     document.listeners = listeners::parts(&servers, &common, ledger);
-    document.top.extend(access_log(
-        servers.first().map_or(&scope, |own| &own.scope),
-        ledger,
-    ));
     let scope = servers.first().map_or(&scope, |own| &own.scope);
+    document
+        .top
+        .extend(access_log::convert(http, scope, ledger));
     document.top.extend(compressor(scope, ledger));
     true
 }
@@ -211,27 +211,6 @@ fn real_addresses(http: &[Directive], ledger: &mut Ledger) -> (Vec<String>, bool
     }
     let takes = !networks.is_empty() && !by_connection;
     (trusted, takes)
-}
-
-/// Returns the access log, of which Sprat has one.
-fn access_log(scope: &Scope<'_>, ledger: &mut Ledger) -> Map {
-    let Some(own) = scope.one("access_log") else {
-        return Map::new();
-    };
-    if own.arg(0) == "off" {
-        ledger.carried(own.id);
-        return vec![("access_log".to_owned(), word("off"))];
-    }
-    if !own.arg(0).starts_with('/') || own.arg(0).contains('$') {
-        ledger.not(own.id, "`access_log.path` is a file's, and fixed");
-        return Map::new();
-    }
-    match own.args.len() {
-        1 => ledger.carried(own.id),
-        _ => ledger.nearly(own.id, "its format is `combined`, with more at the end"),
-    }
-    let log = map([("path", text(own.arg(0))), ("format", word("combined"))]);
-    vec![("access_log".to_owned(), log)]
 }
 
 /// Whether a directive says that responses are compressed, or are not, somewhere.

@@ -172,10 +172,6 @@ const ADVICE: &[(&str, &str)] = &[
     ("disable_symlinks", "Sprat serves no files"),
     ("read_ahead", "Sprat serves no files"),
     (
-        "log_format",
-        "formats of the access log are `json` and `combined`",
-    ),
-    (
         "map",
         "maps are carried over where they choose the upstream alone",
     ),

@@ -37,13 +37,10 @@ pub(super) fn resolve<W>(
     let otlp = Otlp {
         endpoint: endpoint?,
         headers: headers?,
-        ca_file: match raw.ca_file.optional()? {
-            None => None,
-            Some(path) => Some(FileAt {
-                path: path.0.clone(),
-                span: Span(raw.ca_file.span.clone()),
-            }),
-        },
+        ca_file: raw.ca_file.optional()?.map(|path| FileAt {
+            path: path.0.clone(),
+            span: Span(raw.ca_file.span.clone()),
+        }),
         resource: resource?,
         timeout: time(&raw.timeout)?,
         max_queue_size: count(&raw.max_queue_size)?,

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::binary::{Running, run};
 use common::*;
@@ -58,15 +58,16 @@ impl Terminal {
 
     /// Waits until all of these are shown.
     fn wait(&self, parts: &[&str]) -> String {
-        wait_for(&format!("{parts:?}"), || {
+        let began = Instant::now();
+        loop {
             let shown = self.shows();
-            let has_all = parts.iter().all(|part| shown.contains(part));
-            if !has_all {
-                eprintln!("{shown}");
+            if parts.iter().all(|part| shown.contains(part)) {
+                return shown;
             }
-            has_all
-        });
-        self.shows()
+            let is_patient = began.elapsed() < PATIENCE;
+            assert!(is_patient, "waited in vain for {parts:?} in\n{shown}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn wait_without(&self, part: &str) {

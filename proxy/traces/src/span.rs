@@ -136,33 +136,16 @@ impl<'a> Attributes<'a> {
         self.text(key, &String::from_utf8_lossy(value));
     }
 
-    /// Tells several texts as a list.
-    pub fn texts<'t>(&mut self, key: &str, values: impl Iterator<Item = &'t str>) {
-        let values: Vec<Cow<'_, str>> = values.map(bounded).collect();
-        self.put(key, |out| {
-            protobuf::message(5, out, |out| {
-                for value in &values {
-                    protobuf::message(1, out, |out| protobuf::bytes(1, value.as_bytes(), out));
-                }
-            });
-        });
-    }
-
     /// Tells a whole number.
     pub fn number(&mut self, key: &str, value: u64) {
         self.put(key, |out| {
-            protobuf::number(3, value.min(i64::MAX as u64), out)
+            protobuf::number(3, value.min(i64::MAX as u64), out);
         });
     }
 
     /// Tells a number with a fraction.
     pub fn real(&mut self, key: &str, value: f64) {
         self.put(key, |out| protobuf::fixed64(4, value.to_bits(), out));
-    }
-
-    /// Tells whether something holds.
-    pub fn flag(&mut self, key: &str, value: bool) {
-        self.put(key, |out| protobuf::number(2, value.into(), out));
     }
 
     fn put(&mut self, key: &str, value: impl FnOnce(&mut Vec<u8>)) {
@@ -175,8 +158,109 @@ impl<'a> Attributes<'a> {
 
 /// Returns a text, cut where it is longer than a span's may be.
 pub fn bounded(text: &str) -> Cow<'_, str> {
+    let is_end = |at: &usize| text.is_char_boundary(*at);
+    let end = (0..=MAX_TEXT).rev().find(is_end).unwrap_or_default();
     match text.len() > MAX_TEXT {
-        true => Cow::Borrowed(&text[..text.floor_char_boundary(MAX_TEXT)]),
+        true => Cow::Borrowed(&text[..end]),
         false => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span as Decoded};
+    use prost::Message as _;
+
+    use super::*;
+    use crate::context::TraceId;
+
+    fn span(name: &str) -> Span<'_> {
+        Span {
+            id: SpanId::random(),
+            parent: None,
+            is_parent_remote: false,
+            name,
+            kind: Kind::Internal,
+            began_unix_ns: 20,
+            ended_unix_ns: 10,
+            state: None,
+            is_error: false,
+        }
+    }
+
+    /// What OpenTelemetry's own decoder reads.
+    fn decoded(spans: &Spans) -> Vec<Decoded> {
+        ScopeSpans::decode(spans.encoded()).unwrap().spans
+    }
+
+    fn context() -> TraceContext {
+        TraceContext {
+            trace: TraceId::random(),
+            span: SpanId::random(),
+            is_sampled: true,
+            is_random: false,
+        }
+    }
+
+    #[test]
+    fn spans_are_read_as_they_were_told() {
+        let (context, mut spans) = (context(), Spans::default());
+        let parent = SpanId::random();
+        let first = Span {
+            parent: Some(parent),
+            is_parent_remote: true,
+            kind: Kind::Server,
+            state: Some("a=b"),
+            is_error: true,
+            ended_unix_ns: 30,
+            ..span("GET")
+        };
+        spans.add(&context, &first, |out| {
+            out.text("text", "value");
+            out.bytes("bytes", b"a\xff");
+            out.number("number", 300);
+            out.number("most", u64::MAX);
+            out.real("real", 0.5);
+        });
+        spans.add(&context, &span("wait"), |_| {});
+        assert_eq!(spans.count(), 2);
+        let read = decoded(&spans);
+        let own = &read[0];
+        assert_eq!(own.trace_id, context.trace.bytes());
+        assert_eq!(own.span_id, first.id.bytes());
+        assert_eq!(own.parent_span_id, parent.bytes());
+        assert_eq!((own.name.as_str(), own.kind), ("GET", 2));
+        assert_eq!((own.start_time_unix_nano, own.end_time_unix_nano), (20, 30));
+        assert_eq!((own.trace_state.as_str(), own.flags), ("a=b", 0x301));
+        assert_eq!(own.status.as_ref().map(|own| own.code), Some(2));
+        let told: Vec<_> = own.attributes.iter().collect();
+        let value = |at: usize| told[at].value.as_ref()?.value.clone();
+        assert_eq!(value(0), Some(Value::StringValue("value".to_owned())));
+        assert_eq!(value(1), Some(Value::StringValue("a\u{fffd}".to_owned())));
+        assert_eq!(value(2), Some(Value::IntValue(300)));
+        assert_eq!(value(3), Some(Value::IntValue(i64::MAX)));
+        assert_eq!(value(4), Some(Value::DoubleValue(0.5)));
+        let other = &read[1];
+        assert!(other.parent_span_id.is_empty() && other.status.is_none());
+        assert_eq!((other.kind, other.flags), (1, 0x101));
+        // No span ends before it has begun.
+        assert_eq!(other.end_time_unix_nano, 20);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_letters() {
+        let mut spans = Spans::default();
+        let long = "\u{e9}".repeat(MAX_TEXT);
+        spans.add(&context(), &span(&format!("a{long}")), |out| {
+            out.bytes("long", format!("a{long}").as_bytes());
+        });
+        let read = &decoded(&spans)[0];
+        assert_eq!(read.name.len(), MAX_TEXT - 1);
+        let told = read.attributes[0].value.clone().and_then(|own| own.value);
+        let Some(Value::StringValue(text)) = told else {
+            panic!("{read:?}");
+        };
+        assert_eq!(text, read.name);
     }
 }

@@ -23,7 +23,7 @@ const SPAN: &str = "b7ad6b7169203331";
 /// A collector: what it was sent, and how it answers one request after the other.
 struct Collector {
     origin: Origin,
-    got: Arc<Mutex<Vec<(common::Message, ExportTraceServiceRequest)>>>,
+    got: Arc<Mutex<Vec<(Message, ExportTraceServiceRequest)>>>,
 }
 
 impl Collector {
@@ -330,7 +330,7 @@ fn waits_and_pacing_have_spans() {
 fn refusals_and_clients_that_go_are_told() {
     let origin = Origin::start(|mut peer| {
         drop(peer.head());
-        drop(peer.is_closed());
+        assert!(peer.is_closed());
     });
     let collector = Collector::start();
     let proxy = Proxy::start(&traced(&origin, &collector));
@@ -382,7 +382,7 @@ fn what_is_refused_for_now_is_sent_again() {
 #[test]
 fn a_collector_that_is_silent_costs_spans_and_nothing_else() {
     let origin = telling();
-    let silent = Origin::start(|mut peer| drop(peer.is_closed()));
+    let silent = Origin::start(|mut peer| assert!(peer.is_closed()));
     let mut config = config(&[origin.address]);
     let mut tracing = to(silent.address);
     tracing.otlp.max_queue_size = 4;

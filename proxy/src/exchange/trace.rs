@@ -1,5 +1,6 @@
 //! A request's part in a trace: what is noted of it on its way, and its spans at the end.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -272,7 +273,7 @@ impl Head {
         Self {
             method: parts.method.clone(),
             path: text(parts.uri.path()),
-            query: parts.uri.query().map(text),
+            query: parts.uri.query().map(|own| text(&without_signatures(own))),
             is_secure,
             host: authority.or(host).map(text),
             // As long as a text may be, and what a last letter may need.
@@ -405,6 +406,24 @@ impl Work {
     }
 }
 
+/// Returns a query with `REDACTED` for the values that sign requests to stores of objects,
+/// as OpenTelemetry's conventions have it (`url.query`).
+fn without_signatures(query: &str) -> Cow<'_, str> {
+    const NAMES: [&str; 4] = ["AWSAccessKeyId", "Signature", "sig", "X-Goog-Signature"];
+    let is_one = |pair: &str| {
+        pair.split_once('=')
+            .is_some_and(|own| NAMES.contains(&own.0))
+    };
+    if !query.split('&').any(is_one) {
+        return Cow::Borrowed(query);
+    }
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if NAMES.contains(&name) => format!("{name}=REDACTED"),
+        _ => pair.to_owned(),
+    });
+    Cow::Owned(pairs.collect::<Vec<_>>().join("&"))
+}
+
 /// Tells of an endpoint by its label, which is an address or a name with a port.
 fn describe_endpoint(label: &str, out: Attributes<'_, '_>) {
     let Some((host, port)) = label.rsplit_once(':') else {
@@ -503,5 +522,25 @@ pub(super) fn word(what: sprat_config::resolved::RetryOn) -> &'static str {
         RetryOn::GatewayError => "gateway-error",
         RetryOn::ServerError => "5xx",
         RetryOn::StatusCodes => "retriable-status-codes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_not_told() {
+        for (query, told) in [
+            ("a=b&sig", "a=b&sig"),
+            (
+                "a=b&sig=c&d=&Signature=",
+                "a=b&sig=REDACTED&d=&Signature=REDACTED",
+            ),
+            ("X-Goog-Signature=a=b", "X-Goog-Signature=REDACTED"),
+            ("SIG=a", "SIG=a"),
+        ] {
+            assert_eq!(without_signatures(query), told);
+        }
     }
 }

@@ -262,7 +262,13 @@ mod tests {
                 serde_json::Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            assert_eq!(plain.trim_end(), told, "{name}");
+            // Digits that are zero may be written.
+            let same = |other: &str| other.parse::<f64>().ok() == value.as_f64();
+            let is_same = value.is_number() && same(plain.trim_end());
+            assert!(
+                is_same || plain.trim_end() == told,
+                "{name}: {plain} {told}"
+            );
         }
     }
 }

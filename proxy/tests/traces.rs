@@ -319,7 +319,7 @@ fn waits_and_pacing_have_spans() {
         let told = attributes(&own.attributes);
         let number = |key: &str| told[key].parse::<f64>().unwrap();
         assert!(number("sprat.pacing.grants") > 1.0, "{told:?}");
-        assert!(number("sprat.pacing.bytes") > 20_000.0, "{told:?}");
+        assert!(number("sprat.pacing.bytes") >= 20_000.0, "{told:?}");
         assert!(number("sprat.pacing.wait_ms") > 10.0, "{told:?}");
         let took = own.end_time_unix_nano - own.start_time_unix_nano;
         assert!(took > 10_000_000, "{took}");

@@ -26,7 +26,7 @@ pub(crate) struct Flow {
 pub struct Granted {
     /// How often it was granted bytes.
     pub grants: u64,
-    /// The bytes, with those of its head.
+    /// The bytes, with those of its head unless that went ahead.
     pub bytes: u64,
     /// How long they waited for their turns.
     pub waited: Duration,

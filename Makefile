@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load
+.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load bench-observability
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -126,6 +126,10 @@ failover: ## What clients notice when one of four endpoints fails under load
 bench-peers: ## CPU time per request against nginx, HAProxy and Envoy
 	@scripts/setup-run.sh
 	@scripts/bench-peers.sh
+
+bench-observability: ## CPU time per request with logs, metrics, dashboards and traces, over that without
+	@scripts/setup-run.sh
+	@scripts/bench-observability.sh
 
 check-dashboard: ## The dashboard in Chromium, under load: it moves, keys, widths, pictures
 	@scripts/setup-run.sh

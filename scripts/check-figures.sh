@@ -216,6 +216,10 @@ figure_peers() {
     said '^sprat-unlimited  *\([0-9]*\) B per idle connection$/idle=\1/'
 }
 
+figure_observed() {
+    said '^CPU time per request.*, ratio \([0-9.]*\)$/ratio=\1/'
+}
+
 figure_envoy_farm() {
     echo "of_round_robin=$(ratio dispatch/summary.csv envoy-round-robin wasm mean_slowdown)"
     echo "of_least_request=$(ratio dispatch/summary.csv envoy-least-request wasm mean_slowdown)"

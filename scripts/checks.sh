@@ -61,6 +61,7 @@ compare-counterfactual | 25 | make compare-counterfactual | REQUESTS=500 LOADS=0
 compare-compression | 15 | make compare-compression | REQUESTS=500 LOADS=0.7 BAR=1000 | compression | worst<=1.2 | proxy
 compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
 bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000 | proxy
+bench-observability | 8 | make bench-observability | PAIRS=1 REQUESTS=5000 BAR=0 | observed | ratio<=1.03 | proxy
 compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters
 compare-envoy-farm | 15 | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0 | proxy filters
 bench-envoy | 25 | make bench-envoy | ROUNDS=2 IDLE_S=2 | envoy_cost | module_off>=0.95 wasm_off>=0.85 | proxy filters

@@ -16,6 +16,8 @@ need c++ g++
 need redis-server redis-server
 # As a backend that compresses, and beside HAProxy in the table of hostile requests.
 need nginx nginx-light
+# `sprat top` is watched in a terminal of its own.
+need tmux tmux
 # The filters are tested inside a real Envoy.
 envoy=$("$ROOT/scripts/setup-envoy.sh")
 "$envoy" --version >/dev/null || die "$envoy does not run here; set ENVOY to a binary that does"

@@ -368,6 +368,63 @@ impl Leaf for HttpsUrl {
     }
 }
 
+/// A collector of traces, in the parts of its URL.
+#[derive(Clone, Debug)]
+pub(crate) struct CollectorUrl {
+    pub(crate) is_secure: bool,
+    /// The host without its brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) authority: String,
+    pub(crate) path: String,
+}
+
+impl Leaf for CollectorUrl {
+    fn expected() -> Cow<'static, str> {
+        "a URL, such as http://collector.example:4318/v1/traces".into()
+    }
+
+    fn accepts() -> Value {
+        let host = r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])";
+        json!({"type": "string", "pattern": format!(r"^https?://{host}(:[0-9]{{1,5}})?(/[!-~]*)?$")})
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        let (is_secure, rest) = match text.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
+            None if HostHeader::parse(text, class).is_ok() => {
+                return Err(Fault::help(format!("write http://{}", shortened(text))));
+            }
+            _ => return Err(Fault::PLAIN),
+        };
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        HostHeader::parse(authority, class)?;
+        if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
+            return Err(Fault::PLAIN);
+        }
+        let port = match authority.rsplit_once(':') {
+            Some((_, port)) if !port.ends_with(']') => port.parse().ok(),
+            _ => None,
+        };
+        let name_end = authority.rfind(']').map_or_else(
+            || authority.find(':').unwrap_or(authority.len()),
+            |at| at + 1,
+        );
+        Ok(Self {
+            is_secure,
+            host: authority[..name_end].trim_matches(['[', ']']).to_owned(),
+            port: port.unwrap_or(if is_secure { 443 } else { 80 }),
+            authority: authority.to_owned(),
+            // What a collector serves if nothing else is said (OTLP 1.3, endpoint).
+            path: if path == "/" { "/v1/traces" } else { path }.to_owned(),
+        })
+    }
+}
+
 /// A block of addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cidr(pub(crate) Network);

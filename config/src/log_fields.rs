@@ -12,8 +12,14 @@ pub enum LogField {
     Shared(Variable),
     /// When the head of the request had been read.
     StartTime,
+    /// The same as the common log format has it.
+    StartTimeClf,
+    /// The same in seconds since 1970.
+    StartTimeUnix,
     /// The time to the end of the response.
     Duration,
+    /// The same in seconds.
+    DurationSeconds,
     /// The time until the client had acknowledged all of the response.
     Acknowledged,
     /// The time that the response's bytes waited for the uplink.
@@ -40,6 +46,10 @@ pub enum LogField {
     TlsCipher,
     /// The identifier of the request.
     RequestId,
+    /// The trace that the request is part of.
+    TraceId,
+    /// The request's own span in its trace.
+    SpanId,
     /// The request line as the client sent it.
     RequestLine,
     /// The path that the client asked for, without its query.
@@ -151,9 +161,12 @@ const fn headers(
 
 /// Every field, in the order of the document.
 #[rustfmt::skip]
-pub static LOG_FIELDS: [LogFieldFacts; 39] = [
+pub static LOG_FIELDS: [LogFieldFacts; 44] = [
     text("START_TIME", "When the request's head had been read, in UTC", "2026-03-01T12:00:00.250Z", LogField::StartTime),
+    text("START_TIME(CLF)", "The same as the common log format has it", "01/Mar/2026:12:00:00 +0000", LogField::StartTimeClf),
+    row("START_TIME(UNIX)", LogValue::Number, "s", "The same in seconds since 1970-01-01", "1772366400.250", LogField::StartTimeUnix),
     row("DURATION", LogValue::Number, "ms", "From then to the end of the response", "12.5", LogField::Duration),
+    row("DURATION(S)", LogValue::Number, "s", "The same in seconds", "0.013", LogField::DurationSeconds),
     row("ACKNOWLEDGED_MS", LogValue::Number, "ms", "From then until the client had acknowledged all of the response, if that is known", "40.25", LogField::Acknowledged),
     row("WAIT_MS", LogValue::Number, "ms", "How long the response's bytes waited for the uplink", "1.5", LogField::Wait),
     row("QUEUE_WAIT_MS", LogValue::Number, "ms", "How long the request waited for an endpoint", "0", LogField::QueueWait),
@@ -169,6 +182,8 @@ pub static LOG_FIELDS: [LogFieldFacts; 39] = [
     headers("REQ(NAME)", "A header field of the request, by its name", "%REQ(USER-AGENT)%"),
     headers("RESP(NAME)", "A header field of the response, as the client gets it", "%RESP(CONTENT-TYPE)%"),
     text("REQUEST_ID", "The request's identifier (`request_id` of the listener)", "1f0c2d4e-7a3b-4c5d-8e9f-0a1b2c3d4e5f", LogField::RequestId),
+    text("TRACE_ID", "The trace that the request is part of (`tracing`)", "0af7651916cd43dd8448eb211c80319c", LogField::TraceId),
+    text("SPAN_ID", "The request's own span in that trace", "b7ad6b7169203331", LogField::SpanId),
     row("RESPONSE_CODE", LogValue::Number, "", "The status that the client got, 499 if it had gone before", "200", LogField::Shared(Variable::ResponseCode)),
     text("RESPONSE_CODE_DETAILS", "Why the request failed: the `reason` of metrics and of `Proxy-Status`", "client_closed", LogField::Details),
     row("ABORTED", LogValue::Flag, "", "Whether the response ended before its end", "false", LogField::Aborted),

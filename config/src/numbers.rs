@@ -107,6 +107,37 @@ impl Leaf for SharePercent {
     }
 }
 
+/// A part of all requests, in millionths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestsPercent(pub(crate) u32);
+
+impl Leaf for RequestsPercent {
+    fn expected() -> Cow<'static, str> {
+        "a part of requests, from 0% to 100%, such as 1% or 0.1%".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^(100(\.0{1,4})?|[0-9]{1,2}(\.[0-9]{1,4})?)%$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let number = text.strip_suffix('%').unwrap_or(text);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let is_number = |part: &str, most| {
+            (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if !is_number(whole, 3) || !is_number(fraction, 4) {
+            return Err(Fault::PLAIN);
+        }
+        let millionths = format!("{whole}{fraction:0<4}").parse().ok();
+        match millionths.filter(|own| *own <= 1_000_000) {
+            Some(millionths) if text.ends_with('%') => Ok(Self(millionths)),
+            Some(_) => Err(Fault::help(format!("write {number}%"))),
+            None => Err(Fault::PLAIN),
+        }
+    }
+}
+
 /// Reads a whole number of percent.
 fn percent(text: &str, least: u8, most: u8) -> Result<u8, Fault> {
     let number = text.strip_suffix('%').unwrap_or(text);

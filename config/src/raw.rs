@@ -22,6 +22,7 @@ mod sessions;
 mod shared_uplink;
 mod srq;
 mod tls;
+mod tracing;
 
 use std::borrow::Cow;
 
@@ -61,6 +62,7 @@ pub(crate) use sessions::*;
 pub(crate) use shared_uplink::*;
 pub(crate) use srq::*;
 pub(crate) use tls::*;
+pub(crate) use tracing::*;
 
 /// A bound on a number of things in memory.
 pub(crate) type Limit = Count<1, 10_000_000>;
@@ -115,6 +117,8 @@ record! {
         default("{}") admission: Admission,
         /// One line for each request, in one log or several.
         default("off") access_log: Or<Off, AccessLogs>,
+        /// Tell of requests as traces: W3C trace context, and spans by OTLP.
+        default("off") tracing: Or<Off, Tracing>,
         /// What is known of sizes before a response begins.
         default("{}") catalogue: Catalogue,
         /// The authority that issues those certificates of listeners that are not in

@@ -22,6 +22,7 @@ mod sessions;
 mod shared_uplink;
 mod srq;
 mod tls;
+mod tracing;
 
 pub(crate) use clusters::{endpoints, fits_cluster};
 pub(crate) use filter::filter;
@@ -82,6 +83,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         srq::warn_deadlines(&raw.policy, &uplink.policy, classes, reporter);
     }
     let access_log = access_log::resolve(&file.access_log, classes.as_ref(), reporter);
+    let tracing = tracing::resolve(&file.tracing, reporter);
     let catalogue = file.catalogue.get();
     let catalogue = catalogue.and_then(|raw| catalogue::resolve(raw, file, reporter));
     let overload_manager = limits::overload_manager(&file.overload_manager, reporter);
@@ -97,6 +99,7 @@ pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Conf
         classes: classes?,
         admission: admission?,
         access_log: access_log?,
+        tracing: tracing?,
         catalogue: catalogue?,
         acme: acme?,
         overload_manager: overload_manager?,

@@ -21,6 +21,7 @@ mod routes;
 mod sessions;
 mod sockets;
 mod tls;
+mod tracing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,7 @@ pub use routes::*;
 pub use sessions::*;
 pub use sockets::*;
 pub use tls::*;
+pub use tracing::*;
 
 /// A whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +78,8 @@ pub struct Config {
     pub admission: Admission,
     /// The access logs; none if switched off.
     pub access_log: Vec<AccessLog>,
+    /// The traces that requests have; none if switched off.
+    pub tracing: Option<Tracing>,
     /// What is known of sizes before a response begins.
     pub catalogue: Catalogue,
     /// The authority that issues certificates; none if switched off.

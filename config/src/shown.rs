@@ -8,6 +8,9 @@ use crate::tree::{Kind, Node, Scalar};
 /// Keys whose values are secrets.
 const SECRETS: [&str; 1] = ["phrase"];
 
+/// Mappings whose values are secrets: a key below another.
+const SECRET_MAPPINGS: [(&str, &str); 1] = [("otlp", "headers")];
+
 /// What stands in the place of a secret.
 const HIDDEN: &str = "(not shown)";
 
@@ -18,7 +21,7 @@ pub struct Shown(Value);
 
 impl Shown {
     pub(crate) fn of(root: &Node) -> Self {
-        Self(value(root))
+        Self(value(root, ""))
     }
 
     /// The file's keys and values; null for a configuration that is of no file.
@@ -47,16 +50,21 @@ impl Shown {
     }
 }
 
-fn value(node: &Node) -> Value {
+/// Returns what is shown of a value that stands below this key.
+fn value(node: &Node, below: &str) -> Value {
     match &node.kind {
         Kind::Scalar(scalar) => of_scalar(scalar),
-        Kind::Sequence(items) => items.iter().map(|item| value(item)).collect(),
+        Kind::Sequence(items) => items.iter().map(|item| value(item, below)).collect(),
         Kind::Mapping(entries) => {
             let entries = entries.iter().map(|entry| {
-                let secret = SECRETS.contains(&entry.key.as_str());
-                let shown = match secret {
-                    true => HIDDEN.into(),
-                    false => value(&entry.value),
+                let key = entry.key.as_str();
+                let shown = match &entry.value.kind {
+                    _ if SECRETS.contains(&key) => HIDDEN.into(),
+                    Kind::Mapping(all) if SECRET_MAPPINGS.contains(&(below, key)) => {
+                        let hidden = all.iter().map(|own| (own.key.clone(), HIDDEN.into()));
+                        Value::Object(hidden.collect())
+                    }
+                    _ => value(&entry.value, key),
                 };
                 (entry.key.clone(), shown)
             });
@@ -131,6 +139,15 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("ss@") && !text.contains("hush"), "{text}");
+    }
+
+    #[test]
+    fn what_a_collector_is_told_of_us_is_not_shown() {
+        let otlp = "{endpoint: 'http://a:4318/v1/traces', headers: {x-key: hush}}";
+        let shown = shown(&format!("tracing: {{otlp: {otlp}}}\n"));
+        let otlp = &shown.json()["tracing"]["otlp"];
+        assert_eq!(otlp["headers"], json!({"x-key": "(not shown)"}));
+        assert_eq!(otlp["endpoint"], "http://a:4318/v1/traces");
     }
 
     #[test]

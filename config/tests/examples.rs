@@ -191,6 +191,7 @@ fn the_design_file_resolves_to_the_defaults() {
             }),
         },
         acme: None,
+        tracing: None,
         overload_manager: None,
         buffer: BufferTotals::default(),
         shown: example("design.yaml").shown,

@@ -1,5 +1,6 @@
 //! nginx: from its directives to a configuration of Sprat's.
 
+mod access_log;
 mod authz;
 mod bounds;
 mod buffers;
@@ -12,7 +13,6 @@ mod here;
 mod known;
 mod listeners;
 mod locations;
-mod logs;
 mod parse;
 mod redirects;
 mod rewrites;
@@ -111,9 +111,10 @@ fn convert(
         trusted,
     };
     document.listeners = listeners::parts(&servers, &common, ledger);
-    let first = servers.first().map_or(&scope, |own| &own.scope);
-    document.top.extend(logs::access_log(first, http, ledger));
     let scope = servers.first().map_or(&scope, |own| &own.scope);
+    document
+        .top
+        .extend(access_log::convert(http, scope, ledger));
     document.top.extend(compressor(scope, ledger));
     true
 }

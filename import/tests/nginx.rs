@@ -152,42 +152,6 @@ fn a_server_that_is_asked_is_asked_here_too() {
 }
 
 #[test]
-fn lines_of_the_access_log_are_as_they_were() {
-    let of = |format: &str| {
-        let text = format!(
-            "http {{ log_format own {format}; access_log /var/log/a own;
-             server {{ listen 80; location / {{ proxy_pass http://10.0.0.1; }} }} }}"
-        );
-        let imported = import(&text);
-        parsed(&imported);
-        let (_, log) = imported.yaml.split_once("access_log:").unwrap();
-        let lines: Vec<_> = log
-            .lines()
-            .filter(|line| !line.trim().starts_with('#'))
-            .collect();
-        (
-            lines[..4].join("\n"),
-            imported.summary.count(Outcome::Nearly),
-        )
-    };
-    let format =
-        "'$remote_addr [$time_local] \"$request\" $status ' '100% $http_x_a $request_time'";
-    let (log, _) = of(format);
-    let wanted = "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% [%START_TIME%] \\\"%REQUEST_LINE%\\\" \
-                  %RESPONSE_CODE% 100%% %REQ(x-a)% %DURATION%";
-    let plain = wanted.replace('\\', "");
-    assert!(log.contains(wanted) || log.contains(&plain), "{log}");
-    for format in [
-        "'$geoip_country'",
-        "escape=json '{\"a\": \"$status\"}'",
-        "$http_cookie",
-    ] {
-        let (log, nearly) = of(format);
-        assert!(log.contains("format: combined") && nearly > 0, "{log}");
-    }
-}
-
-#[test]
 fn a_guard_of_the_whole_holds_in_its_locations() {
     let text = server(
         "auth_jwt x;
@@ -651,5 +615,64 @@ fn unix_sockets_are_taken_over() {
         imported.yaml.contains("prefix_rewrite: /"),
         "{}",
         imported.yaml
+    );
+}
+
+/// The notes on logs and formats.
+fn log_notes(imported: &Imported) -> Vec<String> {
+    let all = imported.summary.exceptions();
+    let of_logs = all.filter(|own| own.directive.contains("log"));
+    of_logs.map(ToString::to_string).collect()
+}
+
+#[test]
+fn variables_without_a_field_are_named_with_their_line() {
+    let text = "http {\nlog_format x '$remote_addr $gzip_ratio $connection '\n  '$host $http_cookie';\n\
+                server { listen 80; access_log /var/log/a.log x; location / { return 204; } } }";
+    let imported = import(text);
+    let notes = log_notes(&imported);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].starts_with("nginx.conf:2: log_format x"),
+        "{notes:?}"
+    );
+    for part in [
+        "no field for `$connection`, `$gzip_ratio`, `$http_cookie`: `-` stands there",
+        "`$host` has the port",
+    ] {
+        assert!(notes[0].contains(part), "{notes:?}");
+    }
+    let log = "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% - - %REQ(:AUTHORITY)% -";
+    assert!(imported.yaml.contains(log), "{}", imported.yaml);
+}
+
+#[test]
+fn logs_go_where_nginx_has_them_go() {
+    let text = "http { access_log /var/log/a.log; access_log syslog:server=127.0.0.1,tag=web,facility=local1;\n\
+                log_format j escape=json '{\"t\":\"$time_iso8601\",\"s\":$status,\"u\":\"$request_uri\"}';\n\
+                access_log /dev/stdout j buffer=32k flush=1s;\n\
+                server { listen 80; location / { return 204; } location /a { access_log off; return 204; } }\n\
+                server { listen 80; server_name b; access_log /var/log/b.log; location / { return 204; } } }";
+    let imported = import(text);
+    let logs = parsed(&imported).access_log;
+    let targets: Vec<_> = logs.iter().map(|own| format!("{:?}", own.target)).collect();
+    assert_eq!(targets.len(), 3, "{targets:?}");
+    assert!(
+        targets[1].contains("127.0.0.1:514") && targets[1].contains("\"web\""),
+        "{targets:?}"
+    );
+    assert!(targets[1].contains("facility: 17"), "{targets:?}");
+    assert_eq!(targets[2], "Stdout");
+    assert!(
+        imported.yaml.contains("s: \"%RESPONSE_CODE%\"")
+            || imported.yaml.contains("s: '%RESPONSE_CODE%'"),
+        "{}",
+        imported.yaml
+    );
+    let notes = log_notes(&imported);
+    let of_b = notes.iter().find(|own| own.contains("/var/log/b.log"));
+    assert!(
+        of_b.is_some_and(|own| own.contains("the logs of the first server")),
+        "{notes:?}"
     );
 }

@@ -26,6 +26,7 @@ pub(crate) mod service;
 mod session;
 mod side;
 mod spare;
+mod trace;
 pub(crate) mod tunnel;
 mod upgrade;
 
@@ -56,6 +57,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&stream, &parts);
     record.identify(&mut parts.headers);
+    record.join_trace(&parts);
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
     let checked = match check(&parts, slips) {

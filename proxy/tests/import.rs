@@ -763,3 +763,94 @@ fn the_command_prints_the_configuration_and_tells_what_is_lost() {
         "{wrong}"
     );
 }
+
+/// Formats that are widely used: nginx's own, its packages', and one with times.
+const FORMATS: [(&str, &str); 3] = [
+    ("combined", ""),
+    (
+        "main",
+        r#"log_format main '$remote_addr - $remote_user [$time_local] "$request" '
+           '$status $body_bytes_sent "$http_referer" '
+           '"$http_user_agent" "$http_x_forwarded_for"';"#,
+    ),
+    (
+        "timed",
+        r#"log_format timed '$msec $request_time $scheme://$http_host$request_uri '
+           '$request_method $server_protocol $status 100% "$sent_http_content_type"';"#,
+    ),
+];
+
+/// A line without what tells of time.
+fn timeless(line: &str) -> String {
+    let day = |word: &str| word.starts_with('[') || word.ends_with("]");
+    let seconds = |word: &str| {
+        let is_number = word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        is_number && word.contains('.') && word.matches('.').count() == 1
+    };
+    let words = line.split(' ').map(|word| match word {
+        word if day(word) => "TIME",
+        word if seconds(word) => "SECONDS",
+        word => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn logs_have_the_lines_that_nginx_writes() {
+    for (name, log_format) in FORMATS {
+        let origin = Origin::http(|_| {
+            "HTTP/1.1 200 OK\r\nContent-Type: text/a\r\nContent-Length: 5\r\n\r\nhello".to_owned()
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let (theirs, ours) = (
+            directory.path().join("nginx"),
+            directory.path().join("sprat"),
+        );
+        let listen = free_address();
+        let text = format!(
+            "events {{}}\nhttp {{\n{log_format}\nserver {{ listen {listen}; server_name a.example;\n\
+             access_log {} {name};\nlocation / {{ proxy_pass http://{}; }} }} }}\n",
+            theirs.display(),
+            origin.address,
+        );
+        let Some(_nginx) = nginx(&text, directory.path(), listen) else {
+            eprintln!("skipped: there is no nginx");
+            return;
+        };
+        let files = &mut Text(text.clone());
+        let made = sprat_import::nginx("nginx.conf", files, &Options::default()).unwrap();
+        let exceptions: Vec<_> = made.summary.exceptions().map(ToString::to_string).collect();
+        let of_logs = exceptions.iter().filter(|own| own.contains("log"));
+        assert_eq!(of_logs.count(), 0, "{exceptions:?}");
+        let loaded = sprat_config::parse(&made.yaml, "imported", &|_| None);
+        let mut config = loaded.unwrap_or_else(|errors| panic!("{errors}")).config;
+        config.admin = None;
+        config.runtime.workers = 1;
+        config.listeners[0].address = "127.0.0.1:0".parse().unwrap();
+        let log = &mut config.access_log[0];
+        assert_eq!(
+            log.target,
+            sprat_config::resolved::LogTarget::File(theirs.clone())
+        );
+        log.target = sprat_config::resolved::LogTarget::File(ours.clone());
+        let proxy = Proxy::start(&config);
+        for request in [
+            "GET /a?b=%20c HTTP/1.1\r\nHost: a.example\r\nUser-Agent: x \"y\" \\ \u{e9}\r\nReferer: http://r/\r\n",
+            "GET /x/../a HTTP/1.1\r\nHost: a.example:80\r\nX-Forwarded-For: 192.0.2.1\r\n",
+            "GET /old HTTP/1.0\r\nHost: a.example\r\n",
+        ] {
+            for address in [listen, proxy.address] {
+                let answer = Peer::connect(address).ask(format!("{request}\r\n"));
+                assert_eq!(answer.status(), 200);
+            }
+        }
+        let lines = |path: &Path| -> Vec<String> {
+            wait_for("three lines", || {
+                std::fs::read_to_string(path).is_ok_and(|own| own.lines().count() == 3)
+            });
+            let text = std::fs::read_to_string(path).unwrap();
+            text.lines().map(timeless).collect()
+        };
+        assert_eq!(lines(&ours), lines(&theirs), "{name}");
+    }
+}

@@ -163,6 +163,11 @@ fn figures(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
             span(gain.last_minute.fair_mean_ms)
         ),
     };
+    let latencies = watch.latencies();
+    let latencies = latencies
+        .iter()
+        .map(|(size, mean_ms)| format!("{size} {}", span(*mean_ms)));
+    let latencies = latencies.collect::<Vec<_>>().join("   ");
     let mut worst: Vec<_> = stats.failures.iter().collect();
     worst.sort_by_key(|own| std::cmp::Reverse(own.count));
     let failures = worst
@@ -195,6 +200,7 @@ fn figures(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
         Line::raw(first),
         Line::raw(second),
         Line::raw(third),
+        Line::raw(format!("latency  {latencies}")),
         Line::from(fourth),
     ]
 }
@@ -427,8 +433,19 @@ mod tests {
     use ratatui::widgets::Paragraph;
 
     use super::*;
-    use crate::told::{Gain, Means, Uplink};
+    use crate::told::{Durations, Gain, Means, SizeClass, Uplink};
     use crate::watch::tests::{flow, looked};
+
+    /// Responses that took as many milliseconds as their size's name has letters.
+    fn size_class(size: &str, responses: u64) -> SizeClass {
+        SizeClass {
+            size: size.to_owned(),
+            durations_s: Durations {
+                counts: vec![responses],
+                sum: (responses * size.len() as u64) as f64 / 1e3,
+            },
+        }
+    }
 
     fn watch() -> Watch {
         let mut watch = Watch::default();
@@ -460,6 +477,8 @@ mod tests {
                 ..Class::default()
             };
             stats.classes = ["a", "b", "c", "d", "e", "f", "g"].map(class).into();
+            let sizes = ["<=1K", "<=10K", "<=100K", "<=1M", ">1M"];
+            stats.sizes = sizes.map(|size| size_class(size, at)).into();
             stats.endpoints = vec![Endpoint {
                 cluster: "farm".to_owned(),
                 address: "10.0.0.1:80".to_owned(),
@@ -497,6 +516,7 @@ mod tests {
         let text = rows.join("\n");
         for part in [
             "gain     1.50x over fair in 10 min   last minute 1.50x: mean 20 ms, fair 30 ms",
+            "latency  <=1K 4.0 ms   <=10K 5.0 ms   <=100K 6.0 ms   <=1M 4.0 ms   >1M 3.0 ms",
             "refused  none   failures none",
             "responses 3, 2 wait   order: turn   shown 30",
             "   1 default      farm         waiting        2 B       5 B       7 B    12 ms",

@@ -47,6 +47,8 @@ pub(crate) struct Stats {
     #[serde(default)]
     pub(crate) refusals: Vec<Counted>,
     #[serde(default)]
+    pub(crate) sizes: Vec<SizeClass>,
+    #[serde(default)]
     pub(crate) classes: Vec<Class>,
     #[serde(default)]
     pub(crate) endpoints: Vec<Endpoint>,
@@ -88,6 +90,39 @@ pub(crate) struct Counted {
     #[serde(deserialize_with = "cleaned")]
     pub(crate) reason: String,
     pub(crate) count: u64,
+}
+
+/// Responses of one class of sizes.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct SizeClass {
+    #[serde(deserialize_with = "cleaned")]
+    pub(crate) size: String,
+    pub(crate) durations_s: Durations,
+}
+
+/// How long responses took, since the server began.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Durations {
+    /// How many there were, by bounds of time.
+    pub(crate) counts: Vec<u64>,
+    /// The sum of all times.
+    pub(crate) sum: f64,
+}
+
+impl Durations {
+    /// Returns the mean in milliseconds of the responses since `before`, a look at the
+    /// same server; none if there were none.
+    pub(crate) fn mean_ms_since(&self, before: Option<&Self>) -> Option<f64> {
+        let count = |own: &Self| own.counts.iter().sum::<u64>();
+        let (responses, sum_s) = match before {
+            None => (count(self), self.sum),
+            Some(before) => (
+                count(self).checked_sub(count(before))?,
+                self.sum - before.sum,
+            ),
+        };
+        (responses > 0).then(|| sum_s.max(0.0) * 1e3 / responses as f64)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -2,10 +2,17 @@
 //! watch, and what their keys do.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::told::{Flow, Looked, Stats, clean};
+use crate::told::{Flow, Looked, SizeClass, Stats, clean};
+
+/// So far back latencies reach.
+const WINDOW_MS: u64 = 10_000;
+
+/// Looks that are kept for latencies at most.
+const MOST_KEPT: usize = 64;
 
 /// The order of responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +61,8 @@ pub(crate) struct Watch {
     last: Option<Looked>,
     /// The figures before those.
     before: Option<Stats>,
+    /// The sizes of earlier looks, with their times, the oldest first.
+    sizes: VecDeque<(u64, Vec<SizeClass>)>,
     /// Why there is no answer at present.
     pub(crate) trouble: Option<String>,
     pub(crate) sort: Sort,
@@ -74,9 +83,45 @@ impl Watch {
             Ok(looked) => {
                 self.trouble = None;
                 self.before = self.last.replace(looked).map(|own| own.stats);
+                self.keep_sizes();
             }
             Err(error) => self.trouble = Some(clean(&format!("{error:#}"))),
         }
+    }
+
+    /// Keeps the sizes of the look before, for as long as latencies reach back.
+    fn keep_sizes(&mut self) {
+        let (Some(last), Some(before)) = (&self.last, &mut self.before) else {
+            return;
+        };
+        let now_ms = last.stats.at_unix_ms;
+        let sizes = std::mem::take(&mut before.sizes);
+        self.sizes.push_back((before.at_unix_ms, sizes));
+        let mut too_many = self.sizes.len().saturating_sub(MOST_KEPT);
+        // The youngest of those that are old enough is what is compared with.
+        while too_many > 0
+            || (self.sizes.get(1)).is_some_and(|(at, _)| at.saturating_add(WINDOW_MS) <= now_ms)
+        {
+            self.sizes.pop_front();
+            too_many = too_many.saturating_sub(1);
+        }
+    }
+
+    /// Returns the mean latency of each size, of the last ten seconds or since the first
+    /// look; of all time while there was one look alone.
+    pub(crate) fn latencies(&self) -> Vec<(&str, Option<f64>)> {
+        let Some(last) = &self.last else {
+            return Vec::new();
+        };
+        let earlier = self.sizes.front().map(|(_, sizes)| sizes);
+        let mean = |own: &SizeClass| {
+            let find =
+                |sizes: &'_ Vec<SizeClass>| sizes.iter().position(|old| old.size == own.size);
+            let before = earlier.and_then(|sizes| Some(&sizes[find(sizes)?].durations_s));
+            own.durations_s.mean_ms_since(before)
+        };
+        let sizes = last.stats.sizes.iter();
+        sizes.map(|own| (own.size.as_str(), mean(own))).collect()
     }
 
     pub(crate) fn last(&self) -> Option<&Looked> {
@@ -170,7 +215,7 @@ impl Watch {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::told::{Flows, Requests};
+    use crate::told::{Durations, Flows, Requests};
 
     pub(crate) fn flow(number: u64, class: &str, left: Option<u64>, sent: u64, age: f64) -> Flow {
         Flow {
@@ -257,6 +302,37 @@ pub(crate) mod tests {
         assert_eq!(watch.key(KeyCode::Char('q').into()), After::Ends);
         let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(watch.key(control), After::Ends);
+    }
+
+    #[test]
+    fn latencies_are_of_the_last_ten_seconds() {
+        let mut watch = Watch::default();
+        let look = |at, counts: [u64; 2], sum| {
+            let mut looked = looked(at, 0, Vec::new());
+            looked.stats.sizes = vec![SizeClass {
+                size: "<=1K".to_owned(),
+                durations_s: Durations {
+                    counts: counts.into(),
+                    sum,
+                },
+            }];
+            Ok(looked)
+        };
+        watch.take(look(1_000, [1, 1], 4.0));
+        assert_eq!(watch.latencies(), [("<=1K", Some(2_000.0))]);
+        watch.take(look(2_000, [3, 3], 4.4));
+        assert_eq!(watch.latencies()[0].1.map(f64::round), Some(100.0));
+        watch.take(look(13_000, [3, 4], 5.4));
+        assert_eq!(watch.latencies()[0].1.map(f64::round), Some(1_000.0));
+        watch.take(look(24_000, [3, 4], 5.4));
+        assert_eq!(watch.latencies()[0].1, None);
+        // Started anew, it counts from the beginning.
+        watch.take(look(25_000, [1, 0], 0.5));
+        assert_eq!(watch.latencies()[0].1, None);
+        for at in 0..200 {
+            watch.take(look(25_100 + at, [1, 0], 0.5));
+        }
+        assert!(watch.sizes.len() <= MOST_KEPT);
     }
 
     #[test]

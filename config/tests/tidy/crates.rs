@@ -121,7 +121,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// scheduler <- config <- {net <- {acme, uplink, upstream, sizes} <- proxy, filters, loadgen},
+/// scheduler <- config <- {net <- {acme, uplink, upstream, sizes, traces} <- proxy, filters, loadgen},
 /// with what measurements and predictions share between: scheduler <- measure <-
 /// {whatif <- proxy, loadgen}; config <- import <- proxy; and nothing else.
 pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
@@ -134,7 +134,7 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
         let allowed: &[&str] = match package.name.as_str() {
             "sprat-scheduler" => &[],
             "sprat-config" => &["sprat-scheduler"],
-            "sprat-acme" | "sprat-uplink" | "sprat-upstream" | "sprat-sizes" => {
+            "sprat-acme" | "sprat-uplink" | "sprat-upstream" | "sprat-sizes" | "sprat-traces" => {
                 &["sprat-scheduler", "sprat-config", "sprat-net"]
             }
             "sprat" => &[
@@ -145,6 +145,7 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
                 "sprat-uplink",
                 "sprat-upstream",
                 "sprat-sizes",
+                "sprat-traces",
                 "sprat-import",
                 "sprat-top",
                 "sprat-whatif",

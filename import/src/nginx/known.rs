@@ -167,14 +167,15 @@ const ADVICE: &[(&str, &str)] = &[
     ("dav_", "Sprat serves no files"),
     ("mp4", "Sprat serves no files"),
     ("flv", "Sprat serves no files"),
+    ("otel_", "see `tracing`: spans are sent by OTLP over HTTP"),
+    (
+        "opentracing",
+        "see `tracing`: spans are sent by OTLP over HTTP",
+    ),
     ("aio", "Sprat serves no files"),
     ("directio", "Sprat serves no files"),
     ("disable_symlinks", "Sprat serves no files"),
     ("read_ahead", "Sprat serves no files"),
-    (
-        "log_format",
-        "no access log that is carried over goes by it",
-    ),
     (
         "map",
         "maps are carried over where they choose the upstream alone",

@@ -2,6 +2,7 @@
 //! it. The same code decides as in operation.
 
 mod route;
+mod trace;
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -100,6 +101,7 @@ fn size(text: &str) -> Result<u64, String> {
 pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> {
     let mut explained = explain(config, request)?;
     explained["marks"] = marks(config);
+    explained["trace"] = trace::value(config, &request.headers);
     match request.json {
         true => Ok(serde_json::to_string_pretty(&explained)?),
         false => Ok(text(&explained)),
@@ -593,6 +595,9 @@ fn text(explained: &Value) -> String {
     }
     if !explained["marks"].is_null() {
         line("marks", &word(&explained["marks"]["why"]));
+    }
+    if !explained["trace"].is_null() {
+        line("trace", &word(&explained["trace"]["why"]));
     }
     if !explained["session"].is_null() {
         line("session", &word(&explained["session"]["why"]));

@@ -21,8 +21,8 @@ use sprat_net::read_ahead::{Broken, ReadAhead};
 use sprat_net::screen::Interim;
 use sprat_scheduler::{Mark, Size};
 use sprat_uplink::{
-    Course as _, FirstTurn, Marked, MarkedBytes, Outlet, Paced, WireMarks, go_ahead, head_bytes,
-    pace, send_ahead,
+    Course as _, FirstTurn, Granted, Marked, MarkedBytes, Outlet, Paced, WireMarks, go_ahead,
+    head_bytes, pace, send_ahead,
 };
 use tokio::time::Instant;
 
@@ -71,7 +71,13 @@ pub(crate) async fn respond(
                 origin: generation.origin(record.cluster),
                 ..generation.first_turn(record.class, record.client)
             };
-            match pace(stream, gauge, known, turn, response).await {
+            let noted = record.trace.as_ref().and_then(|own| own.wait("uplink"));
+            let paced = pace(stream, gauge, known, turn, response).await;
+            drop(noted);
+            if let (Some(trace), Ok(_)) = (&record.trace, &paced) {
+                trace.begin_pacing();
+            }
+            match paced {
                 Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
                 Err(reason) => return refuse(stream, reason, accepts_json, record).await,
             }
@@ -159,8 +165,18 @@ enum Inner {
 }
 
 impl Body {
+    /// Tells the trace, if there is one, that no more of the response goes out.
+    fn end_trace(&self) {
+        let trace = self.record.as_ref().and_then(|own| own.trace.as_ref());
+        let (Some(trace), Some(granted)) = (trace, self.inner.granted()) else {
+            return;
+        };
+        trace.end_pacing(granted);
+    }
+
     /// The last frame has been handed over.
     fn finish(&mut self) {
+        self.end_trace();
         if let Some(mut record) = self.record.take() {
             match &self.inner {
                 Inner::Paced(paced) => record.wait = paced.waited(),
@@ -174,6 +190,7 @@ impl Body {
     }
 
     fn fail(&mut self, reason: Reason) {
+        self.end_trace();
         if let Some(mut record) = self.record.take() {
             record.fail(reason);
         }
@@ -181,6 +198,15 @@ impl Body {
 }
 
 impl Inner {
+    /// Returns what the uplink has granted, if it grants anything.
+    fn granted(&self) -> Option<Granted> {
+        match self {
+            Self::Paced(paced) => Some(paced.granted()),
+            Self::PacedPage(paced) => Some(paced.granted()),
+            Self::Upstream(_) | Self::Marked(_) | Self::Local(_) => None,
+        }
+    }
+
     /// Returns the mark of what was granted last, if grants bear marks.
     fn granted_mark(&self) -> Option<Option<Mark>> {
         match self {
@@ -325,6 +351,8 @@ impl Drop for Body {
         if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
             self.finish();
         }
+        // Where the client has gone, the record is still here.
+        self.end_trace();
     }
 }
 

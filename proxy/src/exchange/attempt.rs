@@ -29,10 +29,26 @@ struct Broken {
 }
 
 impl Exchange<'_> {
+    /// Sends the request to the lease's endpoint: an attempt, which a trace tells of.
+    pub(super) async fn attempt(
+        &self,
+        lease: Lease,
+        mut request: Request<RequestBody>,
+        due: Due<'_>,
+    ) -> Result<Answer, Box<Failed>> {
+        let trace = self.plan.trace.as_ref();
+        let noted = trace.and_then(|own| own.attempt(lease.endpoint(), &mut request));
+        let outcome = self.send(lease, request, due).await;
+        if let Some(noted) = noted {
+            noted.end(&outcome);
+        }
+        outcome
+    }
+
     /// Sends the request to the lease's endpoint. A kept connection that the
     /// endpoint had closed meanwhile is no failure: a new one is opened, once for
     /// a request, so that endpoints that die of it do not get it over and over.
-    pub(super) async fn attempt(
+    async fn send(
         &self,
         mut lease: Lease,
         mut request: Request<RequestBody>,

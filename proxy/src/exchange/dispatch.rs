@@ -147,6 +147,11 @@ impl Exchange<'_> {
             return Ok(outcome);
         }
         let began = Instant::now();
+        let _noted = self
+            .plan
+            .trace
+            .as_ref()
+            .and_then(|own| own.wait("endpoint"));
         let deadline = self.plan.deadline(record);
         self.plan.stream.wait();
         let outcome = match deadline {

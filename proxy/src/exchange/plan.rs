@@ -30,6 +30,7 @@ use super::interim::Interims;
 use super::local::Local;
 use super::mirror;
 use super::probe::Heads;
+use super::trace::Trace;
 use super::upgrade::Offer;
 use super::{access, bounds, buffering, path};
 use crate::client::connection::{Connection, ResponseBounds, Stream};
@@ -78,6 +79,8 @@ pub(super) struct Plan<'a> {
     hash: u64,
     /// The session that the request belongs to, if its cookie says one.
     pub(super) session: Option<SessionId>,
+    /// The request's part in a trace, if requests have one.
+    pub(super) trace: Option<Rc<Trace>>,
 }
 
 /// A request whose route is chosen, before it is known whether the client may ask.
@@ -296,6 +299,7 @@ impl<'a> Plan<'a> {
             class: record.class,
             hash,
             session,
+            trace: record.trace.clone(),
             stream,
             connection,
             generation,

@@ -17,6 +17,7 @@ use sprat_uplink::{Course as _, Delivery};
 use sprat_upstream::{Endpoint, Held, Lease, SessionOutcome};
 use tokio::time::{Instant, sleep};
 
+use super::trace::{Ended, Trace};
 use crate::client::connection::Stream;
 use crate::observe::access_log::{Asked, Kept, Line, Logs};
 use crate::observe::stats::WorkerStats;
@@ -37,6 +38,8 @@ pub(crate) struct Record {
     request: Option<Box<Asked>>,
     /// The request's identifier, if requests get one.
     request_id: Option<HeaderValue>,
+    /// The request's part in a trace, if requests have one.
+    pub(super) trace: Option<Rc<Trace>>,
     /// What access logs tell of the response's head.
     told_response: Kept,
     /// What there is of a request line where there is no request.
@@ -136,6 +139,7 @@ impl Record {
             started: Instant::now(),
             request,
             request_id: None,
+            trace: None,
             told_response: Kept::default(),
             unread_line: None,
             status: None,
@@ -184,8 +188,19 @@ impl Record {
         self.request_id = ids.map(|ids| ids.give(headers));
     }
 
-    /// Sees that the backend is told the request's identifier.
+    /// Gives the request its part in a trace.
+    pub(crate) fn join_trace(&mut self, parts: &Parts) {
+        if let Some(tracer) = &self.generation.tracer {
+            let is_secure = || self.stream.connection.is_secure(&parts.headers);
+            self.trace = Some(Trace::begin(tracer, parts, is_secure));
+        }
+    }
+
+    /// Sees that the backend is told the request's identifier, and its trace.
     pub(crate) fn keep_identifier(&self, headers: &mut HeaderMap) {
+        if let Some(trace) = &self.trace {
+            trace.tell(headers);
+        }
         let ids = self.stream.connection.listener.request_ids.as_ref();
         if let (Some(ids), Some(id)) = (ids, &self.request_id) {
             ids.keep(headers, id);
@@ -409,6 +424,7 @@ impl Record {
                 self.generation.catalogue.learn(&lesson, self.bytes);
             }
         }
+        self.trace(slowdown.filter(|_| !aborted), aborted);
         let told = Told {
             stats: Arc::clone(stats),
             started: self.started,
@@ -417,6 +433,33 @@ impl Record {
         };
         if let (Some(gauge), false) = (self.stream.connection.gauge(), aborted || self.tunnelled) {
             gauge.await_response(Box::new(told));
+        }
+    }
+
+    /// Has the collector get the request's spans, if it is sampled.
+    fn trace(&self, slowdown: Option<f64>, is_aborted: bool) {
+        let (Some(trace), Some(tracer)) = (&self.trace, &self.generation.tracer) else {
+            return;
+        };
+        let connection = &self.stream.connection;
+        let cluster = self.cluster.map(|at| &self.generation.upstreams[at]);
+        let spans = trace.end(&Ended {
+            started: self.started,
+            client: connection.peer,
+            status: self
+                .sent_status()
+                .or(self.reason.map(|own| own.facts().status)),
+            reason: self.reason,
+            is_aborted,
+            bytes: self.bytes,
+            slowdown,
+            class: self.generation.classifier.name(self.class),
+            listener: &connection.listener.name,
+            cluster: cluster.map(|own| own.name()),
+            endpoint: (self.endpoint.as_ref()).map(|own| own.member.label.as_str()),
+        });
+        if let Some(spans) = spans {
+            tracer.send(spans);
         }
     }
 
@@ -454,6 +497,7 @@ impl Record {
             tls: connection.secured().map(|own| own.terms),
             peer,
             request_id: self.request_id.take(),
+            trace: self.trace.as_ref().map(|own| own.context),
             response: std::mem::take(&mut self.told_response),
             request: self.request.take(),
             unread_line: self.unread_line.take(),

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::dispatch::Exchange;
 use super::outcome::{Answer, Due, Failed, Held, Next, Sent};
 use super::spare::Spare;
+use super::trace::word;
 use crate::exchange::record::Record;
 
 impl Exchange<'_> {
@@ -50,6 +51,9 @@ impl Exchange<'_> {
         match self.queue(record, away.again()).await? {
             Ok(lease) => {
                 stats.retries.increment();
+                if let Some(trace) = &self.plan.trace {
+                    trace.again(word(failed.what));
+                }
                 if failed.response.is_none() {
                     stats.errors[failed.reason.index()].increment();
                 }
@@ -118,6 +122,9 @@ impl Exchange<'_> {
             return first.await;
         };
         second.endpoint().stats.hedges.increment();
+        if let Some(trace) = &self.plan.trace {
+            trace.again("hedge");
+        }
         let mut second = Box::pin(self.attempt(second, spare.request(), due));
         let (failed, other) = tokio::select! {
             outcome = &mut first => match outcome {

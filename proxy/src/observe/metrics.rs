@@ -28,6 +28,7 @@ use sprat_net::metrics::Scraped;
 use sprat_net::tls::{ListenerTls, TLS, TlsView};
 use sprat_scheduler::station::ClassStats;
 use sprat_sizes::{CATALOGUE, Catalogue, CatalogueView};
+use sprat_traces::{TRACES, TraceStats};
 use sprat_uplink::{LinkView, SharedUplink};
 use sprat_upstream::{Breaker, Condition, Listing, SharedCluster, SharedStation};
 
@@ -74,6 +75,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) tls: Vec<Arc<ListenerTls>>,
     /// None where no authority is configured.
     pub(crate) acme: Option<AcmeView>,
+    /// None where requests have no traces.
+    pub(crate) traces: Option<Arc<TraceStats>>,
 }
 
 impl Metrics {
@@ -179,6 +182,8 @@ impl Present {
         scraped.add([&TLS], move || tls.clone());
         let acme = sources.acme;
         scraped.add([&ACME], move || acme.clone());
+        let traces = sources.traces;
+        scraped.add([&TRACES], move || traces.clone());
         scraped.add(sprat_uplink::TOPICS, move || {
             link.as_ref().map(|link| LinkView::new(link, &classes))
         });

@@ -103,6 +103,7 @@ impl Changes {
             whole("admission", own.admission == next.admission, own, next),
             whole("acme", own.acme == next.acme, own, next),
             whole("access_log", own.access_log == next.access_log, own, next),
+            whole("tracing", own.tracing == next.tracing, own, next),
             whole("catalogue", own.catalogue == next.catalogue, own, next),
             whole("buffer", own.buffer == next.buffer, own, next),
             whole("runtime", own.runtime == next.runtime, own, next),

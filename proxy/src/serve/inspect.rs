@@ -22,6 +22,7 @@ pub(crate) fn inspect(config: &Config, purpose: Purpose, complaints: &mut Errors
     problems.extend(crate::setup::routing::inspect(config));
     problems.extend(sprat_net::buffer::inspect(config));
     problems.extend(config.access_log.iter().filter_map(access_log::inspect));
+    problems.extend(sprat_traces::inspect(config));
     problems.extend(config.admin.iter().filter_map(admin::inspect));
     problems.extend(sprat_sizes::inspect(config, purpose));
     for problem in problems {

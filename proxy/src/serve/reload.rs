@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sprat_config::resolved::Config;
+use sprat_config::resolved::{Config, Tracing};
 use sprat_net::background::Background;
 use sprat_net::handover::{Inherited, Lent, LentAdmin};
 use sprat_net::listening::ListeningSocket;
 use sprat_net::tls;
 use sprat_sizes::Keeper;
+use sprat_traces::{Exporter, TraceStats, Tracer};
 use sprat_uplink::SharedUplink;
 use sprat_upstream::HealthKeeper;
 use tokio::sync::mpsc::UnboundedSender;
@@ -25,7 +26,7 @@ use crate::observe::access_log::{Logs, Writer};
 use crate::observe::metrics::Metrics;
 use crate::serve::changes::Changes;
 use crate::serve::worker::{Order, Serve};
-use crate::setup::assembly::Assembly;
+use crate::setup::assembly::{Assembly, Outlets};
 use crate::setup::listener::{self, Bound};
 
 /// How long the workers get to take a configuration over, until the log says
@@ -66,6 +67,8 @@ pub(crate) struct Present {
     /// The log's writers, the present one last: the others end with the last
     /// request that they log.
     pub(crate) logs: Vec<Writer>,
+    /// The threads that send traces, as the logs' writers.
+    pub(crate) exporters: Vec<Exporter>,
 }
 
 impl Reloader {
@@ -223,6 +226,11 @@ impl Reloader {
         // The writers end when nobody can write any more.
         drop((present.assembly, present.workers));
         present.logs.into_iter().for_each(Writer::join);
+        for exporter in present.exporters {
+            if let Err(error) = exporter.join() {
+                tracing::error!(%error, "traces may be lost");
+            }
+        }
         present.keeper.join();
         present.tls.into_iter().for_each(Background::join);
         present.health.join();
@@ -235,6 +243,8 @@ struct Next {
     assembly: Arc<Assembly>,
     /// The writers of the access logs, if they are others.
     writers: Vec<Writer>,
+    /// The thread that sends traces, if they go elsewhere.
+    exporter: Option<Exporter>,
     /// The sockets of new listeners, by worker.
     sockets: Vec<Vec<Bound>>,
     tls: Option<Background>,
@@ -248,7 +258,17 @@ impl Next {
             same if *same == own.config.access_log => (own.log.clone(), Vec::new()),
             logs => Logs::start(logs)?,
         };
-        let assembly = Arc::new(own.renewed(config, log)?);
+        let trace_stats = Arc::clone(&own.trace_stats);
+        let (tracer, exporter) = match &config.tracing {
+            same if *same == own.config.tracing => (own.tracer.clone(), None),
+            other => start_tracer(other.as_ref(), &trace_stats)?,
+        };
+        let outlets = Outlets {
+            log,
+            tracer,
+            trace_stats,
+        };
+        let assembly = Arc::new(own.renewed(config, outlets)?);
         let known = |id| own.listeners.iter().any(|listener| listener.id == id);
         let fresh = assembly.listeners.iter();
         let fresh: Vec<_> = fresh
@@ -262,10 +282,24 @@ impl Next {
         Ok(Self {
             assembly,
             writers,
+            exporter,
             sockets,
             tls,
         })
     }
+}
+
+/// Starts to send traces, if there are to be any.
+///
+/// # Errors
+///
+/// The collector's authorities cannot be read, or no thread can be had.
+pub(crate) fn start_tracer(
+    config: Option<&Tracing>,
+    stats: &Arc<TraceStats>,
+) -> anyhow::Result<(Option<Tracer>, Option<Exporter>)> {
+    let started = config.map(|own| Tracer::start(own, stats)).transpose();
+    Ok(started.context("cannot send traces")?.unzip())
 }
 
 impl Present {
@@ -275,6 +309,7 @@ impl Present {
         let Next {
             assembly,
             writers,
+            exporter,
             sockets,
             tls,
         } = next;
@@ -315,6 +350,8 @@ impl Present {
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());
         self.logs.extend(writers);
+        self.exporters.retain(|own| !own.is_over());
+        self.exporters.extend(exporter);
         Ok(taken)
     }
 }

@@ -22,9 +22,9 @@ use crate::observe::metrics::{Exposition, Metrics};
 use crate::observe::reloads::Reloads;
 use crate::observe::stage::Stage;
 use crate::observe::stats::{Heartbeat, WorkerStats};
-use crate::serve::reload::{LentAll, Present, Reloader};
+use crate::serve::reload::{LentAll, Present, Reloader, start_tracer};
 use crate::serve::worker::{Order, Seed, Serve};
-use crate::setup::assembly::Assembly;
+use crate::setup::assembly::{Assembly, Outlets};
 use crate::setup::listener::{self, Bound, ListenerState, bind};
 
 /// A server in operation. Dropped, it goes on; [`Server::join`] waits for its
@@ -329,7 +329,14 @@ impl Parts {
     pub(crate) fn build(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
         let stage = Arc::new(watch::channel(Stage::Serving).0);
         let (log, writers) = Logs::start(&config.access_log)?;
-        let assembly = Arc::new(Assembly::new(config, log)?);
+        let trace_stats = Arc::default();
+        let (tracer, exporter) = start_tracer(config.tracing.as_ref(), &trace_stats)?;
+        let outlets = Outlets {
+            log,
+            tracer,
+            trace_stats,
+        };
+        let assembly = Arc::new(Assembly::new(config, outlets)?);
         let count = assembly.stats.len();
         let sockets = listener::bind_all(&assembly.listeners, count, inherited, &[])?;
         let places = places(&assembly.listeners, &sockets)?;
@@ -349,6 +356,7 @@ impl Parts {
             metrics: Arc::clone(&metrics),
             admin: admin.as_ref().map(ListeningSocket::try_clone).transpose()?,
             logs: writers,
+            exporters: exporter.into_iter().collect(),
         });
         let control = Control {
             stage,

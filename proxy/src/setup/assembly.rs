@@ -13,6 +13,7 @@ use sprat_config::resolved::{Cluster, Config, Listener, Route};
 use sprat_net::buffer::Buffers;
 use sprat_net::tls::{ClusterTls, ListenerTls};
 use sprat_sizes::Catalogue;
+use sprat_traces::{TraceStats, Tracer};
 use sprat_uplink::SharedUplink;
 use sprat_upstream::SharedCluster;
 use sprat_upstream::dns::Names;
@@ -41,6 +42,9 @@ pub(crate) struct Assembly {
     pub(crate) classifier: Arc<Classifier>,
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) log: Option<Logs>,
+    pub(crate) tracer: Option<Tracer>,
+    /// Counts of spans, whatever becomes of their collector.
+    pub(crate) trace_stats: Arc<TraceStats>,
     pub(crate) uplink: SharedUplink,
     /// None if the configuration has no memory watched.
     pub(crate) overload: Option<Arc<Overload>>,
@@ -52,13 +56,20 @@ pub(crate) struct Assembly {
     pub(crate) stats: Vec<NamedStats>,
 }
 
+/// Where requests are told of: what has threads of its own.
+pub(crate) struct Outlets {
+    pub(crate) log: Option<Logs>,
+    pub(crate) tracer: Option<Tracer>,
+    pub(crate) trace_stats: Arc<TraceStats>,
+}
+
 impl Assembly {
     /// Assembles a server that starts.
     ///
     /// # Errors
     ///
     /// What the configuration names cannot be had.
-    pub(crate) fn new(config: &Config, log: Option<Logs>) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: &Config, outlets: Outlets) -> anyhow::Result<Self> {
         let uplink = SharedUplink::new(&config.uplink, &config.classes)
             .context("cannot start the search for the rate")?;
         let random = RandomState::new();
@@ -75,7 +86,9 @@ impl Assembly {
             listeners: listeners(config, &[])?,
             classifier: Arc::new(Classifier::new(&config.classes)),
             catalogue: Arc::new(catalogue),
-            log,
+            log: outlets.log,
+            tracer: outlets.tracer,
+            trace_stats: outlets.trace_stats,
             uplink,
             overload: Overload::of(config),
             acme: Arc::default(),
@@ -91,7 +104,7 @@ impl Assembly {
     /// # Errors
     ///
     /// What the configuration names cannot be had.
-    pub(crate) fn renewed(&self, config: Config, log: Option<Logs>) -> anyhow::Result<Self> {
+    pub(crate) fn renewed(&self, config: Config, outlets: Outlets) -> anyhow::Result<Self> {
         let own = &self.config;
         let uplink = self
             .uplink
@@ -116,7 +129,9 @@ impl Assembly {
             listeners: listeners(&config, &self.listeners)?,
             classifier: Arc::new(Classifier::new(&config.classes)),
             catalogue: Arc::new(self.catalogue.renewed(own, &config)?),
-            log,
+            log: outlets.log,
+            tracer: outlets.tracer,
+            trace_stats: outlets.trace_stats,
             uplink,
             overload: self.overload.clone(),
             acme: Arc::clone(&self.acme),
@@ -146,6 +161,7 @@ impl Assembly {
             listeners: self.listeners.iter().map(|own| own.view()).collect(),
             tls: self.tls(),
             acme: self.acme.view(&self.config),
+            traces: self.tracer.as_ref().map(|_| Arc::clone(&self.trace_stats)),
         }
     }
 

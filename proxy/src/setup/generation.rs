@@ -10,6 +10,7 @@ use std::sync::Arc;
 use sprat_config::classify::Classifier;
 use sprat_config::resolved::{Config, Marking};
 use sprat_sizes::Catalogue;
+use sprat_traces::Tracer;
 use sprat_uplink::{FirstTurn, Uplink};
 use sprat_upstream::Upstream;
 use tokio::sync::Notify;
@@ -44,6 +45,8 @@ pub(crate) struct Generation {
     pub(crate) challenges: Arc<Challenges>,
     /// None if there is no access log.
     pub(crate) log: Option<Logs>,
+    /// Gives requests their part in traces; none if they have none.
+    pub(crate) tracer: Option<Tracer>,
     /// This worker's counters, in the order of the configuration's classes.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
     /// Room for bodies that are buffered.
@@ -96,6 +99,7 @@ impl Generation {
             catalogue: Arc::clone(&assembly.catalogue),
             challenges: Arc::clone(&assembly.acme.challenges),
             log: assembly.log.clone(),
+            tracer: assembly.tracer.clone(),
             classes: stats.classes.clone(),
             buffers: Arc::clone(&assembly.buffers),
             mirrors: before.map(|own| own.mirrors.clone()).unwrap_or_default(),

@@ -379,6 +379,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             estimator: None,
         },
         acme: None,
+        tracing: None,
         overload_manager: None,
         buffer: BufferTotals::default(),
         shown: sprat_config::Shown::default(),

@@ -66,6 +66,7 @@ impl Full {
         add_listener(&mut config, &authority, directory.path());
         add_clusters(&mut config, &names, directory.path());
         add_stores(&mut config, directory.path());
+        config.tracing = Some(tracing());
         let proxy = Proxy::start(&config);
         let count = |per| match per {
             Per::Cluster => config.clusters.len(),
@@ -104,6 +105,32 @@ impl Full {
     /// What is scraped of it, as text.
     pub(crate) fn scrape(&self) -> String {
         self.proxy.server.as_ref().unwrap().metrics()
+    }
+}
+
+/// A collector that is not there.
+fn tracing() -> Tracing {
+    let address = free_address();
+    Tracing {
+        sampling_ppm: 0,
+        parent_based: true,
+        otlp: Otlp {
+            endpoint: CollectorEndpoint {
+                is_secure: false,
+                host: address.ip().to_string(),
+                port: address.port(),
+                authority: address.to_string(),
+                path: "/v1/traces".to_owned(),
+                span: Span::default(),
+            },
+            headers: Vec::new(),
+            ca_file: None,
+            resource: Vec::new(),
+            timeout: PATIENCE,
+            max_queue_size: 1,
+            max_export_batch_size: 1,
+            schedule_delay: PATIENCE,
+        },
     }
 }
 

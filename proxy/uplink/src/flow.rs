@@ -15,8 +15,21 @@ pub(crate) struct Flow {
     waited: Duration,
     /// Bytes that it was granted.
     granted: u64,
+    /// How often it was granted some.
+    grants: u64,
     /// The mark of what it was granted last, where flows are marked.
     mark: Option<Mark>,
+}
+
+/// What a response was granted on the uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// How often it was granted bytes.
+    pub grants: u64,
+    /// The bytes, with those of its head unless that went ahead.
+    pub bytes: u64,
+    /// How long they waited for their turns.
+    pub waited: Duration,
 }
 
 impl Flow {
@@ -29,6 +42,7 @@ impl Flow {
             id,
             waited: Duration::ZERO,
             granted: 0,
+            grants: 0,
             mark: None,
         })
     }
@@ -56,6 +70,7 @@ impl Flow {
         };
         self.waited += turn.waited;
         self.granted += turn.bytes;
+        self.grants += 1;
         self.mark = mark;
         Poll::Ready(turn.bytes)
     }
@@ -94,6 +109,15 @@ impl Flow {
     /// How long its bytes have waited for the uplink.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Returns what it was granted so far.
+    pub(crate) fn granted(&self) -> Granted {
+        Granted {
+            grants: self.grants,
+            bytes: self.granted,
+            waited: self.waited,
+        }
     }
 }
 

@@ -41,6 +41,7 @@ use sprat_net::client::ClientNumbers;
 pub use acknowledged::Delivery;
 pub use bursts::Bursts;
 pub use code_points::{MarkedBytes, WireMark, WireMarks};
+pub use flow::Granted;
 pub use flush::FlushGate;
 pub use gain::Gain;
 pub use gauge::SocketGauge;

@@ -17,7 +17,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::Course;
-use super::flow::Flow;
+use super::flow::{Flow, Granted};
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
 
@@ -66,6 +66,11 @@ impl<B: Body, C> Paced<B, C> {
     /// How long its bytes have waited for the uplink.
     pub fn waited(&self) -> Duration {
         self.flow.waited()
+    }
+
+    /// Returns what it was granted so far.
+    pub fn granted(&self) -> Granted {
+        self.flow.granted()
     }
 
     /// Returns the mark of what was granted last, where responses are marked.

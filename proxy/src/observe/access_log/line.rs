@@ -16,6 +16,7 @@ use sprat_net::error::Reason;
 use sprat_net::screen::Malformed;
 use sprat_scheduler::Size;
 use sprat_sizes::Layer;
+use sprat_traces::TraceContext;
 use sprat_upstream::{Member, SessionOutcome};
 
 use super::free;
@@ -43,6 +44,8 @@ pub(crate) struct Line {
     pub(crate) peer: Option<Box<[String; 3]>>,
     /// The request's identifier, if requests get one.
     pub(crate) request_id: Option<HeaderValue>,
+    /// The request's trace and span, if requests have any.
+    pub(crate) trace: Option<TraceContext>,
     /// What formats tell of the response's head.
     pub(crate) response: Kept,
     /// None if the head could not be read.
@@ -216,6 +219,10 @@ struct JsonLine<'a> {
     user_agent: Option<Cow<'a, str>>,
     referer: Option<Cow<'a, str>>,
     request_id: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<String>,
     listener: &'a str,
     tls_version: Option<&'static str>,
     tls_cipher: Option<&'static str>,
@@ -225,6 +232,11 @@ impl Line {
     pub(super) fn started(&self) -> jiff::Timestamp {
         let started = self.ended.checked_sub(self.duration).unwrap_or(self.ended);
         jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    /// Returns when the request began, as the common log format has it.
+    pub(super) fn started_clf(&self) -> impl std::fmt::Display {
+        self.started().strftime("%d/%b/%Y:%H:%M:%S +0000")
     }
 
     /// As `X-Forwarded-For` has it: a client of IPv4 is that on a socket of IPv6, too.
@@ -283,6 +295,8 @@ impl Line {
             user_agent: shown(request.and_then(|own| own.user_agent.as_ref()))?,
             referer: shown(request.and_then(|own| own.referer.as_ref()))?,
             request_id: shown(self.request_id.as_ref())?,
+            trace_id: self.trace.map(|own| own.trace.to_string()),
+            span_id: self.trace.map(|own| own.span.to_string()),
             listener: &self.listener,
             tls_version: self.tls.map(|tls| tls.version),
             tls_cipher: self.tls.map(|tls| tls.cipher),
@@ -296,7 +310,7 @@ impl Line {
     /// in ms, slowdown, class, duration in ms and endpoint; and the path that rules were
     /// matched with, if it is not the client's.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        let time = self.started().strftime("%d/%b/%Y:%H:%M:%S +0000");
+        let time = self.started_clf();
         write!(out, "{} - ", self.client().ip())?;
         match self.user.as_deref() {
             // A space would begin the next field.
@@ -417,6 +431,7 @@ pub(super) mod tests {
             tls: None,
             peer: None,
             request_id: Some(HeaderValue::from_static("id-1")),
+            trace: None,
             response: Kept::default(),
             request: Some(Box::new(asked("/a?b=c"))),
             unread_line: None,

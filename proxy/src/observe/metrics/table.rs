@@ -4,6 +4,7 @@ use sprat_acme::ACME;
 use sprat_net::metrics::{Chapter, Labels, Per, Topic};
 use sprat_net::tls::TLS;
 use sprat_sizes::CATALOGUE;
+use sprat_traces::TRACES;
 
 pub(super) use crate::observe::reloads::CONFIGURATION;
 
@@ -36,7 +37,9 @@ pub(super) static OWN: [&Topic<Snapshot>; 7] = [
 pub fn metrics_table() -> Vec<Chapter> {
     let own = OWN.iter().map(|topic| topic.chapter());
     let uplink = sprat_uplink::TOPICS.iter().map(|topic| topic.chapter());
-    let own = own.chain([TLS.chapter(), ACME.chapter()]).chain(uplink);
+    let own = own
+        .chain([TLS.chapter(), ACME.chapter(), TRACES.chapter()])
+        .chain(uplink);
     let rest = [
         CATALOGUE.chapter(),
         CONFIGURATION.chapter(),

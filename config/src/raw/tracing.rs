@@ -1,0 +1,105 @@
+//! Traces of requests, as they are written.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::Timeout;
+use crate::addresses::CollectorUrl;
+use crate::containers::Named;
+use crate::decode::Class;
+use crate::names::FilePath;
+use crate::numbers::RequestsPercent;
+use crate::record::record;
+use crate::scalars::{Count, Fault, Flag, Leaf};
+
+record! {
+    /// Traces: each request takes part in the one that its `traceparent` names (W3C Trace
+    /// Context), or begins one.
+    closed struct Tracing {
+        /// A collector that gets the spans of sampled traces by OTLP over HTTP.
+        required otlp: Otlp,
+    }
+
+    /// A collector of OpenTelemetry's protocol, as protobuf over HTTP.
+    closed struct Otlp {
+        /// Where spans are posted to. Without a path it is `/v1/traces`.
+        required endpoint: CollectorUrl,
+        /// Header fields of each request to the collector, such as a key. They are not
+        /// shown by the admin listener.
+        optional headers: Named<SecretValue>,
+        /// The authorities that are believed about a collector with `https`, in PEM; those
+        /// that this system believes if absent.
+        optional ca_file: FilePath,
+        /// What `service.name` of the resource says.
+        default("sprat") service_name: AttributeText,
+        /// Attributes of the resource beside `service.name`, such as
+        /// `deployment.environment.name`.
+        optional resource_attributes: Named<AttributeText>,
+        /// How many of the traces that begin here are sampled.
+        default("1%") sampling: RequestsPercent,
+        /// Have the sampled flag of a request's own `traceparent` decide, if it has one.
+        /// With `false` `sampling` decides of those requests, too: clients cannot
+        /// have all of theirs traced.
+        default("true") parent_based: Flag,
+        /// For a request to the collector and its answer.
+        default("10s") timeout: Timeout,
+        /// Spans that wait to be sent; those that find no room are dropped, and counted.
+        default("2048") max_queue_size: Count<1, 1_000_000>,
+        /// Spans of one request to the collector: once so many wait they are sent.
+        default("512") max_export_batch_size: Count<1, 100_000>,
+        /// Spans wait no longer for others to be sent with.
+        default("5s") schedule_delay: Timeout,
+    }
+}
+
+/// The value of a header field that may be a secret.
+#[derive(Clone, Debug)]
+pub(crate) struct SecretValue(pub(crate) String);
+
+impl Leaf for SecretValue {
+    const NUMBER: bool = true;
+
+    fn expected() -> Cow<'static, str> {
+        "the value of a header field".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"anyOf": [{"type": "string", "pattern": "^[!-~]([ -~]{0,4094}[!-~])?$"}, {"type": "number"}]})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let plain = text.bytes().all(|b| (b' '..=b'~').contains(&b));
+        let trimmed = text.trim() == text;
+        match (1..=4096).contains(&text.len()) && plain && trimmed {
+            true => Ok(Self(text.to_owned())),
+            // Without the value: it may be a secret.
+            false => Err(Fault::new(
+                "this is no value of a header field",
+                "use 1 to 4096 visible characters of ASCII, and spaces between them",
+            )),
+        }
+    }
+}
+
+/// The value of an attribute of the resource.
+#[derive(Clone, Debug)]
+pub(crate) struct AttributeText(pub(crate) String);
+
+impl Leaf for AttributeText {
+    fn expected() -> Cow<'static, str> {
+        "text of 1 to 256 characters".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"type": "string", "pattern": r"^[^\u0000-\u001f]{1,256}$"})
+    }
+
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        let fits = (1..=256).contains(&text.chars().count());
+        match fits && !text.chars().any(|c| c < ' ') {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Fault::PLAIN),
+        }
+    }
+}

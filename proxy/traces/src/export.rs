@@ -1,0 +1,308 @@
+//! The thread that sends spans, and the queue that it takes them from.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sprat_config::resolved::Otlp;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::collector::Collector;
+use crate::metrics::{Dropped, TraceStats};
+use crate::protobuf;
+use crate::retry::{Outcome, Pauses};
+use crate::span::{Attributes, Spans};
+
+/// The longest that spans are sent for when there are no more to come.
+const MAX_FLUSH: Duration = Duration::from_secs(10);
+
+/// The end of the queue where spans come in. When all of them are dropped, what waits is
+/// sent, and the thread ends.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    spans: mpsc::UnboundedSender<Spans>,
+    room: Arc<Room>,
+    /// Held for its end, which tells the thread even while it sends.
+    #[expect(dead_code, reason = "to be dropped")]
+    open: Arc<watch::Sender<()>>,
+}
+
+/// How many spans may wait, and do.
+#[derive(Debug)]
+struct Room {
+    most: usize,
+    waiting: AtomicUsize,
+    stats: Arc<TraceStats>,
+}
+
+impl Room {
+    fn take(&self, spans: usize) -> bool {
+        let fits = |waiting: usize| Some(waiting + spans).filter(|all| *all <= self.most);
+        let waiting = &self.waiting;
+        let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        if taken.is_ok() {
+            self.stats.queued(spans);
+        }
+        taken.is_ok()
+    }
+
+    fn give_back(&self, spans: usize) {
+        self.waiting.fetch_sub(spans, Ordering::Relaxed);
+        self.stats.unqueued(spans);
+    }
+}
+
+impl Queue {
+    /// Queues the spans of a request; drops them if not all have room.
+    pub(crate) fn send(&self, spans: Spans) {
+        let count = spans.count();
+        if !self.room.take(count) {
+            return self.room.stats.dropped(Dropped::QueueFull, count);
+        }
+        if self.spans.send(spans).is_err() {
+            self.room.give_back(count);
+            self.room.stats.dropped(Dropped::Shutdown, count);
+        }
+    }
+}
+
+/// The thread that sends spans. It ends by itself once no [`Queue`] is left, in a bounded
+/// time.
+#[derive(Debug)]
+pub struct Exporter(JoinHandle<()>);
+
+impl Exporter {
+    /// Starts a thread that sends to this collector.
+    ///
+    /// # Errors
+    ///
+    /// The authorities that are to be believed cannot be read, or no thread can be had.
+    pub(crate) fn start(config: &Otlp, stats: &Arc<TraceStats>) -> anyhow::Result<(Queue, Self)> {
+        let (spans, queued) = mpsc::unbounded_channel();
+        let (open, closed) = watch::channel(());
+        let room = Arc::new(Room {
+            most: config.max_queue_size,
+            waiting: AtomicUsize::new(0),
+            stats: Arc::clone(stats),
+        });
+        let sending = Sending {
+            collector: Collector::new(config)?,
+            queued,
+            closed,
+            room: Arc::clone(&room),
+            resource: resource(config),
+            max_batch: config.max_export_batch_size,
+            delay: config.schedule_delay,
+            in_hand: 0,
+            is_failing: false,
+        };
+        let flush = config.timeout.min(MAX_FLUSH);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = Builder::new().name("traces".to_owned());
+        let thread = thread.spawn(move || {
+            runtime.block_on(sending.run(flush));
+            // A look-up of a name may go on, which nothing ends.
+            runtime.shutdown_background();
+        })?;
+        let open = Arc::new(open);
+        Ok((Queue { spans, room, open }, Self(thread)))
+    }
+
+    /// Returns whether the thread has ended.
+    pub fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Waits for the thread's end.
+    ///
+    /// # Errors
+    ///
+    /// The thread has panicked.
+    pub fn join(self) -> io::Result<()> {
+        self.0
+            .join()
+            .map_err(|_| io::Error::other("the thread that sends traces panicked"))
+    }
+}
+
+/// What the thread has.
+struct Sending {
+    collector: Collector,
+    queued: mpsc::UnboundedReceiver<Spans>,
+    closed: watch::Receiver<()>,
+    room: Arc<Room>,
+    /// `ResourceSpans.resource` and what else is the same in each request.
+    resource: Vec<u8>,
+    max_batch: usize,
+    delay: Duration,
+    /// Spans that are taken from the queue and not yet with the collector.
+    in_hand: usize,
+    /// Whether the log was told that spans cannot be sent.
+    is_failing: bool,
+}
+
+impl Sending {
+    /// Sends until there is nothing more to send, and no longer than `flush` once no more
+    /// can come.
+    async fn run(mut self, flush: Duration) {
+        let mut closed = self.closed.clone();
+        let overdue = async {
+            while closed.changed().await.is_ok() {}
+            sleep(flush).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.send_all() => {}
+            () = overdue => {}
+        }
+        let mut left = self.in_hand;
+        while let Ok(spans) = self.queued.try_recv() {
+            self.room.give_back(spans.count());
+            left += spans.count();
+        }
+        if left > 0 {
+            self.room.stats.dropped(Dropped::Shutdown, left);
+            tracing::warn!(spans = left, "traces were not sent in time, and are lost");
+        }
+    }
+
+    async fn send_all(&mut self) {
+        while let Some(batch) = self.gather().await {
+            self.deliver(batch.into()).await;
+            self.in_hand = 0;
+        }
+    }
+
+    /// Waits for spans, and takes those that are sent together; none when no more come.
+    async fn gather(&mut self) -> Option<Vec<u8>> {
+        let mut encoded = Vec::new();
+        let first = self.queued.recv().await?;
+        self.take(&first, &mut encoded);
+        let until = Instant::now() + self.delay;
+        while self.in_hand < self.max_batch {
+            match timeout_at(until, self.queued.recv()).await {
+                Ok(Some(more)) => self.take(&more, &mut encoded),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        Some(self.envelope(&encoded))
+    }
+
+    fn take(&mut self, spans: &Spans, encoded: &mut Vec<u8>) {
+        self.room.give_back(spans.count());
+        self.in_hand += spans.count();
+        encoded.extend_from_slice(spans.encoded());
+    }
+
+    /// Returns an `ExportTraceServiceRequest` with these spans.
+    fn envelope(&self, spans: &[u8]) -> Vec<u8> {
+        let mut scope = Vec::new();
+        // InstrumentationScope: its name and version.
+        protobuf::message(1, &mut scope, |out| {
+            protobuf::bytes(1, b"sprat", out);
+            protobuf::bytes(2, env!("CARGO_PKG_VERSION").as_bytes(), out);
+        });
+        let scope_len = scope.len() + spans.len();
+        let resource_len = self.resource.len() + protobuf::message_len(2, scope_len);
+        let mut out = Vec::with_capacity(resource_len + 16);
+        protobuf::begin(1, resource_len, &mut out);
+        out.extend_from_slice(&self.resource);
+        protobuf::begin(2, scope_len, &mut out);
+        out.extend_from_slice(&scope);
+        out.extend_from_slice(spans);
+        out
+    }
+
+    /// Sends a batch, again and again if need be.
+    async fn deliver(&mut self, body: Bytes) {
+        let mut pauses = Pauses::default();
+        let stats = Arc::clone(&self.room.stats);
+        loop {
+            let (asked, why) = match self.collector.post(body.clone()).await {
+                Ok(answer) => match answer.outcome {
+                    Outcome::Taken { rejected, message } => {
+                        return self.taken(rejected, &message);
+                    }
+                    Outcome::Later(asked) => (asked, format!("it answered {}", answer.status)),
+                    Outcome::Refused => {
+                        stats.failed();
+                        stats.dropped(Dropped::Rejected, self.in_hand);
+                        return self.complain(&format!("it answered {}", answer.status));
+                    }
+                },
+                Err(error) => (None, chain(&*error)),
+            };
+            stats.failed();
+            self.complain(&why);
+            let Some(pause) = pauses.next(asked, fastrand::u64(..)) else {
+                return stats.dropped(Dropped::Failed, self.in_hand);
+            };
+            self.pause(pause).await;
+        }
+    }
+
+    fn taken(&mut self, rejected: u64, message: &str) {
+        let rejected = usize::try_from(rejected)
+            .unwrap_or(usize::MAX)
+            .min(self.in_hand);
+        let stats = &self.room.stats;
+        stats.exported(self.in_hand - rejected);
+        stats.dropped(Dropped::Rejected, rejected);
+        if rejected > 0 || !message.is_empty() {
+            tracing::warn!(rejected, message, "the collector has not taken all spans");
+        }
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!("traces can be sent again");
+        }
+    }
+
+    /// Tells the log, once for as long as it goes on.
+    fn complain(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(error = why, "traces cannot be sent to the collector");
+        }
+    }
+
+    /// Waits before a batch is sent again; no longer once no more spans can come.
+    async fn pause(&mut self, pause: Duration) {
+        if self.closed.has_changed().is_err() {
+            return sleep(pause).await;
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            _ = self.closed.changed() => {}
+        }
+    }
+}
+
+/// Encodes what is the same in each request: `ResourceSpans.resource`.
+fn resource(config: &Otlp) -> Vec<u8> {
+    let mut out = Vec::new();
+    protobuf::message(1, &mut out, |out| {
+        let mut attributes = Attributes::of_resource(out);
+        for (key, value) in &config.resource {
+            attributes.text(key, value);
+        }
+        attributes.text("telemetry.sdk.name", "sprat");
+        attributes.text("telemetry.sdk.language", "rust");
+        attributes.text("telemetry.sdk.version", env!("CARGO_PKG_VERSION"));
+    });
+    out
+}
+
+/// Returns an error with its causes in one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(own) = cause {
+        text = format!("{text}: {own}");
+        cause = own.source();
+    }
+    text
+}

@@ -1,0 +1,107 @@
+//! `tracestate`: a list of what systems say of a trace, which is passed on as it came if it
+//! is one (W3C Trace Context 3.3).
+
+/// Members that a list may have.
+const MAX_MEMBERS: usize = 32;
+
+/// Bytes of a list that is passed on; 512 must be.
+const MAX_BYTES: usize = 4096;
+
+/// Bytes of a key and of a value.
+const MAX_PART: usize = 256;
+
+/// Puts the values of the field together; none if there are none, or they make no list.
+pub(crate) fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let mut all = String::new();
+    let mut keys: Vec<&str> = Vec::new();
+    for value in values {
+        let value = str::from_utf8(value).ok()?;
+        // An empty member is allowed, and says nothing.
+        let members = value.split(',').map(|own| own.trim_matches([' ', '\t']));
+        for member in members.filter(|own| !own.is_empty()) {
+            let (key, value) = member.split_once('=')?;
+            if !is_key(key) || !is_value(value) || keys.contains(&key) {
+                return None;
+            }
+            keys.push(key);
+            if !all.is_empty() {
+                all.push(',');
+            }
+            all.push_str(member);
+        }
+    }
+    let fits = keys.len() <= MAX_MEMBERS && all.len() <= MAX_BYTES;
+    (fits && !keys.is_empty()).then_some(all)
+}
+
+/// Whether this is a key of one system, or of a tenant (`TENANT@SYSTEM`).
+fn is_key(key: &str) -> bool {
+    let fits = |part: &str, most: usize, first: fn(u8) -> bool| {
+        let rest = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b);
+        (1..=most).contains(&part.len())
+            && part.bytes().next().is_some_and(first)
+            && part.bytes().all(rest)
+    };
+    let letter = |b: u8| b.is_ascii_lowercase();
+    let letter_or_digit = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    match key.split_once('@') {
+        None => fits(key, MAX_PART, letter),
+        Some((tenant, system)) => fits(tenant, 241, letter_or_digit) && fits(system, 14, letter),
+    }
+}
+
+/// Whether these are visible characters and spaces, the last of them visible.
+fn is_value(value: &str) -> bool {
+    let is_plain = |b: u8| (b' '..=b'~').contains(&b) && b != b',' && b != b'=';
+    (1..=MAX_PART).contains(&value.len()) && value.bytes().all(is_plain) && !value.ends_with(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&str]) -> Option<String> {
+        read(values.iter().map(|own| own.as_bytes()))
+    }
+
+    #[test]
+    fn lists_are_put_together() {
+        assert_eq!(of(&["a=1"]).as_deref(), Some("a=1"));
+        assert_eq!(
+            of(&["a=1, b=x y ,", " c@d=2"]).as_deref(),
+            Some("a=1,b=x y,c@d=2")
+        );
+        assert_eq!(of(&["0a@b-c/d_e*=~!"]).as_deref(), Some("0a@b-c/d_e*=~!"));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&["", " , "]), None);
+    }
+
+    #[test]
+    fn what_is_no_list_is_none() {
+        for bad in [
+            "a",
+            "=1",
+            "a=",
+            "A=1",
+            "0=1",
+            "a=1,a=2",
+            "a=b=c",
+            "a@=1",
+            "@a=1",
+            "a@0=1",
+            "a b=1",
+            "a=\u{e9}",
+            "a=1;b=\u{7f}",
+        ] {
+            assert_eq!(of(&[bad]), None, "{bad}");
+        }
+        let long = format!("a={}", "x".repeat(257));
+        assert_eq!(of(&[&long]), None);
+        let many = |count: usize| {
+            let members: Vec<_> = (0..count).map(|at| format!("a{at}=1")).collect();
+            of(&[&members.join(",")]).is_some()
+        };
+        assert!(many(32));
+        assert!(!many(33));
+    }
+}

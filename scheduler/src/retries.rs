@@ -185,6 +185,9 @@ mod tests {
         }
     }
 
+    /// What is allowed, what went before, how each failure breaks, and its step.
+    type Row = (Allowance, History, fn(Failure) -> Broken, [Step; 8]);
+
     fn steps(allowance: Allowance, history: History, of: fn(Failure) -> Broken) -> [Step; 8] {
         ALL.map(|failure| next(allowance, history, of(failure)))
     }
@@ -206,7 +209,7 @@ mod tests {
             ..fresh
         };
         // In the order of `ALL`.
-        let table: [(Allowance, History, fn(Failure) -> Broken, [Step; 8]); 8] = [
+        let table: [Row; 8] = [
             (
                 EVERYTHING,
                 fresh,

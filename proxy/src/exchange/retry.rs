@@ -52,7 +52,7 @@ impl Exchange<'_> {
             Ok(lease) => {
                 stats.retries.increment();
                 if let Some(trace) = &self.plan.trace {
-                    trace.again(word(failed.what));
+                    trace.again(word(failed.failure));
                 }
                 if failed.response.is_none() {
                     stats.errors[failed.reason.index()].increment();

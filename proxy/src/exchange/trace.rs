@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
 use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
+use sprat_scheduler::retries::Failure;
 use sprat_traces::{
     Begun, Kind, Span, SpanId, Spans, TRACEPARENT, TRACESTATE, TraceContext, Tracer, bounded,
 };
@@ -513,15 +514,14 @@ impl Drop for Attempting {
 }
 
 /// Returns the word of the configuration for what led to another attempt.
-pub(super) fn word(what: sprat_config::resolved::RetryOn) -> &'static str {
-    use sprat_config::resolved::RetryOn;
-    match what {
-        RetryOn::ConnectFailure => "connect-failure",
-        RetryOn::RefusedStream => "refused-stream",
-        RetryOn::Reset => "reset",
-        RetryOn::GatewayError => "gateway-error",
-        RetryOn::ServerError => "5xx",
-        RetryOn::StatusCodes => "retriable-status-codes",
+pub(super) fn word(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Unreached | Failure::Shortage => "connect-failure",
+        Failure::RefusedConnection | Failure::RefusedStream | Failure::Untouched => {
+            "refused-stream"
+        }
+        Failure::Reset | Failure::OutOfTime => "reset",
+        Failure::Status => "retriable-status-codes",
     }
 }
 

@@ -82,7 +82,7 @@ for _ in $(seq "$ROUNDS"); do
     : >"$work/over"
     wait "$reloading"
     awk -v without="$without" -v with="$with" -v reloads=$(($(reloads) - before)) \
-        'BEGIN { delay = with - without; printf "%s,%s,%.2f,%d\n", without, with, delay > 0 ? delay : 0, reloads }' |
+        'BEGIN { delay = with - without; printf "%s,%s,%.2f,%d\n", without, with, (delay > 0 ? delay : 0), reloads }' |
         tee -a "$RESULTS/reloads.csv"
 done
 delay=$(tail -n "$ROUNDS" "$RESULTS/reloads.csv" | cut -d , -f 3 | sort -n |

@@ -425,7 +425,7 @@ fn what_waits_is_sent_at_the_end() {
 fn a_reload_changes_where_spans_go() {
     let (origin, one, other) = (telling(), Collector::start(), Collector::start());
     let mut config = traced(&origin, &one);
-    config.listeners[0].address = free_address();
+    config.listeners[0].address = free_address().into();
     let proxy = Proxy::start(&config);
     ask(&proxy, "");
     one.wait(2);

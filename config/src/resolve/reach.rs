@@ -317,7 +317,7 @@ mod tests {
             earlier.keep(&of(&[shared.clone(), own.to_string()]), &(), own);
         }
         assert_eq!(
-            earlier.first_taking_all(&of(&[shared.clone()]), &()),
+            earlier.first_taking_all(&of(std::slice::from_ref(&shared)), &()),
             Some(0)
         );
         let last = of(&[shared, MAX_LOOKS.to_string()]);

@@ -16,6 +16,7 @@ mod server;
 pub(super) mod sfd;
 mod system;
 mod table;
+pub(super) mod tocs03;
 mod topology;
 mod world;
 

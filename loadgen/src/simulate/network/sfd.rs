@@ -1,6 +1,8 @@
 //! Short flows first in routers: the dumbbell of SFD02, section 4, with its queues.
 
 mod findings;
+mod paper;
+mod routes;
 mod traffic;
 
 use std::fmt::Write as _;
@@ -8,8 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sprat_scheduler::Marking;
 use sprat_scheduler::marking::Variant;
+use sprat_scheduler::{Discipline, Marking};
 
 use super::congestion::Algorithm;
 use super::plan::{ClientPlan, Plan, Request};
@@ -20,6 +22,8 @@ use crate::simulate::output::{aligned, print};
 use crate::table;
 use findings::{Latencies, findings};
 use traffic::{Load, requests};
+
+pub(in crate::simulate) use paper::EXPERIMENTS;
 
 /// The paper's routers: short flows first by marks, its figures 3, 6, 7 and 8a.
 ///
@@ -58,6 +62,8 @@ enum Way {
     Red,
     /// Virtual queues, with this variant of marks.
     Virtual(Variant),
+    /// Virtual queues, with S-SFD's marks beyond so many KB.
+    Threshold(u64),
     /// The same with OUT's average over both classes.
     Coupled,
     /// Two queues, IN strictly first (PQ).
@@ -90,6 +96,8 @@ impl Way {
             Self::Virtual(Variant::Sfd) => "SFD",
             Self::Virtual(Variant::PSfd) => "P-SFD",
             Self::Virtual(Variant::SSfd) => "S-SFD",
+            Self::Threshold(25) => "S-SFD, 25 KB",
+            Self::Threshold(_) => "S-SFD, 35 KB",
             Self::Coupled => "SFD, coupled",
             Self::Priority => "SFD, PQ",
         }
@@ -99,7 +107,7 @@ impl Way {
         match self {
             Self::Droptail | Self::NoLong | Self::Pieces => QueueSettings::default(),
             Self::Red => QueueSettings::sfd_red(),
-            Self::Virtual(_) => QueueSettings::sfd_virtual(Average::Decoupled),
+            Self::Virtual(_) | Self::Threshold(_) => QueueSettings::sfd_virtual(Average::Decoupled),
             Self::Coupled => QueueSettings::sfd_virtual(Average::Coupled),
             Self::Priority => QueueSettings::sfd_priority(),
         }
@@ -108,6 +116,12 @@ impl Way {
     fn marking(self) -> Option<Marking> {
         let variant = match self {
             Self::Virtual(variant) => variant,
+            Self::Threshold(kb) => {
+                return Some(Marking {
+                    threshold_bytes: kb << 10,
+                    ..Marking::PAPER
+                });
+            }
             Self::Coupled | Self::Priority => Variant::Sfd,
             Self::Droptail | Self::Red | Self::NoLong | Self::Pieces => return None,
         };
@@ -186,6 +200,7 @@ fn plan(seed: u64, way: Way, requests: &[Request], first_window: u32) -> Plan {
         local_packets: None,
         marking: way.marking(),
         first_window,
+        discipline: Discipline::Srpt,
     }
 }
 
@@ -202,7 +217,7 @@ fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
         carried += outcome.shared_bytes as f64 * 8.0 / length.as_secs_f64();
         dropped += outcome.dropped;
         sent += outcome.sent;
-        for (request, took) in plan.requests.iter().zip(took) {
+        for (request, took) in plan.requests.iter().zip(took.transmission) {
             if request.at.as_nanos() >= WARM_UP.as_nanos() as u64 {
                 latencies.add(request.bytes, took.as_secs_f64());
             }

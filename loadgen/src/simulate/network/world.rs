@@ -10,7 +10,7 @@ use sprat_scheduler::{Time, WireCost};
 use super::congestion::Algorithm;
 use super::connection::{Client, Connection, Content, Handshake, Kind, Upward};
 use super::events::{Alarm, Event, Events};
-use super::outcome::{Counted, Ends, Outcome};
+use super::outcome::{Counted, Ends, Outcome, Times};
 use super::plan::{Plan, Request};
 use super::receiver::Ack;
 use super::sender::{MSS, RTO_INITIAL};
@@ -56,6 +56,8 @@ pub(super) struct World<'a> {
     /// The router before the shared link, if it marks packets.
     marker: Option<Marker<u32>>,
     counted: Counted,
+    /// By request: the one that is asked for once it is complete.
+    successors: Vec<Option<u32>>,
 }
 
 /// The server's own queue: it tells a connection when a segment has left, and has a
@@ -76,11 +78,11 @@ pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
     run_each(plan, system).map(|(outcome, _)| outcome)
 }
 
-/// The same, with how long each response took from its first packet to its last.
+/// The same, with how long each response took.
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, Vec<Duration>)> {
+pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, Times)> {
     let mut world = World::new(plan, system);
     world.run();
     world.counted.events = world.events.count;
@@ -101,7 +103,18 @@ pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, 
         paced: paced.as_ref(),
     };
     let outcome = Outcome::of(plan, *now, counted, &ends)?;
-    Ok((outcome, counted.transmissions().to_vec()))
+    Ok((outcome, world.counted.into_times()))
+}
+
+/// Returns, by request, the one that follows it.
+fn successors(requests: &[Request]) -> Vec<Option<u32>> {
+    let mut found = vec![None; requests.len()];
+    for (index, request) in requests.iter().enumerate() {
+        if let Some(before) = request.after {
+            found[before as usize] = Some(index as u32);
+        }
+    }
+    found
 }
 
 impl<'a> World<'a> {
@@ -126,7 +139,8 @@ impl<'a> World<'a> {
                 ..Local::default()
             }),
             marker: plan.marking.map(|own| Marker::new(own, MARKED_FLOWS)),
-            counted: Counted::new(plan.requests.len()),
+            counted: Counted::new(&plan.requests),
+            successors: successors(&plan.requests),
             plan,
         }
     }
@@ -138,7 +152,8 @@ impl<'a> World<'a> {
         }
         let last = self.plan.requests.last().map_or(Time::ZERO, |r| r.at);
         let end = last + DRAIN;
-        let mut arrivals = self.plan.requests.iter().enumerate().peekable();
+        let requests = self.plan.requests.iter().enumerate();
+        let mut arrivals = requests.filter(|(_, own)| own.after.is_none()).peekable();
         while self.counted.completed < self.plan.requests.len() {
             let arrival = arrivals.peek().map(|(_, request)| request.at);
             match (self.events.due(), arrival) {
@@ -222,6 +237,7 @@ impl<'a> World<'a> {
     }
 
     fn begin(&mut self, c: u32, index: u32) {
+        self.counted.ask(index as usize, self.now);
         let bytes = self.plan.requests[index as usize].bytes + RESPONSE_HEAD_BYTES;
         let connection = &mut self.connections[c as usize];
         connection.request = index;
@@ -290,10 +306,13 @@ impl<'a> World<'a> {
         }
         connection.complete = true;
         let index = connection.request as usize;
-        let asked_at = self.plan.requests[index].at;
-        self.counted.done(index, self.now, asked_at);
+        self.counted.done(index, self.now);
         if !connection.closes {
             self.clients[connection.client as usize].idle.push(c);
+        }
+        if let Some(next) = self.successors[index] {
+            let plan = self.plan;
+            self.ask(next, &plan.requests[next as usize]);
         }
     }
 

@@ -40,6 +40,7 @@ fn long_flows_are_left_out_or_in_pieces() {
         at: Time::ZERO,
         client: 1,
         bytes,
+        after: None,
     };
     let asked = [request(100), request(40_000), request(15_360)];
     let sizes = |way: Way| -> Vec<u64> { way.asked(&asked).iter().map(|own| own.bytes).collect() };
@@ -65,6 +66,7 @@ fn a_long_flow_beyond_the_threshold_is_marked_out_and_a_short_one_is_not() {
             at: Time::ZERO,
             client: 0,
             bytes,
+            after: None,
         };
         let plan = plan(7, Way::Virtual(Variant::Sfd), &[request], 2);
         let (outcome, took) = world::run_each(&plan, System::Fair).unwrap();

@@ -6,6 +6,7 @@ use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::{Discipline, Marking, Time, WireCost};
 
 use super::congestion::Algorithm;
+use super::sender::Habits;
 use super::world::{BARE_BYTES, SYN_ACK_BYTES};
 use crate::links::LinkSettings;
 use crate::workload::{self, Dice};
@@ -53,6 +54,8 @@ pub(super) struct Plan {
     pub(super) marking: Option<Marking>,
     /// Segments of a connection's first window.
     pub(super) first_window: u32,
+    /// What else TCP of that time does.
+    pub(super) tcp: Habits,
     /// The order that a server which paces serves in.
     pub(super) discipline: Discipline,
 }

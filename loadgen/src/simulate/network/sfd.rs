@@ -15,6 +15,7 @@ use sprat_scheduler::{Discipline, Marking};
 
 use super::congestion::Algorithm;
 use super::plan::{ClientPlan, Plan, Request};
+use super::sender::Habits;
 use super::system::System;
 use super::world;
 use crate::links::{Average, LinkSettings, QueueSettings};
@@ -36,9 +37,16 @@ pub(in crate::simulate) struct SfdArgs {
     /// The load on the link
     #[arg(long, value_enum, default_value_t = Load::Medium)]
     load: Load,
+    /// Seconds between sessions [default: as many that a drop-tail queue has the paper's
+    /// utilisation; with 25, 15 and 9 s, which the paper prints too, it has more]
+    #[arg(long, value_name = "S", value_parser = gap)]
+    gap: Option<f64>,
     /// Segments of a connection's first window: 2 as in 2002, 10 as today
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     first_window: u32,
+    /// How TCP repairs losses
+    #[arg(long, value_enum, default_value_t = Tcp::Today)]
+    tcp: Tcp,
     /// Seconds that are measured of each run, after 60 that are not
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     seconds: u32,
@@ -51,6 +59,33 @@ pub(in crate::simulate) struct SfdArgs {
     /// Directory for sfd.csv and sfd.md
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+}
+
+/// Seconds between two sessions.
+fn gap(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (1.0..=10_000.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a gap is from 1 to 10000 seconds, such as 15".to_owned()),
+    }
+}
+
+/// How TCP repairs losses, and how much a client lets a sender have on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Tcp {
+    /// By SACK, RACK and probes.
+    Today,
+    /// By SACK and three duplicates, no timeout below a second (RFC 2988), windows of 32 KB.
+    #[value(name = "2002")]
+    Of2002,
+}
+
+impl Tcp {
+    fn habits(self) -> Habits {
+        match self {
+            Self::Today => Habits::TODAY,
+            Self::Of2002 => Habits::RFC_2988,
+        }
+    }
 }
 
 /// What the routers do, and what is asked for.
@@ -131,23 +166,29 @@ impl Way {
         })
     }
 
-    /// The requests as this way has them, each with the place of the one that it is of.
+    /// The requests as this way has them. The pieces of a long flow follow one another: a
+    /// file of 10 MB in pieces that all come at once would be a burst of 700 connections.
     fn asked(self, requests: &[Request]) -> Vec<Request> {
         let most = traffic::THRESHOLD_BYTES;
-        let pieces = |request: &Request| {
-            let count = request.bytes.div_ceil(most).max(1);
-            let piece = |index: u64| Request {
-                bytes: (request.bytes - index * most).min(most),
-                ..*request
-            };
-            (0..count).map(piece).collect::<Vec<_>>()
-        };
         match self {
             Self::NoLong => {
                 let short = requests.iter().filter(|own| own.bytes <= most);
                 short.copied().collect()
             }
-            Self::Pieces => requests.iter().flat_map(pieces).collect(),
+            Self::Pieces => {
+                let mut pieces = Vec::new();
+                for request in requests {
+                    for index in 0..request.bytes.div_ceil(most).max(1) {
+                        let before = pieces.len().checked_sub(1).map(|before| before as u32);
+                        pieces.push(Request {
+                            bytes: (request.bytes - index * most).min(most),
+                            after: before.filter(|_| index > 0),
+                            ..*request
+                        });
+                    }
+                }
+                pieces
+            }
             _ => requests.to_vec(),
         }
     }
@@ -172,7 +213,7 @@ const WARM_UP: Duration = Duration::from_secs(60);
 
 /// The dumbbell, seen from a server: the way to the router by the servers has its delay
 /// and no queue, for three of them could send no faster than the bottleneck.
-fn plan(seed: u64, way: Way, requests: &[Request], first_window: u32) -> Plan {
+fn plan(seed: u64, way: Way, requests: &[Request], args: &SfdArgs) -> Plan {
     const ACCESS: Duration = Duration::from_millis(10);
     const MIDDLE: Duration = Duration::from_millis(20);
     let client = ClientPlan {
@@ -199,7 +240,8 @@ fn plan(seed: u64, way: Way, requests: &[Request], first_window: u32) -> Plan {
         named_bits_per_s: None,
         local_packets: None,
         marking: way.marking(),
-        first_window,
+        first_window: args.first_window,
+        tcp: args.tcp.habits(),
         discipline: Discipline::Srpt,
     }
 }
@@ -211,7 +253,7 @@ fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
     for run in 0..u64::from(args.runs) {
         let seed = args.seed + run;
         let asked = requests(seed, length, gap_s);
-        let plan = plan(seed, way, &asked, args.first_window);
+        let plan = plan(seed, way, &asked, args);
         let again = || format!("{} with seed {seed}", way.name());
         let (outcome, took) = world::run_each(&plan, System::Fair).with_context(again)?;
         carried += outcome.shared_bytes as f64 * 8.0 / length.as_secs_f64();
@@ -231,8 +273,12 @@ fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
     })
 }
 
-/// Finds the gap between sessions at which a drop-tail queue has the load.
+/// Finds the gap between sessions at which a drop-tail queue has the load, unless one is
+/// given.
 fn calibrate(args: &SfdArgs) -> anyhow::Result<f64> {
+    if let Some(gap_s) = args.gap {
+        return Ok(gap_s);
+    }
     let (wanted, mut gap_s) = (args.load.utilisation(), args.load.gap_s());
     for _ in 0..6 {
         let found = measure(args, Way::Droptail, gap_s)?.utilisation;

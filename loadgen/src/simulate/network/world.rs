@@ -13,7 +13,7 @@ use super::events::{Alarm, Event, Events};
 use super::outcome::{Counted, Ends, Outcome, Times};
 use super::plan::{Plan, Request};
 use super::receiver::Ack;
-use super::sender::{MSS, RTO_INITIAL};
+use super::sender::MSS;
 use super::server::Paced;
 use super::system::System;
 use crate::links::{Link, Mark, Packet};
@@ -24,8 +24,12 @@ pub(super) const SYN_ACK_BYTES: u64 = 74;
 /// What it carries of a packet without payload.
 pub(super) const BARE_BYTES: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
 
-/// A SYN-ACK is sent again so many times at most.
-const SYN_ACKS_MAX: u32 = 8;
+/// A SYN-ACK is sent again so many times at most: more than Linux's, for a run in which a
+/// response never comes has no mean.
+const SYN_ACKS_MAX: u32 = 20;
+
+/// The longest time before it is sent again, as in Linux.
+const SYN_ACK_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// After the last request a run goes on for so long at most.
 const DRAIN: Duration = Duration::from_secs(1200);
@@ -231,7 +235,9 @@ impl<'a> World<'a> {
             client.quick_acks,
             !client.keeps,
         ));
-        (self.connections[c as usize].sender).set_first_window(self.plan.first_window);
+        let sender = &mut self.connections[c as usize].sender;
+        sender.set_habits(self.plan.tcp);
+        sender.set_first_window(self.plan.first_window);
         self.begin(c, index);
         self.send_up(c, Upward::Syn);
     }
@@ -441,7 +447,7 @@ impl<'a> World<'a> {
         self.connections[c as usize].handshake = Handshake::Answered {
             at: self.now,
             times: times + 1,
-            due: self.now + RTO_INITIAL * (1 << times),
+            due: self.now + (self.plan.tcp.rto_initial * (1 << times)).min(SYN_ACK_WAIT_MAX),
         };
         self.send(c, SYN_ACK_BYTES, Kind::SynAck);
         self.set_timer(c);

@@ -5,7 +5,7 @@ use sprat_scheduler::marking::Variant;
 use super::findings::Latencies;
 use super::routes;
 use super::traffic::{Load, pages};
-use super::{Measured as OfWay, SfdArgs, Way, calibrate, measure};
+use super::{Measured as OfWay, SfdArgs, Tcp, Way, calibrate, measure};
 use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale, on_all_cores};
 
 /// A plot over the size of flows.
@@ -20,12 +20,12 @@ const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
 }
 
 /// The paper's figures 3 to 13 and tables 4 to 7.
-pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
+pub(in crate::simulate) const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         paper: "SFD02",
         name: "medium",
-        about: "The dumbbell at medium load, every queue with the same requests. TCP is as near \
-                to that of 2002 as the simulator has it: Reno, a first window of 2.",
+        about: "The dumbbell at medium load, every queue with the same requests. TCP as of \
+                2002: Reno, a first window of 2, three duplicates or a timeout of a second.",
         plots: &[
             plot(
                 "figure-03",
@@ -44,12 +44,12 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
         ],
         expected_s: (30.0, 60.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Medium, 2)),
-        run: medium,
+        run: |scale| medium(&args(scale, Load::Medium, 2), &FIGURES),
     },
     Experiment {
         paper: "SFD02",
         name: "medium-today",
-        about: "The same with today's first window of 10 segments.",
+        about: "The same with today's TCP: a first window of 10 segments, RACK and probes.",
         plots: &[plot("today-07", "All sizes, today's first window")],
         expected_s: (15.0, 30.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Medium, 10)),
@@ -62,7 +62,7 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
         plots: &[plot("figure-10a", "Light load")],
         expected_s: (10.0, 20.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Light, 2)),
-        run: |scale| other_load(scale, Load::Light, "figure-10a"),
+        run: |scale| other_load(&args(scale, Load::Light, 2), "figure-10a"),
     },
     Experiment {
         paper: "SFD02",
@@ -71,7 +71,42 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
         plots: &[plot("figure-10b", "Heavy load")],
         expected_s: (20.0, 40.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Heavy, 2)),
-        run: |scale| other_load(scale, Load::Heavy, "figure-10b"),
+        run: |scale| other_load(&args(scale, Load::Heavy, 2), "figure-10b"),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "medium-gap",
+        about: "The dumbbell with sessions 15 s apart, as the paper's table 3 has them at medium \
+                load, whatever part of the link that uses.",
+        plots: &[
+            plot(
+                "gap-03",
+                "Sessions 15 s apart: DT, no long flows, long ones in pieces",
+            ),
+            plot("gap-07", "Sessions 15 s apart: DT, RED, SFD"),
+            plot("gap-08a", "Sessions 15 s apart: SFD, P-SFD, S-SFD"),
+        ],
+        expected_s: (30.0, 60.0),
+        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Medium, 2))),
+        run: |scale| medium(&with_gap(args(scale, Load::Medium, 2)), &GAP_FIGURES),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "light-gap",
+        about: "The dumbbell with sessions 25 s apart, as the paper has them at light load.",
+        plots: &[plot("gap-10a", "Sessions 25 s apart")],
+        expected_s: (10.0, 20.0),
+        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Light, 2))),
+        run: |scale| other_load(&with_gap(args(scale, Load::Light, 2)), "gap-10a"),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "heavy-gap",
+        about: "The dumbbell with sessions 9 s apart, as the paper has them at heavy load.",
+        plots: &[plot("gap-10b", "Sessions 9 s apart")],
+        expected_s: (30.0, 60.0),
+        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Heavy, 2))),
+        run: |scale| other_load(&with_gap(args(scale, Load::Heavy, 2)), "gap-10b"),
     },
     Experiment {
         paper: "SFD02",
@@ -113,11 +148,25 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
 pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
     SfdArgs {
         load,
+        gap: None,
         first_window,
-        seconds: scale.pick(20, 600, 2_000),
+        tcp: match first_window {
+            2 => Tcp::Of2002,
+            _ => Tcp::Today,
+        },
+        seconds: scale.pick(20, 1_000, 3_000),
         runs: scale.pick(1, 5, 10),
         seed: 7,
         output: None,
+    }
+}
+
+/// The gap between sessions that the paper's table 3 prints, with which the link is used
+/// more than the same table says.
+fn with_gap(args: SfdArgs) -> SfdArgs {
+    SfdArgs {
+        gap: Some(args.load.gap_s()),
+        ..args
     }
 }
 
@@ -166,11 +215,15 @@ fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
     both.map_or(f64::NAN, |(own, other)| own / other)
 }
 
+/// The names of the plots of figures 3, 7, 8a and 8b.
+const FIGURES: [&str; 4] = ["figure-03", "figure-07", "figure-08a", "figure-08b"];
+const GAP_FIGURES: [&str; 4] = ["gap-03", "gap-07", "gap-08a", "gap-08b"];
+
 /// Runs every queue at medium load.
-fn medium(scale: Scale) -> anyhow::Result<Measured> {
+fn medium(args: &SfdArgs, plots: &[&str; 4]) -> anyhow::Result<Measured> {
     let mut ways = Way::ALL.to_vec();
     ways.extend([Way::Threshold(25), Way::Threshold(35)]);
-    let all = found(&args(scale, Load::Medium, 2), &ways)?;
+    let all = found(args, &ways)?;
     let mut measured = Measured::default();
     let droptail = of(&all, Way::Droptail);
     measured.value("utilisation", droptail.utilisation);
@@ -213,26 +266,26 @@ fn medium(scale: Scale) -> anyhow::Result<Measured> {
     improvements(dt, s_sfd, &mut measured);
     draw(
         &mut measured,
-        "figure-03",
+        plots[0],
         &all,
         &[Way::Droptail, Way::NoLong, Way::Pieces],
         15.0,
     );
     draw(
         &mut measured,
-        "figure-07",
+        plots[1],
         &all,
         &[Way::Droptail, Way::Red, SFD],
         1_100.0,
     );
     draw(
         &mut measured,
-        "figure-08a",
+        plots[2],
         &all,
         &[Way::Droptail, SFD, P_SFD, S_SFD],
         1_100.0,
     );
-    draw(&mut measured, "figure-08b", &all, &thresholds, 1_100.0);
+    draw(&mut measured, plots[3], &all, &thresholds, 1_100.0);
     Ok(measured)
 }
 
@@ -329,8 +382,8 @@ fn today(scale: Scale) -> anyhow::Result<Measured> {
 }
 
 /// Runs drop-tail and S-SFD at another load.
-fn other_load(scale: Scale, load: Load, plot: &str) -> anyhow::Result<Measured> {
-    let all = found(&args(scale, load, 2), &[Way::Droptail, S_SFD])?;
+fn other_load(args: &SfdArgs, plot: &str) -> anyhow::Result<Measured> {
+    let all = found(args, &[Way::Droptail, S_SFD])?;
     let mut measured = Measured::default();
     let droptail = of(&all, Way::Droptail);
     let dt = &droptail.latencies;

@@ -99,12 +99,7 @@ fn tiered(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Tiered> {
     let mut transfers = 0.0;
     for run in 0..u64::from(args.runs) {
         let seed = args.seed + run;
-        let mut plan = plan(
-            seed,
-            way,
-            &with_transfers(seed, length, gap_s),
-            args.first_window,
-        );
+        let mut plan = plan(seed, way, &with_transfers(seed, length, gap_s), args);
         let wide = plan.clients[0].clone();
         let client = |index| tier_client(&wide, index);
         plan.clients = (0..TIERS.clients).map(client).collect();
@@ -249,7 +244,7 @@ fn served(
             .collect();
         later.sort_by_key(|(_, request)| request.at);
         let sorted: Vec<Request> = later.iter().map(|(_, request)| *request).collect();
-        let plan = plan(seed, way, &sorted, args.first_window);
+        let plan = plan(seed, way, &sorted, args);
         let again = || format!("{} after processors, seed {seed}", way.name());
         let (_, took) = world::run_each(&plan, System::Fair).with_context(again)?;
         for ((index, _), took) in later.iter().zip(took.response) {

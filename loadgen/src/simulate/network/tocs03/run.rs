@@ -8,6 +8,7 @@ use sprat_scheduler::{Cutoffs, Discipline, Time};
 
 use super::super::congestion::Algorithm;
 use super::super::plan::{ClientPlan, Plan, Request, Traffic, requests, wire_bytes};
+use super::super::sender::Habits;
 use super::super::system::System;
 use super::super::world;
 use super::compare::Times;
@@ -47,7 +48,7 @@ pub(super) enum Policy {
 /// The TCP of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tcp {
-    /// Reno, a first window of 2, and a device's queue that drops.
+    /// Reno, a first window of 2, windows of 32 KB, and a device's queue that drops.
     Of2002,
     /// CUBIC, a first window of 10, and a device's queue that has senders wait.
     Today,
@@ -102,7 +103,7 @@ impl Setup {
             requests_per_user: 1,
             keeps: false,
             swings: false,
-            requests: scale.pick(2_000, 60_000, 400_000),
+            requests: scale.pick(2_000, 200_000, 600_000),
             seed: 7,
         }
     }
@@ -194,6 +195,10 @@ impl Setup {
             local_packets: is_local.then_some(self.queue_packets),
             marking: None,
             first_window: if is_today { 10 } else { 2 },
+            tcp: match is_today {
+                true => Habits::TODAY,
+                false => Habits::LINUX_2_2,
+            },
             discipline: match policy {
                 Policy::TwoClasses => Discipline::Bands(Cutoffs::two_class()),
                 Policy::Fair | Policy::Srpt => Discipline::Srpt,

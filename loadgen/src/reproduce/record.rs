@@ -137,7 +137,14 @@ pub(super) fn file_of(output: &Path, paper: &str, name: &str) -> PathBuf {
 }
 
 /// What an experiment is made of, from the root of the repository.
-const CODE: [&str; 3] = ["scheduler/src", "measure/src", "loadgen/src"];
+const CODE: [&str; 6] = [
+    "scheduler/src",
+    "measure/src",
+    "loadgen/src/simulate",
+    "loadgen/src/links",
+    "loadgen/src/ideal",
+    "loadgen/src/workload.rs",
+];
 
 /// The last commit that changed the code that is run, with a mark of what is not committed:
 /// other commits, such as the one of the results themselves, make no experiment another.

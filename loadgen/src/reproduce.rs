@@ -61,7 +61,7 @@ pub struct ReproduceArgs {
     pub output: PathBuf,
 }
 
-/// Runs the command.
+/// Runs the command `reproduce` with its arguments.
 ///
 /// # Errors
 /// An experiment fails, or its output cannot be written.

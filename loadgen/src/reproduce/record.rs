@@ -50,7 +50,7 @@ impl Record {
         self.code == code && self.scale == scale.name() && self.parameters == parameters
     }
 
-    /// Writes the file.
+    /// Writes the experiment's file, whole.
     ///
     /// # Errors
     /// It cannot be written.

@@ -76,7 +76,7 @@ pub(super) struct From {
     pub(super) value: String,
 }
 
-/// A direction.
+/// A direction in which a value is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Better {
@@ -90,20 +90,20 @@ pub(super) enum Better {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unit {
-    /// A plain number.
+    /// A number without a unit.
     #[default]
     Plain,
-    /// So many times.
+    /// A ratio: so many times.
     Times,
     /// A share, written in per cent.
     Percent,
     /// A change, in per cent with its sign.
     Change,
-    /// Seconds.
+    /// A time in seconds.
     S,
-    /// Milliseconds.
+    /// A time in milliseconds.
     Ms,
-    /// Megabits per second.
+    /// A rate in megabits per second.
     Mbit,
 }
 

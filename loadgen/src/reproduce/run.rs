@@ -15,7 +15,7 @@ use crate::simulate::papers::{self, Experiment, Measured, PlotSpec, Scale};
 /// An experiment of a paper: in virtual time, or over real sockets.
 #[derive(Clone, Debug)]
 pub(super) enum Run {
-    /// In virtual time.
+    /// An experiment in virtual time.
     Simulated(Experiment),
     /// A script of the lab.
     Lab(Lab),

@@ -191,7 +191,7 @@ fn sweep(scale: Scale, resource: &Resource) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Of WebStone's sizes so much, so that the heavy foregrounds ask for the four fifths of the
+/// The part of WebStone's sizes that is asked for, so that the heavy foregrounds ask for the four fifths of the
 /// resource that the paper has measured.
 const OF_WEBSTONE: f64 = 0.6;
 

@@ -6,6 +6,7 @@ mod bound;
 mod congestion;
 mod connection;
 mod events;
+mod habits;
 mod judge;
 mod networks;
 mod outcome;

@@ -79,7 +79,7 @@ impl Network {
             local_packets: self.local_packets,
             marking: None,
             first_window: INITIAL_WINDOW,
-            tcp: super::sender::Habits::TODAY,
+            tcp: super::habits::Habits::TODAY,
             discipline: sprat_scheduler::Discipline::Srpt,
         }
     }

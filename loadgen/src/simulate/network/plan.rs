@@ -6,7 +6,7 @@ use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::{Discipline, Marking, Time, WireCost};
 
 use super::congestion::Algorithm;
-use super::sender::Habits;
+use super::habits::Habits;
 use super::world::{BARE_BYTES, SYN_ACK_BYTES};
 use crate::links::LinkSettings;
 use crate::workload::{self, Dice};
@@ -18,8 +18,8 @@ pub(super) struct Request {
     pub(super) client: u32,
     /// The bytes of the body.
     pub(super) bytes: u64,
-    /// It is asked for once the request of this number is complete, and not at a time of
-    /// its own: `at` is then that of its session.
+    /// The request that has to be complete before this one is asked for: `at` is then the
+    /// time of its session.
     pub(super) after: Option<u32>,
 }
 

@@ -14,8 +14,8 @@ use sprat_scheduler::marking::Variant;
 use sprat_scheduler::{Discipline, Marking};
 
 use super::congestion::Algorithm;
+use super::habits::Habits;
 use super::plan::{ClientPlan, Plan, Request};
-use super::sender::Habits;
 use super::system::System;
 use super::world;
 use crate::links::{Average, LinkSettings, QueueSettings};

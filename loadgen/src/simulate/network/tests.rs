@@ -42,7 +42,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
         local_packets: None,
         marking: None,
         first_window: INITIAL_WINDOW,
-        tcp: sender::Habits::TODAY,
+        tcp: habits::Habits::TODAY,
         discipline: sprat_scheduler::Discipline::Srpt,
     }
 }

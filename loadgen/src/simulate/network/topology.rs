@@ -72,7 +72,7 @@ pub(super) fn plan(
         algorithm: algorithm(&topology).with_context(told)?,
         marking: None,
         first_window: INITIAL_WINDOW,
-        tcp: super::sender::Habits::TODAY,
+        tcp: super::habits::Habits::TODAY,
         discipline: sprat_scheduler::Discipline::Srpt,
     })
 }

@@ -7,8 +7,8 @@ use sprat_measure::wire::{self, Connection};
 use sprat_scheduler::{Cutoffs, Discipline, Time};
 
 use super::super::congestion::Algorithm;
+use super::super::habits::Habits;
 use super::super::plan::{ClientPlan, Plan, Request, Traffic, requests, wire_bytes};
-use super::super::sender::Habits;
 use super::super::system::System;
 use super::super::world;
 use super::compare::Times;
@@ -263,7 +263,7 @@ impl Setup {
         }
     }
 
-    /// Runs a policy.
+    /// Runs a policy with the requests of this setup.
     pub(super) fn run(&self, policy: Policy) -> anyhow::Result<Run> {
         let plan = self.plan(policy);
         let system = match policy {

@@ -289,8 +289,11 @@ fn medium(args: &SfdArgs, plots: &[&str; 4]) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
+/// Ranges of sizes in KB, and how many objects of a page are in each.
+type Objects = &'static [(f64, f64, usize)];
+
 /// The pages of the paper's table 5: sizes in KB, and how many objects have them.
-const PAGES: [(&str, &[(f64, f64, usize)]); 5] = [
+const PAGES: [(&str, Objects); 5] = [
     ("text", &[(29.0, 29.0, 1), (7.0, 13.0, 3)]),
     ("map", &[(5.0, 5.0, 1), (1.0, 3.0, 3), (67.0, 67.0, 1)]),
     ("graphics", &[(7.0, 7.0, 1), (1.0, 3.0, 9), (9.0, 12.0, 4)]),

@@ -22,7 +22,7 @@ pub(super) struct Times {
 
 impl Times {
     /// Orders what was served; the first tenth is left out.
-    pub(super) fn new(served: Vec<Served>, loss: f64) -> Self {
+    pub(super) fn new(served: &[Served], loss: f64) -> Self {
         let settled = &served[served.len() / WARM_UP..];
         let (probes, mut sorted): (Vec<Served>, Vec<Served>) =
             settled.iter().copied().partition(|own| own.is_probe);

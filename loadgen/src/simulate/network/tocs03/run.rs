@@ -274,7 +274,7 @@ impl Setup {
             world::run_each(&plan, system).with_context(|| format!("{policy:?} of {self:?}"))?;
         let offered = offered(&plan.requests, self.keeps);
         let rate = self.uplink_mbit * 1e6;
-        let times = (plan.requests.iter().zip(&took.response)).map(|(request, took)| Served {
+        let served = (plan.requests.iter().zip(&took.response)).map(|(request, took)| Served {
             bytes: request.bytes,
             client: request.client,
             ms: took.as_secs_f64() * 1e3,
@@ -283,7 +283,7 @@ impl Setup {
         });
         let loss = outcome.dropped as f64 / outcome.sent as f64;
         Ok(Run {
-            times: Times::new(times.collect(), loss),
+            times: Times::new(&served.collect::<Vec<_>>(), loss),
             payload_load: offered.payload / rate,
             wire_load: offered.wire / rate,
             throughput: outcome.throughput_mbit_per_s,
